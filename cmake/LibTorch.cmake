@@ -1,0 +1,36 @@
+# LibTorch from a PyTorch wheel, without its CMake package, which demands a CUDA toolkit even for a
+# CPU build. Declares torch::c10, torch::cpu and, for CUDA, torch::c10_cuda, torch::cuda.
+set(RINGSHARD_TORCH_DIR "$ENV{RINGSHARD_TORCH_DIR}" CACHE PATH "Folder with include/ and lib/ of LibTorch")
+if(NOT RINGSHARD_TORCH_DIR)
+    file(GLOB wheels ${PROJECT_SOURCE_DIR}/.deps/venv/lib/python3*/site-packages/torch)
+    list(POP_FRONT wheels first_wheel)
+    set(RINGSHARD_TORCH_DIR "${first_wheel}" CACHE PATH "Folder with include/ and lib/ of LibTorch" FORCE)
+endif()
+if(NOT EXISTS ${RINGSHARD_TORCH_DIR}/lib/libtorch_cpu.so)
+    message(FATAL_ERROR "There is no LibTorch at '${RINGSHARD_TORCH_DIR}': run scripts/setup, or give -DRINGSHARD_TORCH_DIR=...")
+endif()
+
+function(declare_torch_library name)
+    add_library(torch::${name} SHARED IMPORTED GLOBAL)
+    cmake_parse_arguments(T "" "FILE" "LINK" ${ARGN})
+    set_target_properties(torch::${name} PROPERTIES
+        IMPORTED_LOCATION ${RINGSHARD_TORCH_DIR}/lib/${T_FILE}
+        INTERFACE_INCLUDE_DIRECTORIES "${RINGSHARD_TORCH_DIR}/include;${RINGSHARD_TORCH_DIR}/include/torch/csrc/api/include"
+        INTERFACE_LINK_LIBRARIES "${T_LINK}")
+endfunction()
+
+declare_torch_library(c10 FILE libc10.so)
+# at::parallel_for is silently serial in files that are compiled without -fopenmp.
+declare_torch_library(cpu FILE libtorch_cpu.so LINK "torch::c10;OpenMP::OpenMP_CXX")
+
+# The one precompiled header: ATen/ATen.h takes 6 seconds to read, and this makes it one.
+function(use_aten target)
+    target_link_libraries(${target} PUBLIC torch::cpu)
+    if(NOT TARGET ringshard_aten)
+        file(WRITE ${PROJECT_BINARY_DIR}/aten.cpp "")
+        add_library(ringshard_aten OBJECT ${PROJECT_BINARY_DIR}/aten.cpp)
+        target_link_libraries(ringshard_aten PRIVATE ringshard_flags torch::cpu)
+        target_precompile_headers(ringshard_aten PRIVATE <ATen/ATen.h> <ATen/Parallel.h>)
+    endif()
+    target_precompile_headers(${target} REUSE_FROM ringshard_aten)
+endfunction()

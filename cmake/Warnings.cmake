@@ -1,0 +1,15 @@
+# Flags that every target of ours gets: warnings, and sanitizers if asked for.
+add_library(ringshard_flags INTERFACE)
+target_compile_options(ringshard_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wcast-align;-Woverloaded-virtual;-Wdouble-promotion>
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${RINGSHARD_WERROR}>>:-Werror>)
+
+set(RINGSHARD_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them")
+if(RINGSHARD_SANITIZE)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${RINGSHARD_SANITIZE}>
+        $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+    add_link_options(-fsanitize=${RINGSHARD_SANITIZE})
+    if(RINGSHARD_SANITIZE MATCHES "undefined")
+        add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>)
+    endif()
+endif()

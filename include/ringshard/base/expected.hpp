@@ -1,0 +1,32 @@
+#pragma once
+
+#include <utility>
+#include <variant>
+
+#include "ringshard/base/error.hpp"
+
+namespace ringshard {
+
+// A value, or why there is none.
+template <class T>
+class [[nodiscard]] Expected {
+public:
+    Expected(T value) : content_(std::move(value)) {}
+    Expected(Failure failure) : content_(std::move(failure)) {}
+
+    explicit operator bool() const { return std::holds_alternative<T>(content_); }
+    const Failure& failure() const { return std::get<Failure>(content_); }
+
+    // Where a failure cannot be handled: it ends the job with its message and code.
+    T& value() & { return throw_if_failed(), std::get<T>(content_); }
+    const T& value() const& { return throw_if_failed(), std::get<T>(content_); }
+    T&& value() && { return throw_if_failed(), std::get<T>(std::move(content_)); }
+
+private:
+    void throw_if_failed() const {
+        if (!*this) throw Error(failure());
+    }
+    std::variant<T, Failure> content_;
+};
+
+}  // namespace ringshard

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringshard {
+
+// text("cp_size ", 3, " does not divide ", 8)
+inline std::string text() { return {}; }
+template <class... Parts>
+std::string text(const Parts&... parts) {
+    std::ostringstream out;
+    (out << ... << parts);
+    return out.str();
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::vector<std::string> split(std::string_view whole, char separator);
+std::string_view trim(std::string_view padded);
+std::string lower_case(std::string_view mixed);
+std::string upper_case(std::string_view mixed);
+
+// The shortest decimal form that reads back as the same double: 2e-05, 0.1, 3.
+std::string shortest(double value);
+
+// Bytes for people: "512 B", "1.5 MiB".
+std::string human_bytes(double bytes);
+
+// The known name that a misspelt one most likely meant; empty if none is near.
+std::string nearest_name(std::string_view misspelt, const std::vector<std::string>& known);
+
+}  // namespace ringshard

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ringshard/base/environment.hpp"
+#include "ringshard/base/expected.hpp"
+#include "ringshard/comm/group.hpp"
+#include "ringshard/config/settings.hpp"
+
+namespace ringshard::cli {
+
+// The engine holds everything that needs LibTorch. It is loaded when a command needs it, so that help
+// and wrong settings are told at once, on thousands of nodes too.
+struct EngineCall {
+    const std::string& command;
+    const config::Settings& settings;
+    const std::vector<std::string>& notes;  // from resolving the settings
+    const Environment& environment;
+    const comm::Group& world;
+};
+
+using EngineEntry = int(const EngineCall&);  // the exit code of this rank
+
+std::function<EngineEntry> load_engine();
+
+}  // namespace ringshard::cli

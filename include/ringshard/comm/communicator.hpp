@@ -1,0 +1,49 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "ringshard/comm/group.hpp"
+#include "ringshard/comm/pending.hpp"
+
+namespace ringshard::comm {
+
+// What shift() moves: `send` goes to the next rank, `receive` comes from the previous one.
+struct Exchange {
+    at::Tensor send;
+    at::Tensor receive;
+};
+
+// Everything tensors can do between ranks. Every call is collective over the communicator, is made
+// in the same order on all its ranks, and returns before it is done. Tensors are contiguous and of
+// type fp32, bf16, int32, int64 or uint8; sums wrap around or round as their type does. At size 1
+// every operation exists too, as a copy or as nothing. Sums only: whoever calls knows the divisor.
+class Communicator {
+public:
+    virtual ~Communicator() = default;
+    virtual int rank() const = 0;
+    virtual int size() const = 0;
+
+    virtual Pending all_reduce(at::Tensor in_out) = 0;
+    // Rank r's `in` becomes part r of everybody's `out`. `in` may be that very part of `out`.
+    virtual Pending all_gather(at::Tensor out, at::Tensor in) = 0;
+    // The sum over ranks of part r of `in` becomes rank r's `out`.
+    virtual Pending reduce_scatter(at::Tensor out, at::Tensor in) = 0;
+    // Part p of rank r's `in` becomes part r of rank p's `out`.
+    virtual Pending all_to_all(at::Tensor out, at::Tensor in) = 0;
+    virtual Pending shift(std::vector<Exchange> exchanges) = 0;
+    virtual Pending broadcast(at::Tensor in_out, int root) = 0;
+
+protected:
+    Communicator() = default;
+    Communicator(const Communicator&) = delete;
+    Communicator& operator=(const Communicator&) = delete;
+};
+
+// NCCL for a CUDA device, MPI for the CPU. The communicator takes the group over: nothing else may
+// travel through it. Collective over the group.
+std::unique_ptr<Communicator> make_communicator(Group group, at::Device device);
+
+}  // namespace ringshard::comm

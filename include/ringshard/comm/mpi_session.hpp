@@ -1,0 +1,23 @@
+#pragma once
+
+#include "ringshard/comm/group.hpp"
+
+namespace ringshard::comm {
+
+// MPI from its start to its end. While it lives, an uncaught exception on any rank prints one line
+// and ends the whole job with the exception's exit code: nothing unwinds, so no destructor gets the
+// chance to wait for peers that will never come.
+class MpiSession {
+public:
+    MpiSession();
+    ~MpiSession();
+    MpiSession(const MpiSession&) = delete;
+    MpiSession& operator=(const MpiSession&) = delete;
+
+    const Group& world() const { return *world_; }
+
+private:
+    std::optional<Group> world_;
+};
+
+}  // namespace ringshard::comm

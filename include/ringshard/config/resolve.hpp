@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringshard/base/environment.hpp"
+#include "ringshard/base/exit_code.hpp"
+#include "ringshard/config/option_table.hpp"
+#include "ringshard/config/settings.hpp"
+
+namespace ringshard::config {
+
+struct Resolution {
+    Settings settings;
+    std::vector<std::string> notes;  // one line each, for the start-up report
+    std::vector<Failure> problems;   // empty: the settings can be used
+};
+
+// Brings together, weakest first: built-in defaults, profile, --config file, RINGSHARD_* variables,
+// command line. Reads files; so one rank calls it and the others receive Settings::to_text().
+Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
+                   const Environment& environment);
+
+// One message for all problems, with the exit code of the first.
+Failure summary(const std::vector<Failure>& problems);
+
+}  // namespace ringshard::config

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ringshard/base/environment.hpp"
+#include "ringshard/base/exit_code.hpp"
+
+namespace ringshard::job {
+
+// What SLURM told this process. Every field may be missing.
+struct Slurm {
+    std::string job_id;
+    std::string restart_count;
+    std::string node_list;
+    std::string partition;
+    std::optional<int64_t> step_num_tasks;  // of the step that srun started
+    // srun started this very process. False in a batch shell, where SLURM_PROCID and SLURM_NTASKS are
+    // set too, and under mpirun, whose daemons run in a step of their own with one task per host.
+    bool started_by_srun = false;
+};
+
+Slurm read_slurm(const Environment& environment);
+
+// srun that does not speak MPI's language starts many worlds of one; each must refuse to run alone.
+std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world);
+
+}  // namespace ringshard::job

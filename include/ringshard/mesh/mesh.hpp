@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ringshard/comm/communicator.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+
+namespace ringshard::mesh {
+
+// The world as a mesh of ranks, seen from one of them: a communicator for every axis and for every
+// named group of axes. They exist at size 1 too, so nobody needs to ask.
+class Mesh {
+public:
+    Mesh(const comm::Group& world, const MeshShape& shape, at::Device device);  // collective over the world
+
+    const MeshShape& shape() const { return shape_; }
+    const Coordinates& at() const { return at_; }
+    at::Device device() const { return device_; }
+
+    // Axes.
+    comm::Communicator& replicate() const { return *replicate_; }
+    comm::Communicator& shard() const { return *shard_; }
+    comm::Communicator& ring() const { return *ring_; }
+    comm::Communicator& ulysses() const { return *ulysses_; }
+    // Groups of axes.
+    comm::Communicator& data() const { return *data_; }          // replicate x shard: different batches
+    comm::Communicator& sequence() const { return *sequence_; }  // ring x ulysses: one batch
+    comm::Communicator& zero() const { return *zero_; }          // shard x ring x ulysses: one copy of the model
+    comm::Communicator& world() const { return *world_; }
+
+private:
+    MeshShape shape_;
+    Coordinates at_;
+    at::Device device_;
+    std::unique_ptr<comm::Communicator> replicate_;
+    std::unique_ptr<comm::Communicator> shard_;
+    std::unique_ptr<comm::Communicator> ring_;
+    std::unique_ptr<comm::Communicator> ulysses_;
+    std::unique_ptr<comm::Communicator> data_;
+    std::unique_ptr<comm::Communicator> sequence_;
+    std::unique_ptr<comm::Communicator> zero_;
+    std::unique_ptr<comm::Communicator> world_;
+};
+
+}  // namespace ringshard::mesh

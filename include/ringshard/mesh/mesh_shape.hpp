@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ringshard/base/expected.hpp"
+#include "ringshard/config/settings.hpp"
+
+namespace ringshard::mesh {
+
+// world = replicate x shard x ring x ulysses, row-major: ulysses is the fastest axis, so that its
+// ranks are neighbours on one host.
+struct MeshShape {
+    int64_t replicate = 1;
+    int64_t shard = 1;
+    int64_t ring = 1;
+    int64_t ulysses = 1;
+
+    int64_t world() const { return replicate * shard * ring * ulysses; }
+    int64_t data() const { return replicate * shard; }        // different batches
+    int64_t sequence() const { return ring * ulysses; }       // one batch, different tokens
+    int64_t zero() const { return shard * ring * ulysses; }   // one copy of weights and optimizer state
+    bool operator==(const MeshShape&) const = default;
+};
+
+std::string to_text(const MeshShape& shape);  // "1x4x1x2"
+
+struct Coordinates {
+    int64_t replicate = 0;
+    int64_t shard = 0;
+    int64_t ring = 0;
+    int64_t ulysses = 0;
+    bool operator==(const Coordinates&) const = default;
+};
+
+Coordinates coordinates_of(int64_t rank, const MeshShape& shape);
+int64_t rank_of(const Coordinates& at, const MeshShape& shape);
+
+// What a profile cuts over the zero group: the four questions of docs/contract.md, section 3.
+struct Cuts {
+    bool optimizer = false;
+    bool gradients = false;
+    bool weights = false;                    // at rest
+    bool keeps_weights_after_forward = true;  // gathered weights stay until the backward pass is done
+    bool any() const { return optimizer || gradients || weights; }
+    bool operator==(const Cuts&) const = default;
+};
+
+Cuts cuts_of(const config::ParallelSettings& parallel);
+std::string to_text(const Cuts& cuts);  // "optimizer state and gradients are cut"
+
+// How the settings cut a world of this size into axes (docs/contract.md, section 3).
+Expected<MeshShape> choose_shape(const config::Settings& settings, int64_t world, int64_t num_hosts);
+
+}  // namespace ringshard::mesh

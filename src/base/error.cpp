@@ -1,0 +1,11 @@
+#include "ringshard/base/error.hpp"
+
+namespace ringshard {
+
+void throw_broken_promise(const char* expression, const char* file, int line,
+                          const std::string& message) {
+    throw Error(ExitCode::internal, text(file, ":", line, ": ", expression, " does not hold",
+                                         message.empty() ? "" : ": ", message));
+}
+
+}  // namespace ringshard

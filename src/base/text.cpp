@@ -1,0 +1,107 @@
+#include "ringshard/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <iomanip>
+#include <numeric>
+
+namespace ringshard {
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+    std::string whole;
+    for (size_t i = 0; i < parts.size(); ++i) {
+        if (i > 0) whole += separator;
+        whole += parts[i];
+    }
+    return whole;
+}
+
+std::vector<std::string> split(std::string_view whole, char separator) {
+    std::vector<std::string> parts;
+    for (size_t begin = 0;;) {
+        const size_t end = whole.find(separator, begin);
+        parts.emplace_back(whole.substr(begin, end - begin));
+        if (end == std::string_view::npos) return parts;
+        begin = end + 1;
+    }
+}
+
+std::string_view trim(std::string_view padded) {
+    const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+    while (!padded.empty() && is_space(padded.front())) padded.remove_prefix(1);
+    while (!padded.empty() && is_space(padded.back())) padded.remove_suffix(1);
+    return padded;
+}
+
+std::string lower_case(std::string_view mixed) {
+    std::string lower(mixed);
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return lower;
+}
+
+std::string upper_case(std::string_view mixed) {
+    std::string upper(mixed);
+    for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return upper;
+}
+
+std::string shortest(double value) {
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    return {digits.data(), end};
+}
+
+std::string human_bytes(double bytes) {
+    static constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t unit = 0;
+    while (bytes >= 1024 && unit + 1 < units.size()) {
+        bytes /= 1024;
+        ++unit;
+    }
+    std::ostringstream out;
+    out << std::fixed << std::setprecision(unit == 0 || bytes >= 100 ? 0 : 1) << bytes << ' '
+        << units[unit];
+    return out.str();
+}
+
+namespace {
+
+// Levenshtein distance with transposition of neighbours counted as one.
+size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<size_t> before_last(b.size() + 1);
+    std::vector<size_t> last(b.size() + 1);
+    std::vector<size_t> row(b.size() + 1);
+    std::iota(last.begin(), last.end(), size_t{0});
+    for (size_t i = 1; i <= a.size(); ++i) {
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+            row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = std::min(row[j], before_last[j - 2] + 1);
+        }
+        before_last.swap(last);
+        last.swap(row);
+    }
+    return last[b.size()];
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view misspelt, const std::vector<std::string>& known) {
+    std::string best;
+    size_t best_distance = std::max<size_t>(2, misspelt.size() / 3) + 1;
+    for (const std::string& name : known) {
+        const size_t distance = edit_distance(misspelt, name);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = name;
+        }
+    }
+    return best;
+}
+
+}  // namespace ringshard

@@ -1,0 +1,101 @@
+#include "check_communicator.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "ringshard/base/text.hpp"
+#include "ringshard/base/timer.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+// Element i of rank r: small whole numbers, so that sums are exact in every type and order.
+at::Tensor numbers_of(int64_t rank, int64_t count, at::TensorOptions options) {
+    return ((at::arange(count, options.dtype(at::kLong)) + rank) % 4).to(options.dtype());
+}
+
+class CommunicatorCheck {
+public:
+    CommunicatorCheck(std::string name, comm::Communicator& communicator, at::TensorOptions options)
+        : name_(std::move(name)), communicator_(communicator), options_(options) {}
+
+    std::vector<std::string> run() {
+        const int64_t size = communicator_.size();
+        const int64_t rank = communicator_.rank();
+        const int64_t part = 1000;
+        const int64_t whole = part * size;
+        const auto all = [&](int64_t r) { return numbers_of(r, whole, options_); };
+        const auto part_of = [&](const at::Tensor& tensor, int64_t p) { return tensor.narrow(0, p * part, part); };
+        at::Tensor sum = at::zeros({whole}, options_);
+        for (int64_t r = 0; r < size; ++r) sum += all(r);
+
+        at::Tensor reduced = all(rank);
+        communicator_.all_reduce(reduced).wait();
+        expect("all-reduce", reduced, sum);
+
+        at::Tensor scattered = at::zeros({part}, options_);
+        communicator_.reduce_scatter(scattered, all(rank)).wait();
+        expect("reduce-scatter", scattered, part_of(sum, rank));
+
+        at::Tensor gathered = at::zeros({whole}, options_);
+        communicator_.all_gather(gathered, scattered).wait();
+        expect("all-gather", gathered, sum);
+
+        at::Tensor exchanged = at::zeros({whole}, options_);
+        communicator_.all_to_all(exchanged, all(rank)).wait();
+        for (int64_t r = 0; r < size; ++r) expect("all-to-all", part_of(exchanged, r), part_of(all(r), rank));
+
+        at::Tensor from_previous = at::zeros({whole}, options_);
+        communicator_.shift({{all(rank), from_previous}}).wait();
+        expect("shift", from_previous, all((rank + size - 1) % size));
+
+        at::Tensor told = rank == 0 ? all(7) : at::zeros({whole}, options_);
+        communicator_.broadcast(told, 0).wait();
+        expect("broadcast", told, all(7));
+        return wrong_;
+    }
+
+private:
+    void expect(const char* operation, const at::Tensor& got, const at::Tensor& wanted) {
+        if (!got.equal(wanted))
+            wrong_.push_back(text(operation, " over ", name_, " gave wrong numbers of type ", options_.dtype().name()));
+    }
+
+    std::string name_;
+    comm::Communicator& communicator_;
+    at::TensorOptions options_;
+    std::vector<std::string> wrong_;
+};
+
+}  // namespace
+
+std::vector<std::string> check_communicators(const mesh::Mesh& mesh) {
+    const std::pair<const char*, comm::Communicator*> all[] = {
+        {"replicate", &mesh.replicate()}, {"shard", &mesh.shard()}, {"ring", &mesh.ring()}, {"ulysses", &mesh.ulysses()},
+        {"data", &mesh.data()}, {"sequence", &mesh.sequence()}, {"zero", &mesh.zero()}, {"world", &mesh.world()}};
+    std::vector<std::string> wrong;
+    for (const auto& [name, communicator] : all)
+        for (const auto type : {at::kFloat, at::kBFloat16, at::kLong})
+            for (const std::string& line :
+                 CommunicatorCheck(name, *communicator, at::TensorOptions(mesh.device()).dtype(type)).run())
+                wrong.push_back(line);
+    return wrong;
+}
+
+Bandwidth measure_all_reduce(const mesh::Mesh& mesh, int64_t bytes) {
+    at::Tensor buffer = at::zeros({bytes / 4}, at::TensorOptions(mesh.device()).dtype(at::kFloat));
+    const auto synchronize = [&] { return buffer[0].item<float>(); };
+    double best = 1e30;
+    for (int repetition = 0; repetition < 5; ++repetition) {
+        const Timer timer;
+        mesh.world().all_reduce(buffer).wait();
+        synchronize();
+        best = std::min(best, timer.seconds());
+    }
+    const double share = 2.0 * (mesh.world().size() - 1) / mesh.world().size();
+    return {best * 1e3, share * static_cast<double>(bytes) / best / (1 << 30)};
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,34 @@
+#include <algorithm>
+#include <iostream>
+
+#include "ringshard/cli/front_commands.hpp"
+#include "ringshard/config/resolve.hpp"
+
+namespace ringshard::cli {
+
+int tell(const Failure& failure) {
+    std::cerr << "trainer: " << failure.message << '\n';
+    return number(failure.code);
+}
+
+int print_config(const Invocation& invocation, const Environment& environment) {
+    std::vector<std::string> flags = invocation.flags;
+    const bool as_json = std::erase(flags, "--json") > 0;
+    const config::OptionTable table;
+    const config::Resolution resolution = config::resolve(table, flags, environment);
+    if (!resolution.problems.empty()) return tell(config::summary(resolution.problems));
+    for (const std::string& note : resolution.notes) std::cerr << "note: " << note << '\n';
+    std::cout << (as_json ? config::print_json(resolution.settings, table) + "\n"
+                          : config::print_yaml(resolution.settings, table));
+    return number(ExitCode::done);
+}
+
+std::optional<int> run_front_command(const Invocation& invocation, const Environment& environment) {
+    if (invocation.wants_help) return print_help(invocation);
+    if (invocation.command == "config") return print_config(invocation, environment);
+    if (invocation.command == "configure") return configure(invocation);
+    if (invocation.command == "version") return print_version();
+    return std::nullopt;
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,121 @@
+#include "doctor_command.hpp"
+
+#include <ATen/Parallel.h>
+#include <hwloc.h>
+#include <mpi.h>
+#include <torch/headeronly/version.h>
+
+#include <array>
+#include <cstdio>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "check_communicator.hpp"
+#include "mesh_picture.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/job/slurm.hpp"
+#include "start_up.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+std::string output_of(const char* shell_command) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(shell_command, "r"), pclose);
+    std::string output;
+    std::array<char, 256> buffer{};
+    while (pipe && std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) output += buffer.data();
+    return output;
+}
+
+std::string mpi_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> buffer{};
+    int length = 0;
+    MPI_Get_library_version(buffer.data(), &length);
+    return split(split(buffer.data(), '\n').front(), ',').front();
+}
+
+void print_versions() {
+    const unsigned hwloc = hwloc_get_api_version();
+    std::cout << "versions\n"
+              << "  LibTorch  " << TORCH_VERSION << '\n'
+              << "  MPI       " << mpi_version() << '\n'
+              << "  hwloc     " << (hwloc >> 16) << '.' << ((hwloc >> 8) & 0xff) << '\n'
+              << "  " << device::describe_gpu_libraries() << '\n';
+}
+
+void print_slurm(const job::Slurm& slurm) {
+    if (slurm.job_id.empty()) return;
+    std::cout << "slurm\n  job " << slurm.job_id << " on " << slurm.node_list << ", partition " << slurm.partition
+              << (slurm.started_by_srun ? ", ranks started by srun" : "") << "\n  srun --mpi=list:";
+    for (const std::string& line : split(output_of("srun --mpi=list 2>&1"), '\n')) std::cout << ' ' << trim(line);
+    std::cout << '\n';
+}
+
+void print_host(const device::Host& host, int64_t num_threads) {
+    std::cout << "host of rank 0\n  " << host.name << ": " << host.processor << ", " << host.num_packages << " packages, "
+              << host.num_numa_nodes << " NUMA nodes, " << host.num_cores << " cores, "
+              << human_bytes(static_cast<double>(host.memory_bytes)) << "\n  usable hardware threads " << host.usable_threads
+              << ", computation uses " << num_threads << '\n';
+}
+
+// Does at::parallel_for use the threads it was promised?
+std::vector<std::string> check_threads() {
+    const int promised = at::get_num_threads();
+    std::vector<std::thread::id> workers(static_cast<size_t>(promised));
+    at::parallel_for(0, promised, 1, [&](int64_t begin, int64_t) {
+        workers[static_cast<size_t>(begin)] = std::this_thread::get_id();
+    });
+    const size_t distinct = std::set(workers.begin(), workers.end()).size();
+    if (promised < 2 || distinct >= 2) return {};
+    return {text("the computation runs on one thread where ", promised, " were promised: is OpenMP switched off?")};
+}
+
+// What any rank found wrong, each once.
+std::vector<std::string> findings_of_all(const comm::Group& world, const std::vector<std::string>& mine) {
+    std::vector<std::string> all;
+    std::set<std::string> seen;
+    for (const std::string& lines : world.gather(join(mine, "\n")))
+        for (const std::string& line : split(lines, '\n'))
+            if (!line.empty() && seen.insert(line).second) all.push_back(line);
+    return all;
+}
+
+}  // namespace
+
+int run_doctor(const EngineCall& call) {
+    const bool speaks = call.world.is_root();
+    const auto place = start_up(call);
+    if (!place) {
+        if (speaks) std::cerr << "trainer: " << place.failure().message << '\n';
+        return number(place.failure().code);
+    }
+    const StartUp& here = place.value();
+    if (speaks) {
+        print_versions();
+        print_slurm(job::read_slurm(call.environment));
+        print_host(here.host, here.num_threads);
+        for (const std::string& note : call.notes) std::cout << "note: " << note << '\n';
+        std::cout << draw_mesh(here.shape, here.places) << describe_step(here.shape, call.settings.values) << std::flush;
+    }
+
+    const mesh::Mesh mesh(call.world, here.shape, here.device);
+    std::vector<std::string> wrong = check_communicators(mesh);
+    for (const std::string& line : check_threads()) wrong.push_back(line);
+    const Bandwidth bandwidth = measure_all_reduce(mesh, int64_t{64} << 20);
+    wrong = findings_of_all(call.world, wrong);
+
+    if (speaks) {
+        std::cout << "numbers exchanged by all groups: " << (wrong.empty() ? "right\n" : "see below\n") << std::fixed
+                  << std::setprecision(1) << "all-reduce of 64 MiB over the world: " << bandwidth.milliseconds << " ms, "
+                  << bandwidth.bus_gib_per_s << " GiB/s per rank\n";
+        for (const std::string& line : wrong) std::cout << "wrong: " << line << '\n';
+        if (wrong.empty()) std::cout << "OK\n";
+    }
+    return number(wrong.empty() ? ExitCode::done : ExitCode::internal);
+}
+
+}  // namespace ringshard::cli

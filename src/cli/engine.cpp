@@ -1,0 +1,11 @@
+#include "ringshard/cli/engine.hpp"
+
+#include "doctor_command.hpp"
+#include "ringshard/base/error.hpp"
+
+// The engine's only door.
+extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
+    using namespace ringshard;
+    if (call.command == "doctor") return cli::run_doctor(call);
+    RINGSHARD_CHECK(false, "the engine has no command ", call.command);
+}

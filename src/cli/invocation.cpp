@@ -1,0 +1,51 @@
+#include "ringshard/cli/invocation.hpp"
+
+#include <algorithm>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::cli {
+
+const std::vector<CommandSummary>& commands() {
+    static const std::vector<CommandSummary> all{
+        {"config", "Show the resolved settings and where each comes from; --json for machines."},
+        {"configure", "Ask a few questions and write a file of settings."},
+        {"doctor", "Check the machine, MPI, the GPUs and the network of this job."},
+        {"version", "Show versions."},
+    };
+    return all;
+}
+
+Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) {
+    Invocation invocation;
+    invocation.flags = arguments;
+    if (!arguments.empty() && !arguments.front().starts_with("-")) {
+        invocation.command = arguments.front();
+        invocation.flags.erase(invocation.flags.begin());
+        std::vector<std::string> names{"help"};
+        for (const CommandSummary& command : commands()) names.push_back(command.name);
+        if (std::ranges::find(names, invocation.command) == names.end()) {
+            const std::string nearest = nearest_name(invocation.command, names);
+            return Failure{ExitCode::usage,
+                           text("there is no command '", invocation.command, "'",
+                                nearest.empty() ? "" : "; did you mean ", nearest, "? The commands are ",
+                                join(names, ", "), ". Settings are written as --name value.")};
+        }
+    }
+    for (auto flag = invocation.flags.begin(); flag != invocation.flags.end(); ++flag) {
+        const bool is_help = *flag == "--help" || *flag == "-h" || flag->starts_with("--help=");
+        if (!is_help) continue;
+        invocation.wants_help = true;
+        if (flag->starts_with("--help=")) invocation.help_topic = flag->substr(7);
+        if (*flag == "--help" && flag + 1 != invocation.flags.end() && !(flag + 1)->starts_with("-"))
+            invocation.help_topic = *(flag + 1);
+        break;
+    }
+    if (invocation.command == "help" || invocation.command.empty()) {
+        if (invocation.command == "help" && !invocation.flags.empty()) invocation.help_topic = invocation.flags.front();
+        if (invocation.flags.empty() || invocation.command == "help") invocation.wants_help = true;
+    }
+    return invocation;
+}
+
+}  // namespace ringshard::cli

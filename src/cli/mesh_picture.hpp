@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+
+namespace ringshard::cli {
+
+struct RankPlace {
+    std::string host;
+    std::string device;
+};
+
+// A line per rank: where it is and which coordinates it has. Long worlds are shown from both ends.
+std::string draw_mesh(const mesh::MeshShape& shape, const std::vector<RankPlace>& places);
+
+// What the mesh means for a step: effective batch, tokens, what is cut.
+std::string describe_step(const mesh::MeshShape& shape, const config::Config& config);
+
+}  // namespace ringshard::cli

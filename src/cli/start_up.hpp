@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mesh_picture.hpp"
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/device/device.hpp"
+#include "ringshard/device/host.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+
+namespace ringshard::cli {
+
+// Where this rank works, and how the world is cut.
+struct StartUp {
+    device::Host host;
+    c10::Device device;
+    mesh::MeshShape shape;
+    std::vector<RankPlace> places;  // of every rank
+    int64_t num_threads;
+};
+
+// Chooses and binds the device of every rank, the threads and the mesh; all ranks succeed, or all get
+// the same failure. Collective over the world.
+Expected<StartUp> start_up(const EngineCall& call);
+
+}  // namespace ringshard::cli

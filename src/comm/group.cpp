@@ -1,0 +1,120 @@
+#include "ringshard/comm/group.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "mpi_call.hpp"
+#include "ringshard/base/narrow.hpp"
+
+namespace ringshard::comm {
+
+void Group::Free::operator()(MPI_Comm* communicator) const {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    // Freeing is collective: while an exception unwinds, the peers are elsewhere.
+    if (finalized == 0 && std::uncaught_exceptions() <= exceptions_at_birth) MPI_Comm_free(communicator);
+    delete communicator;
+}
+
+Group::Group(Adopt, MPI_Comm communicator)
+    : communicator_(new MPI_Comm(communicator), Free{std::uncaught_exceptions()}) {
+    RINGSHARD_MPI(MPI_Comm_rank(handle(), &rank_));
+    RINGSHARD_MPI(MPI_Comm_size(handle(), &size_));
+}
+
+namespace {
+
+MPI_Comm duplicate(MPI_Comm communicator) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    RINGSHARD_MPI(MPI_Comm_dup(communicator, &copy));
+    return copy;
+}
+
+}  // namespace
+
+Group::Group(MPI_Comm communicator) : Group(Adopt{}, duplicate(communicator)) {}
+
+Group::~Group() = default;
+
+Group Group::split(int64_t color) const {
+    MPI_Comm part = MPI_COMM_NULL;
+    RINGSHARD_MPI(MPI_Comm_split(handle(), narrow<int>(color), rank_, &part));
+    return {Adopt{}, part};
+}
+
+Group Group::split_by_host() const {
+    MPI_Comm part = MPI_COMM_NULL;
+    RINGSHARD_MPI(MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &part));
+    return {Adopt{}, part};
+}
+
+void Group::barrier() const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Ibarrier(handle(), &request));
+    wait_for(request);
+}
+
+namespace {
+
+int64_t reduce(const Group& group, int64_t value, MPI_Op operation) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, operation, group.handle(), &request));
+    wait_for(request);
+    return value;
+}
+
+}  // namespace
+
+int64_t Group::sum(int64_t value) const { return reduce(*this, value, MPI_SUM); }
+int64_t Group::minimum(int64_t value) const { return reduce(*this, value, MPI_MIN); }
+int64_t Group::maximum(int64_t value) const { return reduce(*this, value, MPI_MAX); }
+
+std::vector<double> Group::sum(std::vector<double> values) const {
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()), MPI_DOUBLE, MPI_SUM,
+                                 handle(), &request));
+    wait_for(request);
+    return values;
+}
+
+std::vector<int64_t> Group::gather(int64_t value) const {
+    std::vector<int64_t> values(static_cast<size_t>(size_));
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle(), &request));
+    wait_for(request);
+    return values;
+}
+
+std::string Group::broadcast(const std::string& text, int root) const {
+    int64_t length = rank_ == root ? static_cast<int64_t>(text.size()) : 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Ibcast(&length, 1, MPI_INT64_T, root, handle(), &request));
+    wait_for(request);
+    std::string received = rank_ == root ? text : std::string(static_cast<size_t>(length), '\0');
+    RINGSHARD_MPI(MPI_Ibcast(received.data(), narrow<int>(length), MPI_BYTE, root, handle(), &request));
+    wait_for(request);
+    return received;
+}
+
+std::vector<std::string> Group::gather(const std::string& text) const {
+    const std::vector<int64_t> lengths = gather(static_cast<int64_t>(text.size()));
+    std::vector<int> counts(lengths.size());
+    std::vector<int> offsets(lengths.size());
+    int64_t total = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+        counts[i] = narrow<int>(lengths[i]);
+        offsets[i] = narrow<int>(total);
+        total += lengths[i];
+    }
+    std::string whole(static_cast<size_t>(total), '\0');
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Iallgatherv(text.data(), narrow<int>(text.size()), MPI_BYTE, whole.data(), counts.data(),
+                                  offsets.data(), MPI_BYTE, handle(), &request));
+    wait_for(request);
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < lengths.size(); ++i)
+        texts.push_back(whole.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i])));
+    return texts;
+}
+
+}  // namespace ringshard::comm

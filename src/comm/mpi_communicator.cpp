@@ -1,0 +1,175 @@
+#include "mpi_communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "check_tensors.hpp"
+#include "mpi_call.hpp"
+#include "ringshard/base/narrow.hpp"
+#include "sums.hpp"
+
+namespace ringshard::comm {
+
+namespace {
+
+// Below this a message is all latency, and MPI's own trees beat a ring.
+constexpr size_t small_bytes = size_t{16} << 10;
+
+std::span<std::byte> bytes_of(const at::Tensor& tensor) {
+    return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<size_t>(tensor.nbytes())};
+}
+
+std::vector<std::span<std::byte>> equal_parts(std::span<std::byte> whole, int count) {
+    const size_t length = whole.size() / static_cast<size_t>(count);
+    std::vector<std::span<std::byte>> parts;
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) parts.push_back(whole.subspan(i * length, length));
+    return parts;
+}
+
+// Parts for a tensor that need not divide: whole elements, the last parts shorter or empty.
+std::vector<std::span<std::byte>> nearly_equal_parts(std::span<std::byte> whole, int count) {
+    constexpr size_t alignment = 64;
+    const size_t per_part = (whole.size() + static_cast<size_t>(count) - 1) / static_cast<size_t>(count);
+    const size_t length = (per_part + alignment - 1) / alignment * alignment;
+    std::vector<std::span<std::byte>> parts;
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+        const size_t begin = std::min(i * length, whole.size());
+        parts.push_back(whole.subspan(begin, std::min(length, whole.size() - begin)));
+    }
+    return parts;
+}
+
+void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
+    if (to.nbytes() > 0 && to.data_ptr() != from.data_ptr())
+        std::memcpy(to.data_ptr(), from.data_ptr(), static_cast<size_t>(from.nbytes()));
+}
+
+MPI_Datatype mpi_type_of(at::ScalarType type) {
+    switch (type) {
+        case at::kFloat: return MPI_FLOAT;
+        case at::kInt: return MPI_INT32_T;
+        case at::kLong: return MPI_INT64_T;
+        case at::kByte: return MPI_UINT8_T;
+        default: return MPI_DATATYPE_NULL;  // bf16: MPI cannot add it
+    }
+}
+
+class WorkerCompletion final : public Completion {
+public:
+    explicit WorkerCompletion(Worker::Done done) : done_(std::move(done)) {}
+    void wait() override { done_->wait(false); }
+
+private:
+    Worker::Done done_;
+};
+
+}  // namespace
+
+Pending MpiCommunicator::start(std::function<void()> task) {
+    if (size() == 1) {
+        task();
+        return {};
+    }
+    return Pending(std::make_unique<WorkerCompletion>(worker_.submit(std::move(task))));
+}
+
+Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
+    check_tensor(in_out, at::kCPU);
+    if (size() == 1) return {};
+    return start([this, in_out] {
+        const auto whole = bytes_of(in_out);
+        const MPI_Datatype type = mpi_type_of(in_out.scalar_type());
+        if (whole.size() <= small_bytes && type != MPI_DATATYPE_NULL) {
+            MPI_Request request = MPI_REQUEST_NULL;
+            RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, whole.data(), narrow<int>(in_out.numel()), type, MPI_SUM,
+                                         group_.handle(), &request));
+            return wait_for(request);
+        }
+        const auto parts = nearly_equal_parts(whole, size());
+        ring_reduce_in_place(ring_, parts, [&](std::byte* into, const std::byte* from, size_t bytes) {
+            add(into, from, bytes, in_out.scalar_type());
+        });
+        ring_all_gather(ring_, parts);
+    });
+}
+
+Pending MpiCommunicator::all_gather(at::Tensor out, at::Tensor in) {
+    check_parts(out, in, size(), at::kCPU);
+    return start([this, out, in] {
+        const auto parts = equal_parts(bytes_of(out), size());
+        const auto mine = parts[static_cast<size_t>(rank())];
+        if (mine.data() != bytes_of(in).data()) std::ranges::copy(bytes_of(in), mine.begin());
+        ring_all_gather(ring_, parts);
+    });
+}
+
+Pending MpiCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
+    check_parts(in, out, size(), at::kCPU);
+    return start([this, out, in] {
+        if (size() == 1) return copy_bytes(out, in);
+        std::vector<std::span<const std::byte>> parts;
+        for (const auto part : equal_parts(bytes_of(in), size())) parts.emplace_back(part);
+        ring_reduce_scatter(ring_, bytes_of(out), parts, [&](std::byte* into, const std::byte* from, size_t bytes) {
+            add(into, from, bytes, in.scalar_type());
+        });
+    });
+}
+
+Pending MpiCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
+    check_tensor(in, at::kCPU);
+    check_tensor(out, at::kCPU);
+    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0 && in.data_ptr() != out.data_ptr(),
+                    "an all-to-all of ", in.numel(), " elements over ", size(), " ranks");
+    return start([this, out, in] {
+        const auto sent = equal_parts(bytes_of(in), size());
+        const auto received = equal_parts(bytes_of(out), size());
+        std::vector<MPI_Request> requests;
+        for (int distance = 1; distance < size(); ++distance) {
+            const int from = (rank() + size() - distance) % size();
+            const int to = (rank() + distance) % size();
+            start_receive(ring_, received[static_cast<size_t>(from)], from, requests);
+            start_send(ring_, sent[static_cast<size_t>(to)], to, requests);
+        }
+        const auto mine = static_cast<size_t>(rank());
+        std::ranges::copy(sent[mine], received[mine].begin());
+        wait_for(requests);
+    });
+}
+
+Pending MpiCommunicator::shift(std::vector<Exchange> exchanges) {
+    for (const Exchange& exchange : exchanges) {
+        check_tensor(exchange.send, at::kCPU);
+        check_tensor(exchange.receive, at::kCPU);
+        RINGSHARD_CHECK(exchange.send.nbytes() == exchange.receive.nbytes(), "a shift keeps sizes");
+    }
+    return start([this, exchanges = std::move(exchanges)] {
+        if (size() == 1) {
+            for (const Exchange& exchange : exchanges) copy_bytes(exchange.receive, exchange.send);
+            return;
+        }
+        std::vector<MPI_Request> requests;
+        for (const Exchange& exchange : exchanges) {
+            start_receive(ring_, bytes_of(exchange.receive), ring_.previous(), requests);
+            start_send(ring_, bytes_of(exchange.send), ring_.next(), requests);
+        }
+        wait_for(requests);
+    });
+}
+
+Pending MpiCommunicator::broadcast(at::Tensor in_out, int root) {
+    check_tensor(in_out, at::kCPU);
+    if (size() == 1) return {};
+    return start([this, in_out, root] {
+        constexpr size_t longest_message = size_t{1} << 30;
+        const auto whole = bytes_of(in_out);
+        for (size_t begin = 0; begin < whole.size(); begin += longest_message) {
+            const auto piece = whole.subspan(begin, std::min(longest_message, whole.size() - begin));
+            MPI_Request request = MPI_REQUEST_NULL;
+            RINGSHARD_MPI(MPI_Ibcast(piece.data(), narrow<int>(piece.size()), MPI_BYTE, root, group_.handle(), &request));
+            wait_for(request);
+        }
+    });
+}
+
+}  // namespace ringshard::comm

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "ring.hpp"
+#include "ringshard/comm/communicator.hpp"
+#include "worker.hpp"
+
+namespace ringshard::comm {
+
+// Tensors in host memory over MPI. A worker thread with an MPI communicator of its own does the
+// operations in the order in which they were given, while the rank computes.
+class MpiCommunicator final : public Communicator {
+public:
+    explicit MpiCommunicator(Group group) : group_(std::move(group)), ring_{group_.handle(), group_.rank(), group_.size()} {}
+
+    int rank() const override { return group_.rank(); }
+    int size() const override { return group_.size(); }
+    Pending all_reduce(at::Tensor in_out) override;
+    Pending all_gather(at::Tensor out, at::Tensor in) override;
+    Pending reduce_scatter(at::Tensor out, at::Tensor in) override;
+    Pending all_to_all(at::Tensor out, at::Tensor in) override;
+    Pending shift(std::vector<Exchange> exchanges) override;
+    Pending broadcast(at::Tensor in_out, int root) override;
+
+private:
+    // The task holds the tensors; it runs on the worker, or at once where there is nobody to wait for.
+    Pending start(std::function<void()> task);
+
+    Group group_;
+    RingPlace ring_;
+    Worker worker_;  // last: it ends before what its tasks use
+};
+
+}  // namespace ringshard::comm

@@ -1,0 +1,149 @@
+#include "nccl_communicator.hpp"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <exception>
+
+#include "check_tensors.hpp"
+
+namespace ringshard::comm {
+
+namespace {
+
+void throw_if_nccl_failed(ncclResult_t result, const char* call, const char* file, int line) {
+    if (result == ncclSuccess) return;
+    throw Error(ExitCode::peer_lost, text(file, ":", line, ": ", call, ": ", ncclGetErrorString(result)));
+}
+
+#define RINGSHARD_NCCL(call) throw_if_nccl_failed((call), #call, __FILE__, __LINE__)
+
+ncclDataType_t nccl_type_of(const at::Tensor& tensor) {
+    switch (tensor.scalar_type()) {
+        case at::kFloat: return ncclFloat32;
+        case at::kBFloat16: return ncclBfloat16;
+        case at::kInt: return ncclInt32;
+        case at::kLong: return ncclInt64;
+        case at::kByte: return ncclUint8;
+        default: RINGSHARD_CHECK(false, "tensors of type ", c10::toString(tensor.scalar_type()), " do not travel");
+    }
+}
+
+size_t count_of(const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
+
+std::byte* part(const at::Tensor& whole, int index, int count) {
+    return static_cast<std::byte*>(whole.data_ptr()) +
+           static_cast<size_t>(index) * (static_cast<size_t>(whole.nbytes()) / static_cast<size_t>(count));
+}
+
+class EventCompletion final : public Completion {
+public:
+    EventCompletion(std::vector<at::Tensor> tensors, const c10::cuda::CUDAStream& stream) : tensors_(std::move(tensors)) {
+        event_.record(stream);
+    }
+    void wait() override { event_.block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index())); }
+
+private:
+    std::vector<at::Tensor> tensors_;
+    at::cuda::CUDAEvent event_;
+};
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(Group group, at::Device device)
+    : group_(std::move(group)), device_(device), stream_(c10::cuda::getStreamFromPool(true, device.index())) {
+    const c10::cuda::CUDAGuard guard(device_);
+    ncclUniqueId id{};
+    if (group_.is_root()) RINGSHARD_NCCL(ncclGetUniqueId(&id));
+    const std::string letter = group_.broadcast(std::string(id.internal, sizeof(id.internal)));
+    std::copy(letter.begin(), letter.end(), id.internal);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.maxCTAs = 16;  // what travels while a block computes must leave it the GPU
+    RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
+}
+
+NcclCommunicator::~NcclCommunicator() {
+    // Ending is collective: while an exception unwinds, the peers are elsewhere.
+    if (std::uncaught_exceptions() > 0)
+        ncclCommAbort(communicator_);
+    else if (ncclCommFinalize(communicator_) == ncclSuccess)
+        ncclCommDestroy(communicator_);
+}
+
+template <class Enqueue>
+Pending NcclCommunicator::start(std::vector<at::Tensor> tensors, Enqueue enqueue) {
+    for (const at::Tensor& tensor : tensors) check_tensor(tensor, at::kCUDA);
+    const c10::cuda::CUDAGuard guard(device_);
+    at::cuda::CUDAEvent ready;
+    ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
+    ready.block(stream_);
+    enqueue();
+    return Pending(std::make_unique<EventCompletion>(std::move(tensors), stream_));
+}
+
+Pending NcclCommunicator::all_reduce(at::Tensor in_out) {
+    return start({in_out}, [&] {
+        RINGSHARD_NCCL(ncclAllReduce(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out), nccl_type_of(in_out), ncclSum,
+                                     communicator_, stream_));
+    });
+}
+
+Pending NcclCommunicator::all_gather(at::Tensor out, at::Tensor in) {
+    check_parts(out, in, size(), at::kCUDA);
+    return start({out, in}, [&] {
+        RINGSHARD_NCCL(ncclAllGather(in.data_ptr(), out.data_ptr(), count_of(in), nccl_type_of(in), communicator_, stream_));
+    });
+}
+
+Pending NcclCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
+    check_parts(in, out, size(), at::kCUDA);
+    return start({out, in}, [&] {
+        RINGSHARD_NCCL(ncclReduceScatter(in.data_ptr(), out.data_ptr(), count_of(out), nccl_type_of(out), ncclSum,
+                                         communicator_, stream_));
+    });
+}
+
+Pending NcclCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
+    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0, "an all-to-all of ", in.numel(),
+                    " elements over ", size(), " ranks");
+    return start({out, in}, [&] {
+        const size_t count = count_of(in) / static_cast<size_t>(size());
+        const ncclDataType_t type = nccl_type_of(in);
+        RINGSHARD_NCCL(ncclGroupStart());
+        for (int peer = 0; peer < size(); ++peer) {
+            RINGSHARD_NCCL(ncclSend(part(in, peer, size()), count, type, peer, communicator_, stream_));
+            RINGSHARD_NCCL(ncclRecv(part(out, peer, size()), count, type, peer, communicator_, stream_));
+        }
+        RINGSHARD_NCCL(ncclGroupEnd());
+    });
+}
+
+Pending NcclCommunicator::shift(std::vector<Exchange> exchanges) {
+    if (exchanges.empty()) return {};
+    std::vector<at::Tensor> tensors;
+    for (const Exchange& exchange : exchanges) {
+        RINGSHARD_CHECK(exchange.send.nbytes() == exchange.receive.nbytes(), "a shift keeps sizes");
+        tensors.push_back(exchange.send);
+        tensors.push_back(exchange.receive);
+    }
+    return start(std::move(tensors), [&] {
+        const int next = (rank() + 1) % size();
+        const int previous = (rank() + size() - 1) % size();
+        RINGSHARD_NCCL(ncclGroupStart());
+        for (const auto& [send, receive] : exchanges) {
+            RINGSHARD_NCCL(ncclSend(send.data_ptr(), count_of(send), nccl_type_of(send), next, communicator_, stream_));
+            RINGSHARD_NCCL(
+                ncclRecv(receive.data_ptr(), count_of(receive), nccl_type_of(receive), previous, communicator_, stream_));
+        }
+        RINGSHARD_NCCL(ncclGroupEnd());
+    });
+}
+
+Pending NcclCommunicator::broadcast(at::Tensor in_out, int root) {
+    return start({in_out}, [&] {
+        RINGSHARD_NCCL(ncclBroadcast(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out), nccl_type_of(in_out), root,
+                                     communicator_, stream_));
+    });
+}
+
+}  // namespace ringshard::comm

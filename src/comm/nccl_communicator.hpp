@@ -1,0 +1,38 @@
+#pragma once
+
+#include <c10/cuda/CUDAStream.h>
+#include <nccl.h>
+
+#include <memory>
+
+#include "ringshard/comm/communicator.hpp"
+
+namespace ringshard::comm {
+
+// Tensors on GPUs over NCCL. Operations run on a stream of the communicator's own, after what the
+// caller's current stream holds; waiting for one makes the current stream wait, never the host.
+class NcclCommunicator final : public Communicator {
+public:
+    NcclCommunicator(Group group, at::Device device);  // collective over the group
+    ~NcclCommunicator() override;
+
+    int rank() const override { return group_.rank(); }
+    int size() const override { return group_.size(); }
+    Pending all_reduce(at::Tensor in_out) override;
+    Pending all_gather(at::Tensor out, at::Tensor in) override;
+    Pending reduce_scatter(at::Tensor out, at::Tensor in) override;
+    Pending all_to_all(at::Tensor out, at::Tensor in) override;
+    Pending shift(std::vector<Exchange> exchanges) override;
+    Pending broadcast(at::Tensor in_out, int root) override;
+
+private:
+    template <class Enqueue>
+    Pending start(std::vector<at::Tensor> tensors, Enqueue enqueue);
+
+    Group group_;
+    at::Device device_;
+    c10::cuda::CUDAStream stream_;
+    ncclComm_t communicator_ = nullptr;
+};
+
+}  // namespace ringshard::comm

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+// Collectives made of messages between neighbours. Bytes only; types are the adder's business.
+// Collective over the communicator; all block, and none spins.
+namespace ringshard::comm {
+
+struct RingPlace {
+    MPI_Comm communicator = MPI_COMM_NULL;
+    int rank = 0;
+    int size = 1;
+    int next() const { return (rank + 1) % size; }
+    int previous() const { return (rank + size - 1) % size; }
+};
+
+using Adder = std::function<void(std::byte* into, const std::byte* from, size_t bytes)>;
+
+// parts[r] is rank r's and is sent round until everybody has all of them.
+void ring_all_gather(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts);
+
+// The sum over ranks of parts[r] ends in `out` on rank r. `parts` are only read.
+void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
+                         const std::vector<std::span<const std::byte>>& parts, const Adder& add);
+
+// The same in place: afterwards parts[r] of rank r holds the sum; the other parts are as before.
+void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts, const Adder& add);
+
+// Messages of any length, cut where MPI's counts end. The caller waits.
+void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to, std::vector<MPI_Request>& requests);
+void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from, std::vector<MPI_Request>& requests);
+
+}  // namespace ringshard::comm

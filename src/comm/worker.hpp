@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace ringshard::comm {
+
+// One thread that does what it is given, in order. It starts with the first task.
+class Worker {
+public:
+    // Set when the task is done; threads wait on it.
+    using Done = std::shared_ptr<std::atomic<bool>>;
+
+    Worker() = default;
+    ~Worker();  // does what is left, then ends
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    Done submit(std::function<void()> task);
+
+private:
+    struct Job {
+        std::function<void()> task;
+        Done done;
+    };
+    void run();
+
+    std::mutex mutex_;
+    std::condition_variable wakes_;
+    std::deque<Job> jobs_;
+    bool stops_ = false;
+    std::thread thread_;
+};
+
+}  // namespace ringshard::comm

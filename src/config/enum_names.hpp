@@ -1,0 +1,146 @@
+#pragma once
+
+#include "value_text.hpp"
+
+// What each choice is called, in TRL's and Accelerate's words. Older words follow the present one.
+namespace ringshard::config {
+
+template <class Enum, size_t Size>
+using NameTable = std::array<std::pair<std::string_view, Enum>, Size>;
+
+template <>
+struct EnumNames<DeviceChoice> {
+    static constexpr NameTable<DeviceChoice, 3> table{{
+        {"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}}};
+};
+template <>
+struct EnumNames<Precision> {
+    static constexpr NameTable<Precision, 6> table{{{"bf16", Precision::bf16},
+                                                    {"bfloat16", Precision::bf16},
+                                                    {"no", Precision::fp32},
+                                                    {"false", Precision::fp32},
+                                                    {"fp32", Precision::fp32},
+                                                    {"float32", Precision::fp32}}};
+};
+template <>
+struct EnumNames<ActivationPolicy> {
+    static constexpr NameTable<ActivationPolicy, 3> table{{{"all", ActivationPolicy::all},
+                                                           {"attention", ActivationPolicy::attention},
+                                                           {"input", ActivationPolicy::input}}};
+};
+template <>
+struct EnumNames<LossType> {
+    static constexpr NameTable<LossType, 3> table{
+        {{"nll", LossType::nll}, {"chunked_nll", LossType::nll}, {"dft", LossType::dft}}};
+};
+template <>
+struct EnumNames<PackingStrategy> {
+    static constexpr NameTable<PackingStrategy, 4> table{{{"bfd", PackingStrategy::bfd},
+                                                          {"bfd_split", PackingStrategy::bfd_split},
+                                                          {"bfd_requeue", PackingStrategy::bfd_split},
+                                                          {"wrapped", PackingStrategy::wrapped}}};
+};
+template <>
+struct EnumNames<PackingScope> {
+    static constexpr NameTable<PackingScope, 2> table{
+        {{"batch", PackingScope::batch}, {"global", PackingScope::global}}};
+};
+template <>
+struct EnumNames<TruncationMode> {
+    static constexpr NameTable<TruncationMode, 2> table{
+        {{"keep_start", TruncationMode::keep_start}, {"keep_end", TruncationMode::keep_end}}};
+};
+template <>
+struct EnumNames<SamplingStrategy> {
+    static constexpr NameTable<SamplingStrategy, 3> table{
+        {{"random", SamplingStrategy::random},
+         {"sequential", SamplingStrategy::sequential},
+         {"group_by_length", SamplingStrategy::group_by_length}}};
+};
+template <>
+struct EnumNames<Schedule> {
+    static constexpr NameTable<Schedule, 10> table{
+        {{"linear", Schedule::linear},
+         {"cosine", Schedule::cosine},
+         {"cosine_with_restarts", Schedule::cosine_with_restarts},
+         {"polynomial", Schedule::polynomial},
+         {"constant", Schedule::constant},
+         {"constant_with_warmup", Schedule::constant_with_warmup},
+         {"inverse_sqrt", Schedule::inverse_sqrt},
+         {"cosine_with_min_lr", Schedule::cosine_with_min_lr},
+         {"cosine_warmup_with_min_lr", Schedule::cosine_warmup_with_min_lr},
+         {"warmup_stable_decay", Schedule::warmup_stable_decay}}};
+};
+template <>
+struct EnumNames<Optimizer> {
+    static constexpr NameTable<Optimizer, 3> table{{{"adamw_torch_fused", Optimizer::adamw},
+                                                    {"adamw_torch", Optimizer::adamw},
+                                                    {"adamw", Optimizer::adamw}}};
+};
+template <>
+struct EnumNames<Interval> {
+    static constexpr NameTable<Interval, 4> table{{{"no", Interval::no},
+                                                   {"false", Interval::no},
+                                                   {"steps", Interval::steps},
+                                                   {"epoch", Interval::epoch}}};
+};
+template <>
+struct EnumNames<SaveStrategy> {
+    static constexpr NameTable<SaveStrategy, 5> table{{{"no", SaveStrategy::no},
+                                                       {"false", SaveStrategy::no},
+                                                       {"steps", SaveStrategy::steps},
+                                                       {"epoch", SaveStrategy::epoch},
+                                                       {"best", SaveStrategy::best}}};
+};
+template <>
+struct EnumNames<DistributedType> {
+    static constexpr NameTable<DistributedType, 6> table{
+        {{"no", DistributedType::no},
+         {"false", DistributedType::no},
+         {"multi_gpu", DistributedType::multi_gpu},
+         {"multi_cpu", DistributedType::multi_gpu},
+         {"fsdp", DistributedType::fsdp},
+         {"deepspeed", DistributedType::deepspeed}}};
+};
+template <>
+struct EnumNames<FsdpStrategy> {
+    static constexpr NameTable<FsdpStrategy, 10> table{
+        {{"full_shard", FsdpStrategy::full_shard},
+         {"1", FsdpStrategy::full_shard},
+         {"shard_grad_op", FsdpStrategy::shard_grad_op},
+         {"2", FsdpStrategy::shard_grad_op},
+         {"no_shard", FsdpStrategy::no_shard},
+         {"3", FsdpStrategy::no_shard},
+         {"hybrid_shard", FsdpStrategy::hybrid_shard},
+         {"4", FsdpStrategy::hybrid_shard},
+         {"hybrid_shard_zero2", FsdpStrategy::hybrid_shard_zero2},
+         {"5", FsdpStrategy::hybrid_shard_zero2}}};
+};
+template <>
+struct EnumNames<OffloadDevice> {
+    static constexpr NameTable<OffloadDevice, 4> table{{{"none", OffloadDevice::none},
+                                                        {"null", OffloadDevice::none},
+                                                        {"cpu", OffloadDevice::cpu},
+                                                        {"nvme", OffloadDevice::nvme}}};
+};
+template <>
+struct EnumNames<StateDictType> {
+    static constexpr NameTable<StateDictType, 2> table{
+        {{"full_state_dict", StateDictType::full}, {"sharded_state_dict", StateDictType::sharded}}};
+};
+template <>
+struct EnumNames<RingStrategy> {
+    static constexpr NameTable<RingStrategy, 3> table{{{"ring", RingStrategy::ring},
+                                                       {"alltoall", RingStrategy::ring},
+                                                       {"allgather", RingStrategy::allgather}}};
+};
+template <>
+struct EnumNames<WireType> {
+    static constexpr NameTable<WireType, 5> table{{{"fp32", WireType::fp32},
+                                                   {"float32", WireType::fp32},
+                                                   {"bf16", WireType::bf16},
+                                                   {"bfloat16", WireType::bf16},
+                                                   {"bfp16", WireType::bf16}}};
+};
+
+}  // namespace ringshard::config

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "enum_names.hpp"
+#include "ringshard/config/option_table.hpp"
+
+namespace ringshard::config {
+
+// Entries that exist elsewhere and have no field here: accepted, because something else does their
+// work, or refused.
+class ForeignGroup {
+public:
+    ForeignGroup(OptionTable& table, std::string group) : table_(table), group_(std::move(group)) {}
+
+    // `reason` says what stands in for the setting.
+    Option& accept(std::string name, Shape shape, std::string default_text, std::string reason) {
+        return foreign(std::move(name), Treatment::accepted, shape, std::move(default_text),
+                       std::move(reason));
+    }
+    void accept_all(const std::vector<std::pair<std::string, Shape>>& names, const std::string& reason) {
+        for (const auto& [name, shape] : names) accept(name, shape, "null", reason);
+    }
+    // `reason` says why the setting is not served and what to do instead.
+    Option& refuse(std::string name, Shape shape, std::string default_text, std::string reason) {
+        return foreign(std::move(name), Treatment::refused, shape, std::move(default_text),
+                       std::move(reason));
+    }
+    void alias(std::string name, std::string target, Shape shape = Shape::word,
+               std::map<std::string, std::string> values = {}, std::string note = {}) {
+        table_.add(Alias{std::move(name), std::move(target), shape, std::move(values), std::move(note)});
+    }
+    // A name from an earlier release of TRL, transformers or Accelerate.
+    void older(std::string name, std::string target, Shape shape = Shape::word,
+               std::map<std::string, std::string> values = {}) {
+        std::string note = "is the older name of " + target;
+        alias(std::move(name), std::move(target), shape, std::move(values), std::move(note));
+    }
+    void block(std::string name, std::string help, std::string prefix = {},
+               std::map<std::string, std::string> names = {}) {
+        table_.add(Block{std::move(name), group_, std::move(help), std::move(prefix), std::move(names), false});
+    }
+
+protected:
+    OptionTable& table_;
+    std::string group_;
+
+private:
+    Option& foreign(std::string name, Treatment treatment, Shape shape, std::string default_text,
+                    std::string reason) {
+        Option option;
+        option.name = std::move(name);
+        option.group = group_;
+        option.treatment = treatment;
+        option.shape = shape;
+        option.default_text = std::move(default_text);
+        option.reason = std::move(reason);
+        return table_.add(std::move(option));
+    }
+};
+
+// Entries that live in one section of Config.
+template <class Section>
+class OptionGroup : public ForeignGroup {
+public:
+    OptionGroup(OptionTable& table, std::string group, Section Config::*section)
+        : ForeignGroup(table, std::move(group)), section_(section) {}
+
+    template <class Field>
+    Option& serve(std::string name, Field Section::*field, std::string help) {
+        Option option;
+        option.name = std::move(name);
+        option.group = group_;
+        option.help = std::move(help);
+        option.shape = ShapeOf<Field>::value;
+        if constexpr (std::is_enum_v<typename EnumIn<Field>::type>)
+            option.choices = names_of<typename EnumIn<Field>::type>();
+        const auto section = section_;
+        option.read = [section, field](const std::string& text, Config& config) {
+            return read_value(text, config.*section.*field);
+        };
+        option.write = [section, field](const Config& config) {
+            return write_value(config.*section.*field);
+        };
+        option.default_text = option.write(Config{});
+        return table_.add(std::move(option));
+    }
+    // A text that holds JSON: a mapping or a list in a YAML file.
+    Option& serve_json(std::string name, std::string Section::*field, std::string help) {
+        Option& option = serve(std::move(name), field, std::move(help));
+        option.shape = Shape::json;
+        return option;
+    }
+
+private:
+    Section Config::*section_;
+};
+
+void add_run_options(OptionTable& table);
+void add_model_options(OptionTable& table);
+void add_data_options(OptionTable& table);
+void add_training_options(OptionTable& table);
+void add_precision_options(OptionTable& table);
+void add_parallel_options(OptionTable& table);
+void add_fsdp_options(OptionTable& table);
+void add_deepspeed_options(OptionTable& table);
+void add_evaluation_options(OptionTable& table);
+void add_logging_options(OptionTable& table);
+void add_checkpoint_options(OptionTable& table);
+void add_launcher_options(OptionTable& table);
+void add_refused_options(OptionTable& table);
+
+}  // namespace ringshard::config

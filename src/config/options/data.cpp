@@ -1,0 +1,88 @@
+#include "../option_group.hpp"
+
+namespace ringshard::config {
+
+void add_data_options(OptionTable& table) {
+    OptionGroup group(table, "Data", &Config::data);
+    group.serve("dataset_name", &DataSettings::dataset_name,
+                "File, folder or glob (JSONL, JSON, Parquet, Arrow), or a hub name in the local HF cache.");
+    group.serve("dataset_config", &DataSettings::dataset_config, "Configuration of a hub dataset.");
+    group.serve("dataset_train_split", &DataSettings::dataset_train_split, "Split to train on.");
+    group.serve("dataset_test_split", &DataSettings::dataset_test_split, "Split to evaluate on.");
+    group.serve("eval_dataset_name", &DataSettings::eval_dataset_name,
+                "A dataset of its own to evaluate on.");
+    group.serve_json("datasets", &DataSettings::datasets,
+                     "A mixture: list of {path, name, data_files, split, columns, fraction}.");
+    group.serve("test_split_size", &DataSettings::test_split_size,
+                "Share of the data that is split off for evaluation.")
+        .above(0);
+    group.serve("dataset_text_field", &DataSettings::dataset_text_field, "Column with plain text.");
+    group.serve("max_length", &DataSettings::max_length,
+                "Longest row in tokens, over all ranks that share it; null: no limit.")
+        .at_least(1);
+    group.serve("truncation_mode", &DataSettings::truncation_mode,
+                "Which end of a row that is too long is kept.");
+    group.serve("shuffle_dataset", &DataSettings::shuffle_dataset,
+                "Shuffle once, with the seed, before packing.");
+    group.serve("packing", &DataSettings::packing,
+                "Put several documents into one row of max_length tokens.");
+    group.serve("packing_strategy", &DataSettings::packing_strategy,
+                "bfd cuts off what is too long, bfd_split makes documents of it, wrapped cuts one stream.");
+    group.serve("packing_scope", &DataSettings::packing_scope,
+                "Pack every 1,000 rows by themselves, as TRL does, or the whole set at once.");
+    group.serve("eval_packing", &DataSettings::eval_packing, "Packing of evaluation data; null: as packing.");
+    group.serve("padding_free", &DataSettings::padding_free, "Flatten a batch into one row.");
+    group.serve("pad_to_multiple_of", &DataSettings::pad_to_multiple_of,
+                "Fill rows up to a multiple of this many tokens; auto: as the layout needs.");
+    group.serve("completion_only_loss", &DataSettings::completion_only_loss,
+                "Learn completions only; null: yes if the rows have prompt and completion.");
+    group.serve("assistant_only_loss", &DataSettings::assistant_only_loss,
+                "Learn the assistant's turns only.");
+    group.serve("train_sampling_strategy", &DataSettings::train_sampling_strategy,
+                "Order in which rows are visited.");
+    group.serve("dataloader_drop_last", &DataSettings::dataloader_drop_last,
+                "Leave out the last batch of an epoch if it is not full.");
+    group.serve("skip_bad_rows", &DataSettings::skip_bad_rows,
+                "Go on over up to this many rows that cannot be read, and list them.")
+        .at_least(0);
+    group.block("dataset_kwargs", "Settings of the preparation as JSON.");
+
+    group.older("max_seq_length", "max_length");
+    group.older("group_by_length", "train_sampling_strategy", Shape::boolean,
+                {{"true", "group_by_length"}, {"false", ""}});
+
+    const std::string prefetch = "the loader reads ahead on a thread of its own";
+    group.accept("dataloader_num_workers", Shape::integer, "0", prefetch);
+    group.accept("dataloader_persistent_workers", Shape::boolean, "false", prefetch);
+    group.accept("dataloader_prefetch_factor", Shape::integer, "null", prefetch);
+    group.accept("dataloader_multiprocessing_context", Shape::word, "null", prefetch);
+    group.accept("dataloader_pin_memory", Shape::boolean, "true", prefetch);
+    const std::string prepared = "all ranks prepare the data together and keep the result";
+    group.accept("dataset_num_proc", Shape::integer, "null", prepared);
+    group.accept("dataset_streaming", Shape::boolean, "false", prepared);
+    group.accept("streaming", Shape::boolean, "false", prepared);
+    group.accept("skip_prepare_dataset", Shape::boolean, "false",
+                 "columns that hold token ids are recognised as they are");
+    const std::string columns = "columns are recognised by their names; others are left alone";
+    group.accept("remove_unused_columns", Shape::boolean, "true", columns);
+    group.accept("label_names", Shape::list, "null", columns);
+    group.accept("length_column_name", Shape::word, "length", columns);
+
+    const std::string order = "the order of rows is TRL's and the same at every number of ranks";
+    group.accept("dispatch_batches", Shape::boolean, "null", order);
+    group.accept("use_seedable_sampler", Shape::boolean, "true", order);
+    group.accept("non_blocking", Shape::boolean, "false", order);
+    group.accept("use_configured_state", Shape::boolean, "false", order);
+    group.accept("data_loader_config", Shape::word, "null", order);
+    group.refuse("dataloader_in_order", Shape::boolean, "true",
+                 "rows are always visited in order; leave it out");
+    group.refuse("split_batches", Shape::boolean, "false",
+                 "the batch size is per data rank: divide it by hand");
+    group.refuse("even_batches", Shape::boolean, "true",
+                 "every data rank takes part in every step; use dataloader_drop_last to leave out the tail");
+    group.refuse("gradient_accumulation_kwargs", Shape::json, "null",
+                 "set gradient_accumulation_steps itself");
+    group.block("accelerator_config", "Accelerate's loader settings as JSON.");
+}
+
+}  // namespace ringshard::config

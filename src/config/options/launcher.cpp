@@ -1,0 +1,90 @@
+#include "../option_group.hpp"
+
+namespace ringshard::config {
+
+// What `accelerate launch` and torchrun need to know and MPI tells us.
+void add_launcher_options(OptionTable& table) {
+    ForeignGroup group(table, "Launcher");
+    group.accept_all({{"num_machines", Shape::integer},
+                      {"machine_rank", Shape::integer},
+                      {"main_process_ip", Shape::word},
+                      {"main_process_port", Shape::integer},
+                      {"local_rank", Shape::integer},
+                      {"rdzv_backend", Shape::word},
+                      {"rdzv_conf", Shape::word},
+                      {"same_network", Shape::boolean},
+                      {"mpirun_hostfile", Shape::word},
+                      {"mpirun_ccl", Shape::word},
+                      {"compute_environment", Shape::word},
+                      {"main_training_function", Shape::word},
+                      {"role", Shape::word}},
+                     "ranks, hosts and addresses come from MPI");
+    group.block("mpirun_config", "Accelerate's mpirun settings.");
+    group.accept("gpu_ids", Shape::word, "null", "every rank takes the GPU of its place on the host");
+    group.accept("enable_cpu_affinity", Shape::boolean, "false", "srun or mpirun binds ranks to cores");
+    group.accept_all({{"max_restarts", Shape::integer}, {"monitor_interval", Shape::number}},
+                     "the batch script requeues by exit code");
+    group.accept_all({{"quiet", Shape::boolean}, {"tee", Shape::word}, {"log_dir", Shape::word}},
+                     "rank 0 speaks; the others only when they fail");
+    group.accept_all({{"ddp_find_unused_parameters", Shape::boolean},
+                      {"ddp_bucket_cap_mb", Shape::integer},
+                      {"ddp_broadcast_buffers", Shape::boolean},
+                      {"ddp_static_graph", Shape::boolean},
+                      {"ddp_backend", Shape::word},
+                      {"ignore_bias_buffers", Shape::boolean}},
+                     "gradients of a block are reduced as one buffer");
+    group.accept("ddp_timeout", Shape::integer, "1800", "the watchdog sets limits by what a phase usually takes");
+    group.accept_all({{"tpu", Shape::boolean},
+                      {"tpu_name", Shape::word},
+                      {"tpu_zone", Shape::word},
+                      {"tpu_cluster", Shape::boolean},
+                      {"no_tpu_cluster", Shape::boolean},
+                      {"tpu_use_cluster", Shape::boolean},
+                      {"tpu_use_sudo", Shape::boolean},
+                      {"tpu_env", Shape::list},
+                      {"tpu_vm", Shape::list},
+                      {"tpu_num_cores", Shape::integer},
+                      {"command_file", Shape::word},
+                      {"commands", Shape::list}},
+                     "it concerns TPUs");
+    group.refuse("dynamo_backend", Shape::word, "no", "there is no graph to compile; leave it out");
+    group.block("dynamo_config", "torch.compile settings of Accelerate.", "dynamo_");
+    for (const auto* name : {"dynamo_mode", "dynamo_use_fullgraph", "dynamo_use_dynamic",
+                             "dynamo_use_regional_compilation"})
+        group.accept(name, Shape::word, "null", "there is no graph to compile");
+    group.refuse("use_megatron_lm", Shape::boolean, "false", "Megatron-LM is another program; use FSDP or DEEPSPEED");
+    group.refuse("module", Shape::boolean, "false", "there is no Python script to start");
+    group.refuse("no_python", Shape::boolean, "false", "there is no Python script to start");
+    group.refuse("env", Shape::json, "null", "environment variables belong into the batch script");
+    group.block("megatron_lm_config", "Settings of Megatron-LM.", "megatron_lm_");
+    group.block("fp8_config", "Settings of FP8 training.", "fp8_");
+}
+
+// Features of TRL that this program does not have.
+void add_refused_options(OptionTable& table) {
+    ForeignGroup group(table, "Not served");
+    const std::string adapters = "LoRA and other adapters are not served: all weights are trained";
+    group.refuse("use_peft", Shape::boolean, "false", adapters);
+    group.refuse("lora_r", Shape::integer, "16", adapters);
+    group.refuse("lora_alpha", Shape::integer, "32", adapters);
+    group.refuse("lora_dropout", Shape::number, "0.05", adapters);
+    group.refuse("lora_target_modules", Shape::list, "null", adapters);
+    group.refuse("lora_target_parameters", Shape::list, "null", adapters);
+    group.refuse("lora_modules_to_save", Shape::list, "null", adapters);
+    group.refuse("lora_task_type", Shape::word, "CAUSAL_LM", adapters);
+    group.refuse("use_rslora", Shape::boolean, "false", adapters);
+    group.refuse("use_dora", Shape::boolean, "false", adapters);
+    const std::string quantised = "quantised weights are not served: load bf16 or fp32 weights";
+    group.refuse("load_in_8bit", Shape::boolean, "false", quantised);
+    group.refuse("load_in_4bit", Shape::boolean, "false", quantised);
+    group.refuse("bnb_4bit_quant_type", Shape::word, "nf4", quantised);
+    group.refuse("use_bnb_nested_quant", Shape::boolean, "false", quantised);
+    group.refuse("bnb_4bit_quant_storage", Shape::word, "null", quantised);
+    group.refuse("quantization_config", Shape::json, "null", quantised);
+    table.add(RefusedFamily{"megatron_lm_", "Megatron-LM is another program; use FSDP or DEEPSPEED"});
+    table.add(RefusedFamily{"fp8_", "fp8 is not served; use mixed_precision bf16"});
+    table.add(RefusedFamily{"aws_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
+    table.add(RefusedFamily{"sagemaker_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,37 @@
+#include "../option_group.hpp"
+
+namespace ringshard::config {
+
+void add_model_options(OptionTable& table) {
+    OptionGroup group(table, "Model", &Config::model);
+    group.serve("model_name_or_path", &ModelSettings::model_name_or_path,
+                "Folder of a Hugging Face model, or its hub name if it is in the local HF cache.");
+    group.serve("model_revision", &ModelSettings::model_revision,
+                "Branch, tag or commit to look for in the HF cache.");
+    group.serve("dtype", &ModelSettings::dtype,
+                "Type in which weights are read; the master weights are fp32 in any case.");
+    group.serve("chat_template_path", &ModelSettings::chat_template_path,
+                "A .jinja file, or the folder of a tokenizer whose chat template is taken.");
+    group.serve("eos_token", &ModelSettings::eos_token,
+                "Token that ends a text, if it is not the tokenizer's own.");
+    group.block("model_init_kwargs", "Settings of the model as JSON, under their usual names.", {},
+                {{"revision", "model_revision"}});
+
+    group.older("torch_dtype", "dtype");
+
+    const std::string attention = "the built-in exact attention is used, whatever kernel is named";
+    group.accept("attn_implementation", Shape::word, "null", attention)
+        .but_not({"flex_attention", "paged_attention"},
+                 "its results differ from causal attention only if a mask is programmed, which has no "
+                 "place here; leave attn_implementation out");
+    group.accept("trust_remote_code", Shape::boolean, "false",
+                 "no Python is run; the architectures are built in");
+    group.accept("device_map", Shape::word, "null", "every rank loads what it owns");
+    group.accept("low_cpu_mem_usage", Shape::boolean, "null", "every rank loads what it owns");
+    group.accept("use_cache", Shape::boolean, "false", "training keeps no cache of keys and values");
+    group.accept("router_aux_loss_coef", Shape::number, "null",
+                 "dense models have no routers; models with experts are refused when they are read");
+    group.accept("pad_token", Shape::word, "null", "padding never enters the computation");
+}
+
+}  // namespace ringshard::config

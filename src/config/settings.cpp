@@ -1,0 +1,93 @@
+#include "ringshard/config/settings.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/text.hpp"
+#include "value_text.hpp"
+
+namespace ringshard::config {
+
+using nlohmann::ordered_json;
+
+Origin Settings::origin_of(const std::string& name) const {
+    const auto found = given.find(name);
+    return found == given.end() ? Origin{} : found->second.origin;
+}
+
+std::string Settings::to_text() const {
+    ordered_json all = ordered_json::object();
+    for (const auto& [name, setting] : given)
+        all[name] = {setting.text, static_cast<int>(setting.origin.strength), setting.origin.place};
+    return all.dump();
+}
+
+Settings Settings::from_text(const std::string& text, const OptionTable& table) {
+    Settings settings;
+    const ordered_json letter = ordered_json::parse(text);
+    for (const auto& [name, entry] : letter.items()) {
+        const Given given{entry.at(0), {static_cast<Strength>(entry.at(1).get<int>()), entry.at(2)}};
+        const Option* option = table.find(name);
+        RINGSHARD_CHECK(option != nullptr, name);
+        if (option->treatment == Treatment::served) {
+            const Rule broken = option->read(given.text, settings.values);
+            RINGSHARD_CHECK(!broken, name, " = ", given.text, " ", *broken);
+        }
+        settings.given[name] = given;
+    }
+    return settings;
+}
+
+namespace {
+
+// Text as YAML reads it back: quoted where it would mean something else.
+std::string yaml_value(const Option& option, const std::string& value) {
+    const bool is_plain_kind = option.shape != Shape::word || !option.choices.empty() || value == "null";
+    return is_plain_kind ? value : ordered_json(value).dump();
+}
+
+std::string value_of(const Option& option, const Settings& settings) {
+    if (option.treatment == Treatment::served) return option.write(settings.values);
+    const auto found = settings.given.find(option.name);
+    return found == settings.given.end() ? option.default_text : found->second.text;
+}
+
+}  // namespace
+
+std::string print_yaml(const Settings& settings, const OptionTable& table) {
+    std::string lines;
+    std::string group;
+    for (const Option& option : table.options()) {
+        const bool is_given = settings.given.contains(option.name);
+        if (option.treatment == Treatment::refused) continue;
+        if (option.treatment == Treatment::accepted && !is_given) continue;
+        if (option.group != group) {
+            group = option.group;
+            lines += text(lines.empty() ? "" : "\n", "# ", group, "\n");
+        }
+        const Origin origin = settings.origin_of(option.name);
+        const std::string line = text(option.name, ": ", yaml_value(option, value_of(option, settings)));
+        const std::string padding(line.size() < 44 ? 44 - line.size() : 1, ' ');
+        const bool is_live = origin.strength >= Strength::config_file;
+        lines += text(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place, "\n");
+    }
+    return lines;
+}
+
+std::string print_json(const Settings& settings, const OptionTable& table) {
+    ordered_json all = ordered_json::object();
+    for (const Option& option : table.options()) {
+        const bool is_given = settings.given.contains(option.name);
+        if (option.treatment == Treatment::refused) continue;
+        if (option.treatment == Treatment::accepted && !is_given) continue;
+        const std::string value = value_of(option, settings);
+        ordered_json typed = value;
+        const bool is_structured = option.shape != Shape::word || value == "null";
+        if (is_structured) typed = ordered_json::parse(value, nullptr, false);
+        if (typed.is_discarded()) typed = value;
+        all[option.name] = {{"value", typed}, {"origin", settings.origin_of(option.name).place}, {"given", is_given}};
+    }
+    return all.dump(2);
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,140 @@
+#include "settings_file.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "value_text.hpp"
+
+namespace ringshard::config {
+
+using nlohmann::json;
+
+namespace {
+
+// Plain scalars keep their text; what was quoted is text even if it looks like something else.
+json to_json(const YAML::Node& node) {
+    switch (node.Type()) {
+        case YAML::NodeType::Sequence: {
+            json list = json::array();
+            for (const YAML::Node& item : node) list.push_back(to_json(item));
+            return list;
+        }
+        case YAML::NodeType::Map: {
+            json mapping = json::object();
+            for (const auto& entry : node) mapping[entry.first.Scalar()] = to_json(entry.second);
+            return mapping;
+        }
+        case YAML::NodeType::Scalar: {
+            const std::string& scalar = node.Scalar();
+            if (node.Tag() == "!") return scalar;
+            if (const auto number = read_number(scalar)) return json::parse(scalar, nullptr, false).is_discarded() ? json(*number) : json::parse(scalar);
+            if (is_null(scalar)) return nullptr;
+            if (scalar == "true" || scalar == "True") return true;
+            if (scalar == "false" || scalar == "False") return false;
+            return scalar;
+        }
+        default: return nullptr;
+    }
+}
+
+std::string to_text(const YAML::Node& node) {
+    if (node.IsScalar()) return node.Scalar();
+    const json value = to_json(node);
+    return value.is_null() ? "null" : value.dump();
+}
+
+std::string to_text(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+Origin origin(Strength strength, const std::string& called, const YAML::Node& node) {
+    return {strength, text(called, ":", node.Mark().line + 1)};
+}
+
+void read_mapping(const OptionTable& table, const YAML::Node& mapping, Strength strength, const std::string& called,
+                  const std::string& block, Statements& statements) {
+    for (const auto& entry : mapping) {
+        const std::string name = lower_with_underscores(entry.first.Scalar());
+        if (block.empty() && table.find_block(name) != nullptr && entry.second.IsMap())
+            read_mapping(table, entry.second, strength, called, name, statements);
+        else
+            statements.push_back({name, to_text(entry.second), origin(strength, called, entry.first), block});
+    }
+}
+
+std::optional<std::string> read_whole(const std::filesystem::path& file) {
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream || std::filesystem::is_directory(file)) return std::nullopt;
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+// {"zero_optimization": {"stage": 2}} says zero_optimization.stage = 2.
+void flatten(const json& value, const std::string& path, const Statement& like, Statements& statements) {
+    if (!value.is_object()) {
+        statements.push_back({path, to_text(value), like.origin, like.name});
+        return;
+    }
+    for (const auto& [key, inner] : value.items())
+        flatten(inner, path.empty() ? key : path + "." + key, like, statements);
+}
+
+}  // namespace
+
+Statements read_settings_text(const OptionTable& table, const std::string& yaml, Strength strength,
+                              const std::string& called, Problems& problems) {
+    Statements statements;
+    try {
+        const YAML::Node root = YAML::Load(yaml);
+        if (root.IsNull()) return statements;
+        if (!root.IsMap()) {
+            problems.push_back({ExitCode::settings, text(called, ": must hold lines such as `learning_rate: 2e-5`")});
+            return statements;
+        }
+        read_mapping(table, root, strength, called, {}, statements);
+    } catch (const YAML::Exception& error) {  // a wrapper: turns the library's exception into an expected failure
+        problems.push_back({ExitCode::settings, text(called, ":", error.mark.line + 1, ": is not readable YAML: ", error.msg)});
+    }
+    return statements;
+}
+
+Statements read_settings_file(const OptionTable& table, const std::filesystem::path& file, Strength strength,
+                              Problems& problems) {
+    const auto yaml = read_whole(file);
+    if (!yaml) {
+        problems.push_back({ExitCode::missing_input, text(file.string(), ": there is no such file, or it cannot be read")});
+        return {};
+    }
+    return read_settings_text(table, *yaml, strength, file.string(), problems);
+}
+
+Statements open_block(const Block& block, const Statement& written, Problems& problems) {
+    if (is_null(written.text)) return {};
+    Statement whole = written;
+    whole.name = block.name;
+    std::string content = written.text;
+    if (trim(content).front() != '{') {
+        const auto file = read_whole(content);
+        if (!file) {
+            problems.push_back(complaint(written, "there is no such file; give a mapping or the path of a JSON file",
+                                         ExitCode::missing_input));
+            return {};
+        }
+        whole.origin.place = content;
+        content = *file;
+    }
+    const json value = json::parse(content, nullptr, false);
+    if (!value.is_object()) {
+        problems.push_back(complaint(written, "must be a mapping, as JSON"));
+        return {};
+    }
+    if (block.is_deepspeed_file) whole.origin.strength = Strength::profile;
+    Statements inside;
+    flatten(value, {}, whole, inside);
+    if (block.is_deepspeed_file) {
+        std::erase_if(inside, [](const Statement& statement) { return statement.text == "auto"; });
+        inside.push_back({"distributed_type", "DEEPSPEED", whole.origin, {}});
+    }
+    return inside;
+}
+
+}  // namespace ringshard::config

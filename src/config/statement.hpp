@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringshard/base/exit_code.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/config/settings.hpp"
+
+namespace ringshard::config {
+
+// One thing that somebody said: a flag, a line of a file, a variable. Not yet understood.
+struct Statement {
+    std::string name;
+    std::string text;
+    Origin origin;
+    std::string block;  // inside `fsdp_config`, ...; empty at the top level
+};
+
+using Statements = std::vector<Statement>;
+using Problems = std::vector<Failure>;
+
+// "learning_rate = fast [command line]: must be a number"
+inline Failure complaint(const Statement& about, const std::string& rule,
+                         ExitCode code = ExitCode::settings) {
+    return {code, text(about.name, " = ", about.text, " [", about.origin.place, "]: ", rule)};
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,100 @@
+#include "validate.hpp"
+
+#include <charconv>
+
+#include "enum_names.hpp"
+
+namespace ringshard::config {
+
+namespace {
+
+class Checker {
+public:
+    Checker(Settings& settings, Problems& problems) : settings_(settings), problems_(problems) {}
+
+    void check_packing() {
+        const DataSettings& data = settings_.values.data;
+        if (data.packing && !data.max_length)
+            complain({"packing", "max_length"}, "packing needs max_length, the length of a packed row");
+        if (data.padding_free && !data.packing && data.max_length)
+            complain({"padding_free", "max_length"},
+                     "padding_free without packing needs max_length null, since rows are not cut");
+        if (data.pad_to_multiple_of != "auto" && !data.pad_to_multiple_of.empty()) {
+            int64_t multiple = 0;
+            if (read_value(data.pad_to_multiple_of, multiple) || multiple < 1)
+                complain({"pad_to_multiple_of"}, "must be auto, null or a whole number above 0");
+        }
+    }
+
+    void check_evaluation() {
+        const Config& config = settings_.values;
+        if (!config.evaluation.load_best_model_at_end) return;
+        const std::string eval = write_value(config.evaluation.eval_strategy);
+        const std::string save = write_value(config.checkpoint.save_strategy);
+        if (save != "best" && eval != save)
+            complain({"load_best_model_at_end", "eval_strategy", "save_strategy"},
+                     "the best model can only be kept if it is saved when it is evaluated: give both "
+                     "strategies the same value");
+    }
+
+    void check_offload() {
+        const ParallelSettings& parallel = settings_.values.parallel;
+        const auto needs_path = [&](const char* device_name, OffloadDevice device, const char* path_name,
+                                    const std::string& path) {
+            if (device == OffloadDevice::nvme && path.empty())
+                complain({device_name, path_name}, "nvme needs the folder for the files");
+        };
+        needs_path("offload_optimizer_device", parallel.offload_optimizer_device, "offload_optimizer_nvme_path",
+                   parallel.offload_optimizer_nvme_path);
+        needs_path("offload_param_device", parallel.offload_param_device, "offload_param_nvme_path",
+                   parallel.offload_param_nvme_path);
+        const bool is_deepspeed = parallel.distributed_type == DistributedType::deepspeed;
+        if (is_deepspeed && parallel.offload_param_device != OffloadDevice::none && parallel.zero_stage != 3)
+            complain({"offload_param_device", "zero_stage"}, "weights are cut, and can be moved out, at stage 3 only");
+        if (is_deepspeed && parallel.offload_optimizer_device != OffloadDevice::none && parallel.zero_stage == 0)
+            complain({"offload_optimizer_device", "zero_stage"}, "optimizer state is cut from stage 1 on");
+    }
+
+    // gradient_checkpointing says whether, activation_policy says how; the stronger word counts.
+    void settle_activation_policy() {
+        TrainingSettings& training = settings_.values.training;
+        if (!training.activation_policy || !settings_.given.contains("gradient_checkpointing")) return;
+        const bool keeps_all = *training.activation_policy == ActivationPolicy::all;
+        if (keeps_all != training.gradient_checkpointing) return;
+        const Strength how = settings_.origin_of("activation_policy").strength;
+        const Strength whether = settings_.origin_of("gradient_checkpointing").strength;
+        if (how == whether)
+            complain({"activation_policy", "gradient_checkpointing"},
+                     "checkpointing means a policy of attention or input, and no checkpointing means all; leave one out");
+        if (how < whether) training.activation_policy.reset();
+    }
+
+private:
+    void complain(const std::vector<std::string>& names, const std::string& rule) {
+        std::vector<std::string> values;
+        for (const std::string& name : names) {
+            const auto given = settings_.given.find(name);
+            if (given == settings_.given.end()) {
+                values.push_back(name + " [default]");
+                continue;
+            }
+            values.push_back(text(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
+        }
+        problems_.push_back({ExitCode::settings, text(join(values, ", "), ": ", rule)});
+    }
+
+    Settings& settings_;
+    Problems& problems_;
+};
+
+}  // namespace
+
+void check_together(Settings& settings, Problems& problems) {
+    Checker checker(settings, problems);
+    checker.check_packing();
+    checker.check_evaluation();
+    checker.check_offload();
+    checker.settle_activation_policy();
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,128 @@
+#include "value_text.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::config {
+
+bool is_null(std::string_view text) {
+    const std::string word = lower_case(trim(text));
+    return word.empty() || word == "null" || word == "none" || word == "~";
+}
+
+std::optional<bool> read_boolean(std::string_view text) {
+    const std::string word = lower_case(trim(text));
+    for (const auto* yes : {"true", "yes", "on", "1", "t", "y"})
+        if (word == yes) return true;
+    for (const auto* no : {"false", "no", "off", "0", "f", "n"})
+        if (word == no) return false;
+    return std::nullopt;
+}
+
+std::optional<double> read_number(std::string_view text) {
+    text = trim(text);
+    if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+        return std::nullopt;
+    return value;
+}
+
+Rule read_value(const std::string& text, bool& value) {
+    const auto read = read_boolean(text);
+    if (!read) return "must be true or false";
+    value = *read;
+    return std::nullopt;
+}
+
+Rule read_value(const std::string& text, int64_t& value) {
+    const std::string_view digits = trim(text);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size())
+        return "must be a whole number";
+    return std::nullopt;
+}
+
+Rule read_value(const std::string& text, double& value) {
+    const auto read = read_number(text);
+    if (!read) return "must be a number";
+    value = *read;
+    return std::nullopt;
+}
+
+Rule read_value(const std::string& text, std::string& value) {
+    value = is_null(text) ? "" : text;
+    return std::nullopt;
+}
+
+Rule read_value(const std::string& text, std::vector<std::string>& value) {
+    value.clear();
+    if (is_null(text)) return std::nullopt;
+    if (trim(text).front() == '[') {
+        const auto list = nlohmann::json::parse(text, nullptr, false);
+        if (!list.is_array()) return "must be a list such as [\"a\", \"b\"]";
+        for (const auto& item : list) {
+            if (!item.is_string()) return "must be a list of words";
+            value.push_back(item.get<std::string>());
+        }
+        return std::nullopt;
+    }
+    for (const std::string& word : split(text, ',')) value.emplace_back(trim(word));
+    return std::nullopt;
+}
+
+std::string write_value(bool value) { return value ? "true" : "false"; }
+std::string write_value(int64_t value) { return std::to_string(value); }
+std::string write_value(double value) { return shortest(value); }
+std::string write_value(const std::string& value) { return value.empty() ? "null" : value; }
+std::string write_value(const std::vector<std::string>& value) {
+    return nlohmann::json(value).dump();
+}
+
+bool same_meaning(Shape shape, const std::string& a, const std::string& b) {
+    if (is_null(a) || is_null(b)) return is_null(a) && is_null(b);
+    switch (shape) {
+        case Shape::boolean: {
+            const auto x = read_boolean(a);
+            return x && x == read_boolean(b);
+        }
+        case Shape::integer:
+        case Shape::number: {
+            const auto x = read_number(a);
+            return x && x == read_number(b);
+        }
+        case Shape::list: {
+            std::vector<std::string> x;
+            std::vector<std::string> y;
+            return !read_value(a, x) && !read_value(b, y) && x == y;
+        }
+        case Shape::json: {
+            const auto x = nlohmann::json::parse(a, nullptr, false);
+            return !x.is_discarded() && x == nlohmann::json::parse(b, nullptr, false);
+        }
+        case Shape::word: break;
+    }
+    return lower_case(trim(a)) == lower_case(trim(b));
+}
+
+std::string one_of(const std::vector<std::string>& names) {
+    std::string rule = "must be one of ";
+    for (size_t i = 0; i < names.size(); ++i) {
+        if (i > 0) rule += i + 1 == names.size() ? " or " : ", ";
+        rule += names[i];
+    }
+    return rule;
+}
+
+std::string lower_with_underscores(std::string_view text) {
+    std::string lower = lower_case(trim(text));
+    for (char& c : lower)
+        if (c == '-') c = '_';
+    return lower;
+}
+
+}  // namespace ringshard::config

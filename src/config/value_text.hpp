@@ -1,0 +1,129 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/config/option.hpp"
+
+// How a value is written and read. Reading returns the broken rule, or nothing.
+namespace ringshard::config {
+
+using Rule = std::optional<std::string>;
+
+bool is_null(std::string_view text);                     // null, none, ~ or nothing at all
+std::optional<bool> read_boolean(std::string_view text);  // true, yes, on, 1, ... in any case
+std::optional<double> read_number(std::string_view text);
+
+Rule read_value(const std::string& text, bool& value);
+Rule read_value(const std::string& text, int64_t& value);
+Rule read_value(const std::string& text, double& value);
+Rule read_value(const std::string& text, std::string& value);
+Rule read_value(const std::string& text, std::vector<std::string>& value);
+
+std::string write_value(bool value);
+std::string write_value(int64_t value);
+std::string write_value(double value);
+std::string write_value(const std::string& value);
+std::string write_value(const std::vector<std::string>& value);
+
+// Do two texts say the same for a setting of this shape: "False" and "no", "1" and "1.0"?
+bool same_meaning(Shape shape, const std::string& a, const std::string& b);
+
+// Specialised in enum_names.hpp: pairs of text and value; the first text of a value is how it is written.
+template <class Enum>
+struct EnumNames;
+
+template <class Enum>
+    requires std::is_enum_v<Enum>
+std::vector<std::string> names_of() {
+    std::vector<std::string> names;
+    std::vector<Enum> seen;
+    for (const auto& [name, value] : EnumNames<Enum>::table) {
+        bool is_new = true;
+        for (const Enum earlier : seen) is_new = is_new && earlier != value;
+        if (is_new) names.emplace_back(name);
+        seen.push_back(value);
+    }
+    return names;
+}
+
+std::string one_of(const std::vector<std::string>& names);  // "must be one of a, b or c"
+std::string lower_with_underscores(std::string_view text);
+
+template <class Enum>
+    requires std::is_enum_v<Enum>
+Rule read_value(const std::string& text, Enum& value) {
+    const std::string wanted = lower_with_underscores(text);
+    for (const auto& [name, meaning] : EnumNames<Enum>::table) {
+        if (wanted != name) continue;
+        value = meaning;
+        return std::nullopt;
+    }
+    return one_of(names_of<Enum>());
+}
+
+template <class Enum>
+    requires std::is_enum_v<Enum>
+std::string write_value(Enum value) {
+    for (const auto& [name, meaning] : EnumNames<Enum>::table)
+        if (meaning == value) return std::string(name);
+    return {};
+}
+
+template <class T>
+Rule read_value(const std::string& text, std::optional<T>& value) {
+    if (is_null(text)) {
+        value.reset();
+        return std::nullopt;
+    }
+    T content{};
+    const Rule broken = read_value(text, content);
+    if (!broken) value = content;
+    return broken;
+}
+
+template <class T>
+std::string write_value(const std::optional<T>& value) {
+    return value ? write_value(*value) : "null";
+}
+
+template <class T>
+struct ShapeOf {
+    static constexpr Shape value = Shape::word;
+};
+template <>
+struct ShapeOf<bool> {
+    static constexpr Shape value = Shape::boolean;
+};
+template <>
+struct ShapeOf<int64_t> {
+    static constexpr Shape value = Shape::integer;
+};
+template <>
+struct ShapeOf<double> {
+    static constexpr Shape value = Shape::number;
+};
+template <>
+struct ShapeOf<std::vector<std::string>> {
+    static constexpr Shape value = Shape::list;
+};
+template <class T>
+struct ShapeOf<std::optional<T>> {
+    static constexpr Shape value = ShapeOf<T>::value;
+};
+
+template <class T>
+struct EnumIn {
+    using type = T;
+};
+template <class T>
+struct EnumIn<std::optional<T>> {
+    using type = T;
+};
+
+}  // namespace ringshard::config

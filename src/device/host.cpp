@@ -1,0 +1,77 @@
+#include "ringshard/device/host.hpp"
+
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <memory>
+
+#include "ringshard/base/error.hpp"
+
+namespace ringshard::device {
+
+namespace {
+
+struct Topology {
+    Topology() {
+        RINGSHARD_CHECK(hwloc_topology_init(&handle) == 0);
+        hwloc_topology_set_flags(handle, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+        RINGSHARD_CHECK(hwloc_topology_load(handle) == 0);
+    }
+    ~Topology() { hwloc_topology_destroy(handle); }
+    Topology(const Topology&) = delete;
+    Topology& operator=(const Topology&) = delete;
+
+    int64_t count(hwloc_obj_type_t type) const { return std::max(0, hwloc_get_nbobjs_by_type(handle, type)); }
+
+    hwloc_topology_t handle = nullptr;
+};
+
+std::string processor_name() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("model name")) return std::string(trim(line.substr(line.find(':') + 1)));
+    return "unknown";
+}
+
+}  // namespace
+
+Host describe_host() {
+    const Topology topology;
+    const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> usable(hwloc_bitmap_alloc(), hwloc_bitmap_free);
+    hwloc_get_cpubind(topology.handle, usable.get(), HWLOC_CPUBIND_PROCESS);
+
+    Host host;
+    std::array<char, 256> buffer{};
+    gethostname(buffer.data(), buffer.size() - 1);
+    host.name = buffer.data();
+    host.processor = processor_name();
+    host.num_packages = topology.count(HWLOC_OBJ_PACKAGE);
+    host.num_numa_nodes = topology.count(HWLOC_OBJ_NUMANODE);
+    host.num_cores = topology.count(HWLOC_OBJ_CORE);
+    host.num_threads = topology.count(HWLOC_OBJ_PU);
+    host.num_usable_threads = std::max(1, hwloc_bitmap_weight(usable.get()));
+    hwloc_bitmap_list_snprintf(buffer.data(), buffer.size(), usable.get());
+    host.usable_threads = buffer.data();
+    host.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    return host;
+}
+
+int64_t choose_num_threads(std::optional<int64_t> wish, const Environment& environment, const Host& host,
+                           int64_t ranks_on_host) {
+    if (wish) return *wish;
+    if (const auto variable = environment.find("OMP_NUM_THREADS")) {
+        int64_t threads = 0;
+        const auto [end, error] = std::from_chars(variable->data(), variable->data() + variable->size(), threads);
+        if (error == std::errc() && threads > 0 && (end == variable->data() + variable->size() || *end == ','))
+            return threads;
+    }
+    // A scheduler that binds gives every rank cores of its own; one that does not shows all of them to all.
+    const bool is_bound = host.num_usable_threads * ranks_on_host <= host.num_threads;
+    return std::max<int64_t>(1, is_bound ? host.num_usable_threads : host.num_usable_threads / ranks_on_host);
+}
+
+}  // namespace ringshard::device

@@ -1,0 +1,35 @@
+#include <exception>
+
+#include "ringshard/base/environment.hpp"
+#include "ringshard/base/terminate.hpp"
+#include "ringshard/cli/agree_on_settings.hpp"
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/invocation.hpp"
+#include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/device/environment.hpp"
+#include "ringshard/job/slurm.hpp"
+
+using namespace ringshard;
+
+int main(int argc, char** argv) {
+    std::set_terminate(end_process);
+    const Environment environment = Environment::of_this_process();
+
+    const auto invocation = cli::read_invocation({argv + 1, argv + argc});
+    if (!invocation) return cli::tell(invocation.failure());
+    if (const auto exit_code = cli::run_front_command(invocation.value(), environment)) return *exit_code;
+
+    device::prepare_environment(environment);
+    const comm::MpiSession mpi;  // from here on an uncaught exception on any rank ends the whole job
+    const comm::Group& world = mpi.world();
+    if (const auto mismatch = job::check_world_size(job::read_slurm(environment), world.size()))
+        return cli::tell(*mismatch);
+
+    const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
+    if (!agreed) return world.is_root() ? cli::tell(agreed.failure()) : number(agreed.failure().code);
+
+    const auto run_in_engine = cli::load_engine();
+    return run_in_engine(
+        {invocation.value().command, agreed.value().settings, agreed.value().notes, environment, world});
+}

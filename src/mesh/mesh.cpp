@@ -1,0 +1,23 @@
+#include "ringshard/mesh/mesh.hpp"
+
+namespace ringshard::mesh {
+
+Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device)
+    : shape_(shape), at_(coordinates_of(world.rank(), shape)), device_(device) {
+    RINGSHARD_CHECK(shape.world() == world.size(), to_text(shape), " for a world of ", world.size());
+    // The ranks of a group differ along its axes and agree on all others: so the rank with zeros along
+    // the axes of the group names it.
+    const auto along = [&](Coordinates at_zero) {
+        return comm::make_communicator(world.split(rank_of(at_zero, shape_)), device);
+    };
+    replicate_ = along({0, at_.shard, at_.ring, at_.ulysses});
+    shard_ = along({at_.replicate, 0, at_.ring, at_.ulysses});
+    ring_ = along({at_.replicate, at_.shard, 0, at_.ulysses});
+    ulysses_ = along({at_.replicate, at_.shard, at_.ring, 0});
+    data_ = along({0, 0, at_.ring, at_.ulysses});
+    sequence_ = along({at_.replicate, at_.shard, 0, 0});
+    zero_ = along({at_.replicate, 0, 0, 0});
+    world_ = along({0, 0, 0, 0});
+}
+
+}  // namespace ringshard::mesh
