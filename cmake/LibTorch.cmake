@@ -20,8 +20,15 @@ function(declare_torch_library name)
 endfunction()
 
 declare_torch_library(c10 FILE libc10.so)
-# at::parallel_for is silently serial in files that are compiled without -fopenmp.
-declare_torch_library(cpu FILE libtorch_cpu.so LINK "torch::c10;OpenMP::OpenMP_CXX")
+declare_torch_library(cpu FILE libtorch_cpu.so LINK torch::c10)
+# at::parallel_for is silently serial in files that are compiled without -fopenmp. The OpenMP library
+# at run time is LibTorch's own: two of them in one process would each start their threads.
+if(EXISTS ${RINGSHARD_TORCH_DIR}/lib/libgomp.so.1)
+    set_property(TARGET torch::cpu PROPERTY INTERFACE_COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+    set_property(TARGET torch::cpu APPEND PROPERTY INTERFACE_LINK_LIBRARIES ${RINGSHARD_TORCH_DIR}/lib/libgomp.so.1)
+else()
+    set_property(TARGET torch::cpu APPEND PROPERTY INTERFACE_LINK_LIBRARIES OpenMP::OpenMP_CXX)
+endif()
 
 # The one precompiled header: ATen/ATen.h takes 6 seconds to read, and this makes it one.
 function(use_aten target)
@@ -33,4 +40,9 @@ function(use_aten target)
         target_precompile_headers(ringshard_aten PRIVATE <ATen/ATen.h> <ATen/Parallel.h>)
     endif()
     target_precompile_headers(${target} REUSE_FROM ringshard_aten)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE)  # the header was compiled with -fPIC
+        set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+        target_compile_options(${target} PRIVATE -fPIC)
+    endif()
 endfunction()

@@ -18,18 +18,21 @@ int main(int argc, char** argv) {
 
     const auto invocation = cli::read_invocation({argv + 1, argv + argc});
     if (!invocation) return cli::tell(invocation.failure());
-    if (const auto exit_code = cli::run_front_command(invocation.value(), environment)) return *exit_code;
+    if (const auto exit_code = cli::run_front_command(invocation.value(), environment))
+        return *exit_code;
 
     device::prepare_environment(environment);
-    const comm::MpiSession mpi;  // from here on an uncaught exception on any rank ends the whole job
+    const comm::MpiSession
+        mpi;  // from here on an uncaught exception on any rank ends the whole job
     const comm::Group& world = mpi.world();
     if (const auto mismatch = job::check_world_size(job::read_slurm(environment), world.size()))
         return cli::tell(*mismatch);
 
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
-    if (!agreed) return world.is_root() ? cli::tell(agreed.failure()) : number(agreed.failure().code);
+    if (!agreed)
+        return world.is_root() ? cli::tell(agreed.failure()) : number(agreed.failure().code);
 
     const auto run_in_engine = cli::load_engine();
-    return run_in_engine(
-        {invocation.value().command, agreed.value().settings, agreed.value().notes, environment, world});
+    return run_in_engine({invocation.value().command, agreed.value().settings, agreed.value().notes,
+                          environment, world});
 }

@@ -17,7 +17,8 @@ Failure describe_current_exception() {
     } catch (const Error& error) {
         return {error.code(), error.what()};
     } catch (const std::bad_alloc&) {
-        return {ExitCode::internal, "out of memory: use smaller batches, shorter rows or more ranks"};
+        return {ExitCode::internal,
+                "out of memory: use smaller batches, shorter rows or more ranks"};
     } catch (const std::exception& error) {
         return {ExitCode::internal, error.what()};
     } catch (...) {

@@ -21,9 +21,11 @@ Expected<AgreedSettings> agree_on_settings(const comm::Group& world, const Invoc
             letter["failure"] = {static_cast<int>(failure.code), failure.message};
         }
     }
-    letter = json::parse(world.broadcast(letter.dump(-1, ' ', false, json::error_handler_t::replace)));
+    letter =
+        json::parse(world.broadcast(letter.dump(-1, ' ', false, json::error_handler_t::replace)));
     if (letter.contains("failure"))
-        return Failure{static_cast<ExitCode>(letter["failure"][0].get<int>()), letter["failure"][1]};
+        return Failure{static_cast<ExitCode>(letter["failure"][0].get<int>()),
+                       letter["failure"][1]};
     return AgreedSettings{config::Settings::from_text(letter["settings"], table), letter["notes"]};
 }
 

@@ -27,7 +27,9 @@ public:
         const int64_t part = 1000;
         const int64_t whole = part * size;
         const auto all = [&](int64_t r) { return numbers_of(r, whole, options_); };
-        const auto part_of = [&](const at::Tensor& tensor, int64_t p) { return tensor.narrow(0, p * part, part); };
+        const auto part_of = [&](const at::Tensor& tensor, int64_t p) {
+            return tensor.narrow(0, p * part, part);
+        };
         at::Tensor sum = at::zeros({whole}, options_);
         for (int64_t r = 0; r < size; ++r) sum += all(r);
 
@@ -45,7 +47,8 @@ public:
 
         at::Tensor exchanged = at::zeros({whole}, options_);
         communicator_.all_to_all(exchanged, all(rank)).wait();
-        for (int64_t r = 0; r < size; ++r) expect("all-to-all", part_of(exchanged, r), part_of(all(r), rank));
+        for (int64_t r = 0; r < size; ++r)
+            expect("all-to-all", part_of(exchanged, r), part_of(all(r), rank));
 
         at::Tensor from_previous = at::zeros({whole}, options_);
         communicator_.shift({{all(rank), from_previous}}).wait();
@@ -60,7 +63,8 @@ public:
 private:
     void expect(const char* operation, const at::Tensor& got, const at::Tensor& wanted) {
         if (!got.equal(wanted))
-            wrong_.push_back(text(operation, " over ", name_, " gave wrong numbers of type ", options_.dtype().name()));
+            wrong_.push_back(text(operation, " over ", name_, " gave wrong numbers of type ",
+                                  options_.dtype().name()));
     }
 
     std::string name_;
@@ -73,13 +77,16 @@ private:
 
 std::vector<std::string> check_communicators(const mesh::Mesh& mesh) {
     const std::pair<const char*, comm::Communicator*> all[] = {
-        {"replicate", &mesh.replicate()}, {"shard", &mesh.shard()}, {"ring", &mesh.ring()}, {"ulysses", &mesh.ulysses()},
-        {"data", &mesh.data()}, {"sequence", &mesh.sequence()}, {"zero", &mesh.zero()}, {"world", &mesh.world()}};
+        {"replicate", &mesh.replicate()}, {"shard", &mesh.shard()}, {"ring", &mesh.ring()},
+        {"ulysses", &mesh.ulysses()},     {"data", &mesh.data()},   {"sequence", &mesh.sequence()},
+        {"zero", &mesh.zero()},           {"world", &mesh.world()}};
     std::vector<std::string> wrong;
     for (const auto& [name, communicator] : all)
         for (const auto type : {at::kFloat, at::kBFloat16, at::kLong})
             for (const std::string& line :
-                 CommunicatorCheck(name, *communicator, at::TensorOptions(mesh.device()).dtype(type)).run())
+                 CommunicatorCheck(name, *communicator,
+                                   at::TensorOptions(mesh.device()).dtype(type))
+                     .run())
                 wrong.push_back(line);
     return wrong;
 }

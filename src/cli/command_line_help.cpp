@@ -50,16 +50,20 @@ void print_group(const OptionTable& table, const std::string& group) {
 void print_foreign(const OptionTable& table) {
     std::cout << "Accepted, because something else does their work\n";
     for (const Option& option : table.options())
-        if (option.treatment == Treatment::accepted) std::cout << "  --" << option.name << ": " << option.reason << '\n';
+        if (option.treatment == Treatment::accepted)
+            std::cout << "  --" << option.name << ": " << option.reason << '\n';
     std::cout << "\nNot served\n";
     for (const Option& option : table.options())
-        if (option.treatment == Treatment::refused) std::cout << "  --" << option.name << ": " << option.reason << '\n';
+        if (option.treatment == Treatment::refused)
+            std::cout << "  --" << option.name << ": " << option.reason << '\n';
     std::cout << "\nOther names\n";
-    for (const config::Alias& alias : table.aliases()) std::cout << "  --" << alias.name << ": " << alias.target << '\n';
+    for (const config::Alias& alias : table.aliases())
+        std::cout << "  --" << alias.name << ": " << alias.target << '\n';
 }
 
-constexpr std::string_view usual_options[] = {
-    "profile", "cp_size", "sp_size", "max_length", "packing", "learning_rate", "mixed_precision", "output_dir", "device"};
+constexpr std::string_view usual_options[] = {"profile",         "cp_size",    "sp_size",
+                                              "max_length",      "packing",    "learning_rate",
+                                              "mixed_precision", "output_dir", "device"};
 
 }  // namespace
 
@@ -70,14 +74,17 @@ int print_help(const Invocation& invocation) {
                      "  srun ./trainer COMMAND --setting value ...\n"
                      "  mpirun -n 4 ./trainer COMMAND --setting value ...\n\nCommands\n";
         for (const CommandSummary& command : commands())
-            std::cout << "  " << command.name << std::string(12 - command.name.size(), ' ') << command.summary << '\n';
+            std::cout << "  " << command.name << std::string(12 - command.name.size(), ' ')
+                      << command.summary << '\n';
         std::cout << "\nUsual settings (names, meaning and defaults are TRL's)\n";
         for (const auto name : usual_options) print_option(*table.find(name));
         std::cout << "\nGroups, for --help GROUP:";
         for (const std::string& group : table.groups())
-            if (group != "Launcher" && group != "Not served") std::cout << ' ' << lower_case(split(group, ' ').front());
+            if (group != "Launcher" && group != "Not served")
+                std::cout << ' ' << lower_case(split(group, ' ').front());
         std::cout << "; --help all shows everything.\n"
-                     "Settings come from defaults, --profile, --config FILE, RINGSHARD_<NAME> and flags; later ones win.\n";
+                     "Settings come from defaults, --profile, --config FILE, RINGSHARD_<NAME> and "
+                     "flags; later ones win.\n";
         return number(ExitCode::done);
     }
     bool found = false;
@@ -93,8 +100,8 @@ int print_help(const Invocation& invocation) {
         if (!option->reason.empty()) std::cout << "      " << option->reason << '\n';
         return number(ExitCode::done);
     }
-    return tell({ExitCode::usage, text("there is no group or setting '", invocation.help_topic, "'; groups are ",
-                                       lower_case(join(table.groups(), ", ")))});
+    return tell({ExitCode::usage, text("there is no group or setting '", invocation.help_topic,
+                                       "'; groups are ", lower_case(join(table.groups(), ", ")))});
 }
 
 }  // namespace ringshard::cli

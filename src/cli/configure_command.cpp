@@ -15,7 +15,8 @@ namespace {
 
 // Asks until the answer is one that `is_good` takes; nothing once the input has ended.
 std::optional<std::string> ask(const std::string& question, const std::string& usual,
-                               const std::function<bool(const std::string&)>& is_good, const std::string& rule) {
+                               const std::function<bool(const std::string&)>& is_good,
+                               const std::string& rule) {
     for (;;) {
         std::cout << question << " [" << usual << "] " << std::flush;
         std::string answer;
@@ -30,7 +31,8 @@ std::optional<std::string> ask(const std::string& question, const std::string& u
 std::optional<int64_t> whole_number(const std::string& digits) {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < 1) return std::nullopt;
+    if (error != std::errc() || end != digits.data() + digits.size() || value < 1)
+        return std::nullopt;
     return value;
 }
 
@@ -45,20 +47,30 @@ struct Answers {
 std::optional<Answers> ask_all() {
     Answers answers;
     const auto anything = [](const std::string& answer) { return !answer.empty(); };
-    const auto is_number = [](const std::string& answer) { return whole_number(answer).has_value(); };
-    const auto yes_or_no = [](const std::string& answer) { return answer == "yes" || answer == "no"; };
-    const auto model = ask("Which model (a folder, or a hub name in the local cache)?", "Qwen/Qwen2.5-0.5B", anything, "");
+    const auto is_number = [](const std::string& answer) {
+        return whole_number(answer).has_value();
+    };
+    const auto yes_or_no = [](const std::string& answer) {
+        return answer == "yes" || answer == "no";
+    };
+    const auto model = ask("Which model (a folder, or a hub name in the local cache)?",
+                           "Qwen/Qwen2.5-0.5B", anything, "");
     if (!model) return std::nullopt;
-    const auto dataset = ask("Which dataset (a file, a folder, or a hub name)?", "data/train.jsonl", anything, "");
+    const auto dataset =
+        ask("Which dataset (a file, a folder, or a hub name)?", "data/train.jsonl", anything, "");
     if (!dataset) return std::nullopt;
-    const auto devices = ask("How many GPUs (or ranks, on CPUs) will the job have?", "8", is_number, "a whole number above 0");
+    const auto devices = ask("How many GPUs (or ranks, on CPUs) will the job have?", "8", is_number,
+                             "a whole number above 0");
     if (!devices) return std::nullopt;
-    const auto length = ask("How many tokens has the longest sequence?", "1024", is_number, "a whole number above 0");
+    const auto length = ask("How many tokens has the longest sequence?", "1024", is_number,
+                            "a whole number above 0");
     if (!length) return std::nullopt;
-    const auto fits = ask("Do the model, its gradients and its optimizer fit one device (16 bytes per weight)?", "no",
-                          yes_or_no, "yes or no");
+    const auto fits =
+        ask("Do the model, its gradients and its optimizer fit one device (16 bytes per weight)?",
+            "no", yes_or_no, "yes or no");
     if (!fits) return std::nullopt;
-    return Answers{*model, *dataset, *whole_number(*devices), *whole_number(*length), *fits == "yes"};
+    return Answers{*model, *dataset, *whole_number(*devices), *whole_number(*length),
+                   *fits == "yes"};
 }
 
 // Beyond about 32k tokens one device no longer holds a row; each doubling asks for twice the ranks.
@@ -76,16 +88,23 @@ std::string settings_for(const Answers& answers) {
     yaml += text("model_name_or_path: \"", answers.model, "\"\n");
     yaml += text("dataset_name: \"", answers.dataset, "\"\n");
     yaml += text("output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n");
-    yaml += is_alone       ? "# One device.\n"
-            : answers.fits ? "# The model fits one device: only the optimizer state is cut over the ranks.\n"
-                           : "# The model does not fit one device: weights, gradients and optimizer state are cut.\n";
+    yaml += is_alone ? "# One device.\n"
+            : answers.fits
+                ? "# The model fits one device: only the optimizer state is cut over the ranks.\n"
+                : "# The model does not fit one device: weights, gradients and optimizer state are "
+                  "cut.\n";
     yaml += text("profile: ", profile, "\n");
-    if (ring > 1) yaml += text("# Long rows: ", ring, " ranks share each of them.\ncp_size: ", ring, "\n");
+    if (ring > 1)
+        yaml += text("# Long rows: ", ring, " ranks share each of them.\ncp_size: ", ring, "\n");
     yaml += text("\nmax_length: ", answers.max_length, "\n");
     yaml += "packing: true                # several documents to a row; none sees another\n";
     yaml += text("per_device_train_batch_size: ", answers.max_length >= 8192 ? 1 : 8, "\n");
-    yaml += "learning_rate: 2.0e-5\nlr_scheduler_type: cosine\nwarmup_steps: 0.03           # a share of all steps\n";
-    yaml += "num_train_epochs: 3\nmixed_precision: bf16\ngradient_checkpointing: true\nlogging_steps: 10\nsave_steps: 500\n";
+    yaml +=
+        "learning_rate: 2.0e-5\nlr_scheduler_type: cosine\nwarmup_steps: 0.03           # a share "
+        "of all steps\n";
+    yaml +=
+        "num_train_epochs: 3\nmixed_precision: bf16\ngradient_checkpointing: true\nlogging_steps: "
+        "10\nsave_steps: 500\n";
     return yaml;
 }
 
@@ -94,9 +113,11 @@ std::string settings_for(const Answers& answers) {
 int configure(const Invocation& invocation) {
     const std::string file = invocation.flags.empty() ? "run.yaml" : invocation.flags.front();
     if (file.starts_with("-"))
-        return tell({ExitCode::usage, text("trainer configure takes the name of the file to write, not ", file)});
+        return tell({ExitCode::usage,
+                     text("trainer configure takes the name of the file to write, not ", file)});
     if (std::ifstream(file).good())
-        return tell({ExitCode::settings, text(file, " exists already: name another file, `trainer configure FILE`")});
+        return tell({ExitCode::settings,
+                     text(file, " exists already: name another file, `trainer configure FILE`")});
     const auto answers = ask_all();
     if (!answers) return tell({ExitCode::usage, "the answers ended early; nothing was written"});
     std::ofstream out(file);

@@ -27,7 +27,8 @@ std::string output_of(const char* shell_command) {
     const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(shell_command, "r"), pclose);
     std::string output;
     std::array<char, 256> buffer{};
-    while (pipe && std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr) output += buffer.data();
+    while (pipe && std::fgets(buffer.data(), buffer.size(), pipe.get()) != nullptr)
+        output += buffer.data();
     return output;
 }
 
@@ -49,17 +50,20 @@ void print_versions() {
 
 void print_slurm(const job::Slurm& slurm) {
     if (slurm.job_id.empty()) return;
-    std::cout << "slurm\n  job " << slurm.job_id << " on " << slurm.node_list << ", partition " << slurm.partition
-              << (slurm.started_by_srun ? ", ranks started by srun" : "") << "\n  srun --mpi=list:";
-    for (const std::string& line : split(output_of("srun --mpi=list 2>&1"), '\n')) std::cout << ' ' << trim(line);
+    std::cout << "slurm\n  job " << slurm.job_id << " on " << slurm.node_list << ", partition "
+              << slurm.partition << (slurm.started_by_srun ? ", ranks started by srun" : "")
+              << "\n  srun --mpi=list:";
+    for (const std::string& line : split(output_of("srun --mpi=list 2>&1"), '\n'))
+        std::cout << ' ' << trim(line);
     std::cout << '\n';
 }
 
 void print_host(const device::Host& host, int64_t num_threads) {
-    std::cout << "host of rank 0\n  " << host.name << ": " << host.processor << ", " << host.num_packages << " packages, "
-              << host.num_numa_nodes << " NUMA nodes, " << host.num_cores << " cores, "
-              << human_bytes(static_cast<double>(host.memory_bytes)) << "\n  usable hardware threads " << host.usable_threads
-              << ", computation uses " << num_threads << '\n';
+    std::cout << "host of rank 0\n  " << host.name << ": " << host.processor << ", "
+              << host.num_packages << " packages, " << host.num_numa_nodes << " NUMA nodes, "
+              << host.num_cores << " cores, " << human_bytes(static_cast<double>(host.memory_bytes))
+              << "\n  usable hardware threads " << host.usable_threads << ", computation uses "
+              << num_threads << '\n';
 }
 
 // Does at::parallel_for use the threads it was promised?
@@ -71,11 +75,13 @@ std::vector<std::string> check_threads() {
     });
     const size_t distinct = std::set(workers.begin(), workers.end()).size();
     if (promised < 2 || distinct >= 2) return {};
-    return {text("the computation runs on one thread where ", promised, " were promised: is OpenMP switched off?")};
+    return {text("the computation runs on one thread where ", promised,
+                 " were promised: is OpenMP switched off?")};
 }
 
 // What any rank found wrong, each once.
-std::vector<std::string> findings_of_all(const comm::Group& world, const std::vector<std::string>& mine) {
+std::vector<std::string> findings_of_all(const comm::Group& world,
+                                         const std::vector<std::string>& mine) {
     std::vector<std::string> all;
     std::set<std::string> seen;
     for (const std::string& lines : world.gather(join(mine, "\n")))
@@ -99,7 +105,8 @@ int run_doctor(const EngineCall& call) {
         print_slurm(job::read_slurm(call.environment));
         print_host(here.host, here.num_threads);
         for (const std::string& note : call.notes) std::cout << "note: " << note << '\n';
-        std::cout << draw_mesh(here.shape, here.places) << describe_step(here.shape, call.settings.values) << std::flush;
+        std::cout << draw_mesh(here.shape, here.places)
+                  << describe_step(here.shape, call.settings.values) << std::flush;
     }
 
     const mesh::Mesh mesh(call.world, here.shape, here.device);
@@ -109,8 +116,10 @@ int run_doctor(const EngineCall& call) {
     wrong = findings_of_all(call.world, wrong);
 
     if (speaks) {
-        std::cout << "numbers exchanged by all groups: " << (wrong.empty() ? "right\n" : "see below\n") << std::fixed
-                  << std::setprecision(1) << "all-reduce of 64 MiB over the world: " << bandwidth.milliseconds << " ms, "
+        std::cout << "numbers exchanged by all groups: "
+                  << (wrong.empty() ? "right\n" : "see below\n") << std::fixed
+                  << std::setprecision(1)
+                  << "all-reduce of 64 MiB over the world: " << bandwidth.milliseconds << " ms, "
                   << bandwidth.bus_gib_per_s << " GiB/s per rank\n";
         for (const std::string& line : wrong) std::cout << "wrong: " << line << '\n';
         if (wrong.empty()) std::cout << "OK\n";

@@ -26,10 +26,10 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
         for (const CommandSummary& command : commands()) names.push_back(command.name);
         if (std::ranges::find(names, invocation.command) == names.end()) {
             const std::string nearest = nearest_name(invocation.command, names);
-            return Failure{ExitCode::usage,
-                           text("there is no command '", invocation.command, "'",
-                                nearest.empty() ? "" : "; did you mean ", nearest, "? The commands are ",
-                                join(names, ", "), ". Settings are written as --name value.")};
+            return Failure{ExitCode::usage, text("there is no command '", invocation.command, "'",
+                                                 nearest.empty() ? "" : "; did you mean ", nearest,
+                                                 "? The commands are ", join(names, ", "),
+                                                 ". Settings are written as --name value.")};
         }
     }
     for (auto flag = invocation.flags.begin(); flag != invocation.flags.end(); ++flag) {
@@ -37,12 +37,15 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
         if (!is_help) continue;
         invocation.wants_help = true;
         if (flag->starts_with("--help=")) invocation.help_topic = flag->substr(7);
-        if (*flag == "--help" && flag + 1 != invocation.flags.end() && !(flag + 1)->starts_with("-"))
+        if (*flag == "--help" && flag + 1 != invocation.flags.end() &&
+            !(flag + 1)->starts_with("-"))
             invocation.help_topic = *(flag + 1);
         break;
     }
     if (invocation.command == "help" || invocation.command.empty()) {
-        if (invocation.command == "help" && !invocation.flags.empty()) invocation.help_topic = invocation.flags.front();
+        const bool names_topic = invocation.command == "help" && !invocation.flags.empty();
+        if (names_topic && !invocation.flags.front().starts_with("-"))
+            invocation.help_topic = invocation.flags.front();
         if (invocation.flags.empty() || invocation.command == "help") invocation.wants_help = true;
     }
     return invocation;

@@ -21,30 +21,37 @@ std::string draw_mesh(const mesh::MeshShape& shape, const std::vector<RankPlace>
     }
     std::ostringstream out;
     out << "mesh " << to_text(shape) << " (replicate x shard x ring x ulysses): " << places.size()
-        << (places.size() == 1 ? " rank on " : " ranks on ") << hosts.size() << (hosts.size() == 1 ? " host\n" : " hosts\n");
-    out << "  rank  " << std::left << std::setw(static_cast<int>(host_width)) << "host" << "  "
-        << std::setw(static_cast<int>(device_width)) << "device" << std::right << "  replicate  shard  ring  ulysses\n";
+        << (places.size() == 1 ? " rank on " : " ranks on ") << hosts.size()
+        << (hosts.size() == 1 ? " host\n" : " hosts\n");
+    out << "  rank  " << std::left << std::setw(static_cast<int>(host_width)) << "host"
+        << "  " << std::setw(static_cast<int>(device_width)) << "device" << std::right
+        << "  replicate  shard  ring  ulysses\n";
     for (size_t rank = 0; rank < places.size(); ++rank) {
         if (places.size() > 2 * shown_at_each_end && rank == shown_at_each_end) {
             out << "   ...\n";
             rank = places.size() - shown_at_each_end;
         }
         const mesh::Coordinates at = coordinates_of(static_cast<int64_t>(rank), shape);
-        out << std::setw(6) << rank << "  " << std::left << std::setw(static_cast<int>(host_width)) << places[rank].host
-            << "  " << std::setw(static_cast<int>(device_width)) << places[rank].device << std::right << std::setw(11)
-            << at.replicate << std::setw(7) << at.shard << std::setw(6) << at.ring << std::setw(9) << at.ulysses << '\n';
+        out << std::setw(6) << rank << "  " << std::left << std::setw(static_cast<int>(host_width))
+            << places[rank].host << "  " << std::setw(static_cast<int>(device_width))
+            << places[rank].device << std::right << std::setw(11) << at.replicate << std::setw(7)
+            << at.shard << std::setw(6) << at.ring << std::setw(9) << at.ulysses << '\n';
     }
     return out.str();
 }
 
 std::string describe_step(const mesh::MeshShape& shape, const config::Config& config) {
     const auto& training = config.training;
-    const int64_t batch = training.per_device_train_batch_size * shape.data() * training.gradient_accumulation_steps;
-    std::string lines = text("effective batch ", batch, " rows = ", training.per_device_train_batch_size, " per device x ",
-                             shape.data(), " data ranks x ", training.gradient_accumulation_steps, " accumulation\n");
+    const int64_t batch =
+        training.per_device_train_batch_size * shape.data() * training.gradient_accumulation_steps;
+    std::string lines =
+        text("effective batch ", batch, " rows = ", training.per_device_train_batch_size,
+             " per device x ", shape.data(), " data ranks x ", training.gradient_accumulation_steps,
+             " accumulation\n");
     if (shape.sequence() > 1)
-        lines += text("every ", shape.sequence(), " ranks share one batch (cp_size ", shape.ring, " x sp_size ",
-                      shape.ulysses, "), so there are fewer data ranks than devices\n");
+        lines +=
+            text("every ", shape.sequence(), " ranks share one batch (cp_size ", shape.ring,
+                 " x sp_size ", shape.ulysses, "), so there are fewer data ranks than devices\n");
     if (config.data.max_length)
         lines += text("at most ", batch * *config.data.max_length, " tokens per step (max_length ",
                       *config.data.max_length, ")\n");

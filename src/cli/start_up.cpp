@@ -17,7 +17,8 @@ std::string bus_id_of(c10::Device device, const std::vector<device::Gpu>& gpus) 
 
 std::string name_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
     for (const device::Gpu& gpu : gpus)
-        if (device.is_cuda() && gpu.index == device.index()) return text("cuda:", gpu.index, " ", gpu.name, " ", gpu.bus_id);
+        if (device.is_cuda() && gpu.index == device.index())
+            return text("cuda:", gpu.index, " ", gpu.name, " ", gpu.bus_id);
     return "cpu";
 }
 
@@ -31,11 +32,13 @@ Expected<StartUp> start_up(const EngineCall& call) {
     const auto gpus = device::visible_gpus();
 
     const auto device = device::choose_device(run.device, neighbours.rank(), gpus);
-    if (const auto failure = comm::first_failure(world, device ? std::nullopt : std::optional(device.failure())))
+    if (const auto failure =
+            comm::first_failure(world, device ? std::nullopt : std::optional(device.failure())))
         return *failure;
     const std::string bus_id = bus_id_of(device.value(), gpus);
     const auto gpu_places = world.gather(bus_id.empty() ? "" : host.name + " " + bus_id);
-    if (const auto failure = device::check_distinct(gpu_places); failure && !run.allow_shared_gpu) return *failure;
+    if (const auto failure = device::check_distinct(gpu_places); failure && !run.allow_shared_gpu)
+        return *failure;
 
     const int64_t num_hosts = world.sum(neighbours.is_root() ? 1 : 0);
     const auto shape = mesh::choose_shape(call.settings, world.size(), num_hosts);
@@ -49,7 +52,8 @@ Expected<StartUp> start_up(const EngineCall& call) {
     std::vector<RankPlace> places;
     const auto host_names = world.gather(host.name);
     const auto device_names = world.gather(name_of(device.value(), gpus));
-    for (size_t rank = 0; rank < host_names.size(); ++rank) places.push_back({host_names[rank], device_names[rank]});
+    for (size_t rank = 0; rank < host_names.size(); ++rank)
+        places.push_back({host_names[rank], device_names[rank]});
     return StartUp{host, device.value(), shape.value(), std::move(places), num_threads};
 }
 

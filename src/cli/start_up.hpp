@@ -20,8 +20,8 @@ struct StartUp {
     int64_t num_threads;
 };
 
-// Chooses and binds the device of every rank, the threads and the mesh; all ranks succeed, or all get
-// the same failure. Collective over the world.
+// Chooses and binds the device of every rank, the threads and the mesh; all ranks succeed, or all
+// get the same failure. Collective over the world.
 Expected<StartUp> start_up(const EngineCall& call);
 
 }  // namespace ringshard::cli

@@ -6,7 +6,8 @@
 namespace ringshard::cli {
 
 int print_version() {
-    std::cout << "ringshard " << version::program << " (" << version::build_type << ", " << version::compiler << ")\n"
+    std::cout << "ringshard " << version::program << " (" << version::build_type << ", "
+              << version::compiler << ")\n"
               << "`trainer doctor` shows the libraries it runs with.\n";
     return number(ExitCode::done);
 }

@@ -8,22 +8,24 @@ namespace ringshard::comm {
 
 // What every backend asks of its tensors.
 inline void check_tensor(const at::Tensor& tensor, at::DeviceType device) {
-    RINGSHARD_CHECK(tensor.defined() && tensor.is_contiguous(), "tensors that travel are contiguous");
-    RINGSHARD_CHECK(tensor.device().type() == device, "tensor on ", tensor.device(), ", communicator for ",
-                    c10::DeviceTypeName(device));
+    RINGSHARD_CHECK(tensor.defined() && tensor.is_contiguous(),
+                    "tensors that travel are contiguous");
+    RINGSHARD_CHECK(tensor.device().type() == device, "tensor on ", tensor.device(),
+                    ", communicator for ", c10::DeviceTypeName(device));
     const auto type = tensor.scalar_type();
-    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kInt || type == at::kLong ||
-                        type == at::kByte,
+    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kInt ||
+                        type == at::kLong || type == at::kByte,
                     "tensors of type ", c10::toString(type), " do not travel");
 }
 
 // `whole` holds one `part` for each rank.
-inline void check_parts(const at::Tensor& whole, const at::Tensor& part, int size, at::DeviceType device) {
+inline void check_parts(const at::Tensor& whole, const at::Tensor& part, int size,
+                        at::DeviceType device) {
     check_tensor(whole, device);
     check_tensor(part, device);
     RINGSHARD_CHECK(whole.scalar_type() == part.scalar_type(), "types differ");
-    RINGSHARD_CHECK(whole.numel() == part.numel() * size, whole.numel(), " elements are not ", size, " times ",
-                    part.numel());
+    RINGSHARD_CHECK(whole.numel() == part.numel() * size, whole.numel(), " elements are not ", size,
+                    " times ", part.numel());
 }
 
 }  // namespace ringshard::comm

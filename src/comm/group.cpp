@@ -12,7 +12,8 @@ void Group::Free::operator()(MPI_Comm* communicator) const {
     int finalized = 0;
     MPI_Finalized(&finalized);
     // Freeing is collective: while an exception unwinds, the peers are elsewhere.
-    if (finalized == 0 && std::uncaught_exceptions() <= exceptions_at_birth) MPI_Comm_free(communicator);
+    if (finalized == 0 && std::uncaught_exceptions() <= exceptions_at_birth)
+        MPI_Comm_free(communicator);
     delete communicator;
 }
 
@@ -58,7 +59,8 @@ namespace {
 
 int64_t reduce(const Group& group, int64_t value, MPI_Op operation) {
     MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, operation, group.handle(), &request));
+    RINGSHARD_MPI(
+        MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, operation, group.handle(), &request));
     wait_for(request);
     return value;
 }
@@ -71,8 +73,8 @@ int64_t Group::maximum(int64_t value) const { return reduce(*this, value, MPI_MA
 
 std::vector<double> Group::sum(std::vector<double> values) const {
     MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()), MPI_DOUBLE, MPI_SUM,
-                                 handle(), &request));
+    RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()),
+                                 MPI_DOUBLE, MPI_SUM, handle(), &request));
     wait_for(request);
     return values;
 }
@@ -80,7 +82,8 @@ std::vector<double> Group::sum(std::vector<double> values) const {
 std::vector<int64_t> Group::gather(int64_t value) const {
     std::vector<int64_t> values(static_cast<size_t>(size_));
     MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle(), &request));
+    RINGSHARD_MPI(
+        MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle(), &request));
     wait_for(request);
     return values;
 }
@@ -91,7 +94,8 @@ std::string Group::broadcast(const std::string& text, int root) const {
     RINGSHARD_MPI(MPI_Ibcast(&length, 1, MPI_INT64_T, root, handle(), &request));
     wait_for(request);
     std::string received = rank_ == root ? text : std::string(static_cast<size_t>(length), '\0');
-    RINGSHARD_MPI(MPI_Ibcast(received.data(), narrow<int>(length), MPI_BYTE, root, handle(), &request));
+    RINGSHARD_MPI(
+        MPI_Ibcast(received.data(), narrow<int>(length), MPI_BYTE, root, handle(), &request));
     wait_for(request);
     return received;
 }
@@ -108,12 +112,13 @@ std::vector<std::string> Group::gather(const std::string& text) const {
     }
     std::string whole(static_cast<size_t>(total), '\0');
     MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Iallgatherv(text.data(), narrow<int>(text.size()), MPI_BYTE, whole.data(), counts.data(),
-                                  offsets.data(), MPI_BYTE, handle(), &request));
+    RINGSHARD_MPI(MPI_Iallgatherv(text.data(), narrow<int>(text.size()), MPI_BYTE, whole.data(),
+                                  counts.data(), offsets.data(), MPI_BYTE, handle(), &request));
     wait_for(request);
     std::vector<std::string> texts;
     for (size_t i = 0; i < lengths.size(); ++i)
-        texts.push_back(whole.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i])));
+        texts.push_back(
+            whole.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i])));
     return texts;
 }
 

@@ -21,7 +21,8 @@ void wait_for(std::span<MPI_Request> requests) {
     constexpr auto pause = std::chrono::microseconds(20);
     for (int fruitless = 0;; ++fruitless) {
         int done = 0;
-        RINGSHARD_MPI(MPI_Testall(narrow<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE));
+        RINGSHARD_MPI(
+            MPI_Testall(narrow<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE));
         if (done != 0) return;
         if (fruitless >= patient_after) std::this_thread::sleep_for(pause);
     }

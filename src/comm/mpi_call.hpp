@@ -17,4 +17,5 @@ inline void wait_for(MPI_Request& request) { wait_for(std::span(&request, 1)); }
 
 }  // namespace ringshard::comm
 
-#define RINGSHARD_MPI(call) ::ringshard::comm::throw_if_mpi_failed((call), #call, __FILE__, __LINE__)
+#define RINGSHARD_MPI(call) \
+    ::ringshard::comm::throw_if_mpi_failed((call), #call, __FILE__, __LINE__)

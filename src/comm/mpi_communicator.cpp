@@ -23,14 +23,16 @@ std::span<std::byte> bytes_of(const at::Tensor& tensor) {
 std::vector<std::span<std::byte>> equal_parts(std::span<std::byte> whole, int count) {
     const size_t length = whole.size() / static_cast<size_t>(count);
     std::vector<std::span<std::byte>> parts;
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) parts.push_back(whole.subspan(i * length, length));
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i)
+        parts.push_back(whole.subspan(i * length, length));
     return parts;
 }
 
 // Parts for a tensor that need not divide: whole elements, the last parts shorter or empty.
 std::vector<std::span<std::byte>> nearly_equal_parts(std::span<std::byte> whole, int count) {
     constexpr size_t alignment = 64;
-    const size_t per_part = (whole.size() + static_cast<size_t>(count) - 1) / static_cast<size_t>(count);
+    const size_t per_part =
+        (whole.size() + static_cast<size_t>(count) - 1) / static_cast<size_t>(count);
     const size_t length = (per_part + alignment - 1) / alignment * alignment;
     std::vector<std::span<std::byte>> parts;
     for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
@@ -82,14 +84,17 @@ Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
         const MPI_Datatype type = mpi_type_of(in_out.scalar_type());
         if (whole.size() <= small_bytes && type != MPI_DATATYPE_NULL) {
             MPI_Request request = MPI_REQUEST_NULL;
-            RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, whole.data(), narrow<int>(in_out.numel()), type, MPI_SUM,
-                                         group_.handle(), &request));
+            RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, whole.data(), narrow<int>(in_out.numel()),
+                                         type, MPI_SUM, group_.handle(), &request));
             return wait_for(request);
         }
         const auto parts = nearly_equal_parts(whole, size());
-        ring_reduce_in_place(ring_, parts, [&](std::byte* into, const std::byte* from, size_t bytes) {
-            add(into, from, bytes, in_out.scalar_type());
-        });
+        ring_reduce_in_place(
+            ring_, parts,
+            [&](std::byte* into, const std::byte* from, size_t bytes) {
+                add(into, from, bytes, in_out.scalar_type());
+            },
+            scratch_);
         ring_all_gather(ring_, parts);
     });
 }
@@ -110,17 +115,22 @@ Pending MpiCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
         if (size() == 1) return copy_bytes(out, in);
         std::vector<std::span<const std::byte>> parts;
         for (const auto part : equal_parts(bytes_of(in), size())) parts.emplace_back(part);
-        ring_reduce_scatter(ring_, bytes_of(out), parts, [&](std::byte* into, const std::byte* from, size_t bytes) {
-            add(into, from, bytes, in.scalar_type());
-        });
+        ring_reduce_scatter(
+            ring_, bytes_of(out), parts,
+            [&](std::byte* into, const std::byte* from, size_t bytes) {
+                add(into, from, bytes, in.scalar_type());
+            },
+            scratch_);
     });
 }
 
 Pending MpiCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     check_tensor(in, at::kCPU);
     check_tensor(out, at::kCPU);
-    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0 && in.data_ptr() != out.data_ptr(),
-                    "an all-to-all of ", in.numel(), " elements over ", size(), " ranks");
+    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0, "an all-to-all of ",
+                    in.numel(), " elements over ", size(), " ranks");
+    RINGSHARD_CHECK(in.numel() == 0 || in.data_ptr() != out.data_ptr(),
+                    "an all-to-all is not done in place");
     return start([this, out, in] {
         const auto sent = equal_parts(bytes_of(in), size());
         const auto received = equal_parts(bytes_of(out), size());
@@ -164,9 +174,11 @@ Pending MpiCommunicator::broadcast(at::Tensor in_out, int root) {
         constexpr size_t longest_message = size_t{1} << 30;
         const auto whole = bytes_of(in_out);
         for (size_t begin = 0; begin < whole.size(); begin += longest_message) {
-            const auto piece = whole.subspan(begin, std::min(longest_message, whole.size() - begin));
+            const auto piece =
+                whole.subspan(begin, std::min(longest_message, whole.size() - begin));
             MPI_Request request = MPI_REQUEST_NULL;
-            RINGSHARD_MPI(MPI_Ibcast(piece.data(), narrow<int>(piece.size()), MPI_BYTE, root, group_.handle(), &request));
+            RINGSHARD_MPI(MPI_Ibcast(piece.data(), narrow<int>(piece.size()), MPI_BYTE, root,
+                                     group_.handle(), &request));
             wait_for(request);
         }
     });

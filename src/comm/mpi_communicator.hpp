@@ -10,7 +10,8 @@ namespace ringshard::comm {
 // operations in the order in which they were given, while the rank computes.
 class MpiCommunicator final : public Communicator {
 public:
-    explicit MpiCommunicator(Group group) : group_(std::move(group)), ring_{group_.handle(), group_.rank(), group_.size()} {}
+    explicit MpiCommunicator(Group group)
+        : group_(std::move(group)), ring_{group_.handle(), group_.rank(), group_.size()} {}
 
     int rank() const override { return group_.rank(); }
     int size() const override { return group_.size(); }
@@ -22,12 +23,14 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
-    // The task holds the tensors; it runs on the worker, or at once where there is nobody to wait for.
+    // The task holds the tensors; it runs on the worker, or at once where there is nobody to wait
+    // for.
     Pending start(std::function<void()> task);
 
     Group group_;
     RingPlace ring_;
-    Worker worker_;  // last: it ends before what its tasks use
+    Scratch scratch_;  // the worker's
+    Worker worker_;    // last: it ends before what its tasks use
 };
 
 }  // namespace ringshard::comm

@@ -13,7 +13,8 @@ namespace {
 
 void throw_if_nccl_failed(ncclResult_t result, const char* call, const char* file, int line) {
     if (result == ncclSuccess) return;
-    throw Error(ExitCode::peer_lost, text(file, ":", line, ": ", call, ": ", ncclGetErrorString(result)));
+    throw Error(ExitCode::peer_lost,
+                text(file, ":", line, ": ", call, ": ", ncclGetErrorString(result)));
 }
 
 #define RINGSHARD_NCCL(call) throw_if_nccl_failed((call), #call, __FILE__, __LINE__)
@@ -25,7 +26,9 @@ ncclDataType_t nccl_type_of(const at::Tensor& tensor) {
         case at::kInt: return ncclInt32;
         case at::kLong: return ncclInt64;
         case at::kByte: return ncclUint8;
-        default: RINGSHARD_CHECK(false, "tensors of type ", c10::toString(tensor.scalar_type()), " do not travel");
+        default:
+            RINGSHARD_CHECK(false, "tensors of type ", c10::toString(tensor.scalar_type()),
+                            " do not travel");
     }
 }
 
@@ -33,15 +36,19 @@ size_t count_of(const at::Tensor& tensor) { return static_cast<size_t>(tensor.nu
 
 std::byte* part(const at::Tensor& whole, int index, int count) {
     return static_cast<std::byte*>(whole.data_ptr()) +
-           static_cast<size_t>(index) * (static_cast<size_t>(whole.nbytes()) / static_cast<size_t>(count));
+           static_cast<size_t>(index) *
+               (static_cast<size_t>(whole.nbytes()) / static_cast<size_t>(count));
 }
 
 class EventCompletion final : public Completion {
 public:
-    EventCompletion(std::vector<at::Tensor> tensors, const c10::cuda::CUDAStream& stream) : tensors_(std::move(tensors)) {
+    EventCompletion(std::vector<at::Tensor> tensors, const c10::cuda::CUDAStream& stream)
+        : tensors_(std::move(tensors)) {
         event_.record(stream);
     }
-    void wait() override { event_.block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index())); }
+    void wait() override {
+        event_.block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index()));
+    }
 
 private:
     std::vector<at::Tensor> tensors_;
@@ -51,7 +58,9 @@ private:
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(Group group, at::Device device)
-    : group_(std::move(group)), device_(device), stream_(c10::cuda::getStreamFromPool(true, device.index())) {
+    : group_(std::move(group)),
+      device_(device),
+      stream_(c10::cuda::getStreamFromPool(true, device.index())) {
     const c10::cuda::CUDAGuard guard(device_);
     ncclUniqueId id{};
     if (group_.is_root()) RINGSHARD_NCCL(ncclGetUniqueId(&id));
@@ -83,36 +92,39 @@ Pending NcclCommunicator::start(std::vector<at::Tensor> tensors, Enqueue enqueue
 
 Pending NcclCommunicator::all_reduce(at::Tensor in_out) {
     return start({in_out}, [&] {
-        RINGSHARD_NCCL(ncclAllReduce(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out), nccl_type_of(in_out), ncclSum,
-                                     communicator_, stream_));
+        RINGSHARD_NCCL(ncclAllReduce(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out),
+                                     nccl_type_of(in_out), ncclSum, communicator_, stream_));
     });
 }
 
 Pending NcclCommunicator::all_gather(at::Tensor out, at::Tensor in) {
     check_parts(out, in, size(), at::kCUDA);
     return start({out, in}, [&] {
-        RINGSHARD_NCCL(ncclAllGather(in.data_ptr(), out.data_ptr(), count_of(in), nccl_type_of(in), communicator_, stream_));
+        RINGSHARD_NCCL(ncclAllGather(in.data_ptr(), out.data_ptr(), count_of(in), nccl_type_of(in),
+                                     communicator_, stream_));
     });
 }
 
 Pending NcclCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
     check_parts(in, out, size(), at::kCUDA);
     return start({out, in}, [&] {
-        RINGSHARD_NCCL(ncclReduceScatter(in.data_ptr(), out.data_ptr(), count_of(out), nccl_type_of(out), ncclSum,
-                                         communicator_, stream_));
+        RINGSHARD_NCCL(ncclReduceScatter(in.data_ptr(), out.data_ptr(), count_of(out),
+                                         nccl_type_of(out), ncclSum, communicator_, stream_));
     });
 }
 
 Pending NcclCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
-    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0, "an all-to-all of ", in.numel(),
-                    " elements over ", size(), " ranks");
+    RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0, "an all-to-all of ",
+                    in.numel(), " elements over ", size(), " ranks");
     return start({out, in}, [&] {
         const size_t count = count_of(in) / static_cast<size_t>(size());
         const ncclDataType_t type = nccl_type_of(in);
         RINGSHARD_NCCL(ncclGroupStart());
         for (int peer = 0; peer < size(); ++peer) {
-            RINGSHARD_NCCL(ncclSend(part(in, peer, size()), count, type, peer, communicator_, stream_));
-            RINGSHARD_NCCL(ncclRecv(part(out, peer, size()), count, type, peer, communicator_, stream_));
+            RINGSHARD_NCCL(
+                ncclSend(part(in, peer, size()), count, type, peer, communicator_, stream_));
+            RINGSHARD_NCCL(
+                ncclRecv(part(out, peer, size()), count, type, peer, communicator_, stream_));
         }
         RINGSHARD_NCCL(ncclGroupEnd());
     });
@@ -131,9 +143,10 @@ Pending NcclCommunicator::shift(std::vector<Exchange> exchanges) {
         const int previous = (rank() + size() - 1) % size();
         RINGSHARD_NCCL(ncclGroupStart());
         for (const auto& [send, receive] : exchanges) {
-            RINGSHARD_NCCL(ncclSend(send.data_ptr(), count_of(send), nccl_type_of(send), next, communicator_, stream_));
-            RINGSHARD_NCCL(
-                ncclRecv(receive.data_ptr(), count_of(receive), nccl_type_of(receive), previous, communicator_, stream_));
+            RINGSHARD_NCCL(ncclSend(send.data_ptr(), count_of(send), nccl_type_of(send), next,
+                                    communicator_, stream_));
+            RINGSHARD_NCCL(ncclRecv(receive.data_ptr(), count_of(receive), nccl_type_of(receive),
+                                    previous, communicator_, stream_));
         }
         RINGSHARD_NCCL(ncclGroupEnd());
     });
@@ -141,8 +154,8 @@ Pending NcclCommunicator::shift(std::vector<Exchange> exchanges) {
 
 Pending NcclCommunicator::broadcast(at::Tensor in_out, int root) {
     return start({in_out}, [&] {
-        RINGSHARD_NCCL(ncclBroadcast(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out), nccl_type_of(in_out), root,
-                                     communicator_, stream_));
+        RINGSHARD_NCCL(ncclBroadcast(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out),
+                                     nccl_type_of(in_out), root, communicator_, stream_));
     });
 }
 

@@ -26,12 +26,13 @@ std::span<Byte> cut(std::span<Byte> whole, size_t begin, size_t length) {
 
 size_t wrap(int index, int size) { return static_cast<size_t>((index % size + size) % size); }
 
-// One block of a ring reduction, pipelined by segments. At step s a rank receives the partial sum of
-// part rank-s-2, adds its own share and sends it on at step s+1. Where the sum is formed is the one
-// difference between the two forms: in what arrived, or in the rank's own part.
+// One block of a ring reduction, pipelined by segments. At step s a rank receives the partial sum
+// of part rank-s-2, adds its own share and sends it on at step s+1. Where the sum is formed is the
+// one difference between the two forms: in what arrived, or in the rank's own part.
 class BlockReduction {
 public:
-    BlockReduction(const RingPlace& ring, const Adder& add, std::array<std::span<std::byte>, 2> arrivals)
+    BlockReduction(const RingPlace& ring, const Adder& add,
+                   std::array<std::span<std::byte>, 2> arrivals)
         : ring_(ring), add_(add), arrivals_(arrivals) {}
 
     // own[p]: this rank's share of part p. `out`: where the last sum is formed.
@@ -40,7 +41,8 @@ public:
         out_ = out;
         num_segments_ = 0;
         for (const auto& part : own_)
-            num_segments_ = std::max(num_segments_, (part.size() + segment_bytes - 1) / segment_bytes);
+            num_segments_ =
+                std::max(num_segments_, (part.size() + segment_bytes - 1) / segment_bytes);
         sends_.assign(num_segments_, MPI_REQUEST_NULL);
         receives_.assign(num_segments_, MPI_REQUEST_NULL);
         const int last_step = ring_.size - 2;
@@ -52,10 +54,12 @@ public:
             for (size_t segment = 0; segment < num_segments_; ++segment) {
                 wait_for(receives_[segment]);
                 const auto sum = where_sum_forms(step, segment);
-                const auto share = cut(own_[part_received(step)], segment * segment_bytes, segment_bytes);
+                const auto share =
+                    cut(own_[part_received(step)], segment * segment_bytes, segment_bytes);
                 add_(sum.data(), share.data(), sum.size());
                 if (step == last_step) continue;
-                wait_for(sends_[segment]);  // it was sent from the buffer that the next receive fills
+                wait_for(
+                    sends_[segment]);  // it was sent from the buffer that the next receive fills
                 start_receive_of(step + 1, segment);
                 start_send_of(sum, segment);
             }
@@ -74,12 +78,12 @@ private:
     }
     void start_receive_of(int step, size_t segment) {
         const auto into = where_sum_forms(step, segment);
-        RINGSHARD_MPI(MPI_Irecv(into.data(), narrow<int>(into.size()), MPI_BYTE, ring_.previous(), tag,
-                                ring_.communicator, &receives_[segment]));
+        RINGSHARD_MPI(MPI_Irecv(into.data(), narrow<int>(into.size()), MPI_BYTE, ring_.previous(),
+                                tag, ring_.communicator, &receives_[segment]));
     }
     void start_send_of(std::span<const std::byte> bytes, size_t segment) {
-        RINGSHARD_MPI(MPI_Isend(bytes.data(), narrow<int>(bytes.size()), MPI_BYTE, ring_.next(), tag,
-                                ring_.communicator, &sends_[segment]));
+        RINGSHARD_MPI(MPI_Isend(bytes.data(), narrow<int>(bytes.size()), MPI_BYTE, ring_.next(),
+                                tag, ring_.communicator, &sends_[segment]));
     }
 
     const RingPlace& ring_;
@@ -94,19 +98,21 @@ private:
 
 }  // namespace
 
-void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to, std::vector<MPI_Request>& requests) {
+void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,
+                std::vector<MPI_Request>& requests) {
     for (size_t begin = 0; begin == 0 || begin < bytes.size(); begin += longest_message) {
         const auto piece = cut(bytes, begin, longest_message);
-        RINGSHARD_MPI(MPI_Isend(piece.data(), narrow<int>(piece.size()), MPI_BYTE, to, tag, ring.communicator,
-                                &requests.emplace_back(MPI_REQUEST_NULL)));
+        RINGSHARD_MPI(MPI_Isend(piece.data(), narrow<int>(piece.size()), MPI_BYTE, to, tag,
+                                ring.communicator, &requests.emplace_back(MPI_REQUEST_NULL)));
     }
 }
 
-void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from, std::vector<MPI_Request>& requests) {
+void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from,
+                   std::vector<MPI_Request>& requests) {
     for (size_t begin = 0; begin == 0 || begin < bytes.size(); begin += longest_message) {
         const auto piece = cut(bytes, begin, longest_message);
-        RINGSHARD_MPI(MPI_Irecv(piece.data(), narrow<int>(piece.size()), MPI_BYTE, from, tag, ring.communicator,
-                                &requests.emplace_back(MPI_REQUEST_NULL)));
+        RINGSHARD_MPI(MPI_Irecv(piece.data(), narrow<int>(piece.size()), MPI_BYTE, from, tag,
+                                ring.communicator, &requests.emplace_back(MPI_REQUEST_NULL)));
     }
 }
 
@@ -115,41 +121,56 @@ void ring_all_gather(const RingPlace& ring, const std::vector<std::span<std::byt
     std::vector<MPI_Request> sends;
     for (int step = 0; step + 1 < ring.size; ++step) {
         receives.clear();
-        start_receive(ring, parts[wrap(ring.rank - step - 1, ring.size)], ring.previous(), receives);
+        start_receive(ring, parts[wrap(ring.rank - step - 1, ring.size)], ring.previous(),
+                      receives);
         start_send(ring, parts[wrap(ring.rank - step, ring.size)], ring.next(), sends);
         wait_for(receives);
     }
     wait_for(sends);
 }
 
-void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
-                         const std::vector<std::span<const std::byte>>& parts, const Adder& add) {
-    const size_t longest = std::ranges::max(parts, {}, &std::span<const std::byte>::size).size();
-    const size_t buffer = ring.size > 2 ? std::min(longest, block_bytes) : 0;
-    std::array<std::vector<std::byte>, 2> arrivals{std::vector<std::byte>(buffer), std::vector<std::byte>(buffer)};
-    BlockReduction reduction(ring, add, {arrivals[0], arrivals[1]});
-    for (size_t begin = 0; begin < longest; begin += block_bytes) {
-        std::vector<std::span<const std::byte>> block;
-        for (const auto& part : parts) block.push_back(cut(part, begin, block_bytes));
-        reduction.run(block, cut(out, begin, block_bytes));
-    }
+namespace {
+
+size_t longest_of(const std::vector<std::span<const std::byte>>& parts) {
+    size_t longest = 0;
+    for (const auto& part : parts) longest = std::max(longest, part.size());
+    return longest;
 }
 
-void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts, const Adder& add) {
+std::vector<std::span<const std::byte>> block_of(
+    const std::vector<std::span<const std::byte>>& parts, size_t begin) {
+    std::vector<std::span<const std::byte>> block;
+    for (const auto& part : parts) block.push_back(cut(part, begin, block_bytes));
+    return block;
+}
+
+}  // namespace
+
+void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
+                         const std::vector<std::span<const std::byte>>& parts, const Adder& add,
+                         Scratch& scratch) {
+    const size_t longest = longest_of(parts);
+    for (auto& buffer : scratch)
+        buffer.resize(std::max(buffer.size(), std::min(longest, block_bytes)));
+    BlockReduction reduction(ring, add, {scratch[0], scratch[1]});
+    for (size_t begin = 0; begin < longest; begin += block_bytes)
+        reduction.run(block_of(parts, begin), cut(out, begin, block_bytes));
+}
+
+void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
+                          const Adder& add, Scratch& scratch) {
     // The last sum of a block is formed beside its part, since what arrives must not overwrite this
     // rank's own share, and is then copied over it.
-    const size_t longest = std::ranges::max(parts, {}, &std::span<std::byte>::size).size();
-    const size_t buffer = std::min(longest, block_bytes);
-    std::array<std::vector<std::byte>, 3> arrivals;
-    for (auto& arrival : arrivals) arrival.resize(buffer);
-    BlockReduction reduction(ring, add, {arrivals[0], arrivals[1]});
-    const auto mine = parts[static_cast<size_t>(ring.rank)];
+    const std::vector<std::span<const std::byte>> shares(parts.begin(), parts.end());
+    const size_t longest = longest_of(shares);
+    for (auto& buffer : scratch)
+        buffer.resize(std::max(buffer.size(), std::min(longest, block_bytes)));
+    BlockReduction reduction(ring, add, {scratch[0], scratch[1]});
     for (size_t begin = 0; begin < longest; begin += block_bytes) {
-        std::vector<std::span<const std::byte>> block;
-        for (const auto& part : parts) block.emplace_back(cut(part, begin, block_bytes));
-        const auto sum = std::span(arrivals[2]).first(cut(mine, begin, block_bytes).size());
-        reduction.run(block, sum);
-        std::ranges::copy(sum, cut(mine, begin, block_bytes).begin());
+        const auto mine = cut(parts[static_cast<size_t>(ring.rank)], begin, block_bytes);
+        const auto sum = std::span(scratch[2]).first(mine.size());
+        reduction.run(block_of(shares, begin), sum);
+        std::ranges::copy(sum, mine.begin());
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -19,6 +20,9 @@ struct RingPlace {
     int previous() const { return (rank + size - 1) % size; }
 };
 
+// Buffers for what arrives, kept from call to call: fresh pages cost more than the sums.
+using Scratch = std::array<std::vector<std::byte>, 3>;
+
 using Adder = std::function<void(std::byte* into, const std::byte* from, size_t bytes)>;
 
 // parts[r] is rank r's and is sent round until everybody has all of them.
@@ -26,13 +30,17 @@ void ring_all_gather(const RingPlace& ring, const std::vector<std::span<std::byt
 
 // The sum over ranks of parts[r] ends in `out` on rank r. `parts` are only read.
 void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
-                         const std::vector<std::span<const std::byte>>& parts, const Adder& add);
+                         const std::vector<std::span<const std::byte>>& parts, const Adder& add,
+                         Scratch& scratch);
 
 // The same in place: afterwards parts[r] of rank r holds the sum; the other parts are as before.
-void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts, const Adder& add);
+void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
+                          const Adder& add, Scratch& scratch);
 
 // Messages of any length, cut where MPI's counts end. The caller waits.
-void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to, std::vector<MPI_Request>& requests);
-void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from, std::vector<MPI_Request>& requests);
+void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,
+                std::vector<MPI_Request>& requests);
+void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from,
+                   std::vector<MPI_Request>& requests);
 
 }  // namespace ringshard::comm

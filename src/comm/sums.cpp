@@ -14,18 +14,23 @@ namespace {
 RINGSHARD_SIMD void add_floats(float* __restrict into, const float* __restrict from, size_t count) {
     for (size_t i = 0; i < count; ++i) into[i] += from[i];
 }
-RINGSHARD_SIMD void add_longs(uint64_t* __restrict into, const uint64_t* __restrict from, size_t count) {
+RINGSHARD_SIMD void add_longs(uint64_t* __restrict into, const uint64_t* __restrict from,
+                              size_t count) {
     for (size_t i = 0; i < count; ++i) into[i] += from[i];
 }
-RINGSHARD_SIMD void add_ints(uint32_t* __restrict into, const uint32_t* __restrict from, size_t count) {
+RINGSHARD_SIMD void add_ints(uint32_t* __restrict into, const uint32_t* __restrict from,
+                             size_t count) {
     for (size_t i = 0; i < count; ++i) into[i] += from[i];
 }
-RINGSHARD_SIMD void add_bytes(uint8_t* __restrict into, const uint8_t* __restrict from, size_t count) {
+RINGSHARD_SIMD void add_bytes(uint8_t* __restrict into, const uint8_t* __restrict from,
+                              size_t count) {
     for (size_t i = 0; i < count; ++i) into[i] = static_cast<uint8_t>(into[i] + from[i]);
 }
-RINGSHARD_SIMD void add_bf16(uint16_t* __restrict into, const uint16_t* __restrict from, size_t count) {
+RINGSHARD_SIMD void add_bf16(uint16_t* __restrict into, const uint16_t* __restrict from,
+                             size_t count) {
     for (size_t i = 0; i < count; ++i) {
-        const float sum = std::bit_cast<float>(uint32_t{into[i]} << 16) + std::bit_cast<float>(uint32_t{from[i]} << 16);
+        const float sum = std::bit_cast<float>(uint32_t{into[i]} << 16) +
+                          std::bit_cast<float>(uint32_t{from[i]} << 16);
         const uint32_t bits = std::bit_cast<uint32_t>(sum);
         const uint32_t to_nearest_even = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
         const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;

@@ -28,19 +28,31 @@ bool is_flag(const std::string& token) { return token.starts_with("--") && token
 // "--max-steps=3" becomes "--max_steps=3".
 std::string with_underscores(std::string token) {
     if (!is_flag(token)) return token;
-    const auto end = token.begin() + static_cast<std::ptrdiff_t>(std::min(token.find('='), token.size()));
+    const auto end =
+        token.begin() + static_cast<std::ptrdiff_t>(std::min(token.find('='), token.size()));
     std::replace(token.begin() + 2, end, '-', '_');
     return token;
 }
 
-// Booleans may stand alone or be followed by a word that means true or false; Boost knows no such form.
-std::vector<po::option> read_boolean_flag(const OptionTable& table, std::vector<std::string>& tokens) {
+// Booleans may stand alone or be followed by a word that means true or false; Boost knows no such
+// form.
+std::vector<po::option> read_boolean_flag(const OptionTable& table,
+                                          std::vector<std::string>& tokens) {
     const std::string token = tokens.front();
     if (!is_flag(token) || token.find('=') != std::string::npos) return {};
     std::string name = token.substr(2);
     std::string value = "true";
+    if (const Block* block = table.find_block(name); block != nullptr && block->may_stand_alone) {
+        tokens.erase(tokens.begin());
+        if (!tokens.empty() && !is_flag(tokens.front())) {
+            value = tokens.front();
+            tokens.erase(tokens.begin());
+        }
+        return {po::option(name, {value})};
+    }
     if (shape_of(table, name) != Shape::boolean) {
-        const bool is_negation = name.starts_with("no_") && shape_of(table, name.substr(3)) == Shape::boolean &&
+        const bool is_negation = name.starts_with("no_") &&
+                                 shape_of(table, name.substr(3)) == Shape::boolean &&
                                  table.find(name) == nullptr && table.find_alias(name) == nullptr;
         if (!is_negation) return {};
         name = name.substr(3);
@@ -69,8 +81,9 @@ po::options_description describe(const OptionTable& table) {
 const Origin from_command_line{Strength::command_line, "command line"};
 
 Failure unexpected(const std::string& word) {
-    return {ExitCode::usage, text("unexpected word '", word, "' on the command line: settings are written as ",
-                                  "--name value; `trainer --help` lists them")};
+    return {ExitCode::usage,
+            text("unexpected word '", word, "' on the command line: settings are written as ",
+                 "--name value; `trainer --help` lists them")};
 }
 
 // A repeated flag: the last one counts, as scripts rely on when they end in "$@".
@@ -99,10 +112,13 @@ Statements read_command_line(const OptionTable& table, const std::vector<std::st
         parsed = po::command_line_parser(tokens)
                      .options(description)
                      .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
-                     .extra_style_parser([&](std::vector<std::string>& rest) { return read_boolean_flag(table, rest); })
+                     .extra_style_parser([&](std::vector<std::string>& rest) {
+                         return read_boolean_flag(table, rest);
+                     })
                      .allow_unregistered()
                      .run();
-    } catch (const po::error& error) {  // a wrapper: turns Boost's exception into an expected failure
+    } catch (
+        const po::error& error) {  // a wrapper: turns Boost's exception into an expected failure
         problems.push_back({ExitCode::usage, text("command line: ", error.what())});
         return {};
     }
@@ -126,27 +142,31 @@ Statements read_command_line(const OptionTable& table, const std::vector<std::st
     return statements;
 }
 
-Statements read_environment(const OptionTable& table, const Environment& environment, Problems& problems) {
+Statements read_environment(const OptionTable& table, const Environment& environment,
+                            Problems& problems) {
     static const std::string prefix = "RINGSHARD_";
     Statements statements;
     for (const auto& [variable, value] : environment.all()) {
         if (!variable.starts_with(prefix)) continue;
         const bool is_reserved = variable == "RINGSHARD_FAULT" || variable == "RINGSHARD_MPI" ||
-                                 variable == "RINGSHARD_ROOT" || variable == "RINGSHARD_TORCH_DIR" ||
+                                 variable == "RINGSHARD_ROOT" ||
+                                 variable == "RINGSHARD_TORCH_DIR" ||
                                  variable.starts_with("RINGSHARD_TEST_");
         if (is_reserved) continue;
         const std::string name = lower_case(variable.substr(prefix.size()));
         const bool is_known = table.find(name) != nullptr || table.find_alias(name) != nullptr ||
-                              table.find_block(name) != nullptr || table.find_refused_family(name) != nullptr;
+                              table.find_block(name) != nullptr ||
+                              table.find_refused_family(name) != nullptr;
         if (is_known) {
             statements.push_back({name, value, {Strength::environment, variable}, {}});
             continue;
         }
         const std::string nearest = nearest_name(name, table.all_names());
-        problems.push_back({ExitCode::settings,
-                            text(variable, " = ", value, " [environment]: there is no setting ", name,
-                                 nearest.empty() ? "" : "; did you mean ", nearest.empty() ? "" : prefix,
-                                 upper_case(nearest), "? Unset it or mend its name.")});
+        problems.push_back(
+            {ExitCode::settings,
+             text(variable, " = ", value, " [environment]: there is no setting ", name,
+                  nearest.empty() ? "" : "; did you mean ", nearest.empty() ? "" : prefix,
+                  upper_case(nearest), "? Unset it or mend its name.")});
     }
     return statements;
 }

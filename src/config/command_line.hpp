@@ -8,7 +8,8 @@
 
 namespace ringshard::config {
 
-// --flag value, --flag=value, a bare --flag for true, --no_flag for false; dashes count as underscores.
+// --flag value, --flag=value, a bare --flag for true, --no_flag for false; dashes count as
+// underscores.
 Statements read_command_line(const OptionTable& table, const std::vector<std::string>& arguments,
                              Problems& problems);
 

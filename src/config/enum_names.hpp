@@ -10,8 +10,9 @@ using NameTable = std::array<std::pair<std::string_view, Enum>, Size>;
 
 template <>
 struct EnumNames<DeviceChoice> {
-    static constexpr NameTable<DeviceChoice, 3> table{{
-        {"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}}};
+    static constexpr NameTable<DeviceChoice, 3> table{{{"auto", DeviceChoice::automatic},
+                                                       {"cpu", DeviceChoice::cpu},
+                                                       {"cuda", DeviceChoice::cuda}}};
 };
 template <>
 struct EnumNames<Precision> {
@@ -24,9 +25,10 @@ struct EnumNames<Precision> {
 };
 template <>
 struct EnumNames<ActivationPolicy> {
-    static constexpr NameTable<ActivationPolicy, 3> table{{{"all", ActivationPolicy::all},
-                                                           {"attention", ActivationPolicy::attention},
-                                                           {"input", ActivationPolicy::input}}};
+    static constexpr NameTable<ActivationPolicy, 3> table{
+        {{"all", ActivationPolicy::all},
+         {"attention", ActivationPolicy::attention},
+         {"input", ActivationPolicy::input}}};
 };
 template <>
 struct EnumNames<LossType> {
@@ -35,10 +37,11 @@ struct EnumNames<LossType> {
 };
 template <>
 struct EnumNames<PackingStrategy> {
-    static constexpr NameTable<PackingStrategy, 4> table{{{"bfd", PackingStrategy::bfd},
-                                                          {"bfd_split", PackingStrategy::bfd_split},
-                                                          {"bfd_requeue", PackingStrategy::bfd_split},
-                                                          {"wrapped", PackingStrategy::wrapped}}};
+    static constexpr NameTable<PackingStrategy, 4> table{
+        {{"bfd", PackingStrategy::bfd},
+         {"bfd_split", PackingStrategy::bfd_split},
+         {"bfd_requeue", PackingStrategy::bfd_split},
+         {"wrapped", PackingStrategy::wrapped}}};
 };
 template <>
 struct EnumNames<PackingScope> {

@@ -20,7 +20,8 @@ public:
         return foreign(std::move(name), Treatment::accepted, shape, std::move(default_text),
                        std::move(reason));
     }
-    void accept_all(const std::vector<std::pair<std::string, Shape>>& names, const std::string& reason) {
+    void accept_all(const std::vector<std::pair<std::string, Shape>>& names,
+                    const std::string& reason) {
         for (const auto& [name, shape] : names) accept(name, shape, "null", reason);
     }
     // `reason` says why the setting is not served and what to do instead.
@@ -30,7 +31,8 @@ public:
     }
     void alias(std::string name, std::string target, Shape shape = Shape::word,
                std::map<std::string, std::string> values = {}, std::string note = {}) {
-        table_.add(Alias{std::move(name), std::move(target), shape, std::move(values), std::move(note)});
+        table_.add(
+            Alias{std::move(name), std::move(target), shape, std::move(values), std::move(note)});
     }
     // A name from an earlier release of TRL, transformers or Accelerate.
     void older(std::string name, std::string target, Shape shape = Shape::word,
@@ -40,7 +42,8 @@ public:
     }
     void block(std::string name, std::string help, std::string prefix = {},
                std::map<std::string, std::string> names = {}) {
-        table_.add(Block{std::move(name), group_, std::move(help), std::move(prefix), std::move(names), false});
+        table_.add(
+            Block{std::move(name), group_, std::move(help), std::move(prefix), std::move(names)});
     }
 
 protected:
@@ -75,6 +78,7 @@ public:
         option.group = group_;
         option.help = std::move(help);
         option.shape = ShapeOf<Field>::value;
+        option.can_be_null = CanBeNull<Field>::value;
         if constexpr (std::is_enum_v<typename EnumIn<Field>::type>)
             option.choices = names_of<typename EnumIn<Field>::type>();
         const auto section = section_;
@@ -91,6 +95,10 @@ public:
     Option& serve_json(std::string name, std::string Section::*field, std::string help) {
         Option& option = serve(std::move(name), field, std::move(help));
         option.shape = Shape::json;
+        const auto section = section_;
+        option.read = [section, field](const std::string& text, Config& config) {
+            return read_json(text, config.*section.*field);
+        };
         return option;
     }
 

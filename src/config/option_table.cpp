@@ -36,7 +36,9 @@ const Entry* look_up(const std::unordered_map<std::string, const Entry*>& by_nam
 
 }  // namespace
 
-const Option* OptionTable::find(std::string_view name) const { return look_up(option_by_name_, name); }
+const Option* OptionTable::find(std::string_view name) const {
+    return look_up(option_by_name_, name);
+}
 const Alias* OptionTable::find_alias(std::string_view name) const {
     return look_up(alias_by_name_, name);
 }
@@ -53,7 +55,8 @@ const RefusedFamily* OptionTable::find_refused_family(std::string_view name) con
 Option& OptionTable::add(Option option) {
     options_.push_back(std::move(option));
     Option& added = options_.back();
-    RINGSHARD_CHECK(option_by_name_.emplace(added.name, &added).second, added.name, " stands twice");
+    RINGSHARD_CHECK(option_by_name_.emplace(added.name, &added).second, added.name,
+                    " stands twice");
     return added;
 }
 

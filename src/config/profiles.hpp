@@ -18,7 +18,7 @@ struct BuiltinProfile {
 const std::vector<BuiltinProfile>& builtin_profiles();
 
 // Statements of the profile that `written` names: a built-in one or a file in Accelerate's format.
-Statements read_profile(const OptionTable& table, const Statement& written, std::vector<std::string>& notes,
-                        Problems& problems);
+Statements read_profile(const OptionTable& table, const Statement& written,
+                        std::vector<std::string>& notes, Problems& problems);
 
 }  // namespace ringshard::config

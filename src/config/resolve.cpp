@@ -31,7 +31,8 @@ public:
     const Assignment* strongest(const std::string& name) const {
         const Assignment* best = nullptr;
         for (const Assignment& assignment : assignments_)
-            if (assignment.option->name == name && (best == nullptr || strength(assignment) >= strength(*best)))
+            if (assignment.option->name == name &&
+                (best == nullptr || strength(assignment) >= strength(*best)))
                 best = &assignment;
         return best;
     }
@@ -39,7 +40,9 @@ public:
     void report_accepted();
 
 private:
-    static Strength strength(const Assignment& assignment) { return assignment.statement.origin.strength; }
+    static Strength strength(const Assignment& assignment) {
+        return assignment.statement.origin.strength;
+    }
     void take(const Statement& statement);
     void take_fsdp_words(const Statement& statement);
     std::string name_inside_block(const Statement& statement) const;
@@ -65,7 +68,8 @@ void Resolver::take(const Statement& statement) {
             return take(open_block(*block, statement, result_.problems));
     const std::string name = name_inside_block(statement);
     if (const Option* option = table_.find(name)) return assign(*option, statement.text, statement);
-    if (const Block* block = table_.find_block(name))  // deepspeed_config_file inside deepspeed_config
+    if (const Block* block =
+            table_.find_block(name))  // deepspeed_config_file inside deepspeed_config
         return take(open_block(*block, statement, result_.problems));
     const Alias* alias = table_.find_alias(name);
     if (alias == nullptr) return report_unknown(statement);
@@ -98,9 +102,11 @@ void Resolver::take_fsdp_words(const Statement& statement) {
         else if (!read_value(word, ignored))
             say("fsdp_sharding_strategy", word);
         else
-            result_.problems.push_back(complaint(
-                statement, text("'", word, "' is not one of full_shard, shard_grad_op, no_shard, hybrid_shard, "
-                                           "hybrid_shard_zero2, offload, auto_wrap")));
+            result_.problems.push_back(
+                complaint(statement,
+                          text("'", word,
+                               "' is not one of full_shard, shard_grad_op, no_shard, hybrid_shard, "
+                               "hybrid_shard_zero2, offload, auto_wrap")));
     }
 }
 
@@ -124,11 +130,13 @@ void Resolver::assign(const Option& option, const std::string& value, const Stat
         std::vector<std::string> words;
         read_value(value, words);
         for (const std::string& word : words)
-            if (const auto found = option.refused_values.find(word); found != option.refused_values.end())
+            if (const auto found = option.refused_values.find(word);
+                found != option.refused_values.end())
                 return refuse(text(word, ": ", found->second));
     }
     if (option.treatment == Treatment::refused) {
-        bool asks_for_nothing = same_meaning(option.shape, value, option.default_text) || is_null(value);
+        bool asks_for_nothing =
+            same_meaning(option.shape, value, option.default_text) || is_null(value);
         for (const std::string& harmless : option.harmless_values)
             asks_for_nothing = asks_for_nothing || same_meaning(option.shape, value, harmless);
         if (!asks_for_nothing) refuse(option.reason);
@@ -146,8 +154,8 @@ void Resolver::report_unknown(const Statement& statement) {
     const std::string where = statement.block.empty() ? "" : " in " + statement.block;
     result_.problems.push_back(complaint(
         statement, text("there is no setting of this name", where,
-                        nearest.empty() ? "; `trainer --help all` lists them" : "; did you mean ", nearest,
-                        nearest.empty() ? "" : "?")));
+                        nearest.empty() ? "; `trainer --help all` lists them" : "; did you mean ",
+                        nearest, nearest.empty() ? "" : "?")));
 }
 
 // Two words of one strength on one setting must agree: `bf16: true` beside `mixed_precision: no`.
@@ -164,9 +172,11 @@ void Resolver::report_contradictions() {
             if (!is_served || option.read(a.text, x) || option.read(b.text, y)) continue;
             if (option.write(x) == option.write(y)) continue;
             result_.problems.push_back(
-                {ExitCode::settings, text(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place, "] and ",
-                                          b.statement.name, " = ", b.statement.text, " [", b.statement.origin.place,
-                                          "] contradict each other: both set ", option.name, "; leave one out")});
+                {ExitCode::settings,
+                 text(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place,
+                      "] and ", b.statement.name, " = ", b.statement.text, " [",
+                      b.statement.origin.place, "] contradict each other: both set ", option.name,
+                      "; leave one out")});
         }
     }
 }
@@ -175,31 +185,36 @@ void Resolver::set(const Assignment& assignment) {
     const Option& option = *assignment.option;
     Settings& settings = result_.settings;
     if (option.treatment == Treatment::served) {
-        const bool has_null = is_null(option.default_text) || option.shape == Shape::json || option.shape == Shape::list;
-        const bool is_open = !has_null && option.choices.empty() && is_null(assignment.text);
-        if (is_open) return;  // null for a setting that always has a value: no opinion
+        Config ignored;
+        const bool is_open = !option.can_be_null && is_null(assignment.text) &&
+                             option.read(assignment.text, ignored);
+        if (is_open) return;  // null for a setting that always has a value
         if (const Rule broken = option.read(assignment.text, settings.values))
             return result_.problems.push_back(complaint(assignment.statement, *broken));
         if (const auto number = read_number(assignment.text)) {
-            const bool is_low = option.minimum && (option.minimum_excluded ? *number <= *option.minimum
-                                                                           : *number < *option.minimum);
+            const bool is_low =
+                option.minimum &&
+                (option.minimum_excluded ? *number <= *option.minimum : *number < *option.minimum);
             if (is_low)
                 return result_.problems.push_back(
-                    complaint(assignment.statement, text("must be ", option.minimum_excluded ? "above " : "at least ",
-                                                         shortest(*option.minimum))));
+                    complaint(assignment.statement,
+                              text("must be ", option.minimum_excluded ? "above " : "at least ",
+                                   shortest(*option.minimum))));
             if (option.maximum && *number > *option.maximum)
-                return result_.problems.push_back(
-                    complaint(assignment.statement, text("must be at most ", shortest(*option.maximum))));
+                return result_.problems.push_back(complaint(
+                    assignment.statement, text("must be at most ", shortest(*option.maximum))));
         }
     }
-    const std::string written = option.treatment == Treatment::served ? option.write(settings.values) : assignment.text;
+    const std::string written =
+        option.treatment == Treatment::served ? option.write(settings.values) : assignment.text;
     settings.given[option.name] = {written, assignment.statement.origin};
 }
 
 void Resolver::apply() {
     report_contradictions();
-    std::stable_sort(assignments_.begin(), assignments_.end(),
-                     [](const Assignment& a, const Assignment& b) { return strength(a) < strength(b); });
+    std::stable_sort(
+        assignments_.begin(), assignments_.end(),
+        [](const Assignment& a, const Assignment& b) { return strength(a) < strength(b); });
     for (const Assignment& assignment : assignments_) {
         const Assignment* last = strongest(assignment.option->name);
         if (last == &assignment) set(assignment);
@@ -217,7 +232,8 @@ void Resolver::report_accepted() {
                                   [&](const auto& known) { return known.first == option.reason; });
         if (entry == by_reason.end()) entry = by_reason.insert(entry, {option.reason, {}});
         auto& names = entry->second;
-        if (std::find(names.begin(), names.end(), option.name) == names.end()) names.push_back(option.name);
+        if (std::find(names.begin(), names.end(), option.name) == names.end())
+            names.push_back(option.name);
     }
     for (const auto& [reason, names] : by_reason)
         result_.notes.push_back(text(join(names, ", "), ": not needed, ", reason));
@@ -237,14 +253,16 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
     // --config names a file of settings; it is not a setting itself.
     for (const Statement& statement : Statements(said)) {
         if (statement.name != "config" || is_null(statement.text)) continue;
-        const Statements lines = read_settings_file(table, statement.text, Strength::config_file, result.problems);
+        const Statements lines =
+            read_settings_file(table, statement.text, Strength::config_file, result.problems);
         said.insert(said.end(), lines.begin(), lines.end());
         break;  // the command line comes first and is stronger than the variable
     }
     std::erase_if(said, [](const Statement& statement) { return statement.name == "config"; });
     resolver.take(said);
 
-    if (const Assignment* profile = resolver.strongest("profile"); profile != nullptr && !is_null(profile->text))
+    if (const Assignment* profile = resolver.strongest("profile");
+        profile != nullptr && !is_null(profile->text))
         resolver.take(read_profile(table, profile->statement, result.notes, result.problems));
 
     resolver.apply();
@@ -256,7 +274,8 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
 Failure summary(const std::vector<Failure>& problems) {
     std::vector<std::string> lines;
     for (const Failure& problem : problems)
-        if (std::find(lines.begin(), lines.end(), problem.message) == lines.end()) lines.push_back(problem.message);
+        if (std::find(lines.begin(), lines.end(), problem.message) == lines.end())
+            lines.push_back(problem.message);
     return {problems.front().code, join(lines, "\n")};
 }
 

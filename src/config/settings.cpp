@@ -26,7 +26,8 @@ Settings Settings::from_text(const std::string& text, const OptionTable& table) 
     Settings settings;
     const ordered_json letter = ordered_json::parse(text);
     for (const auto& [name, entry] : letter.items()) {
-        const Given given{entry.at(0), {static_cast<Strength>(entry.at(1).get<int>()), entry.at(2)}};
+        const Given given{entry.at(0),
+                          {static_cast<Strength>(entry.at(1).get<int>()), entry.at(2)}};
         const Option* option = table.find(name);
         RINGSHARD_CHECK(option != nullptr, name);
         if (option->treatment == Treatment::served) {
@@ -42,7 +43,8 @@ namespace {
 
 // Text as YAML reads it back: quoted where it would mean something else.
 std::string yaml_value(const Option& option, const std::string& value) {
-    const bool is_plain_kind = option.shape != Shape::word || !option.choices.empty() || value == "null";
+    const bool is_plain_kind =
+        option.shape != Shape::word || !option.choices.empty() || value == "null";
     return is_plain_kind ? value : ordered_json(value).dump();
 }
 
@@ -66,10 +68,12 @@ std::string print_yaml(const Settings& settings, const OptionTable& table) {
             lines += text(lines.empty() ? "" : "\n", "# ", group, "\n");
         }
         const Origin origin = settings.origin_of(option.name);
-        const std::string line = text(option.name, ": ", yaml_value(option, value_of(option, settings)));
+        const std::string line =
+            text(option.name, ": ", yaml_value(option, value_of(option, settings)));
         const std::string padding(line.size() < 44 ? 44 - line.size() : 1, ' ');
         const bool is_live = origin.strength >= Strength::config_file;
-        lines += text(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place, "\n");
+        lines +=
+            text(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place, "\n");
     }
     return lines;
 }
@@ -82,10 +86,13 @@ std::string print_json(const Settings& settings, const OptionTable& table) {
         if (option.treatment == Treatment::accepted && !is_given) continue;
         const std::string value = value_of(option, settings);
         ordered_json typed = value;
-        const bool is_structured = option.shape != Shape::word || value == "null";
+        const bool is_structured =
+            option.shape != Shape::word || value == "null" || value == "true" || value == "false";
         if (is_structured) typed = ordered_json::parse(value, nullptr, false);
         if (typed.is_discarded()) typed = value;
-        all[option.name] = {{"value", typed}, {"origin", settings.origin_of(option.name).place}, {"given", is_given}};
+        all[option.name] = {{"value", typed},
+                            {"origin", settings.origin_of(option.name).place},
+                            {"given", is_given}};
     }
     return all.dump(2);
 }

@@ -29,7 +29,9 @@ json to_json(const YAML::Node& node) {
         case YAML::NodeType::Scalar: {
             const std::string& scalar = node.Scalar();
             if (node.Tag() == "!") return scalar;
-            if (const auto number = read_number(scalar)) return json::parse(scalar, nullptr, false).is_discarded() ? json(*number) : json::parse(scalar);
+            if (const auto number = read_number(scalar))
+                return json::parse(scalar, nullptr, false).is_discarded() ? json(*number)
+                                                                          : json::parse(scalar);
             if (is_null(scalar)) return nullptr;
             if (scalar == "true" || scalar == "True") return true;
             if (scalar == "false" || scalar == "False") return false;
@@ -45,20 +47,23 @@ std::string to_text(const YAML::Node& node) {
     return value.is_null() ? "null" : value.dump();
 }
 
-std::string to_text(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string to_text(const json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 Origin origin(Strength strength, const std::string& called, const YAML::Node& node) {
     return {strength, text(called, ":", node.Mark().line + 1)};
 }
 
-void read_mapping(const OptionTable& table, const YAML::Node& mapping, Strength strength, const std::string& called,
-                  const std::string& block, Statements& statements) {
+void read_mapping(const OptionTable& table, const YAML::Node& mapping, Strength strength,
+                  const std::string& called, const std::string& block, Statements& statements) {
     for (const auto& entry : mapping) {
         const std::string name = lower_with_underscores(entry.first.Scalar());
         if (block.empty() && table.find_block(name) != nullptr && entry.second.IsMap())
             read_mapping(table, entry.second, strength, called, name, statements);
         else
-            statements.push_back({name, to_text(entry.second), origin(strength, called, entry.first), block});
+            statements.push_back(
+                {name, to_text(entry.second), origin(strength, called, entry.first), block});
     }
 }
 
@@ -69,7 +74,8 @@ std::optional<std::string> read_whole(const std::filesystem::path& file) {
 }
 
 // {"zero_optimization": {"stage": 2}} says zero_optimization.stage = 2.
-void flatten(const json& value, const std::string& path, const Statement& like, Statements& statements) {
+void flatten(const json& value, const std::string& path, const Statement& like,
+             Statements& statements) {
     if (!value.is_object()) {
         statements.push_back({path, to_text(value), like.origin, like.name});
         return;
@@ -87,21 +93,25 @@ Statements read_settings_text(const OptionTable& table, const std::string& yaml,
         const YAML::Node root = YAML::Load(yaml);
         if (root.IsNull()) return statements;
         if (!root.IsMap()) {
-            problems.push_back({ExitCode::settings, text(called, ": must hold lines such as `learning_rate: 2e-5`")});
+            problems.push_back({ExitCode::settings,
+                                text(called, ": must hold lines such as `learning_rate: 2e-5`")});
             return statements;
         }
         read_mapping(table, root, strength, called, {}, statements);
-    } catch (const YAML::Exception& error) {  // a wrapper: turns the library's exception into an expected failure
-        problems.push_back({ExitCode::settings, text(called, ":", error.mark.line + 1, ": is not readable YAML: ", error.msg)});
+    } catch (const YAML::Exception&
+                 error) {  // a wrapper: turns the library's exception into an expected failure
+        problems.push_back({ExitCode::settings, text(called, ":", error.mark.line + 1,
+                                                     ": is not readable YAML: ", error.msg)});
     }
     return statements;
 }
 
-Statements read_settings_file(const OptionTable& table, const std::filesystem::path& file, Strength strength,
-                              Problems& problems) {
+Statements read_settings_file(const OptionTable& table, const std::filesystem::path& file,
+                              Strength strength, Problems& problems) {
     const auto yaml = read_whole(file);
     if (!yaml) {
-        problems.push_back({ExitCode::missing_input, text(file.string(), ": there is no such file, or it cannot be read")});
+        problems.push_back({ExitCode::missing_input,
+                            text(file.string(), ": there is no such file, or it cannot be read")});
         return {};
     }
     return read_settings_text(table, *yaml, strength, file.string(), problems);
@@ -115,8 +125,9 @@ Statements open_block(const Block& block, const Statement& written, Problems& pr
     if (trim(content).front() != '{') {
         const auto file = read_whole(content);
         if (!file) {
-            problems.push_back(complaint(written, "there is no such file; give a mapping or the path of a JSON file",
-                                         ExitCode::missing_input));
+            problems.push_back(complaint(
+                written, "there is no such file; give a mapping or the path of a JSON file",
+                ExitCode::missing_input));
             return {};
         }
         whole.origin.place = content;

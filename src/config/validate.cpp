@@ -15,7 +15,8 @@ public:
     void check_packing() {
         const DataSettings& data = settings_.values.data;
         if (data.packing && !data.max_length)
-            complain({"packing", "max_length"}, "packing needs max_length, the length of a packed row");
+            complain({"packing", "max_length"},
+                     "packing needs max_length, the length of a packed row");
         if (data.padding_free && !data.packing && data.max_length)
             complain({"padding_free", "max_length"},
                      "padding_free without packing needs max_length null, since rows are not cut");
@@ -32,40 +33,47 @@ public:
         const std::string eval = write_value(config.evaluation.eval_strategy);
         const std::string save = write_value(config.checkpoint.save_strategy);
         if (save != "best" && eval != save)
-            complain({"load_best_model_at_end", "eval_strategy", "save_strategy"},
-                     "the best model can only be kept if it is saved when it is evaluated: give both "
-                     "strategies the same value");
+            complain(
+                {"load_best_model_at_end", "eval_strategy", "save_strategy"},
+                "the best model can only be kept if it is saved when it is evaluated: give both "
+                "strategies the same value");
     }
 
     void check_offload() {
         const ParallelSettings& parallel = settings_.values.parallel;
-        const auto needs_path = [&](const char* device_name, OffloadDevice device, const char* path_name,
-                                    const std::string& path) {
+        const auto needs_path = [&](const char* device_name, OffloadDevice device,
+                                    const char* path_name, const std::string& path) {
             if (device == OffloadDevice::nvme && path.empty())
                 complain({device_name, path_name}, "nvme needs the folder for the files");
         };
-        needs_path("offload_optimizer_device", parallel.offload_optimizer_device, "offload_optimizer_nvme_path",
-                   parallel.offload_optimizer_nvme_path);
+        needs_path("offload_optimizer_device", parallel.offload_optimizer_device,
+                   "offload_optimizer_nvme_path", parallel.offload_optimizer_nvme_path);
         needs_path("offload_param_device", parallel.offload_param_device, "offload_param_nvme_path",
                    parallel.offload_param_nvme_path);
         const bool is_deepspeed = parallel.distributed_type == DistributedType::deepspeed;
-        if (is_deepspeed && parallel.offload_param_device != OffloadDevice::none && parallel.zero_stage != 3)
-            complain({"offload_param_device", "zero_stage"}, "weights are cut, and can be moved out, at stage 3 only");
-        if (is_deepspeed && parallel.offload_optimizer_device != OffloadDevice::none && parallel.zero_stage == 0)
-            complain({"offload_optimizer_device", "zero_stage"}, "optimizer state is cut from stage 1 on");
+        if (is_deepspeed && parallel.offload_param_device != OffloadDevice::none &&
+            parallel.zero_stage != 3)
+            complain({"offload_param_device", "zero_stage"},
+                     "weights are cut, and can be moved out, at stage 3 only");
+        if (is_deepspeed && parallel.offload_optimizer_device != OffloadDevice::none &&
+            parallel.zero_stage == 0)
+            complain({"offload_optimizer_device", "zero_stage"},
+                     "optimizer state is cut from stage 1 on");
     }
 
     // gradient_checkpointing says whether, activation_policy says how; the stronger word counts.
     void settle_activation_policy() {
         TrainingSettings& training = settings_.values.training;
-        if (!training.activation_policy || !settings_.given.contains("gradient_checkpointing")) return;
+        if (!training.activation_policy || !settings_.given.contains("gradient_checkpointing"))
+            return;
         const bool keeps_all = *training.activation_policy == ActivationPolicy::all;
         if (keeps_all != training.gradient_checkpointing) return;
         const Strength how = settings_.origin_of("activation_policy").strength;
         const Strength whether = settings_.origin_of("gradient_checkpointing").strength;
         if (how == whether)
             complain({"activation_policy", "gradient_checkpointing"},
-                     "checkpointing means a policy of attention or input, and no checkpointing means all; leave one out");
+                     "checkpointing means a policy of attention or input, and no checkpointing "
+                     "means all; leave one out");
         if (how < whether) training.activation_policy.reset();
     }
 
@@ -78,7 +86,8 @@ private:
                 values.push_back(name + " [default]");
                 continue;
             }
-            values.push_back(text(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
+            values.push_back(
+                text(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
         }
         problems_.push_back({ExitCode::settings, text(join(values, ", "), ": ", rule)});
     }

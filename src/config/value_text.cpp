@@ -75,6 +75,15 @@ Rule read_value(const std::string& text, std::vector<std::string>& value) {
     return std::nullopt;
 }
 
+Rule read_json(const std::string& text, std::string& value) {
+    value.clear();
+    if (is_null(text)) return std::nullopt;
+    const auto content = nlohmann::json::parse(text, nullptr, false);
+    if (content.is_discarded()) return "must be JSON, such as {\"a\": 1}";
+    value = content.dump();
+    return std::nullopt;
+}
+
 std::string write_value(bool value) { return value ? "true" : "false"; }
 std::string write_value(int64_t value) { return std::to_string(value); }
 std::string write_value(double value) { return shortest(value); }

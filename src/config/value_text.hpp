@@ -15,7 +15,7 @@ namespace ringshard::config {
 
 using Rule = std::optional<std::string>;
 
-bool is_null(std::string_view text);                     // null, none, ~ or nothing at all
+bool is_null(std::string_view text);                      // null, none, ~ or nothing at all
 std::optional<bool> read_boolean(std::string_view text);  // true, yes, on, 1, ... in any case
 std::optional<double> read_number(std::string_view text);
 
@@ -24,6 +24,9 @@ Rule read_value(const std::string& text, int64_t& value);
 Rule read_value(const std::string& text, double& value);
 Rule read_value(const std::string& text, std::string& value);
 Rule read_value(const std::string& text, std::vector<std::string>& value);
+
+Rule read_json(const std::string& text,
+               std::string& value);  // kept as text, in one way to write it
 
 std::string write_value(bool value);
 std::string write_value(int64_t value);
@@ -34,13 +37,13 @@ std::string write_value(const std::vector<std::string>& value);
 // Do two texts say the same for a setting of this shape: "False" and "no", "1" and "1.0"?
 bool same_meaning(Shape shape, const std::string& a, const std::string& b);
 
-// Specialised in enum_names.hpp: pairs of text and value; the first text of a value is how it is written.
+// Specialised in enum_names.hpp: pairs of text and value; the first text of a value is how it is
+// written.
 template <class Enum>
 struct EnumNames;
 
 template <class Enum>
-    requires std::is_enum_v<Enum>
-std::vector<std::string> names_of() {
+requires std::is_enum_v<Enum> std::vector<std::string> names_of() {
     std::vector<std::string> names;
     std::vector<Enum> seen;
     for (const auto& [name, value] : EnumNames<Enum>::table) {
@@ -56,8 +59,7 @@ std::string one_of(const std::vector<std::string>& names);  // "must be one of a
 std::string lower_with_underscores(std::string_view text);
 
 template <class Enum>
-    requires std::is_enum_v<Enum>
-Rule read_value(const std::string& text, Enum& value) {
+requires std::is_enum_v<Enum> Rule read_value(const std::string& text, Enum& value) {
     const std::string wanted = lower_with_underscores(text);
     for (const auto& [name, meaning] : EnumNames<Enum>::table) {
         if (wanted != name) continue;
@@ -68,8 +70,7 @@ Rule read_value(const std::string& text, Enum& value) {
 }
 
 template <class Enum>
-    requires std::is_enum_v<Enum>
-std::string write_value(Enum value) {
+requires std::is_enum_v<Enum> std::string write_value(Enum value) {
     for (const auto& [name, meaning] : EnumNames<Enum>::table)
         if (meaning == value) return std::string(name);
     return {};
@@ -115,6 +116,17 @@ struct ShapeOf<std::vector<std::string>> {
 template <class T>
 struct ShapeOf<std::optional<T>> {
     static constexpr Shape value = ShapeOf<T>::value;
+};
+
+// Texts and optional values have null; numbers, booleans and choices have not.
+template <class T>
+struct CanBeNull {
+    static constexpr bool value =
+        std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>;
+};
+template <class T>
+struct CanBeNull<std::optional<T>> {
+    static constexpr bool value = true;
 };
 
 template <class T>

@@ -11,13 +11,15 @@ namespace ringshard::device {
 bool is_built_with_cuda() { return true; }
 
 std::string describe_gpu_libraries() {
-    const auto readable = [](int version) { return text(version / 1000, ".", version % 1000 / 10); };
+    const auto readable = [](int version) {
+        return text(version / 1000, ".", version % 1000 / 10);
+    };
     int runtime = 0;
     int driver = 0;
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
-    return text("CUDA      built with ", readable(CUDART_VERSION), ", runtime ", readable(runtime), ", driver ",
-                driver == 0 ? "none" : readable(driver));
+    return text("CUDA      built with ", readable(CUDART_VERSION), ", runtime ", readable(runtime),
+                ", driver ", driver == 0 ? "none" : readable(driver));
 }
 
 std::vector<Gpu> visible_gpus() {
@@ -31,9 +33,11 @@ std::vector<Gpu> visible_gpus() {
         cudaDeviceProp properties{};
         std::array<char, 32> bus_id{};
         RINGSHARD_CHECK(cudaGetDeviceProperties(&properties, index) == cudaSuccess, "GPU ", index);
-        RINGSHARD_CHECK(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), index) == cudaSuccess,
+        RINGSHARD_CHECK(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()),
+                                              index) == cudaSuccess,
                         "GPU ", index);
-        gpus.push_back({index, properties.name, bus_id.data(), static_cast<int64_t>(properties.totalGlobalMem),
+        gpus.push_back({index, properties.name, bus_id.data(),
+                        static_cast<int64_t>(properties.totalGlobalMem),
                         text(properties.major, ".", properties.minor)});
     }
     return gpus;

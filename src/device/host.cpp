@@ -25,7 +25,9 @@ struct Topology {
     Topology(const Topology&) = delete;
     Topology& operator=(const Topology&) = delete;
 
-    int64_t count(hwloc_obj_type_t type) const { return std::max(0, hwloc_get_nbobjs_by_type(handle, type)); }
+    int64_t count(hwloc_obj_type_t type) const {
+        return std::max(0, hwloc_get_nbobjs_by_type(handle, type));
+    }
 
     hwloc_topology_t handle = nullptr;
 };
@@ -33,7 +35,8 @@ struct Topology {
 std::string processor_name() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);)
-        if (line.starts_with("model name")) return std::string(trim(line.substr(line.find(':') + 1)));
+        if (line.starts_with("model name"))
+            return std::string(trim(line.substr(line.find(':') + 1)));
     return "unknown";
 }
 
@@ -41,7 +44,8 @@ std::string processor_name() {
 
 Host describe_host() {
     const Topology topology;
-    const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> usable(hwloc_bitmap_alloc(), hwloc_bitmap_free);
+    const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> usable(hwloc_bitmap_alloc(),
+                                                                               hwloc_bitmap_free);
     hwloc_get_cpubind(topology.handle, usable.get(), HWLOC_CPUBIND_PROCESS);
 
     Host host;
@@ -60,18 +64,22 @@ Host describe_host() {
     return host;
 }
 
-int64_t choose_num_threads(std::optional<int64_t> wish, const Environment& environment, const Host& host,
-                           int64_t ranks_on_host) {
+int64_t choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
+                           const Host& host, int64_t ranks_on_host) {
     if (wish) return *wish;
     if (const auto variable = environment.find("OMP_NUM_THREADS")) {
         int64_t threads = 0;
-        const auto [end, error] = std::from_chars(variable->data(), variable->data() + variable->size(), threads);
-        if (error == std::errc() && threads > 0 && (end == variable->data() + variable->size() || *end == ','))
+        const auto [end, error] =
+            std::from_chars(variable->data(), variable->data() + variable->size(), threads);
+        if (error == std::errc() && threads > 0 &&
+            (end == variable->data() + variable->size() || *end == ','))
             return threads;
     }
-    // A scheduler that binds gives every rank cores of its own; one that does not shows all of them to all.
+    // A scheduler that binds gives every rank cores of its own; one that does not shows all of them
+    // to all.
     const bool is_bound = host.num_usable_threads * ranks_on_host <= host.num_threads;
-    return std::max<int64_t>(1, is_bound ? host.num_usable_threads : host.num_usable_threads / ranks_on_host);
+    return std::max<int64_t>(
+        1, is_bound ? host.num_usable_threads : host.num_usable_threads / ranks_on_host);
 }
 
 }  // namespace ringshard::device

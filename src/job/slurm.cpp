@@ -11,7 +11,8 @@ namespace {
 std::optional<int64_t> whole_number(const std::optional<std::string>& digits) {
     if (!digits) return std::nullopt;
     int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits->data(), digits->data() + digits->size(), value);
+    const auto [end, error] =
+        std::from_chars(digits->data(), digits->data() + digits->size(), value);
     if (error != std::errc() || end != digits->data() + digits->size()) return std::nullopt;
     return value;
 }
@@ -26,18 +27,21 @@ Slurm read_slurm(const Environment& environment) {
     slurm.partition = environment.find("SLURM_JOB_PARTITION").value_or("");
     slurm.step_num_tasks = whole_number(environment.find("SLURM_STEP_NUM_TASKS"));
     const bool is_in_step = environment.find("SLURM_STEP_ID") && environment.find("SLURM_PROCID");
-    const bool is_under_mpirun = environment.find("OMPI_COMM_WORLD_SIZE") || environment.find("PMI_SIZE_MPIEXEC") ||
+    const bool is_under_mpirun = environment.find("OMPI_COMM_WORLD_SIZE") ||
+                                 environment.find("PMI_SIZE_MPIEXEC") ||
                                  environment.find("HYDRA_LAUNCHER_EXEC");
     slurm.started_by_srun = is_in_step && !is_under_mpirun;
     return slurm;
 }
 
 std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world) {
-    if (!slurm.started_by_srun || !slurm.step_num_tasks || *slurm.step_num_tasks == world) return std::nullopt;
-    return Failure{ExitCode::settings,
-                   text("SLURM started ", *slurm.step_num_tasks, " tasks in this step and MPI sees a world of ", world,
-                        ": srun and MPI do not speak the same language; start with srun --mpi=pmix (or what `srun "
-                        "--mpi=list` offers for this MPI)")};
+    if (!slurm.started_by_srun || !slurm.step_num_tasks || *slurm.step_num_tasks == world)
+        return std::nullopt;
+    return Failure{ExitCode::settings, text("SLURM started ", *slurm.step_num_tasks,
+                                            " tasks in this step and MPI sees a world of ", world,
+                                            ": srun and MPI do not speak the same language; start "
+                                            "with srun --mpi=pmix (or what `srun "
+                                            "--mpi=list` offers for this MPI)")};
 }
 
 }  // namespace ringshard::job

@@ -4,9 +4,10 @@ namespace ringshard::mesh {
 
 Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device)
     : shape_(shape), at_(coordinates_of(world.rank(), shape)), device_(device) {
-    RINGSHARD_CHECK(shape.world() == world.size(), to_text(shape), " for a world of ", world.size());
-    // The ranks of a group differ along its axes and agree on all others: so the rank with zeros along
-    // the axes of the group names it.
+    RINGSHARD_CHECK(shape.world() == world.size(), to_text(shape), " for a world of ",
+                    world.size());
+    // The ranks of a group differ along its axes and agree on all others: so the rank with zeros
+    // along the axes of the group names it.
     const auto along = [&](Coordinates at_zero) {
         return comm::make_communicator(world.split(rank_of(at_zero, shape_)), device);
     };

@@ -30,7 +30,8 @@ Coordinates coordinates_of(int64_t rank, const MeshShape& shape) {
 }
 
 int64_t rank_of(const Coordinates& at, const MeshShape& shape) {
-    return ((at.replicate * shape.shard + at.shard) * shape.ring + at.ring) * shape.ulysses + at.ulysses;
+    return ((at.replicate * shape.shard + at.shard) * shape.ring + at.ring) * shape.ulysses +
+           at.ulysses;
 }
 
 namespace {
@@ -51,7 +52,8 @@ Cuts cuts_of(const ParallelSettings& parallel) {
     if (parallel.distributed_type != DistributedType::fsdp) return {};
     const FsdpStrategy strategy = parallel.fsdp_sharding_strategy;
     if (strategy == FsdpStrategy::no_shard) return {};
-    const bool strategy_reshards = strategy == FsdpStrategy::full_shard || strategy == FsdpStrategy::hybrid_shard;
+    const bool strategy_reshards =
+        strategy == FsdpStrategy::full_shard || strategy == FsdpStrategy::hybrid_shard;
     const bool reshards = parallel.fsdp_reshard_after_forward.value_or(strategy_reshards);
     return {true, true, true, !reshards};
 }
@@ -61,7 +63,8 @@ std::string to_text(const Cuts& cuts) {
     if (!cuts.gradients) return "optimizer state is cut";
     if (!cuts.weights) return "optimizer state and gradients are cut";
     return text("optimizer state, gradients and weights are cut; gathered weights ",
-                cuts.keeps_weights_after_forward ? "stay until the backward pass" : "are given up after the forward pass");
+                cuts.keeps_weights_after_forward ? "stay until the backward pass"
+                                                 : "are given up after the forward pass");
 }
 
 namespace {
@@ -78,7 +81,8 @@ Wishes wishes_of(const Settings& settings, int64_t world, int64_t num_hosts) {
     wishes.cuts = cuts_of(parallel).any();
     wishes.shape.ring = parallel.cp_size.value_or(1);
     wishes.shape.ulysses = parallel.sp_size.value_or(1);
-    wishes.shape.replicate = parallel.dp_replicate_size.value_or(stays_inside_hosts(parallel) ? num_hosts : 0);
+    wishes.shape.replicate =
+        parallel.dp_replicate_size.value_or(stays_inside_hosts(parallel) ? num_hosts : 0);
     const bool shard_holds = settings.is_fixed("dp_shard_size") || parallel.num_processes == world;
     wishes.shape.shard = shard_holds ? parallel.dp_shard_size.value_or(0) : 0;
     return wishes;
@@ -87,7 +91,8 @@ Wishes wishes_of(const Settings& settings, int64_t world, int64_t num_hosts) {
 // What is left of the world goes to the axis that the profile cuts over, if that is open.
 std::optional<MeshShape> deal_out(const Wishes& wishes, int64_t world) {
     MeshShape shape = wishes.shape;
-    const int64_t settled = std::max<int64_t>(1, shape.replicate) * std::max<int64_t>(1, shape.shard) * shape.sequence();
+    const int64_t settled = std::max<int64_t>(1, shape.replicate) *
+                            std::max<int64_t>(1, shape.shard) * shape.sequence();
     if (world % settled != 0) return std::nullopt;
     const int64_t rest = world / settled;
     if (shape.replicate == 0 && shape.shard == 0) {
@@ -102,7 +107,8 @@ std::optional<MeshShape> deal_out(const Wishes& wishes, int64_t world) {
 }
 
 std::string said(const Settings& settings, const std::string& name, int64_t size) {
-    return size == 0 ? text(name, " open") : text(name, " = ", size, " [", settings.origin_of(name).place, "]");
+    return size == 0 ? text(name, " open")
+                     : text(name, " = ", size, " [", settings.origin_of(name).place, "]");
 }
 
 // Every way to cut the world that changes as few of the wishes as possible.
@@ -116,10 +122,14 @@ std::vector<std::string> shapes_that_work(const Wishes& wishes, int64_t world) {
         for (int64_t ulysses = 1; ring * ulysses <= world; ++ulysses) {
             for (int64_t replicate = 1; replicate * ring * ulysses <= world; ++replicate) {
                 if (world % (replicate * ring * ulysses) != 0) continue;
-                const MeshShape shape{replicate, world / (replicate * ring * ulysses), ring, ulysses};
-                const auto differs = [](int64_t wish, int64_t size) { return wish != 0 && wish != size ? 1 : 0; };
+                const MeshShape shape{replicate, world / (replicate * ring * ulysses), ring,
+                                      ulysses};
+                const auto differs = [](int64_t wish, int64_t size) {
+                    return wish != 0 && wish != size ? 1 : 0;
+                };
                 const int changes = differs(wishes.shape.replicate, shape.replicate) +
-                                    differs(wishes.shape.shard, shape.shard) + differs(wishes.shape.ring, ring) +
+                                    differs(wishes.shape.shard, shape.shard) +
+                                    differs(wishes.shape.ring, ring) +
                                     differs(wishes.shape.ulysses, ulysses);
                 candidates.push_back({changes, shape});
             }
@@ -129,7 +139,8 @@ std::vector<std::string> shapes_that_work(const Wishes& wishes, int64_t world) {
                      [](const Candidate& a, const Candidate& b) { return a.changes < b.changes; });
     std::vector<std::string> shapes;
     for (const Candidate& candidate : candidates)
-        if (shapes.size() < 12 && candidate.changes == candidates.front().changes) shapes.push_back(to_text(candidate.shape));
+        if (shapes.size() < 12 && candidate.changes == candidates.front().changes)
+            shapes.push_back(to_text(candidate.shape));
     return shapes;
 }
 
@@ -137,17 +148,20 @@ std::vector<std::string> shapes_that_work(const Wishes& wishes, int64_t world) {
 
 Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_t num_hosts) {
     if (settings.values.parallel.distributed_type == DistributedType::no && world > 1)
-        return Failure{ExitCode::settings,
-                       text("distributed_type = no [", settings.origin_of("distributed_type").place,
-                            "]: it is for one rank, and there are ", world,
-                            "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
+        return Failure{
+            ExitCode::settings,
+            text("distributed_type = no [", settings.origin_of("distributed_type").place,
+                 "]: it is for one rank, and there are ", world,
+                 "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
     const Wishes wishes = wishes_of(settings, world, num_hosts);
     if (const auto shape = deal_out(wishes, world)) return *shape;
     return Failure{ExitCode::settings,
-                   text("a world of ", world, " ranks is not dp_replicate_size x dp_shard_size x cp_size x sp_size with ",
+                   text("a world of ", world,
+                        " ranks is not dp_replicate_size x dp_shard_size x cp_size x sp_size with ",
                         said(settings, "dp_replicate_size", wishes.shape.replicate), ", ",
                         said(settings, "dp_shard_size", wishes.shape.shard), ", ",
-                        said(settings, "cp_size", wishes.shape.ring), ", ", said(settings, "sp_size", wishes.shape.ulysses),
+                        said(settings, "cp_size", wishes.shape.ring), ", ",
+                        said(settings, "sp_size", wishes.shape.ulysses),
                         "; sizes that work: ", join(shapes_that_work(wishes, world), ", "))};
 }
 

@@ -11,16 +11,17 @@ namespace ringshard {
 // tested, and nothing reads it behind anyone's back.
 class Environment {
 public:
+    using Variables = std::map<std::string, std::string>;
+
     Environment() = default;
-    explicit Environment(std::map<std::string, std::string> variables)
-        : variables_(std::move(variables)) {}
+    explicit Environment(Variables variables) : variables_(std::move(variables)) {}
     static Environment of_this_process();
 
     std::optional<std::string> find(std::string_view name) const;
-    const std::map<std::string, std::string>& all() const { return variables_; }
+    const Variables& all() const { return variables_; }
 
 private:
-    std::map<std::string, std::string> variables_;
+    Variables variables_;
 };
 
 }  // namespace ringshard

@@ -8,7 +8,8 @@
 
 namespace ringshard {
 
-// Ends the job: nobody catches it but the terminate handler, which prints it and leaves with its code.
+// Ends the job: nobody catches it but the terminate handler, which prints it and leaves with its
+// code.
 class Error : public std::runtime_error {
 public:
     Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -25,9 +26,9 @@ private:
 }  // namespace ringshard
 
 // A promise between parts of the program. Mistakes of users are told as Failure or Error instead.
-#define RINGSHARD_CHECK(condition, ...)                                                      \
-    do {                                                                                     \
-        if (!(condition))                                                                    \
-            ::ringshard::throw_broken_promise(#condition, __FILE__, __LINE__,                \
-                                              ::ringshard::text(__VA_ARGS__));               \
+#define RINGSHARD_CHECK(condition, ...)                                        \
+    do {                                                                       \
+        if (!(condition))                                                      \
+            ::ringshard::throw_broken_promise(#condition, __FILE__, __LINE__,  \
+                                              ::ringshard::text(__VA_ARGS__)); \
     } while (false)

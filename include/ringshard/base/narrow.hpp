@@ -6,7 +6,8 @@
 
 namespace ringshard {
 
-// An integer conversion that keeps the value or ends the job: narrow<int>(count) at the edge of MPI.
+// An integer conversion that keeps the value or ends the job: narrow<int>(count) at the edge of
+// MPI.
 template <class To, class From>
 constexpr To narrow(From value) {
     RINGSHARD_CHECK(std::in_range<To>(value), "value ", value);

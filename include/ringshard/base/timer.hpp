@@ -7,9 +7,7 @@ namespace ringshard {
 // Seconds since construction, on a clock that never jumps.
 class Timer {
 public:
-    double seconds() const {
-        return std::chrono::duration<double>(Clock::now() - start_).count();
-    }
+    double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
 private:
     using Clock = std::chrono::steady_clock;

@@ -11,8 +11,8 @@
 
 namespace ringshard::cli {
 
-// The engine holds everything that needs LibTorch. It is loaded when a command needs it, so that help
-// and wrong settings are told at once, on thousands of nodes too.
+// The engine holds everything that needs LibTorch. It is loaded when a command needs it, so that
+// help and wrong settings are told at once, on thousands of nodes too.
 struct EngineCall {
     const std::string& command;
     const config::Settings& settings;

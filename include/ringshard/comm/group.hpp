@@ -14,7 +14,8 @@ namespace ringshard::comm {
 // Tensors travel through a Communicator, which is made from a Group.
 class Group {
 public:
-    // Duplicates: what the caller does on its communicator never meets what happens here. Collective.
+    // Duplicates: what the caller does on its communicator never meets what happens here.
+    // Collective.
     explicit Group(MPI_Comm communicator);
     ~Group();  // collective, unless an exception unwinds or MPI has ended
     Group(Group&&) noexcept = default;

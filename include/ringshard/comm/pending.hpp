@@ -9,7 +9,8 @@ namespace ringshard::comm {
 class Completion {
 public:
     virtual ~Completion() = default;
-    // After it returns, what this thread (MPI) or its current stream (NCCL) does next sees the result.
+    // After it returns, what this thread (MPI) or its current stream (NCCL) does next sees the
+    // result.
     virtual void wait() = 0;
 };
 

@@ -104,11 +104,13 @@ struct TrainingSettings {
     double label_smoothing_factor = 0.0;
     Precision mixed_precision = Precision::bf16;
     bool gradient_checkpointing = true;
-    std::optional<ActivationPolicy> activation_policy;  // unset: attention if checkpointing, else all
+    std::optional<ActivationPolicy>
+        activation_policy;  // unset: attention if checkpointing, else all
     bool activation_offloading = false;
 
     ActivationPolicy activations_kept() const {
-        const auto usual = gradient_checkpointing ? ActivationPolicy::attention : ActivationPolicy::all;
+        const auto usual =
+            gradient_checkpointing ? ActivationPolicy::attention : ActivationPolicy::all;
         return activation_policy.value_or(usual);
     }
 };

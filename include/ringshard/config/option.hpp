@@ -12,7 +12,8 @@ namespace ringshard::config {
 
 enum class Treatment {
     served,
-    accepted,  // known from TRL, Accelerate or DeepSpeed; harmless here, something else does its work
+    accepted,  // known from TRL, Accelerate or DeepSpeed; harmless here, something else does its
+               // work
     refused,   // known from there and not served: only a value that asks for nothing may be given
 };
 
@@ -27,13 +28,17 @@ struct Option {
     Treatment treatment = Treatment::served;
     Shape shape = Shape::word;
     std::string default_text;
+    bool can_be_null =
+        false;  // null is a value of its own; for other settings it leaves the value open
     std::vector<std::string> choices;
     std::optional<double> minimum;
     bool minimum_excluded = false;
     std::optional<double> maximum;
-    std::string reason;                               // accepted: what stands in for it; refused: why
-    std::vector<std::string> harmless_values;         // refused: values beside the default that ask for nothing
-    std::map<std::string, std::string> refused_values;  // served: values known elsewhere, with the reason
+    std::string reason;  // accepted: what stands in for it; refused: why
+    std::vector<std::string>
+        harmless_values;  // refused: values beside the default that ask for nothing
+    std::map<std::string, std::string>
+        refused_values;  // served: values known elsewhere, with the reason
 
     // Served only. `read` returns the rule that the text breaks, or nothing.
     std::function<std::optional<std::string>(const std::string& text, Config&)> read;
@@ -56,20 +61,22 @@ struct Alias {
     std::string name;
     std::string target;
     Shape shape = Shape::word;
-    std::map<std::string, std::string> values;  // if not empty: what each value means for the target
-    std::string note;                           // said when it is used; empty for a mere long form
+    std::map<std::string, std::string>
+        values;        // if not empty: what each value means for the target
+    std::string note;  // said when it is used; empty for a mere long form
 };
 
-// A setting that holds other settings: `fsdp_config: {fsdp_version: 2}` in a file; JSON, or the path
-// of a JSON file, on a command line.
+// A setting that holds other settings: `fsdp_config: {fsdp_version: 2}` in a file; JSON, or the
+// path of a JSON file, on a command line.
 struct Block {
     std::string name;
     std::string group;
     std::string help;
     std::string prefix;                        // inside the block a name may be written without it
     std::map<std::string, std::string> names;  // inside the block only: what a name stands for
-    // A DeepSpeed file plays the part of a profile: it is as weak as one, "auto" in it leaves a value
-    // open, and naming it chooses DeepSpeed's words for what is cut.
+    bool may_stand_alone = false;              // `--fsdp` for `--fsdp true`
+    // A DeepSpeed file plays the part of a profile: it is as weak as one, "auto" in it leaves a
+    // value open, and naming it chooses DeepSpeed's words for what is cut.
     bool is_deepspeed_file = false;
 };
 

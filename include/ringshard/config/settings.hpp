@@ -14,7 +14,8 @@ enum class Strength { builtin, profile, config_file, environment, command_line }
 
 struct Origin {
     Strength strength = Strength::builtin;
-    std::string place = "default";  // "profile zero2", "run.yaml:3", "RINGSHARD_SEED", "command line"
+    std::string place =
+        "default";  // "profile zero2", "run.yaml:3", "RINGSHARD_SEED", "command line"
 };
 
 // The settings of one run, resolved: typed values, and for everything that was given its text and

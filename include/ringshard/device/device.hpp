@@ -27,10 +27,11 @@ void make_current(c10::Device device);  // for this thread
 
 // The device of a rank that is the `local_rank`th on its host. Whether a scheduler shows every rank
 // all GPUs of the host or each its own, the choice is the same.
-Expected<c10::Device> choose_device(config::DeviceChoice choice, int64_t local_rank, const std::vector<Gpu>& visible);
+Expected<c10::Device> choose_device(config::DeviceChoice choice, int64_t local_rank,
+                                    const std::vector<Gpu>& visible);
 
-// Two ranks on one GPU get in each other's way, and NCCL refuses them: `places` is host and bus id of
-// every rank, empty for a rank on the CPU.
+// Two ranks on one GPU get in each other's way, and NCCL refuses them: `places` is host and bus id
+// of every rank, empty for a rank on the CPU.
 std::optional<Failure> check_distinct(const std::vector<std::string>& places);
 
 }  // namespace ringshard::device

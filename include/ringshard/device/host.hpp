@@ -14,17 +14,17 @@ struct Host {
     int64_t num_packages = 0;
     int64_t num_numa_nodes = 0;
     int64_t num_cores = 0;
-    int64_t num_threads = 0;          // hardware threads of the host
-    int64_t num_usable_threads = 0;   // of those, what the scheduler lets this process use
-    std::string usable_threads;       // "0-3,8-11"
+    int64_t num_threads = 0;         // hardware threads of the host
+    int64_t num_usable_threads = 0;  // of those, what the scheduler lets this process use
+    std::string usable_threads;      // "0-3,8-11"
     int64_t memory_bytes = 0;
 };
 
 Host describe_host();
 
-// Threads for the computation of one rank: what the user says, else OMP_NUM_THREADS, else its share of
-// the cores that it and its neighbours may use.
-int64_t choose_num_threads(std::optional<int64_t> wish, const Environment& environment, const Host& host,
-                           int64_t ranks_on_host);
+// Threads for the computation of one rank: what the user says, else OMP_NUM_THREADS, else its share
+// of the cores that it and its neighbours may use.
+int64_t choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
+                           const Host& host, int64_t ranks_on_host);
 
 }  // namespace ringshard::device

@@ -16,8 +16,9 @@ struct Slurm {
     std::string node_list;
     std::string partition;
     std::optional<int64_t> step_num_tasks;  // of the step that srun started
-    // srun started this very process. False in a batch shell, where SLURM_PROCID and SLURM_NTASKS are
-    // set too, and under mpirun, whose daemons run in a step of their own with one task per host.
+    // srun started this very process. False in a batch shell, where SLURM_PROCID and SLURM_NTASKS
+    // are set too, and under mpirun, whose daemons run in a step of their own with one task per
+    // host.
     bool started_by_srun = false;
 };
 

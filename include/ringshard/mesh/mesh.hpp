@@ -12,7 +12,8 @@ namespace ringshard::mesh {
 // named group of axes. They exist at size 1 too, so nobody needs to ask.
 class Mesh {
 public:
-    Mesh(const comm::Group& world, const MeshShape& shape, at::Device device);  // collective over the world
+    Mesh(const comm::Group& world, const MeshShape& shape,
+         at::Device device);  // collective over the world
 
     const MeshShape& shape() const { return shape_; }
     const Coordinates& at() const { return at_; }
@@ -24,9 +25,11 @@ public:
     comm::Communicator& ring() const { return *ring_; }
     comm::Communicator& ulysses() const { return *ulysses_; }
     // Groups of axes.
-    comm::Communicator& data() const { return *data_; }          // replicate x shard: different batches
+    comm::Communicator& data() const { return *data_; }  // replicate x shard: different batches
     comm::Communicator& sequence() const { return *sequence_; }  // ring x ulysses: one batch
-    comm::Communicator& zero() const { return *zero_; }          // shard x ring x ulysses: one copy of the model
+    comm::Communicator& zero() const {
+        return *zero_;
+    }  // shard x ring x ulysses: one copy of the model
     comm::Communicator& world() const { return *world_; }
 
 private:

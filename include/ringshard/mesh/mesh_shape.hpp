@@ -17,9 +17,11 @@ struct MeshShape {
     int64_t ulysses = 1;
 
     int64_t world() const { return replicate * shard * ring * ulysses; }
-    int64_t data() const { return replicate * shard; }        // different batches
-    int64_t sequence() const { return ring * ulysses; }       // one batch, different tokens
-    int64_t zero() const { return shard * ring * ulysses; }   // one copy of weights and optimizer state
+    int64_t data() const { return replicate * shard; }   // different batches
+    int64_t sequence() const { return ring * ulysses; }  // one batch, different tokens
+    int64_t zero() const {
+        return shard * ring * ulysses;
+    }  // one copy of weights and optimizer state
     bool operator==(const MeshShape&) const = default;
 };
 
@@ -40,8 +42,9 @@ int64_t rank_of(const Coordinates& at, const MeshShape& shape);
 struct Cuts {
     bool optimizer = false;
     bool gradients = false;
-    bool weights = false;                    // at rest
-    bool keeps_weights_after_forward = true;  // gathered weights stay until the backward pass is done
+    bool weights = false;  // at rest
+    bool keeps_weights_after_forward =
+        true;  // gathered weights stay until the backward pass is done
     bool any() const { return optimizer || gradients || weights; }
     bool operator==(const Cuts&) const = default;
 };
@@ -50,6 +53,7 @@ Cuts cuts_of(const config::ParallelSettings& parallel);
 std::string to_text(const Cuts& cuts);  // "optimizer state and gradients are cut"
 
 // How the settings cut a world of this size into axes (docs/contract.md, section 3).
-Expected<MeshShape> choose_shape(const config::Settings& settings, int64_t world, int64_t num_hosts);
+Expected<MeshShape> choose_shape(const config::Settings& settings, int64_t world,
+                                 int64_t num_hosts);
 
 }  // namespace ringshard::mesh

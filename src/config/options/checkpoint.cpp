@@ -4,22 +4,31 @@ namespace ringshard::config {
 
 void add_checkpoint_options(OptionTable& table) {
     OptionGroup group(table, "Checkpoints", &Config::checkpoint);
-    group.serve("save_strategy", &CheckpointSettings::save_strategy, "When checkpoints are written.");
-    group.serve("save_steps", &CheckpointSettings::save_steps,
-                "Steps between checkpoints; below 1: a share of all steps.")
+    group.serve("save_strategy", &CheckpointSettings::save_strategy,
+                "When checkpoints are written.");
+    group
+        .serve("save_steps", &CheckpointSettings::save_steps,
+               "Steps between checkpoints; below 1: a share of all steps.")
         .above(0);
-    group.serve("save_total_limit", &CheckpointSettings::save_total_limit, "How many checkpoints are kept.")
+    group
+        .serve("save_total_limit", &CheckpointSettings::save_total_limit,
+               "How many checkpoints are kept.")
         .at_least(1);
     group.serve("save_only_model", &CheckpointSettings::save_only_model,
                 "Leave out what only a resumed run needs.");
     group.serve("resume_from_checkpoint", &CheckpointSettings::resume_from_checkpoint,
                 "auto: go on where output_dir stands; true: it must hold a run; never; or a path.");
 
-    group.accept("enable_jit_checkpoint", Shape::boolean, "false", "a signal always saves before the job ends");
-    group.accept("save_on_each_node", Shape::boolean, "false", "a checkpoint is one folder on a shared file system");
-    group.accept("ignore_data_skip", Shape::boolean, "false", "the place in the data is found without reading up to it");
-    group.accept("restore_callback_states_from_checkpoint", Shape::boolean, "false", "all state is restored");
-    group.accept("overwrite_output_dir", Shape::boolean, "false", "resume_from_checkpoint says what happens");
+    group.accept("enable_jit_checkpoint", Shape::boolean, "false",
+                 "a signal always saves before the job ends");
+    group.accept("save_on_each_node", Shape::boolean, "false",
+                 "a checkpoint is one folder on a shared file system");
+    group.accept("ignore_data_skip", Shape::boolean, "false",
+                 "the place in the data is found without reading up to it");
+    group.accept("restore_callback_states_from_checkpoint", Shape::boolean, "false",
+                 "all state is restored");
+    group.accept("overwrite_output_dir", Shape::boolean, "false",
+                 "resume_from_checkpoint says what happens");
     group.refuse("save_safetensors", Shape::boolean, "true", "models are written as safetensors");
     const std::string hub = "nothing is sent over a network; push the folder in output_dir by hand";
     group.refuse("push_to_hub", Shape::boolean, "false", hub);

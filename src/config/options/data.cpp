@@ -4,8 +4,9 @@ namespace ringshard::config {
 
 void add_data_options(OptionTable& table) {
     OptionGroup group(table, "Data", &Config::data);
-    group.serve("dataset_name", &DataSettings::dataset_name,
-                "File, folder or glob (JSONL, JSON, Parquet, Arrow), or a hub name in the local HF cache.");
+    group.serve(
+        "dataset_name", &DataSettings::dataset_name,
+        "File, folder or glob (JSONL, JSON, Parquet, Arrow), or a hub name in the local HF cache.");
     group.serve("dataset_config", &DataSettings::dataset_config, "Configuration of a hub dataset.");
     group.serve("dataset_train_split", &DataSettings::dataset_train_split, "Split to train on.");
     group.serve("dataset_test_split", &DataSettings::dataset_test_split, "Split to evaluate on.");
@@ -13,12 +14,14 @@ void add_data_options(OptionTable& table) {
                 "A dataset of its own to evaluate on.");
     group.serve_json("datasets", &DataSettings::datasets,
                      "A mixture: list of {path, name, data_files, split, columns, fraction}.");
-    group.serve("test_split_size", &DataSettings::test_split_size,
-                "Share of the data that is split off for evaluation.")
+    group
+        .serve("test_split_size", &DataSettings::test_split_size,
+               "Share of the data that is split off for evaluation.")
         .above(0);
     group.serve("dataset_text_field", &DataSettings::dataset_text_field, "Column with plain text.");
-    group.serve("max_length", &DataSettings::max_length,
-                "Longest row in tokens, over all ranks that share it; null: no limit.")
+    group
+        .serve("max_length", &DataSettings::max_length,
+               "Longest row in tokens, over all ranks that share it; null: no limit.")
         .at_least(1);
     group.serve("truncation_mode", &DataSettings::truncation_mode,
                 "Which end of a row that is too long is kept.");
@@ -26,11 +29,13 @@ void add_data_options(OptionTable& table) {
                 "Shuffle once, with the seed, before packing.");
     group.serve("packing", &DataSettings::packing,
                 "Put several documents into one row of max_length tokens.");
-    group.serve("packing_strategy", &DataSettings::packing_strategy,
-                "bfd cuts off what is too long, bfd_split makes documents of it, wrapped cuts one stream.");
+    group.serve(
+        "packing_strategy", &DataSettings::packing_strategy,
+        "bfd cuts off what is too long, bfd_split makes documents of it, wrapped cuts one stream.");
     group.serve("packing_scope", &DataSettings::packing_scope,
                 "Pack every 1,000 rows by themselves, as TRL does, or the whole set at once.");
-    group.serve("eval_packing", &DataSettings::eval_packing, "Packing of evaluation data; null: as packing.");
+    group.serve("eval_packing", &DataSettings::eval_packing,
+                "Packing of evaluation data; null: as packing.");
     group.serve("padding_free", &DataSettings::padding_free, "Flatten a batch into one row.");
     group.serve("pad_to_multiple_of", &DataSettings::pad_to_multiple_of,
                 "Fill rows up to a multiple of this many tokens; auto: as the layout needs.");
@@ -42,8 +47,9 @@ void add_data_options(OptionTable& table) {
                 "Order in which rows are visited.");
     group.serve("dataloader_drop_last", &DataSettings::dataloader_drop_last,
                 "Leave out the last batch of an epoch if it is not full.");
-    group.serve("skip_bad_rows", &DataSettings::skip_bad_rows,
-                "Go on over up to this many rows that cannot be read, and list them.")
+    group
+        .serve("skip_bad_rows", &DataSettings::skip_bad_rows,
+               "Go on over up to this many rows that cannot be read, and list them.")
         .at_least(0);
     group.block("dataset_kwargs", "Settings of the preparation as JSON.");
 
@@ -78,8 +84,9 @@ void add_data_options(OptionTable& table) {
                  "rows are always visited in order; leave it out");
     group.refuse("split_batches", Shape::boolean, "false",
                  "the batch size is per data rank: divide it by hand");
-    group.refuse("even_batches", Shape::boolean, "true",
-                 "every data rank takes part in every step; use dataloader_drop_last to leave out the tail");
+    group.refuse(
+        "even_batches", Shape::boolean, "true",
+        "every data rank takes part in every step; use dataloader_drop_last to leave out the tail");
     group.refuse("gradient_accumulation_kwargs", Shape::json, "null",
                  "set gradient_accumulation_steps itself");
     group.block("accelerator_config", "Accelerate's loader settings as JSON.");

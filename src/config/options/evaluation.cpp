@@ -4,15 +4,21 @@ namespace ringshard::config {
 
 void add_evaluation_options(OptionTable& table) {
     OptionGroup group(table, "Evaluation", &Config::evaluation);
-    group.serve("eval_strategy", &EvaluationSettings::eval_strategy, "When the evaluation set is run.");
-    group.serve("eval_steps", &EvaluationSettings::eval_steps,
-                "Steps between evaluations; null: logging_steps; below 1: a share of all steps.")
+    group.serve("eval_strategy", &EvaluationSettings::eval_strategy,
+                "When the evaluation set is run.");
+    group
+        .serve("eval_steps", &EvaluationSettings::eval_steps,
+               "Steps between evaluations; null: logging_steps; below 1: a share of all steps.")
         .above(0);
-    group.serve("eval_delay", &EvaluationSettings::eval_delay, "Steps or epochs before the first evaluation.")
+    group
+        .serve("eval_delay", &EvaluationSettings::eval_delay,
+               "Steps or epochs before the first evaluation.")
         .at_least(0);
-    group.serve("eval_on_start", &EvaluationSettings::eval_on_start, "Evaluate before the first step.");
-    group.serve("per_device_eval_batch_size", &EvaluationSettings::per_device_eval_batch_size,
-                "Rows per data rank and evaluation batch.")
+    group.serve("eval_on_start", &EvaluationSettings::eval_on_start,
+                "Evaluate before the first step.");
+    group
+        .serve("per_device_eval_batch_size", &EvaluationSettings::per_device_eval_batch_size,
+               "Rows per data rank and evaluation batch.")
         .at_least(1);
     group.serve("load_best_model_at_end", &EvaluationSettings::load_best_model_at_end,
                 "Leave the best evaluated weights in output_dir.");
@@ -30,7 +36,8 @@ void add_evaluation_options(OptionTable& table) {
                       {"eval_accumulation_steps", Shape::integer},
                       {"batch_eval_metrics", Shape::boolean}},
                      path);
-    group.refuse("include_for_metrics", Shape::list, "[]", "there is no compute_metrics function to feed");
+    group.refuse("include_for_metrics", Shape::list, "[]",
+                 "there is no compute_metrics function to feed");
 }
 
 }  // namespace ringshard::config

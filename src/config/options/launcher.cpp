@@ -20,8 +20,10 @@ void add_launcher_options(OptionTable& table) {
                       {"role", Shape::word}},
                      "ranks, hosts and addresses come from MPI");
     group.block("mpirun_config", "Accelerate's mpirun settings.");
-    group.accept("gpu_ids", Shape::word, "null", "every rank takes the GPU of its place on the host");
-    group.accept("enable_cpu_affinity", Shape::boolean, "false", "srun or mpirun binds ranks to cores");
+    group.accept("gpu_ids", Shape::word, "null",
+                 "every rank takes the GPU of its place on the host");
+    group.accept("enable_cpu_affinity", Shape::boolean, "false",
+                 "srun or mpirun binds ranks to cores");
     group.accept_all({{"max_restarts", Shape::integer}, {"monitor_interval", Shape::number}},
                      "the batch script requeues by exit code");
     group.accept_all({{"quiet", Shape::boolean}, {"tee", Shape::word}, {"log_dir", Shape::word}},
@@ -33,7 +35,8 @@ void add_launcher_options(OptionTable& table) {
                       {"ddp_backend", Shape::word},
                       {"ignore_bias_buffers", Shape::boolean}},
                      "gradients of a block are reduced as one buffer");
-    group.accept("ddp_timeout", Shape::integer, "1800", "the watchdog sets limits by what a phase usually takes");
+    group.accept("ddp_timeout", Shape::integer, "1800",
+                 "the watchdog sets limits by what a phase usually takes");
     group.accept_all({{"tpu", Shape::boolean},
                       {"tpu_name", Shape::word},
                       {"tpu_zone", Shape::word},
@@ -52,7 +55,8 @@ void add_launcher_options(OptionTable& table) {
     for (const auto* name : {"dynamo_mode", "dynamo_use_fullgraph", "dynamo_use_dynamic",
                              "dynamo_use_regional_compilation"})
         group.accept(name, Shape::word, "null", "there is no graph to compile");
-    group.refuse("use_megatron_lm", Shape::boolean, "false", "Megatron-LM is another program; use FSDP or DEEPSPEED");
+    group.refuse("use_megatron_lm", Shape::boolean, "false",
+                 "Megatron-LM is another program; use FSDP or DEEPSPEED");
     group.refuse("module", Shape::boolean, "false", "there is no Python script to start");
     group.refuse("no_python", Shape::boolean, "false", "there is no Python script to start");
     group.refuse("env", Shape::json, "null", "environment variables belong into the batch script");
@@ -81,10 +85,13 @@ void add_refused_options(OptionTable& table) {
     group.refuse("use_bnb_nested_quant", Shape::boolean, "false", quantised);
     group.refuse("bnb_4bit_quant_storage", Shape::word, "null", quantised);
     group.refuse("quantization_config", Shape::json, "null", quantised);
-    table.add(RefusedFamily{"megatron_lm_", "Megatron-LM is another program; use FSDP or DEEPSPEED"});
+    table.add(
+        RefusedFamily{"megatron_lm_", "Megatron-LM is another program; use FSDP or DEEPSPEED"});
     table.add(RefusedFamily{"fp8_", "fp8 is not served; use mixed_precision bf16"});
-    table.add(RefusedFamily{"aws_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
-    table.add(RefusedFamily{"sagemaker_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
+    table.add(
+        RefusedFamily{"aws_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
+    table.add(RefusedFamily{"sagemaker_",
+                            "SageMaker is not served; jobs are started by SLURM or mpirun"});
 }
 
 }  // namespace ringshard::config

@@ -4,17 +4,24 @@ namespace ringshard::config {
 
 void add_logging_options(OptionTable& table) {
     OptionGroup group(table, "Logging", &Config::logging);
-    group.serve("logging_strategy", &LoggingSettings::logging_strategy, "When metrics are written.");
-    group.serve("logging_steps", &LoggingSettings::logging_steps,
-                "Steps between lines of metrics; below 1: a share of all steps.")
+    group.serve("logging_strategy", &LoggingSettings::logging_strategy,
+                "When metrics are written.");
+    group
+        .serve("logging_steps", &LoggingSettings::logging_steps,
+               "Steps between lines of metrics; below 1: a share of all steps.")
         .above(0);
-    group.serve("logging_first_step", &LoggingSettings::logging_first_step, "Write metrics of step 1 too.");
-    group.serve("report_to", &LoggingSettings::report_to, "Further places for metrics: none or tensorboard.")
-        .but_not({"wandb", "trackio", "mlflow", "comet_ml", "comet", "clearml", "swanlab", "neptune", "dagshub",
-                  "dvclive", "flyte", "codecarbon", "azure_ml"},
-                 "online trackers are not served; metrics are in output_dir/metrics.jsonl, and in TensorBoard "
+    group.serve("logging_first_step", &LoggingSettings::logging_first_step,
+                "Write metrics of step 1 too.");
+    group
+        .serve("report_to", &LoggingSettings::report_to,
+               "Further places for metrics: none or tensorboard.")
+        .but_not({"wandb", "trackio", "mlflow", "comet_ml", "comet", "clearml", "swanlab",
+                  "neptune", "dagshub", "dvclive", "flyte", "codecarbon", "azure_ml"},
+                 "online trackers are not served; metrics are in output_dir/metrics.jsonl, and in "
+                 "TensorBoard "
                  "files with report_to tensorboard");
-    group.serve("disable_tqdm", &LoggingSettings::disable_tqdm, "No live progress bar on a terminal.");
+    group.serve("disable_tqdm", &LoggingSettings::disable_tqdm,
+                "No live progress bar on a terminal.");
 
     const std::string always = "metrics.jsonl holds every number of every logged step";
     group.accept_all({{"logging_nan_inf_filter", Shape::boolean},
@@ -29,7 +36,8 @@ void add_logging_options(OptionTable& table) {
                       {"log_on_each_node", Shape::boolean}},
                      one_voice);
     group.accept("project", Shape::word, "huggingface", "it concerns online trackers");
-    const std::string trackio = "online trackers are not served; metrics are in output_dir/metrics.jsonl";
+    const std::string trackio =
+        "online trackers are not served; metrics are in output_dir/metrics.jsonl";
     for (const auto* name : {"trackio_space_id", "trackio_bucket_id", "trackio_static_space_id"})
         group.refuse(name, Shape::word, "null", trackio);
 }

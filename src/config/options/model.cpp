@@ -21,16 +21,19 @@ void add_model_options(OptionTable& table) {
 
     const std::string attention = "the built-in exact attention is used, whatever kernel is named";
     group.accept("attn_implementation", Shape::word, "null", attention)
-        .but_not({"flex_attention", "paged_attention"},
-                 "its results differ from causal attention only if a mask is programmed, which has no "
-                 "place here; leave attn_implementation out");
+        .but_not(
+            {"flex_attention", "paged_attention"},
+            "its results differ from causal attention only if a mask is programmed, which has no "
+            "place here; leave attn_implementation out");
     group.accept("trust_remote_code", Shape::boolean, "false",
                  "no Python is run; the architectures are built in");
     group.accept("device_map", Shape::word, "null", "every rank loads what it owns");
     group.accept("low_cpu_mem_usage", Shape::boolean, "null", "every rank loads what it owns");
-    group.accept("use_cache", Shape::boolean, "false", "training keeps no cache of keys and values");
-    group.accept("router_aux_loss_coef", Shape::number, "null",
-                 "dense models have no routers; models with experts are refused when they are read");
+    group.accept("use_cache", Shape::boolean, "false",
+                 "training keeps no cache of keys and values");
+    group.accept(
+        "router_aux_loss_coef", Shape::number, "null",
+        "dense models have no routers; models with experts are refused when they are read");
     group.accept("pad_token", Shape::word, "null", "padding never enters the computation");
 }
 

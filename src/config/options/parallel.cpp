@@ -4,32 +4,41 @@ namespace ringshard::config {
 
 void add_parallel_options(OptionTable& table) {
     OptionGroup group(table, "Parallelism", &Config::parallel);
-    group.serve("profile", &ParallelSettings::profile,
-                "Built-in profile (single_gpu, multi_gpu, zero1, zero2, zero3, fsdp1, fsdp2, "
-                "context_parallel_2gpu, alst_ulysses_4gpu, multi_node) or an Accelerate YAML file.");
-    group.serve("dp_replicate_size", &ParallelSettings::dp_replicate_size,
-                "Copies of the model that see different data.")
+    group.serve(
+        "profile", &ParallelSettings::profile,
+        "Built-in profile (single_gpu, multi_gpu, zero1, zero2, zero3, fsdp1, fsdp2, "
+        "context_parallel_2gpu, alst_ulysses_4gpu, multi_node) or an Accelerate YAML file.");
+    group
+        .serve("dp_replicate_size", &ParallelSettings::dp_replicate_size,
+               "Copies of the model that see different data.")
         .at_least(1);
-    group.serve("dp_shard_size", &ParallelSettings::dp_shard_size,
-                "Ranks that share one copy of the model and see different data.")
+    group
+        .serve("dp_shard_size", &ParallelSettings::dp_shard_size,
+               "Ranks that share one copy of the model and see different data.")
         .at_least(1);
-    group.serve("cp_size", &ParallelSettings::cp_size, "Ranks of a ring that share one sequence.").at_least(1);
-    group.serve("sp_size", &ParallelSettings::sp_size, "Ulysses ranks that share one sequence.").at_least(1);
+    group.serve("cp_size", &ParallelSettings::cp_size, "Ranks of a ring that share one sequence.")
+        .at_least(1);
+    group.serve("sp_size", &ParallelSettings::sp_size, "Ulysses ranks that share one sequence.")
+        .at_least(1);
     group.serve("cp_comm_strategy", &ParallelSettings::cp_comm_strategy,
                 "How keys and values travel: round the ring, or gathered at once.");
-    group.serve("distributed_type", &ParallelSettings::distributed_type,
-                "Which family of settings says what is cut.")
+    group
+        .serve("distributed_type", &ParallelSettings::distributed_type,
+               "Which family of settings says what is cut.")
         .but_not({"MEGATRON_LM"}, "Megatron-LM is another program; use FSDP or DEEPSPEED")
         .but_not({"XLA", "TPU"}, "TPUs are not served")
         .but_not({"MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU"},
                  "only CPUs and NVIDIA GPUs are served; use MULTI_GPU");
-    group.serve("num_processes", &ParallelSettings::num_processes,
-                "World that a profile was written for; MPI says how many ranks there are.")
+    group
+        .serve("num_processes", &ParallelSettings::num_processes,
+               "World that a profile was written for; MPI says how many ranks there are.")
         .at_least(-1);
-    group.serve("reduce_dtype", &ParallelSettings::reduce_dtype, "Type in which gradients are summed over ranks.");
-    group.serve("seq_parallel_communication_data_type",
-                &ParallelSettings::seq_parallel_communication_data_type,
-                "Type in which Ulysses exchanges heads; null: the type of the computation.")
+    group.serve("reduce_dtype", &ParallelSettings::reduce_dtype,
+                "Type in which gradients are summed over ranks.");
+    group
+        .serve("seq_parallel_communication_data_type",
+               &ParallelSettings::seq_parallel_communication_data_type,
+               "Type in which Ulysses exchanges heads; null: the type of the computation.")
         .but_not({"fp16"}, "fp16 is not served; use bf16");
 
     group.alias("accelerate_config", "profile");
@@ -43,11 +52,13 @@ void add_parallel_options(OptionTable& table) {
     const std::map<std::string, std::string> means_multi_gpu{{"true", "MULTI_GPU"}, {"false", ""}};
     group.alias("multi_gpu", "distributed_type", Shape::boolean, means_multi_gpu);
     group.alias("use_fsdp", "distributed_type", Shape::boolean, {{"true", "FSDP"}, {"false", ""}});
-    group.alias("use_deepspeed", "distributed_type", Shape::boolean, {{"true", "DEEPSPEED"}, {"false", ""}});
+    group.alias("use_deepspeed", "distributed_type", Shape::boolean,
+                {{"true", "DEEPSPEED"}, {"false", ""}});
 
-    group.refuse("tp_size", Shape::integer, "1",
-                 "tensor parallelism is not served; weights are cut over ranks by the profile, sequences by "
-                 "cp_size and sp_size");
+    group.refuse(
+        "tp_size", Shape::integer, "1",
+        "tensor parallelism is not served; weights are cut over ranks by the profile, sequences by "
+        "cp_size and sp_size");
     group.alias("parallelism_config_tp_size", "tp_size", Shape::integer);
     const std::string own = "ring and Ulysses attention are built in";
     group.accept("cp_backend", Shape::word, "torch", own);
@@ -58,26 +69,40 @@ void add_parallel_options(OptionTable& table) {
     for (const auto* name : {"cp_backend", "sp_backend", "sp_attn_implementation", "sp_seq_length",
                              "sp_seq_length_is_variable"})
         group.alias(std::string("parallelism_config_") + name, name);
-    group.accept("use_parallelism_config", Shape::boolean, "false", "the sizes speak for themselves");
+    group.accept("use_parallelism_config", Shape::boolean, "false",
+                 "the sizes speak for themselves");
 }
 
 void add_fsdp_options(OptionTable& table) {
     OptionGroup group(table, "FSDP", &Config::parallel);
-    group.serve("fsdp_version", &ParallelSettings::fsdp_version, "FSDP version whose words are used.")
+    group
+        .serve("fsdp_version", &ParallelSettings::fsdp_version,
+               "FSDP version whose words are used.")
         .at_least(1)
         .at_most(2);
     group.serve("fsdp_sharding_strategy", &ParallelSettings::fsdp_sharding_strategy,
                 "FSDP 1: what is cut, and whether inside a node only.");
-    group.serve("fsdp_reshard_after_forward", &ParallelSettings::fsdp_reshard_after_forward,
-                "Give up gathered weights between forward and backward.");
-    group.serve("fsdp_state_dict_type", &ParallelSettings::fsdp_state_dict_type,
-                "One checkpoint file, or one per node.")
+    group
+        .serve("fsdp_reshard_after_forward", &ParallelSettings::fsdp_reshard_after_forward,
+               "Give up gathered weights between forward and backward.")
+        .shape = Shape::word;  // FSDP 1 puts the name of a strategy here
+    group
+        .serve("fsdp_state_dict_type", &ParallelSettings::fsdp_state_dict_type,
+               "One checkpoint file, or one per node.")
         .but_not({"LOCAL_STATE_DICT"},
-                 "it ties a checkpoint to the number of ranks; use FULL_STATE_DICT or SHARDED_STATE_DICT");
-    group.block("fsdp", "transformers' switch for FSDP: true, or words such as \"full_shard auto_wrap\".");
+                 "it ties a checkpoint to the number of ranks; use FULL_STATE_DICT or "
+                 "SHARDED_STATE_DICT");
+    table.add(
+        Block{"fsdp",
+              "FSDP",
+              "transformers' switch for FSDP: true, or words such as \"full_shard auto_wrap\".",
+              {},
+              {},
+              true});
     group.block("fsdp_config", "FSDP settings, in a file or as JSON.", "fsdp_",
                 {{"cpu_offload", "fsdp_offload_params"}});
-    group.alias("fsdp_offload_params", "offload_param_device", Shape::boolean, {{"true", "cpu"}, {"false", "none"}});
+    group.alias("fsdp_offload_params", "offload_param_device", Shape::boolean,
+                {{"true", "cpu"}, {"false", "none"}});
 
     const std::string unit = "every transformer block is a unit of its own";
     group.accept("fsdp_auto_wrap_policy", Shape::word, "null", unit);
@@ -90,8 +115,10 @@ void add_fsdp_options(OptionTable& table) {
     group.accept("fsdp_backward_prefetch", Shape::word, "null", overlap);
     group.accept("fsdp_forward_prefetch", Shape::boolean, "false", overlap);
     group.accept("fsdp_limit_all_gathers", Shape::boolean, "true", overlap);
-    group.accept("fsdp_use_orig_params", Shape::boolean, "true", "weights keep their names and shapes");
-    group.accept("fsdp_mixed_precision_policy", Shape::word, "null", "mixed_precision and reduce_dtype say it");
+    group.accept("fsdp_use_orig_params", Shape::boolean, "true",
+                 "weights keep their names and shapes");
+    group.accept("fsdp_mixed_precision_policy", Shape::word, "null",
+                 "mixed_precision and reduce_dtype say it");
     group.refuse("fsdp_ignored_modules", Shape::word, "null", "every weight is cut");
     group.accept("xla", Shape::boolean, "false", "it concerns TPUs")
         .but_not({"true"}, "TPUs are not served; leave it out");

@@ -4,18 +4,21 @@ namespace ringshard::config {
 
 void add_run_options(OptionTable& table) {
     OptionGroup group(table, "Run", &Config::run);
-    group.serve("output_dir", &RunSettings::output_dir, "Folder of everything a run leaves behind.");
+    group.serve("output_dir", &RunSettings::output_dir,
+                "Folder of everything a run leaves behind.");
     group.block("config", "A YAML file of settings under the names of this list.");
     group.serve("run_name", &RunSettings::run_name, "A name for people.");
     group.serve("device", &RunSettings::device, "auto takes GPUs where there are some.");
     group.serve("allow_shared_gpu", &RunSettings::allow_shared_gpu, "Let two ranks use one GPU.");
     group.serve("tf32", &RunSettings::tf32, "Let fp32 products on a GPU round to TF32.");
     group.serve("seed", &RunSettings::seed, "Seed of everything random.").at_least(0);
-    group.serve("data_seed", &RunSettings::data_seed, "Seed of the order of rows; null: seed.").at_least(0);
+    group.serve("data_seed", &RunSettings::data_seed, "Seed of the order of rows; null: seed.")
+        .at_least(0);
     group.serve("full_determinism", &RunSettings::full_determinism,
                 "Equal to the bit from run to run at one layout and thread count.");
-    group.serve("num_threads", &RunSettings::num_threads,
-                "Threads per rank; null: OMP_NUM_THREADS, or the cores that this rank may use.")
+    group
+        .serve("num_threads", &RunSettings::num_threads,
+               "Threads per rank; null: OMP_NUM_THREADS, or the cores that this rank may use.")
         .at_least(1);
 
     group.alias("use_cpu", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});

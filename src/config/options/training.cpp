@@ -4,63 +4,127 @@ namespace ringshard::config {
 
 void add_training_options(OptionTable& table) {
     OptionGroup group(table, "Training", &Config::training);
-    group.serve("per_device_train_batch_size", &TrainingSettings::per_device_train_batch_size,
-                "Rows per data rank and micro-batch.")
+    group
+        .serve("per_device_train_batch_size", &TrainingSettings::per_device_train_batch_size,
+               "Rows per data rank and micro-batch.")
         .at_least(1);
-    group.serve("gradient_accumulation_steps", &TrainingSettings::gradient_accumulation_steps,
-                "Micro-batches per step.")
+    group
+        .serve("gradient_accumulation_steps", &TrainingSettings::gradient_accumulation_steps,
+               "Micro-batches per step.")
         .at_least(1);
-    group.serve("num_train_epochs", &TrainingSettings::num_train_epochs, "Passes over the data.").above(0);
-    group.serve("max_steps", &TrainingSettings::max_steps, "Number of steps; wins over the epochs if above 0.")
+    group.serve("num_train_epochs", &TrainingSettings::num_train_epochs, "Passes over the data.")
+        .above(0);
+    group
+        .serve("max_steps", &TrainingSettings::max_steps,
+               "Number of steps; wins over the epochs if above 0.")
         .at_least(-1);
-    group.serve("learning_rate", &TrainingSettings::learning_rate, "Peak learning rate.").at_least(0);
-    group.serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type, "Course of the learning rate.")
+    group.serve("learning_rate", &TrainingSettings::learning_rate, "Peak learning rate.")
+        .at_least(0);
+    group
+        .serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type,
+               "Course of the learning rate.")
         .but_not({"reduce_lr_on_plateau", "greedy"},
-                 "it depends on measured losses, so a run could not be resumed at another layout; use cosine "
+                 "it depends on measured losses, so a run could not be resumed at another layout; "
+                 "use cosine "
                  "or warmup_stable_decay");
     group.serve_json("lr_scheduler_kwargs", &TrainingSettings::lr_scheduler_kwargs,
                      "Further settings of the schedule, such as {\"min_lr_rate\": 0.1}.");
-    group.serve("warmup_steps", &TrainingSettings::warmup_steps,
-                "Steps of rising learning rate; below 1: a share of all steps.")
+    group
+        .serve("warmup_steps", &TrainingSettings::warmup_steps,
+               "Steps of rising learning rate; below 1: a share of all steps.")
         .at_least(0);
     group.serve("optim", &TrainingSettings::optim, "Optimizer.")
-        .but_not({"adamw_hf", "adamw_torch_xla", "adamw_torch_npu_fused", "adamw_apex_fused", "adafactor",
-                  "adamw_anyprecision", "adamw_torch_4bit", "adamw_torch_8bit", "ademamix", "sgd", "adagrad",
-                  "adamw_bnb_8bit", "adamw_8bit", "ademamix_8bit", "lion_8bit", "lion_32bit", "lion",
-                  "paged_adamw_32bit", "paged_adamw_8bit", "paged_ademamix_32bit", "paged_ademamix_8bit",
-                  "paged_lion_32bit", "paged_lion_8bit", "rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit",
-                  "rmsprop_bnb_32bit", "galore_adamw", "galore_adamw_8bit", "galore_adafactor",
-                  "galore_adamw_layerwise", "galore_adamw_8bit_layerwise", "galore_adafactor_layerwise",
-                  "lomo", "adalomo", "grokadamw", "schedule_free_radam", "schedule_free_adamw",
-                  "schedule_free_sgd", "apollo_adamw", "apollo_adamw_layerwise", "stable_adamw", "muon",
-                  "flash_adamw", "flash_adam", "flash_sgd", "flash_sgdw", "flash_lion"},
+        .but_not({"adamw_hf",
+                  "adamw_torch_xla",
+                  "adamw_torch_npu_fused",
+                  "adamw_apex_fused",
+                  "adafactor",
+                  "adamw_anyprecision",
+                  "adamw_torch_4bit",
+                  "adamw_torch_8bit",
+                  "ademamix",
+                  "sgd",
+                  "adagrad",
+                  "adamw_bnb_8bit",
+                  "adamw_8bit",
+                  "ademamix_8bit",
+                  "lion_8bit",
+                  "lion_32bit",
+                  "lion",
+                  "paged_adamw_32bit",
+                  "paged_adamw_8bit",
+                  "paged_ademamix_32bit",
+                  "paged_ademamix_8bit",
+                  "paged_lion_32bit",
+                  "paged_lion_8bit",
+                  "rmsprop",
+                  "rmsprop_bnb",
+                  "rmsprop_bnb_8bit",
+                  "rmsprop_bnb_32bit",
+                  "galore_adamw",
+                  "galore_adamw_8bit",
+                  "galore_adafactor",
+                  "galore_adamw_layerwise",
+                  "galore_adamw_8bit_layerwise",
+                  "galore_adafactor_layerwise",
+                  "lomo",
+                  "adalomo",
+                  "grokadamw",
+                  "schedule_free_radam",
+                  "schedule_free_adamw",
+                  "schedule_free_sgd",
+                  "apollo_adamw",
+                  "apollo_adamw_layerwise",
+                  "stable_adamw",
+                  "muon",
+                  "flash_adamw",
+                  "flash_adam",
+                  "flash_sgd",
+                  "flash_sgdw",
+                  "flash_lion"},
                  "AdamW is the only optimizer served; leave optim out");
-    group.serve("weight_decay", &TrainingSettings::weight_decay,
-                "Decoupled weight decay of matrices; biases and norms have none.")
+    group
+        .serve("weight_decay", &TrainingSettings::weight_decay,
+               "Decoupled weight decay of matrices; biases and norms have none.")
         .at_least(0);
-    group.serve("adam_beta1", &TrainingSettings::adam_beta1, "Decay of the first moment.").at_least(0).at_most(1);
-    group.serve("adam_beta2", &TrainingSettings::adam_beta2, "Decay of the second moment.").at_least(0).at_most(1);
-    group.serve("adam_epsilon", &TrainingSettings::adam_epsilon, "Added to the root of the second moment.")
+    group.serve("adam_beta1", &TrainingSettings::adam_beta1, "Decay of the first moment.")
+        .at_least(0)
+        .at_most(1);
+    group.serve("adam_beta2", &TrainingSettings::adam_beta2, "Decay of the second moment.")
+        .at_least(0)
+        .at_most(1);
+    group
+        .serve("adam_epsilon", &TrainingSettings::adam_epsilon,
+               "Added to the root of the second moment.")
         .at_least(0);
-    group.serve("max_grad_norm", &TrainingSettings::max_grad_norm, "Longest gradient; 0: never clipped.")
+    group
+        .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
+               "Longest gradient; 0: never clipped.")
         .at_least(0);
-    group.serve("loss_type", &TrainingSettings::loss_type, "Cross-entropy, or its dynamic fine-tuning form.");
-    group.serve("label_smoothing_factor", &TrainingSettings::label_smoothing_factor,
-                "Share of the target that is spread over the vocabulary.")
+    group.serve("loss_type", &TrainingSettings::loss_type,
+                "Cross-entropy, or its dynamic fine-tuning form.");
+    group
+        .serve("label_smoothing_factor", &TrainingSettings::label_smoothing_factor,
+               "Share of the target that is spread over the vocabulary.")
         .at_least(0)
         .at_most(1);
 
     group.alias("gradient_clipping", "max_grad_norm", Shape::number);
     group.older("warmup_ratio", "warmup_steps", Shape::number);
 
-    group.accept("use_liger_kernel", Shape::boolean, "false", "the built-in operations are always fused");
-    group.accept("liger_kernel_config", Shape::json, "null", "the built-in operations are always fused");
-    group.accept("torch_empty_cache_steps", Shape::integer, "null", "memory is planned, not collected");
+    group.accept("use_liger_kernel", Shape::boolean, "false",
+                 "the built-in operations are always fused");
+    group.accept("liger_kernel_config", Shape::json, "null",
+                 "the built-in operations are always fused");
+    group.accept("torch_empty_cache_steps", Shape::integer, "null",
+                 "memory is planned, not collected");
     group.accept("do_train", Shape::boolean, "false", "training is what this command does");
-    group.refuse("average_tokens_across_devices", Shape::boolean, "true",
-                 "the loss would depend on the layout; it is always the mean over all target tokens");
+    group.refuse(
+        "average_tokens_across_devices", Shape::boolean, "true",
+        "the loss would depend on the layout; it is always the mean over all target tokens");
     group.refuse("neftune_noise_alpha", Shape::number, "null", "noise on embeddings is not served");
-    group.refuse("optim_args", Shape::word, "null", "AdamW takes adam_beta1, adam_beta2 and adam_epsilon");
+    group.refuse("optim_args", Shape::word, "null",
+                 "AdamW takes adam_beta1, adam_beta2 and adam_epsilon");
     group.refuse("optim_target_modules", Shape::list, "null", "AdamW trains every weight");
     group.refuse("auto_find_batch_size", Shape::boolean, "false",
                  "the batch size shapes the result; `trainer plan` tells which one fits");
@@ -70,8 +134,10 @@ void add_training_options(OptionTable& table) {
 
 void add_precision_options(OptionTable& table) {
     OptionGroup group(table, "Precision and memory", &Config::training);
-    group.serve("mixed_precision", &TrainingSettings::mixed_precision,
-                "Type of the computation: bf16, or no for fp32. Master weights and moments are fp32.")
+    group
+        .serve(
+            "mixed_precision", &TrainingSettings::mixed_precision,
+            "Type of the computation: bf16, or no for fp32. Master weights and moments are fp32.")
         .but_not({"fp16"}, "fp16 needs loss scaling, which is not served; use bf16")
         .but_not({"fp8"}, "fp8 is not served; use bf16");
     group.serve("gradient_checkpointing", &TrainingSettings::gradient_checkpointing,

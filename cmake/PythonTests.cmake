@@ -1,0 +1,24 @@
+# add_python_test(name FILE test.py [ORACLES] [TIMEOUT seconds] [PROCESSORS n] [LABELS ...])
+# A unittest file that runs ./trainer. ORACLES: it needs the packages of `scripts/setup --oracles`, and
+# says that it was skipped where they are missing.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(RINGSHARD_ORACLE_PYTHON ${PROJECT_SOURCE_DIR}/.deps/venv/bin/python CACHE FILEPATH
+    "Python with the packages that the comparing tests need")
+
+function(add_python_test name)
+    cmake_parse_arguments(T "ORACLES" "FILE;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+    if(NOT T_TIMEOUT)
+        set(T_TIMEOUT 300)
+    endif()
+    if(NOT T_PROCESSORS)
+        set(T_PROCESSORS 1)
+    endif()
+    set(python ${Python3_EXECUTABLE})
+    if(T_ORACLES)
+        set(python ${RINGSHARD_ORACLE_PYTHON})
+    endif()
+    add_test(NAME ${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/${T_FILE})
+    set_tests_properties(${name} PROPERTIES LABELS "python;${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+        PROCESSORS ${T_PROCESSORS} SKIP_RETURN_CODE 77
+        ENVIRONMENT "TRAINER=$<TARGET_FILE:trainer>;MPIEXEC=${MPIEXEC_EXECUTABLE};PYTHONDONTWRITEBYTECODE=1")
+endfunction()

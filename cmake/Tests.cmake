@@ -1,0 +1,37 @@
+# add_unit_test(name SOURCES a.cpp USES libraries)              one process
+# add_mpi_test(name SOURCES a.cpp USES libraries RANKS 1 2 4)   one ctest per number of ranks
+set(RINGSHARD_MPIEXEC_FLAGS --oversubscribe --bind-to none CACHE STRING "For mpiexec on small machines")
+
+# GCC 12 sees impossible bounds in what Boost.Test makes of strings.
+add_library(ringshard_test_flags INTERFACE)
+target_compile_options(ringshard_test_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
+target_link_libraries(ringshard_test_flags INTERFACE ringshard_flags Boost::unit_test_framework)
+
+function(add_unit_test name)
+    cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
+    if(NOT T_TIMEOUT)
+        set(T_TIMEOUT 60)
+    endif()
+    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/support/unit_main.cpp ${T_SOURCES})
+    target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "unit;${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1)
+endfunction()
+
+function(add_mpi_test name)
+    cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS" ${ARGN})
+    if(NOT T_TIMEOUT)
+        set(T_TIMEOUT 120)
+    endif()
+    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp ${T_SOURCES})
+    target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES} ringshard_comm)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+    foreach(ranks IN LISTS T_RANKS)
+        add_test(NAME ${name}.np${ranks}
+            COMMAND ${MPIEXEC_EXECUTABLE} ${RINGSHARD_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+        set_tests_properties(${name}.np${ranks} PROPERTIES
+            LABELS "mpi;np${ranks};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
+            ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+    endforeach()
+endfunction()

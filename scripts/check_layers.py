@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""The architecture as a test: which module may include which, and what public headers keep out.
+
+A module may include only what stands above it, and only where the thought goes that way.
+"""
+
+import pathlib
+import re
+import sys
+
+MAY_USE = {
+    "base": set(),
+    "config": {"base"},
+    "job": {"base"},
+    "device": {"base", "config"},
+    "comm": {"base"},
+    "mesh": {"base", "config", "comm"},
+    "cli": {"base", "config", "job", "device", "comm", "mesh"},
+}
+# Headers whose types must not leak out of the module that uses them.
+KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann|torch/torch\.h)')
+INCLUDE = re.compile(r'#include\s+[<"]ringshard/(\w+)/')
+CONDITIONAL = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif)\b')
+
+root = pathlib.Path(__file__).resolve().parent.parent
+errors = []
+
+for folder in ("include/ringshard", "src"):
+    for path in sorted((root / folder).rglob("*")):
+        if path.suffix not in {".hpp", ".cpp", ".cu", ".cuh"}:
+            continue
+        place = path.relative_to(root)
+        module = path.relative_to(root / folder).parts[0]
+        text = path.read_text()
+        for number, line in enumerate(text.splitlines(), 1):
+            if CONDITIONAL.match(line):
+                errors.append(f"{place}:{number}: choose files, not lines: {line.strip()}")
+            if folder.startswith("include") and KEPT_INSIDE.search(line):
+                errors.append(f"{place}:{number}: a public header keeps this out: {line.strip()}")
+            if re.search(r"torch/torch\.h", line):
+                errors.append(f"{place}:{number}: torch/torch.h takes 19 seconds to compile")
+        if module == "main.cpp":
+            continue
+        if module not in MAY_USE:
+            errors.append(f"{place}: module {module} is not in the table of scripts/check_layers.py")
+            continue
+        for used in set(INCLUDE.findall(text)) - {module}:
+            if used not in MAY_USE[module]:
+                errors.append(f"{place}: {module} may not include {used}")
+        if folder.startswith("include") and "#pragma once" not in text:
+            errors.append(f"{place}: no #pragma once")
+
+main_lines = len((root / "src/main.cpp").read_text().splitlines())
+if main_lines >= 60:
+    errors.append(f"src/main.cpp has {main_lines} lines; it is the program in order, under 60")
+
+print("\n".join(errors) if errors else "layers: as agreed")
+sys.exit(1 if errors else 0)

@@ -1,0 +1,56 @@
+#include <boost/test/unit_test.hpp>
+#include <limits>
+
+#include "ringshard/base/environment.hpp"
+#include "ringshard/base/expected.hpp"
+#include "ringshard/base/narrow.hpp"
+#include "ringshard/base/text.hpp"
+
+using namespace ringshard;
+
+BOOST_AUTO_TEST_CASE(nearest_name_finds_what_was_meant) {
+    const std::vector<std::string> known{"learning_rate", "logging_steps", "packing", "seed"};
+    BOOST_TEST(nearest_name("learning_rte", known) == "learning_rate");
+    BOOST_TEST(nearest_name("lerning_rate", known) == "learning_rate");
+    BOOST_TEST(nearest_name("pakcing", known) == "packing");
+    BOOST_TEST(nearest_name("sede", known) == "seed");
+    BOOST_TEST(nearest_name("something_else", known) == "");
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_written_as_short_as_they_read_back) {
+    BOOST_TEST(shortest(2e-5) == "2e-05");
+    BOOST_TEST(shortest(0.1) == "0.1");
+    BOOST_TEST(shortest(3) == "3");
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_cut_and_joined) {
+    BOOST_TEST(join({"a", "b", "c"}, ", ") == "a, b, c");
+    BOOST_TEST(split("a,,b", ',').size() == 3U);
+    BOOST_TEST(split("", ',').size() == 1U);
+    BOOST_TEST(trim("  a b\t\n") == "a b");
+    BOOST_TEST(human_bytes(512) == "512 B");
+    BOOST_TEST(human_bytes(1536.0 * 1024) == "1.5 MiB");
+}
+
+BOOST_AUTO_TEST_CASE(narrow_keeps_the_value_or_ends_the_job) {
+    BOOST_TEST(narrow<int>(int64_t{7}) == 7);
+    BOOST_CHECK_THROW(narrow<int>(int64_t{1} << 31), Error);
+    BOOST_CHECK_THROW(narrow<unsigned>(-1), Error);
+}
+
+BOOST_AUTO_TEST_CASE(expected_holds_a_value_or_a_failure) {
+    const Expected<int> value = 3;
+    BOOST_TEST(static_cast<bool>(value));
+    BOOST_TEST(value.value() == 3);
+    const Expected<int> failed = Failure{ExitCode::io, "disk full"};
+    BOOST_TEST(!failed);
+    BOOST_CHECK_EXCEPTION(static_cast<void>(failed.value()), Error,
+                          [](const Error& error) { return error.code() == ExitCode::io; });
+}
+
+BOOST_AUTO_TEST_CASE(environment_is_a_value) {
+    const Environment environment(Environment::Variables{{"A", "1"}});
+    BOOST_TEST(environment.find("A").value() == "1");
+    BOOST_TEST(!environment.find("B"));
+    BOOST_TEST(Environment::of_this_process().find("PATH").has_value());
+}

@@ -1,0 +1,119 @@
+"""The program as its users meet it: help, wrong input and its exit codes, the small commands."""
+
+import json
+import os
+import tempfile
+import unittest
+
+from trainer import TrainerTest, run
+
+
+class Help(TrainerTest):
+    def test_every_command_has_help(self):
+        for command in ([], ["config"], ["configure"], ["doctor"], ["version"], ["help"]):
+            self.expect(run(*command, "--help"), 0, "Usual settings", stream="stdout")
+        self.expect(run("-h"), 0, "Commands", stream="stdout")
+        self.expect(run(), 0, "Commands", stream="stdout")
+
+    def test_groups(self):
+        self.expect(run("--help", "data"), 0, "--packing_strategy bfd|bfd_split|wrapped  (bfd)", stream="stdout")
+        self.expect(run("--help", "all"), 0, "--learning_rate", "--use_peft: LoRA", "--max_seq_length: max_length",
+                    stream="stdout")
+        self.expect(run("--help", "learning_rate"), 0, "Peak learning rate", stream="stdout")
+        self.expect(run("--help", "nothing"), 64, "there is no group or setting 'nothing'")
+
+    def test_version(self):
+        self.expect(run("version"), 0, "ringshard 0.", stream="stdout")
+
+
+class WrongInput(TrainerTest):
+    def test_unknown_command(self):
+        self.expect_one_message(run("docter"), 64, "there is no command 'docter'; did you mean doctor?")
+        self.expect_one_message(run("doctor", "train.py"), 64, "unexpected word 'train.py'")
+        self.expect_one_message(run("doctor", "--seed"), 64, "--seed")
+
+    def test_one_message_from_one_rank(self):
+        self.expect_one_message(run("doctor", "--learning_rte", "3", ranks=4), 78,
+                                "learning_rte = 3 [command line]: there is no setting of this name; did you mean learning_rate?")
+        self.expect_one_message(run("doctor", "--config", "no/such.yaml", ranks=2), 66, "no/such.yaml: there is no such file")
+        self.expect_one_message(run("doctor", "--profile", "zero3", "--cp_size", "4", ranks=2), 78,
+                                "sizes that work: 1x2x1x1", "cp_size = 4 [command line]")
+        self.expect_one_message(run("doctor", "--profile", "single_gpu", ranks=2), 78, "start one rank")
+        self.expect_one_message(run("doctor", "--device", "cuda", ranks=2), 78, "[rank 0 on ")
+
+    def test_unsupported(self):
+        self.expect_one_message(run("config", "--use_peft"), 78, "is not served: LoRA")
+        self.expect_one_message(run("config", "--report_to", "wandb"), 78, "metrics.jsonl", "tensorboard")
+
+    def test_malformed_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for content, words in (("seed: [1\n", "is not readable YAML"), ("- a\n", "must hold lines"),
+                                   ("seed: {a: 1}\n", "must be a whole number"), ("sed: 1\n", "did you mean seed?"),
+                                   ("\0\1\2", "run.yaml")):
+                path = os.path.join(folder, "run.yaml")
+                with open(path, "w") as file:
+                    file.write(content)
+                result = run("config", "--config", path)
+                self.expect(result, 78, words)
+
+    def test_a_world_that_srun_and_mpi_see_differently(self):
+        result = run("doctor", SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="8")
+        self.expect_one_message(result, 78, "8 tasks", "a world of 1", "srun --mpi=pmix")
+
+
+class Config(TrainerTest):
+    def test_origins(self):
+        result = run("config", "--json", "--profile", "zero2", "--learning_rate", "1e-4", RINGSHARD_SEED="7")
+        self.expect(result, 0)
+        settings = json.loads(result.stdout)
+        self.assertEqual(settings["learning_rate"], {"value": 1e-4, "origin": "command line", "given": True})
+        self.assertEqual(settings["seed"], {"value": 7, "origin": "RINGSHARD_SEED", "given": True})
+        self.assertEqual(settings["zero_stage"]["value"], 2)
+        self.assertTrue(settings["zero_stage"]["origin"].startswith("profile zero2"))
+        self.assertEqual(settings["max_steps"], {"value": -1, "origin": "default", "given": False})
+
+    def test_what_is_printed_can_be_used(self):
+        flags = ("--profile", "fsdp2", "--cp_size", "2", "--packing", "--max_length", "16384", "--run_name", "a: b")
+        first = run("config", *flags)
+        self.expect(first, 0)
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(first.stdout)
+            file.flush()
+            second = run("config", "--config", file.name, "--json")
+        values = {name: setting["value"] for name, setting in json.loads(second.stdout).items()}
+        expected = {name: setting["value"] for name, setting in json.loads(run("config", *flags, "--json").stdout).items()}
+        self.assertEqual(values, expected)
+
+
+class Configure(TrainerTest):
+    def test_answers_become_a_file_that_can_be_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run("configure", stdin="models/tiny\ndata.jsonl\n8\n131072\nno\n", cwd=folder)
+            self.expect(result, 0, "wrote run.yaml", stream="stdout")
+            settings = json.loads(run("config", "--config", "run.yaml", "--json", cwd=folder).stdout)
+            self.assertEqual(settings["cp_size"]["value"], 4)
+            self.assertEqual(settings["max_length"]["value"], 131072)
+            self.assertEqual(settings["zero_stage"]["value"], 3)
+            self.assertEqual(settings["model_name_or_path"]["value"], "models/tiny")
+            self.expect(run("configure", stdin="\n\n\n\n\n", cwd=folder), 78, "run.yaml exists already")
+            self.expect(run("configure", "second.yaml", stdin="\n\nmany\n1\n\nyes\n", cwd=folder), 0,
+                        "a whole number above 0", stream="stdout")
+            self.expect(run("configure", "third.yaml", stdin="\n", cwd=folder), 64, "nothing was written")
+            self.assertFalse(os.path.exists(os.path.join(folder, "third.yaml")))
+
+
+class Doctor(TrainerTest):
+    def test_meshes_of_eight_ranks(self):
+        result = run("doctor", "--profile", "alst_ulysses_4gpu", ranks=8)
+        self.expect(result, 0, "mesh 1x4x1x2 ", "numbers exchanged by all groups: right", "\nOK\n", stream="stdout")
+        self.assertEqual(result.stdout.count("mesh "), 1)
+        result = run("doctor", "--profile", "alst_ulysses_4gpu", "--cp_size", "2", ranks=8)
+        self.expect(result, 0, "mesh 1x2x2x2 ", "effective batch 16 rows = 8 per device x 2 data ranks x 1 accumulation",
+                    "fewer data ranks than devices", "\nOK\n", stream="stdout")
+
+    def test_alone(self):
+        self.expect(run("doctor"), 0, "mesh 1x1x1x1", "LibTorch", "\nOK\n", stream="stdout")
+
+
+if __name__ == "__main__":
+    unittest.main()

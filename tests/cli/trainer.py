@@ -1,0 +1,39 @@
+"""Runs ./trainer for the tests of this folder."""
+
+import os
+import subprocess
+import unittest
+
+TRAINER = os.environ["TRAINER"]
+MPIEXEC = os.environ.get("MPIEXEC", "mpirun")
+
+
+def clean_environment(**variables):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RINGSHARD_", "SLURM_"))}
+    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+    environment.update(variables)
+    return environment
+
+
+def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, **variables):
+    """Runs the program, under mpirun if a number of ranks is given."""
+    command = [TRAINER, *arguments]
+    if ranks is not None:
+        command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=timeout,
+                          env=clean_environment(**variables))
+
+
+class TrainerTest(unittest.TestCase):
+    maxDiff = None
+
+    def expect(self, result, exit_code, *words, stream="stderr"):
+        self.assertEqual(result.returncode, exit_code, result.stderr + result.stdout)
+        for word in words:
+            self.assertIn(word, getattr(result, stream))
+
+    def expect_one_message(self, result, exit_code, *words):
+        """One message of one rank, whatever mpirun adds to it."""
+        self.expect(result, exit_code, *words)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("trainer: ")]
+        self.assertEqual(len(lines), 1, result.stderr)

@@ -1,0 +1,212 @@
+#include "ringshard/comm/communicator.hpp"
+
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+#include <thread>
+
+#include "mpi_test.hpp"
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/timer.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+const std::vector<at::ScalarType> types{at::kFloat, at::kBFloat16, at::kInt, at::kLong, at::kByte};
+// Elements of a part: nothing, one, odd, small enough for MPI's own trees, several segments of a
+// ring.
+const std::vector<int64_t> part_sizes{0, 1, 7, 1000, 70001};
+
+// Element i of rank r. Sums over 8 ranks stay below 8 * 3: exact in every type, in every order.
+at::Tensor numbers(int64_t rank, int64_t count, at::ScalarType type) {
+    return ((at::arange(count, at::kLong) * 7 + rank) % 4).to(type);
+}
+
+at::Tensor sum_of_all(int64_t size, int64_t count, at::ScalarType type) {
+    at::Tensor sum = at::zeros({count}, at::kLong);
+    for (int64_t r = 0; r < size; ++r) sum += numbers(r, count, at::kLong);
+    return sum.to(type);
+}
+
+struct Fixture {
+    std::unique_ptr<comm::Communicator> communicator =
+        comm::make_communicator(test::world().split(0), at::kCPU);
+    int64_t rank = communicator->rank();
+    int64_t size = communicator->size();
+};
+
+template <class Check>
+void for_all_sizes(Check check) {
+    for (const int64_t count : part_sizes) {
+        BOOST_TEST_INFO_SCOPE(count << " elements");
+        check(count);
+    }
+}
+
+template <class Check>
+void for_all_types_and_sizes(Check check) {
+    for (const at::ScalarType type : types) {
+        BOOST_TEST_INFO_SCOPE(c10::toString(type));
+        for_all_sizes([&](int64_t count) { check(type, count); });
+    }
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(all_reduce_sums_exactly, Fixture) {
+    for_all_types_and_sizes([&](at::ScalarType type, int64_t count) {
+        at::Tensor mine = numbers(rank, count, type);
+        communicator->all_reduce(mine).wait();
+        BOOST_TEST(mine.equal(sum_of_all(size, count, type)));
+    });
+}
+
+BOOST_FIXTURE_TEST_CASE(reduce_scatter_sums_exactly, Fixture) {
+    for_all_types_and_sizes([&](at::ScalarType type, int64_t part) {
+        at::Tensor mine = numbers(rank, part * size, type);
+        const at::Tensor before = mine.clone();
+        at::Tensor out = at::zeros({part}, type);
+        communicator->reduce_scatter(out, mine).wait();
+        BOOST_TEST(out.equal(sum_of_all(size, part * size, type).narrow(0, rank * part, part)));
+        BOOST_TEST(mine.equal(before));
+    });
+}
+
+BOOST_FIXTURE_TEST_CASE(parts_longer_than_a_block_are_reduced, Fixture) {
+    constexpr int64_t part = 1200011;
+    at::Tensor out = at::zeros({part});
+    communicator->reduce_scatter(out, numbers(rank, part * size, at::kFloat)).wait();
+    const at::Tensor expected = sum_of_all(size, part * size, at::kFloat);
+    BOOST_TEST(out.equal(expected.narrow(0, rank * part, part)));
+    at::Tensor all = numbers(rank, part * size, at::kFloat);
+    communicator->all_reduce(all).wait();
+    BOOST_TEST(all.equal(expected));
+}
+
+BOOST_FIXTURE_TEST_CASE(all_gather_puts_parts_in_order, Fixture) {
+    for_all_types_and_sizes([&](at::ScalarType type, int64_t part) {
+        at::Tensor out = at::zeros({part * size}, type);
+        communicator->all_gather(out, numbers(rank, part, type)).wait();
+        for (int64_t r = 0; r < size; ++r)
+            BOOST_TEST(out.narrow(0, r * part, part).equal(numbers(r, part, type)));
+    });
+}
+
+BOOST_FIXTURE_TEST_CASE(all_gather_in_place, Fixture) {
+    constexpr int64_t part = 100000;
+    at::Tensor out = at::zeros({part * size});
+    out.narrow(0, rank * part, part).copy_(numbers(rank, part, at::kFloat));
+    communicator->all_gather(out, out.narrow(0, rank * part, part)).wait();
+    for (int64_t r = 0; r < size; ++r)
+        BOOST_TEST(out.narrow(0, r * part, part).equal(numbers(r, part, at::kFloat)));
+}
+
+BOOST_FIXTURE_TEST_CASE(all_to_all_transposes_parts, Fixture) {
+    for_all_types_and_sizes([&](at::ScalarType type, int64_t part) {
+        at::Tensor out = at::zeros({part * size}, type);
+        communicator->all_to_all(out, numbers(rank, part * size, type)).wait();
+        for (int64_t r = 0; r < size; ++r)
+            BOOST_TEST(out.narrow(0, r * part, part)
+                           .equal(numbers(r, part * size, type).narrow(0, rank * part, part)));
+    });
+}
+
+BOOST_FIXTURE_TEST_CASE(shift_moves_several_tensors_to_the_next_rank, Fixture) {
+    for_all_sizes([&](int64_t count) {
+        at::Tensor keys = at::zeros({count}, at::kBFloat16);
+        at::Tensor values = at::zeros({2 * count});
+        communicator
+            ->shift({{numbers(rank, count, at::kBFloat16), keys},
+                     {numbers(rank + 1, 2 * count, at::kFloat), values}})
+            .wait();
+        const int64_t previous = (rank + size - 1) % size;
+        BOOST_TEST(keys.equal(numbers(previous, count, at::kBFloat16)));
+        BOOST_TEST(values.equal(numbers(previous + 1, 2 * count, at::kFloat)));
+    });
+}
+
+BOOST_FIXTURE_TEST_CASE(broadcast_from_the_last_rank, Fixture) {
+    for_all_sizes([&](int64_t count) {
+        const int root = static_cast<int>(size) - 1;
+        at::Tensor told =
+            rank == root ? numbers(5, count, at::kLong) : at::zeros({count}, at::kLong);
+        communicator->broadcast(told, root).wait();
+        BOOST_TEST(told.equal(numbers(5, count, at::kLong)));
+    });
+}
+
+// bf16 travels as bf16 and is added in fp32: not-a-number stays one, halves round to even.
+BOOST_FIXTURE_TEST_CASE(bf16_sums_round_like_the_type, Fixture) {
+    constexpr int64_t count = 20000;  // long enough for the ring
+    at::Tensor mine = at::full({count}, rank == 0 ? 256.0 : 1.0, at::kBFloat16);
+    mine[0] = std::numeric_limits<float>::quiet_NaN();
+    mine[1] = rank == 0 ? std::numeric_limits<float>::infinity() : 0.0F;
+    communicator->all_reduce(mine).wait();
+    BOOST_TEST(std::isnan(mine[0].item<float>()));
+    BOOST_TEST(std::isinf(mine[1].item<float>()));
+    const auto sum = mine[2].item<float>();
+    BOOST_TEST((sum >= 256 && sum <= 256 + 2 * static_cast<float>(size)));
+}
+
+// Operations given before any is waited for are done in order, each with its own tensors.
+BOOST_FIXTURE_TEST_CASE(many_operations_may_be_under_way, Fixture) {
+    std::vector<at::Tensor> tensors;
+    std::vector<comm::Pending> pending;
+    for (int64_t i = 0; i < 20; ++i) {
+        tensors.push_back(numbers(rank + i, 3000 * (i + 1), at::kFloat));
+        pending.push_back(communicator->all_reduce(tensors.back()));
+    }
+    for (auto& operation : pending) operation.wait();
+    for (int64_t i = 0; i < 20; ++i) {
+        at::Tensor expected = at::zeros({3000 * (i + 1)});
+        for (int64_t r = 0; r < size; ++r) expected += numbers(r + i, 3000 * (i + 1), at::kFloat);
+        BOOST_TEST(tensors[static_cast<size_t>(i)].equal(expected));
+    }
+}
+
+// A collective that rank 0 enters late makes progress on the other ranks while they do something
+// else, and on rank 0 while it computes: nobody needs to call wait() for the messages to travel.
+BOOST_FIXTURE_TEST_CASE(messages_travel_while_the_rank_computes, Fixture) {
+    constexpr int64_t part = 1 << 20;
+    at::Tensor first = at::zeros({part * size});
+    at::Tensor second = numbers(rank, part, at::kFloat);
+    comm::Pending gather = communicator->all_gather(first, numbers(rank, part, at::kFloat));
+    comm::Pending reduce = communicator->all_reduce(second);
+    // Not a wait on the operation, but on its effect.
+    const float* last = first.data_ptr<float>() + ((rank + 1) % size + 1) * part - 1;
+    const float expected = numbers((rank + 1) % size, part, at::kFloat)[part - 1].item<float>();
+    double busy_work = 0;
+    const Timer timer;
+    while (*static_cast<const volatile float*>(last) != expected && timer.seconds() < 60)
+        busy_work += at::rand({1000}).sum().item<double>();
+    BOOST_TEST(*last == expected);
+    BOOST_TEST(busy_work >= 0);
+    gather.wait();
+    reduce.wait();
+    BOOST_TEST(second.equal(sum_of_all(size, part, at::kFloat)));
+}
+
+BOOST_FIXTURE_TEST_CASE(two_communicators_at_once, Fixture) {
+    const auto other = comm::make_communicator(test::world().split(0), at::kCPU);
+    at::Tensor a = numbers(rank, 1 << 20, at::kFloat);
+    at::Tensor b = numbers(rank, 1 << 19, at::kFloat);
+    comm::Pending first = communicator->all_reduce(a);
+    comm::Pending second = other->all_reduce(b);
+    second.wait();
+    first.wait();
+    BOOST_TEST(a.equal(sum_of_all(size, 1 << 20, at::kFloat)));
+    BOOST_TEST(b.equal(sum_of_all(size, 1 << 19, at::kFloat)));
+}
+
+BOOST_FIXTURE_TEST_CASE(tensors_that_cannot_travel_are_named, Fixture) {
+    BOOST_CHECK_THROW(static_cast<void>(communicator->all_reduce(at::zeros({4}, at::kDouble))),
+                      Error);
+    BOOST_CHECK_THROW(static_cast<void>(communicator->all_reduce(at::zeros({4, 4}).t())), Error);
+    BOOST_CHECK_THROW(
+        static_cast<void>(communicator->all_gather(at::zeros({2 * size + 1}), at::zeros({2}))),
+        Error);
+    BOOST_CHECK_THROW(
+        static_cast<void>(communicator->all_gather(at::zeros({size}), at::zeros({1}, at::kInt))),
+        Error);
+}

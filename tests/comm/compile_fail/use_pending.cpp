@@ -1,0 +1,6 @@
+#include "ringshard/comm/communicator.hpp"
+
+void wait(ringshard::comm::Communicator& communicator, at::Tensor& tensor) {
+    ringshard::comm::Pending pending = communicator.all_reduce(tensor);
+    pending.wait();
+}

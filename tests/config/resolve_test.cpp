@@ -1,0 +1,406 @@
+#include "ringshard/config/resolve.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "ringshard/base/text.hpp"
+
+using namespace ringshard;
+using config::Resolution;
+using config::Strength;
+
+namespace {
+
+const config::OptionTable table;
+
+// A file that goes away with its owner.
+class TemporaryFile {
+public:
+    TemporaryFile(const std::string& name, const std::string& content)
+        : path_(std::filesystem::temp_directory_path() /
+                text("ringshard_test_", getpid(), "_", name)) {
+        std::ofstream(path_) << content;
+    }
+    ~TemporaryFile() { std::filesystem::remove(path_); }
+    TemporaryFile(const TemporaryFile&) = delete;
+    TemporaryFile& operator=(const TemporaryFile&) = delete;
+    std::string path() const { return path_.string(); }
+
+private:
+    std::filesystem::path path_;
+};
+
+Resolution resolve(const std::vector<std::string>& flags,
+                   std::map<std::string, std::string> variables = {}) {
+    return config::resolve(table, flags, Environment(std::move(variables)));
+}
+
+config::Config values(const std::vector<std::string>& flags,
+                      std::map<std::string, std::string> variables = {}) {
+    const Resolution resolution = resolve(flags, std::move(variables));
+    for (const Failure& problem : resolution.problems) BOOST_ERROR(problem.message);
+    return resolution.settings.values;
+}
+
+// The one problem there is, and its exit code.
+Failure problem(const std::vector<std::string>& flags,
+                std::map<std::string, std::string> variables = {}) {
+    const Resolution resolution = resolve(flags, std::move(variables));
+    BOOST_TEST(resolution.problems.size() == 1U);
+    return resolution.problems.empty() ? Failure{ExitCode::done, ""} : resolution.problems.front();
+}
+
+bool says(const Failure& failure, const std::string& words) {
+    if (failure.message.find(words) != std::string::npos) return true;
+    BOOST_TEST_MESSAGE(failure.message);
+    return false;
+}
+
+bool has_note(const Resolution& resolution, const std::string& words) {
+    for (const std::string& note : resolution.notes)
+        if (note.find(words) != std::string::npos) return true;
+    return false;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(command_line)
+
+BOOST_AUTO_TEST_CASE(every_way_to_write_a_flag) {
+    BOOST_TEST(values({"--learning_rate", "1e-4"}).training.learning_rate == 1e-4);
+    BOOST_TEST(values({"--learning_rate=1e-4"}).training.learning_rate == 1e-4);
+    BOOST_TEST(values({"--learning-rate", "1e-4"}).training.learning_rate == 1e-4);
+    BOOST_TEST(values({"--max_steps", "-1"}).training.max_steps == -1);
+    BOOST_TEST(values({"--packing"}).data.packing);
+    BOOST_TEST(values({"--packing", "--seed", "3"}).data.packing);
+    BOOST_TEST(values({"--packing", "True"}).data.packing);
+    BOOST_TEST(!values({"--packing", "no"}).data.packing);
+    BOOST_TEST(!values({"--packing=false"}).data.packing);
+    BOOST_TEST(!values({"--no_gradient_checkpointing"}).training.gradient_checkpointing);
+    BOOST_TEST(values({"--completion_only_loss", "true"}).data.completion_only_loss.value());
+    BOOST_TEST(!values({"--max_length", "null"}).data.max_length);
+    BOOST_TEST(!values({"--max_length", "None"}).data.max_length);
+    BOOST_TEST(values({"--report_to", "tensorboard"}).logging.report_to.front() == "tensorboard");
+    BOOST_TEST(values({"--report_to", "none"}).logging.report_to.empty());
+    BOOST_TEST(
+        values({"--lr_scheduler_kwargs", R"({"min_lr_rate": 0.1})"}).training.lr_scheduler_kwargs ==
+        R"({"min_lr_rate":0.1})");
+}
+
+BOOST_AUTO_TEST_CASE(the_last_of_a_repeated_flag_counts) {
+    BOOST_TEST(values({"--seed", "1", "--seed", "2"}).run.seed == 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_understood) {
+    BOOST_TEST(number(problem({"--seed"}).code) == 64);
+    BOOST_TEST(number(problem({"train.py"}).code) == 64);
+    BOOST_TEST(says(problem({"--seed", "3", "train.py"}), "train.py"));
+    BOOST_TEST(number(problem({"--learning_rat", "3"}).code) == 78);
+    BOOST_TEST(says(problem({"--learning_rat", "3"}),
+                    "learning_rat = 3 [command line]: there is no setting of this name; did you "
+                    "mean learning_rate?"));
+    BOOST_TEST(
+        says(problem({"--zero", "3"}), "there is no setting"));  // no guessing of abbreviations
+}
+
+BOOST_AUTO_TEST_CASE(every_problem_is_told_at_once) {
+    BOOST_TEST(resolve({"--seed", "x", "--learning_rate", "fast", "--pack"}).problems.size() == 3U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(values_of_settings)
+
+BOOST_AUTO_TEST_CASE(wrong_types_and_ranges) {
+    BOOST_TEST(says(problem({"--learning_rate", "fast"}),
+                    "learning_rate = fast [command line]: must be a number"));
+    BOOST_TEST(says(problem({"--seed", "1.5"}), "must be a whole number"));
+    BOOST_TEST(says(problem({"--per_device_train_batch_size", "0"}), "must be at least 1"));
+    BOOST_TEST(says(problem({"--adam_beta1", "1.5"}), "must be at most 1"));
+    BOOST_TEST(says(problem({"--num_train_epochs", "0"}), "must be above 0"));
+    BOOST_TEST(
+        says(problem({"--packing_strategy", "best"}), "must be one of bfd, bfd_split or wrapped"));
+    BOOST_TEST(says(problem({"--zero_stage", "4"}), "must be at most 3"));
+    BOOST_TEST(number(problem({"--device", "tpu"}).code) == 78);
+    BOOST_TEST(says(problem({"--gradient_accumulation_steps", "nan"}), "must be a whole number"));
+    BOOST_TEST(says(problem({"--learning_rate", "nan"}), "must be a number"));
+}
+
+BOOST_AUTO_TEST_CASE(older_and_longer_names) {
+    const Resolution resolution =
+        resolve({"--max_seq_length", "4096", "--torch_dtype", "bfloat16", "--warmup_ratio", "0.1"});
+    BOOST_TEST(resolution.problems.empty());
+    BOOST_TEST(resolution.settings.values.data.max_length.value() == 4096);
+    BOOST_TEST(resolution.settings.values.model.dtype == "bfloat16");
+    BOOST_TEST(resolution.settings.values.training.warmup_steps == 0.1);
+    BOOST_TEST(has_note(resolution, "max_seq_length is the older name of max_length"));
+    BOOST_TEST((values({"--packing_strategy", "bfd-requeue"}).data.packing_strategy ==
+                config::PackingStrategy::bfd_split));
+    BOOST_TEST(
+        (values({"--loss_type", "chunked_nll"}).training.loss_type == config::LossType::nll));
+}
+
+BOOST_AUTO_TEST_CASE(precision_is_one_setting) {
+    using config::Precision;
+    BOOST_TEST((values({}).training.mixed_precision == Precision::bf16));
+    BOOST_TEST((values({"--bf16", "false"}).training.mixed_precision == Precision::fp32));
+    BOOST_TEST((values({"--mixed_precision", "no"}).training.mixed_precision == Precision::fp32));
+    BOOST_TEST((values({"--profile", "zero2", "--bf16", "false"}).training.mixed_precision ==
+                Precision::fp32));
+    BOOST_TEST((values({"--bf16"}).training.mixed_precision == Precision::bf16));
+    BOOST_TEST(
+        says(problem({"--bf16", "true", "--mixed_precision", "no"}), "contradict each other"));
+    BOOST_TEST(says(problem({"--mixed_precision", "fp16"}), "use bf16"));
+    BOOST_TEST(says(problem({"--fp16"}), "use bf16"));
+    BOOST_TEST(resolve({"--fp16", "false"}).problems.empty());
+}
+
+BOOST_AUTO_TEST_CASE(checkpointing_the_stronger_word_counts) {
+    using config::ActivationPolicy;
+    const auto kept = [](const std::vector<std::string>& flags) {
+        return values(flags).training.activations_kept();
+    };
+    BOOST_TEST((kept({}) == ActivationPolicy::attention));
+    BOOST_TEST((kept({"--gradient_checkpointing", "false"}) == ActivationPolicy::all));
+    BOOST_TEST((kept({"--profile", "fsdp2"}) == ActivationPolicy::all));  // the profile says false
+    BOOST_TEST(
+        (kept({"--profile", "fsdp2", "--gradient_checkpointing"}) == ActivationPolicy::attention));
+    BOOST_TEST((kept({"--profile", "context_parallel_2gpu"}) == ActivationPolicy::attention));
+    BOOST_TEST((kept({"--profile", "context_parallel_2gpu", "--gradient_checkpointing", "false"}) ==
+                ActivationPolicy::all));
+    BOOST_TEST((kept({"--activation_policy", "input"}) == ActivationPolicy::input));
+    BOOST_TEST(
+        (kept({"--profile", "fsdp2", "--activation_policy", "input"}) == ActivationPolicy::input));
+    BOOST_TEST(says(problem({"--activation_policy", "all", "--gradient_checkpointing", "true"}),
+                    "leave one out"));
+    BOOST_TEST(says(
+        problem({"--gradient_checkpointing", "true", "--fsdp_activation_checkpointing", "false"}),
+        "contradict"));
+}
+
+BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
+    BOOST_TEST(says(problem({"--packing", "--max_length", "null"}), "packing needs max_length"));
+    BOOST_TEST(says(problem({"--padding_free"}), "max_length null"));
+    BOOST_TEST(resolve({"--padding_free", "--max_length", "null"}).problems.empty());
+    BOOST_TEST(says(problem({"--load_best_model_at_end"}), "eval_strategy"));
+    BOOST_TEST(says(problem({"--profile", "zero3", "--offload_param_device", "nvme"}),
+                    "needs the folder"));
+    BOOST_TEST(says(problem({"--profile", "zero2", "--offload_param_device", "cpu"}), "stage 3"));
+    BOOST_TEST(says(problem({"--pad_to_multiple_of", "often"}), "whole number"));
+}
+
+BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
+    for (const std::vector<std::string>& flags :
+         std::vector<std::vector<std::string>>{{"--use_peft"},
+                                               {"--lora_r", "8"},
+                                               {"--load_in_4bit"},
+                                               {"--fp16"},
+                                               {"--tp_size", "2"},
+                                               {"--neftune_noise_alpha", "5"},
+                                               {"--torch_compile"},
+                                               {"--optim", "adafactor"},
+                                               {"--push_to_hub"},
+                                               {"--report_to", "wandb"},
+                                               {"--report_to", "tensorboard", "wandb"},
+                                               {"--megatron_lm_tp_degree", "2"},
+                                               {"--lr_scheduler_type", "reduce_lr_on_plateau"},
+                                               {"--average_tokens_across_devices", "false"},
+                                               {"--attn_implementation", "flex_attention"},
+                                               {"--fsdp_state_dict_type", "LOCAL_STATE_DICT"}}) {
+        const Failure failure = problem(flags);
+        BOOST_TEST(number(failure.code) == 78, flags.front());
+        BOOST_TEST(says(failure, "is not served: "), flags.front());
+    }
+    // A value that asks for nothing is fine.
+    for (const std::vector<std::string>& flags :
+         std::vector<std::vector<std::string>>{{"--use_peft", "false"},
+                                               {"--lora_r", "16"},
+                                               {"--tp_size", "1"},
+                                               {"--torch_compile", "False"},
+                                               {"--neftune_noise_alpha", "null"},
+                                               {"--push_to_hub", "no"},
+                                               {"--average_tokens_across_devices", "true"}})
+        BOOST_TEST(resolve(flags).problems.empty(), flags.front());
+}
+
+BOOST_AUTO_TEST_CASE(known_elsewhere_and_harmless) {
+    const Resolution resolution =
+        resolve({"--num_machines", "2", "--machine_rank", "1", "--main_process_ip", "10.0.0.1",
+                 "--use_liger_kernel", "--attn_implementation", "flash_attention_2",
+                 "--dataloader_num_workers", "4"});
+    BOOST_TEST(resolution.problems.empty());
+    BOOST_TEST(has_note(resolution,
+                        "num_machines, machine_rank, main_process_ip: not needed, ranks, hosts and "
+                        "addresses come from MPI"));
+    BOOST_TEST(has_note(resolution, "use_liger_kernel: not needed"));
+    BOOST_TEST(has_note(resolution, "attn_implementation: not needed"));
+}
+
+BOOST_AUTO_TEST_CASE(settings_inside_settings) {
+    BOOST_TEST(
+        (values(
+             {"--fsdp_config",
+              R"({"version": 2, "reshard_after_forward": false, "activation_checkpointing": true})",
+              "--fsdp"})
+             .parallel.fsdp_reshard_after_forward == false));
+    BOOST_TEST((values({"--fsdp", "shard_grad_op auto_wrap"}).parallel.fsdp_sharding_strategy ==
+                config::FsdpStrategy::shard_grad_op));
+    BOOST_TEST(says(problem({"--fsdp", "half_shard"}), "half_shard"));
+    BOOST_TEST(
+        resolve({"--model_init_kwargs", R"({"attn_implementation": "sdpa", "dtype": "bfloat16"})"})
+            .problems.empty());
+    BOOST_TEST(says(problem({"--model_init_kwargs", R"({"hiden_size": 3})"}),
+                    "there is no setting of this name in model_init_kwargs"));
+    BOOST_TEST(says(problem({"--fsdp_config", "{broken"}), "must be a mapping"));
+    BOOST_TEST(number(problem({"--fsdp_config", "no/such/file.json"}).code) == 66);
+    BOOST_TEST(
+        says(problem({"--accelerator_config", R"({"split_batches": true})"}), "is not served"));
+    BOOST_TEST(
+        values({"--gradient_checkpointing_kwargs", R"({"use_reentrant": false, "offload": true})"})
+            .training.activation_offloading);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(sources)
+
+BOOST_AUTO_TEST_CASE(the_stronger_source_wins) {
+    const TemporaryFile file(
+        "strength.yaml",
+        "per_device_train_batch_size: 2\nseed: 2\nlearning_rate: 2.0\nprofile: zero1\n");
+    const Resolution resolution =
+        resolve({"--config", file.path(), "--learning_rate", "4.0"},
+                {{"RINGSHARD_SEED", "3"}, {"RINGSHARD_LEARNING_RATE", "3"}});
+    BOOST_TEST(resolution.problems.empty());
+    const config::Settings& settings = resolution.settings;
+    BOOST_TEST(settings.values.training.per_device_train_batch_size == 2);
+    BOOST_TEST(settings.values.run.seed == 3);
+    BOOST_TEST(settings.values.training.learning_rate == 4.0);
+    BOOST_TEST(settings.values.parallel.zero_stage == 1);
+    BOOST_TEST(settings.origin_of("per_device_train_batch_size").place == file.path() + ":1");
+    BOOST_TEST(settings.origin_of("seed").place == "RINGSHARD_SEED");
+    BOOST_TEST(settings.origin_of("learning_rate").place == "command line");
+    BOOST_TEST(settings.origin_of("zero_stage").place.starts_with("profile zero1"));
+    BOOST_TEST(settings.origin_of("max_steps").place == "default");
+    BOOST_TEST(!settings.is_fixed("zero_stage"));
+    BOOST_TEST(settings.is_fixed("seed"));
+}
+
+BOOST_AUTO_TEST_CASE(the_profile_has_three_names) {
+    for (const auto* name : {"--profile", "--accelerate_config", "--config_file"})
+        BOOST_TEST(values({name, "zero3"}).parallel.zero_stage == 3);
+    BOOST_TEST(says(problem({"--profile", "zero2", "--accelerate_config", "zero3"}),
+                    "contradict each other"));
+    BOOST_TEST(
+        says(problem({"--profile", "zero2", "--profile", "zero3"}), "contradict each other"));
+    BOOST_TEST(resolve({"--profile", "zero2", "--config_file", "zero2"}).problems.empty());
+    const TemporaryFile file("profile.yaml", "accelerate_config: zero2\n");
+    BOOST_TEST(values({"--config", file.path(), "--profile", "zero3"}).parallel.zero_stage == 3);
+    BOOST_TEST(says(problem({"--profile", "zero4"}), "did you mean zero"));
+    BOOST_TEST(number(problem({"--profile", "no/such.yaml"}).code) == 66);
+    const Resolution trl =
+        resolve({"--config_file", "examples/accelerate_configs/deepspeed_zero2.yaml"});
+    BOOST_TEST(trl.problems.empty());
+    BOOST_TEST(has_note(trl, "the built-in profile zero2 is used"));
+}
+
+BOOST_AUTO_TEST_CASE(files_that_cannot_be_used) {
+    BOOST_TEST(number(problem({"--config", "no/such/run.yaml"}).code) == 66);
+    const TemporaryFile malformed("malformed.yaml", "seed: 1\n  learning_rate: [1, 2\n");
+    BOOST_TEST(says(problem({"--config", malformed.path()}), "is not readable YAML"));
+    const TemporaryFile list("list.yaml", "- seed\n- learning_rate\n");
+    BOOST_TEST(says(problem({"--config", list.path()}), "must hold lines such as"));
+    const TemporaryFile unknown("unknown.yaml", "seed: 1\nlearning_rte: 2\n");
+    BOOST_TEST(says(problem({"--config", unknown.path()}), unknown.path() + ":2]"));
+    const TemporaryFile empty("empty.yaml", "");
+    BOOST_TEST(resolve({"--config", empty.path()}).problems.empty());
+}
+
+BOOST_AUTO_TEST_CASE(variables) {
+    BOOST_TEST(values({}, {{"RINGSHARD_PACKING", "1"}}).data.packing);
+    BOOST_TEST(says(problem({}, {{"RINGSHARD_PAKCING", "1"}}), "did you mean RINGSHARD_PACKING"));
+    BOOST_TEST(resolve({}, {{"RINGSHARD_MPI", "pmix"},
+                            {"RINGSHARD_FAULT", "x"},
+                            {"RINGSHARD_TEST_COMM_DELAY_US", "5"},
+                            {"RINGSHARD_ROOT", "/opt"},
+                            {"RINGSHARD_TORCH_DIR", "/opt"}})
+                   .problems.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(deepspeed_files)
+
+BOOST_AUTO_TEST_CASE(what_a_deepspeed_file_says) {
+    const TemporaryFile file("ds.json", R"({
+        "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": "auto",
+                              "offload_optimizer": {"device": "cpu", "pin_memory": true}},
+        "bf16": {"enabled": true}, "fp16": {"enabled": false}, "gradient_clipping": 0.5,
+        "gradient_accumulation_steps": 4, "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+        "steps_per_print": 10})");
+    for (const auto* name : {"--deepspeed", "--deepspeed_config_file"}) {
+        const config::Config read = values({name, file.path()});
+        BOOST_TEST((read.parallel.distributed_type == config::DistributedType::deepspeed));
+        BOOST_TEST(read.parallel.zero_stage == 2);
+        BOOST_TEST((read.parallel.offload_optimizer_device == config::OffloadDevice::cpu));
+        BOOST_TEST(read.training.max_grad_norm == 0.5);
+        BOOST_TEST(read.training.gradient_accumulation_steps == 4);
+        BOOST_TEST(read.training.per_device_train_batch_size == 8);
+    }
+    BOOST_TEST(
+        values({"--deepspeed", file.path(), "--max_grad_norm", "2"}).training.max_grad_norm == 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_deepspeed_file_may_not_say) {
+    const TemporaryFile typo("typo.json", R"({"zero_optimization": {"stge": 2}})");
+    BOOST_TEST(says(problem({"--deepspeed", typo.path()}), "zero_optimization.stge"));
+    const TemporaryFile fp16("fp16.json", R"({"fp16": {"enabled": true}})");
+    BOOST_TEST(says(problem({"--deepspeed", fp16.path()}), "use bf16"));
+    const TemporaryFile broken("broken.json", "{");
+    BOOST_TEST(says(problem({"--deepspeed", broken.path()}), "must be a mapping"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(printing)
+
+BOOST_AUTO_TEST_CASE(what_is_printed_reads_back_as_the_same) {
+    const TemporaryFile odd("odd.yaml",
+                            "run_name: \"yes: #1\"\ndataset_name: null\nlr_scheduler_kwargs: "
+                            "{min_lr_rate: 0.1}\nmodel_name_or_path: '007'\n");
+    for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+             {},
+             {"--profile", "alst_ulysses_4gpu", "--cp_size", "2", "--learning_rate", "1e-4",
+              "--packing"},
+             {"--config", odd.path(), "--profile", "fsdp2", "--report_to", "tensorboard",
+              "--max_length", "null"},
+             {"--datasets", R"([{"path": "a.jsonl", "fraction": 0.5}])", "--eos_token",
+              "<|im_end|>", "--num_machines", "3"}}) {
+        const Resolution first = resolve(flags);
+        BOOST_TEST(first.problems.empty());
+        const TemporaryFile printed("printed.yaml", config::print_yaml(first.settings, table));
+        const Resolution second = resolve({"--config", printed.path()});
+        for (const Failure& failure : second.problems) BOOST_ERROR(failure.message);
+        for (const config::Option& option : table.options()) {
+            if (option.treatment == config::Treatment::served)
+                BOOST_TEST(
+                    option.write(first.settings.values) == option.write(second.settings.values),
+                    option.name);
+            BOOST_TEST(
+                first.settings.is_fixed(option.name) == second.settings.is_fixed(option.name),
+                option.name);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(settings_travel_between_ranks) {
+    const Resolution first =
+        resolve({"--profile", "zero3", "--packing", "--max_length", "null", "--padding_free",
+                 "false", "--packing", "false", "--run_name", "a b"});
+    const config::Settings second = config::Settings::from_text(first.settings.to_text(), table);
+    BOOST_TEST(config::print_yaml(second, table) == config::print_yaml(first.settings, table));
+    BOOST_TEST(config::print_json(second, table) == config::print_json(first.settings, table));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

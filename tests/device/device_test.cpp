@@ -1,0 +1,74 @@
+#include "ringshard/device/device.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "ringshard/device/host.hpp"
+
+using namespace ringshard;
+using config::DeviceChoice;
+
+namespace {
+
+std::vector<device::Gpu> gpus(int count) {
+    std::vector<device::Gpu> all;
+    for (int i = 0; i < count; ++i)
+        all.push_back({i, "GPU", "0000:0" + std::to_string(i), int64_t{80} << 30, "9.0"});
+    return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_gpus_visible_or_one_per_task) {
+    for (const int64_t local_rank : {0, 1, 3, 7}) {
+        BOOST_TEST(
+            device::choose_device(DeviceChoice::automatic, local_rank, gpus(8)).value().index() ==
+            local_rank);
+        BOOST_TEST(
+            device::choose_device(DeviceChoice::automatic, local_rank, gpus(1)).value().index() ==
+            0);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(without_gpus) {
+    BOOST_TEST(device::choose_device(DeviceChoice::automatic, 0, {}).value().is_cpu());
+    BOOST_TEST(device::choose_device(DeviceChoice::cpu, 0, gpus(4)).value().is_cpu());
+    const auto refused = device::choose_device(DeviceChoice::cuda, 0, {});
+    BOOST_TEST_REQUIRE(!refused);
+    BOOST_TEST(number(refused.failure().code) == 78);
+    BOOST_TEST(refused.failure().message.find("--device cpu") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(two_ranks_on_one_gpu_are_found) {
+    BOOST_TEST(!device::check_distinct({"", "", ""}));
+    BOOST_TEST(!device::check_distinct({"a 0000:01", "a 0000:02", "b 0000:01"}));
+    const auto shared = device::check_distinct({"a 0000:01", "b 0000:01", "a 0000:01"});
+    BOOST_TEST_REQUIRE(shared.has_value());
+    BOOST_TEST(number(shared->code) == 78);
+    BOOST_TEST(shared->message.find("ranks 0 and 2") != std::string::npos);
+    BOOST_TEST(shared->message.find("--allow_shared_gpu") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(threads_are_shared_among_neighbours) {
+    device::Host host;
+    host.num_threads = 16;
+    host.num_usable_threads = 16;
+    const Environment nothing;
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 1) == 16);
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 4) == 4);
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 32) == 1);
+    host.num_usable_threads = 4;  // bound by the scheduler
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 4) == 4);
+    BOOST_TEST(device::choose_num_threads(
+                   std::nullopt, Environment(Environment::Variables{{"OMP_NUM_THREADS", "3"}}),
+                   host, 4) == 3);
+    BOOST_TEST(device::choose_num_threads(
+                   2, Environment(Environment::Variables{{"OMP_NUM_THREADS", "3"}}), host, 4) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(the_host_is_described) {
+    const device::Host host = device::describe_host();
+    BOOST_TEST(!host.name.empty());
+    BOOST_TEST(host.num_cores >= 1);
+    BOOST_TEST(host.num_usable_threads >= 1);
+    BOOST_TEST(host.memory_bytes > 0);
+}

@@ -1,0 +1,42 @@
+#include "ringshard/job/slurm.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace ringshard;
+
+namespace {
+const std::map<std::string, std::string> step{{"SLURM_JOB_ID", "17"},
+                                              {"SLURM_STEP_ID", "0"},
+                                              {"SLURM_PROCID", "3"},
+                                              {"SLURM_STEP_NUM_TASKS", "4"},
+                                              {"SLURM_JOB_NODELIST", "hn[1-2]"}};
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_srun_started_must_be_a_world) {
+    const job::Slurm slurm = job::read_slurm(Environment(step));
+    BOOST_TEST(slurm.started_by_srun);
+    BOOST_TEST(slurm.job_id == "17");
+    BOOST_TEST(!job::check_world_size(slurm, 4));
+    const auto mismatch = job::check_world_size(slurm, 1);
+    BOOST_TEST_REQUIRE(mismatch.has_value());
+    BOOST_TEST(number(mismatch->code) == 78);
+    BOOST_TEST(mismatch->message.find("srun --mpi=pmix") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_shell_is_no_step) {
+    auto shell = step;
+    shell.erase("SLURM_STEP_ID");
+    BOOST_TEST(!job::read_slurm(Environment(shell)).started_by_srun);
+    BOOST_TEST(!job::check_world_size(job::read_slurm(Environment(shell)), 1));
+}
+
+// mpirun starts its daemons in a step of its own, one task per host.
+BOOST_AUTO_TEST_CASE(mpirun_inside_an_allocation_is_not_srun) {
+    auto under_mpirun = step;
+    under_mpirun["OMPI_COMM_WORLD_SIZE"] = "8";
+    BOOST_TEST(!job::check_world_size(job::read_slurm(Environment(under_mpirun)), 8));
+}
+
+BOOST_AUTO_TEST_CASE(no_slurm_at_all) {
+    BOOST_TEST(!job::check_world_size(job::read_slurm(Environment()), 5));
+}

@@ -1,0 +1,72 @@
+#include "ringshard/mesh/mesh.hpp"
+
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "mpi_test.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+// Which world ranks a communicator joins, found by asking them.
+std::vector<int64_t> members(comm::Communicator& communicator) {
+    at::Tensor all = at::zeros({communicator.size()}, at::kLong);
+    communicator.all_gather(all, at::full({1}, test::world().rank(), at::kLong)).wait();
+    return {all.data_ptr<int64_t>(), all.data_ptr<int64_t>() + all.numel()};
+}
+
+template <class Belongs>
+std::vector<int64_t> expected(const mesh::MeshShape& shape, Belongs belongs) {
+    std::vector<int64_t> ranks;
+    for (int64_t rank = 0; rank < shape.world(); ++rank)
+        if (belongs(coordinates_of(rank, shape))) ranks.push_back(rank);
+    return ranks;
+}
+
+std::vector<mesh::MeshShape> shapes_of(int64_t world) {
+    if (world == 1) return {{1, 1, 1, 1}};
+    if (world == 2) return {{2, 1, 1, 1}, {1, 2, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}};
+    if (world == 4) return {{2, 2, 1, 1}, {1, 2, 2, 1}, {1, 1, 2, 2}, {2, 1, 1, 2}, {1, 4, 1, 1}};
+    return {{2, 2, 2, 1}, {1, 2, 2, 2}, {2, 1, 2, 2}, {1, 1, 4, 2}, {1, 4, 1, 2}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_group_joins_the_ranks_it_should) {
+    for (const mesh::MeshShape& shape : shapes_of(test::world().size())) {
+        const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+        const mesh::Coordinates at = mesh.at();
+        BOOST_TEST(rank_of(at, shape) == test::world().rank());
+        using C = mesh::Coordinates;
+        BOOST_TEST(members(mesh.replicate()) == expected(shape, [&](C c) {
+                       return c.shard == at.shard && c.ring == at.ring && c.ulysses == at.ulysses;
+                   }));
+        BOOST_TEST(members(mesh.shard()) == expected(shape, [&](C c) {
+                       return c.replicate == at.replicate && c.ring == at.ring &&
+                              c.ulysses == at.ulysses;
+                   }));
+        BOOST_TEST(members(mesh.ring()) == expected(shape, [&](C c) {
+                       return c.replicate == at.replicate && c.shard == at.shard &&
+                              c.ulysses == at.ulysses;
+                   }));
+        BOOST_TEST(members(mesh.ulysses()) == expected(shape, [&](C c) {
+                       return c.replicate == at.replicate && c.shard == at.shard &&
+                              c.ring == at.ring;
+                   }));
+        BOOST_TEST(members(mesh.data()) == expected(shape, [&](C c) {
+                       return c.ring == at.ring && c.ulysses == at.ulysses;
+                   }));
+        BOOST_TEST(members(mesh.sequence()) == expected(shape, [&](C c) {
+                       return c.replicate == at.replicate && c.shard == at.shard;
+                   }));
+        BOOST_TEST(members(mesh.zero()) ==
+                   expected(shape, [&](C c) { return c.replicate == at.replicate; }));
+        BOOST_TEST(members(mesh.world()) == expected(shape, [](C) { return true; }));
+        BOOST_TEST(mesh.ring().rank() == at.ring);
+        BOOST_TEST(mesh.ulysses().rank() == at.ulysses);
+        BOOST_TEST(mesh.shard().rank() == at.shard);
+        BOOST_TEST(mesh.replicate().rank() == at.replicate);
+    }
+}
