@@ -83,7 +83,7 @@ Rule read_value(const std::string& text, std::optional<T>& value) {
         return std::nullopt;
     }
     T content{};
-    const Rule broken = read_value(text, content);
+    Rule broken = read_value(text, content);
     if (!broken) value = content;
     return broken;
 }
