@@ -46,3 +46,18 @@ function(use_aten target)
         target_compile_options(${target} PRIVATE -fPIC)
     endif()
 endfunction()
+
+# LibTorch's operators cannot add a product of bf16 matrices to an fp32 one; its MKL can, if it has MKL.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES torch::cpu)
+set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,--no-as-needed)
+check_cxx_source_compiles("
+    extern \"C\" void cblas_gemm_bf16bf16f32(int);
+    int main() { return reinterpret_cast<long>(&cblas_gemm_bf16bf16f32) == 0; }" RINGSHARD_HAS_MKL_BF16)
+unset(CMAKE_REQUIRED_LIBRARIES)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)
+if(RINGSHARD_HAS_MKL_BF16)
+    set(RINGSHARD_BF16_GEMM ops/bf16_gemm_mkl.cpp)
+else()
+    set(RINGSHARD_BF16_GEMM ops/bf16_gemm_aten.cpp)
+endif()

@@ -15,7 +15,16 @@ MAY_USE = {
     "device": {"base", "config"},
     "comm": {"base"},
     "mesh": {"base", "config", "comm"},
-    "cli": {"base", "config", "job", "device", "comm", "mesh"},
+    "ops": {"base"},
+    "attention": {"base", "comm"},
+    "shard": {"base", "comm", "mesh", "ops"},
+    "model": {"base", "config", "comm", "mesh", "ops", "attention", "shard"},
+    "data": {"base", "config", "mesh", "attention", "model"},
+    "optim": {"base", "config", "ops", "shard"},
+    "checkpoint": {"base", "comm", "shard", "data", "optim"},
+    "train": {"base", "config", "comm", "mesh", "ops", "shard", "model", "data", "optim", "checkpoint"},
+    "cli": {"base", "config", "job", "device", "comm", "mesh", "attention", "shard", "model", "data", "optim",
+            "checkpoint", "train"},
 }
 # Headers whose types must not leak out of the module that uses them.
 KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann|torch/torch\.h)')

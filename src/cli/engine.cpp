@@ -2,10 +2,12 @@
 
 #include "doctor_command.hpp"
 #include "ringshard/base/error.hpp"
+#include "train_command.hpp"
 
 // The engine's only door.
 extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
     using namespace ringshard;
     if (call.command == "doctor") return cli::run_doctor(call);
+    if (call.command == "train") return cli::run_train(call);
     RINGSHARD_CHECK(false, "the engine has no command ", call.command);
 }

@@ -8,6 +8,7 @@ namespace ringshard::cli {
 
 const std::vector<CommandSummary>& commands() {
     static const std::vector<CommandSummary> all{
+        {"train", "Train a model; what `trainer` does when no command is named. Also called sft."},
         {"config", "Show the resolved settings and where each comes from; --json for machines."},
         {"configure", "Ask a few questions and write a file of settings."},
         {"doctor", "Check the machine, MPI, the GPUs and the network of this job."},
@@ -22,6 +23,7 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
     if (!arguments.empty() && !arguments.front().starts_with("-")) {
         invocation.command = arguments.front();
         invocation.flags.erase(invocation.flags.begin());
+        if (invocation.command == "sft") invocation.command = "train";
         std::vector<std::string> names{"help"};
         for (const CommandSummary& command : commands()) names.push_back(command.name);
         if (std::ranges::find(names, invocation.command) == names.end()) {
@@ -42,12 +44,13 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
             invocation.help_topic = *(flag + 1);
         break;
     }
-    if (invocation.command == "help" || invocation.command.empty()) {
-        const bool names_topic = invocation.command == "help" && !invocation.flags.empty();
-        if (names_topic && !invocation.flags.front().starts_with("-"))
-            invocation.help_topic = invocation.flags.front();
-        if (invocation.flags.empty() || invocation.command == "help") invocation.wants_help = true;
+    if (arguments.empty()) invocation.wants_help = true;
+    if (invocation.command == "help") {
+        invocation.wants_help = true;
+        const bool names_topic = !invocation.flags.empty() && !invocation.flags.front().starts_with("-");
+        if (names_topic) invocation.help_topic = invocation.flags.front();
     }
+    if (invocation.command.empty()) invocation.command = "train";
     return invocation;
 }
 

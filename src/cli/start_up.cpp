@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <iostream>
+
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/comm/agree.hpp"
 
@@ -55,6 +57,12 @@ Expected<StartUp> start_up(const EngineCall& call) {
     for (size_t rank = 0; rank < host_names.size(); ++rank)
         places.push_back({host_names[rank], device_names[rank]});
     return StartUp{host, device.value(), shape.value(), std::move(places), num_threads};
+}
+
+void print_start(const EngineCall& call, const StartUp& start) {
+    if (!call.world.is_root()) return;
+    for (const std::string& note : call.notes) std::cerr << "note: " << note << '\n';
+    std::cerr << draw_mesh(start.shape, start.places) << describe_step(start.shape, call.settings.values);
 }
 
 }  // namespace ringshard::cli

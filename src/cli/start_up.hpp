@@ -24,4 +24,7 @@ struct StartUp {
 // get the same failure. Collective over the world.
 Expected<StartUp> start_up(const EngineCall& call);
 
+// Notes on the settings, the picture of the mesh, what a step is: from rank 0, to stderr.
+void print_start(const EngineCall& call, const StartUp& start);
+
 }  // namespace ringshard::cli

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ringshard/base/exit_code.hpp"
+#include "ringshard/base/expected.hpp"
 #include "ringshard/comm/group.hpp"
 
 namespace ringshard::comm {
@@ -11,6 +11,13 @@ namespace ringshard::comm {
 // its rank and host in the message. So no rank enters a collective that another will never reach.
 // Collective over the group.
 std::optional<Failure> first_failure(const Group& group, const std::optional<Failure>& mine);
+
+// The same for what each rank has made by itself: all keep theirs, or all get the same failure.
+template <class T>
+Expected<T> agreed(const Group& group, Expected<T> mine) {
+    if (const auto failure = first_failure(group, mine ? std::nullopt : std::optional(mine.failure()))) return *failure;
+    return mine;
+}
 
 std::string host_name();
 

@@ -1,12 +1,16 @@
-# Flags that every target of ours gets: warnings, and sanitizers if asked for.
+# Flags that every target of ours gets: warnings, code generation, and sanitizers if asked for.
 add_library(ringshard_flags INTERFACE)
 # GCC 12 warns of overlapping and endless copies inside its own std::string (its bugs 105651, 105329).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(ringshard_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow>)
 endif()
 target_compile_options(ringshard_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wcast-align;-Woverloaded-virtual;-Wdouble-promotion>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wcast-align;-Woverloaded-virtual>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${RINGSHARD_WERROR}>>:-Werror>)
+
+# Row kernels use the widest vectors that a processor has (base/simd.hpp). No mathematics sets errno or traps.
+target_compile_options(ringshard_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-mprefer-vector-width=512;-fno-math-errno;-fno-trapping-math>)
 
 set(RINGSHARD_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them")
 if(RINGSHARD_SANITIZE)

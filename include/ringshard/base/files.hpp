@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ringshard/base/expected.hpp"
+
+// Files that are whole or not there, also after a crash.
+namespace ringshard {
+
+std::optional<std::string> read_file(const std::filesystem::path& file);
+
+// Under a temporary name, flushed to disk, then renamed: readers see the old content or the new.
+std::optional<Failure> write_file_atomically(const std::filesystem::path& file, std::string_view content);
+
+// One line in one write: lines of several writers do not mix.
+std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line);
+
+// Makes names in a folder (new, renamed, deleted) survive a crash.
+std::optional<Failure> flush_folder(const std::filesystem::path& folder);
+
+// An open file descriptor.
+class File {
+public:
+    File() = default;
+    static Expected<File> open(const std::filesystem::path& file, int flags);
+    ~File();
+    File(File&& other) noexcept;
+    File& operator=(File&& other) noexcept;
+
+    std::optional<Failure> write_at(std::span<const std::byte> bytes, int64_t offset);
+    std::optional<Failure> read_at(std::span<std::byte> bytes, int64_t offset) const;
+    std::optional<Failure> flush();
+
+private:
+    std::filesystem::path name_;
+    int descriptor_ = -1;
+};
+
+// "checkpoint-4/state.h5: No space left on device", from errno.
+Failure io_failure(const std::filesystem::path& file, std::string_view what);
+
+}  // namespace ringshard

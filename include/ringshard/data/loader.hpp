@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vector>
+
+#include "ringshard/data/sample_order.hpp"
+#include "ringshard/data/token_rows.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+#include "ringshard/model/token_batch.hpp"
+
+namespace ringshard::data {
+
+// A micro-batch before it is cut over a sequence group: one list of the tokens of all its documents.
+struct FlatBatch {
+    std::vector<int64_t> tokens;
+    std::vector<int64_t> targets;
+    std::vector<int64_t> document_starts;
+};
+FlatBatch flatten(const TokenRows& rows, std::span<const int64_t> row_numbers);
+
+// This rank's part of it. The list is filled up with a document that has no targets, so that it can be cut.
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape, const mesh::Coordinates& at);
+
+// Where in the data a run stands: samples of the present epoch that are done, over all data ranks. So it
+// means the same at any number of ranks with the same global batch.
+struct LoaderState {
+    int64_t epoch = 0;
+    int64_t samples_done = 0;
+    bool operator==(const LoaderState&) const = default;
+};
+
+// The micro-batches of a step for one data rank. The ranks of a sequence group get the same ones.
+class Loader {
+public:
+    Loader(const TokenRows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation);
+
+    int64_t steps_per_epoch() const;
+    std::vector<FlatBatch> next_step();  // the last one of an epoch may have fewer micro-batches
+
+    const LoaderState& state() const { return state_; }
+    void go_to(const LoaderState& state);
+    // Epochs done, with the part of the present one: micro-batches done / micro-batches of an epoch.
+    double epochs_done() const;
+    bool is_at_epoch_end() const { return state_.samples_done == 0; }
+
+private:
+    const TokenRows& rows_;
+    Dealing dealing_;
+    int64_t data_rank_;
+    int64_t accumulation_;
+    LoaderState state_;
+    std::vector<int64_t> order_;
+    int64_t order_epoch_ = -1;
+};
+
+}  // namespace ringshard::data

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+
+namespace ringshard::data {
+
+// How the rows of an epoch are dealt out: TRL's rule. The order of epoch e is a permutation seeded with
+// seed + e, the same for everybody; it is cut into batches, and batch i goes to data rank i mod
+// num_ranks. On several ranks it is first made to divide: by samples from its own beginning, which are
+// trained on again, or by leaving out its end.
+struct Dealing {
+    int64_t num_rows = 0;
+    int64_t batch_size = 1;
+    int64_t num_ranks = 1;
+    int64_t seed = 0;
+    config::SamplingStrategy strategy = config::SamplingStrategy::random;
+    bool drop_last = false;
+
+    int64_t batches_per_rank() const;
+};
+
+Dealing make_dealing(const config::Config& config, int64_t num_rows, const mesh::MeshShape& shape);
+
+// Row numbers in the order of one epoch, made to divide.
+std::vector<int64_t> epoch_order(const Dealing& dealing, int64_t epoch);
+
+}  // namespace ringshard::data

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/base/expected.hpp"
+#include "ringshard/shard/flat_unit.hpp"
+
+namespace ringshard::model {
+
+// What config.json says about a model.
+struct ModelSpec {
+    std::string architecture;
+    int64_t vocabulary = 0;
+    int64_t width = 0;               // hidden_size
+    int64_t intermediate = 0;        // of the MLP
+    int64_t num_blocks = 0;
+    attention::HeadCounts heads{};
+    bool attention_bias = false;     // of the query, key and value projections
+    bool tied = false;               // the head is the embedding
+    double norm_epsilon = 0;
+    double rope_theta = 0;
+    double initializer_range = 0.02;
+    int64_t max_positions = 0;
+
+    int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
+};
+
+Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);
+
+// The units in the order in which they are used: embedding, blocks, final norm with head. A tied head is
+// one unit with the embedding, which comes first.
+std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts);
+
+// Which unit is which.
+struct UnitIndex {
+    explicit UnitIndex(const ModelSpec& spec)
+        : head(spec.tied ? 0 : static_cast<size_t>(spec.num_blocks) + 1) {}
+    size_t embedding = 0;
+    size_t head;
+    static size_t block(size_t number) { return number + 1; }
+};
+
+// The groups of each unit, as FlatUnit::view() counts them.
+struct EmbeddingGroup {
+    static constexpr size_t table = 0;
+};
+struct HeadGroup {
+    static constexpr size_t projection = 0;
+    static constexpr size_t norm = 1;
+};
+struct BlockGroup {
+    static constexpr size_t qkv = 0;
+    static constexpr size_t out = 1;
+    static constexpr size_t gate_up = 2;
+    static constexpr size_t down = 3;
+    static constexpr size_t attention_norm = 4;
+    static constexpr size_t mlp_norm = 5;
+    static constexpr size_t qkv_bias = 6;  // with attention_bias only
+};
+
+}  // namespace ringshard::model

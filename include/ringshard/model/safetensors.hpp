@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ringshard/base/expected.hpp"
+
+namespace ringshard::model {
+
+enum class StoredType { fp32, bf16, fp16 };
+
+struct StoredTensor {
+    StoredType type = StoredType::fp32;
+    std::vector<int64_t> shape;
+    std::span<const std::byte> bytes;
+};
+
+// The tensors of a Hugging Face folder: model.safetensors, or shards with an index. Files are mapped, so
+// only what is read is touched. Opening checks headers, sizes and offsets.
+class StoredModel {
+public:
+    static Expected<StoredModel> open(const std::filesystem::path& folder);
+
+    const StoredTensor* find(const std::string& name) const;
+    const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+
+private:
+    class Mapping;
+    std::optional<Failure> add_file(const std::filesystem::path& file);
+
+    std::vector<std::shared_ptr<Mapping>> mappings_;
+    std::map<std::string, StoredTensor> tensors_;
+};
+
+// Elements [first, first + into.size()) of a tensor as fp32.
+void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> into);
+
+// Writes one safetensors file from front to back: first the list of tensors, then the elements of each in
+// that order, in pieces of any length.
+class SafetensorsWriter {
+public:
+    struct Entry {
+        std::string name;
+        StoredType type;
+        std::vector<int64_t> shape;
+    };
+    SafetensorsWriter(const std::filesystem::path& file, const std::vector<Entry>& entries);
+    ~SafetensorsWriter();
+    SafetensorsWriter(const SafetensorsWriter&) = delete;
+    SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+    void write(std::span<const float> elements);  // converts to the type of the entry
+    std::optional<Failure> close();               // flushes to disk; the file is whole after it
+
+private:
+    struct Output;
+    std::unique_ptr<Output> output_;
+};
+
+}  // namespace ringshard::model

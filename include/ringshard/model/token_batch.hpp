@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "ringshard/attention/plan.hpp"
+
+namespace ringshard::model {
+
+// A micro-batch as one rank sees it: its tokens of the flat list of documents.
+struct TokenBatch {
+    static constexpr int64_t no_target = -100;
+
+    at::Tensor tokens;     // [t] int64
+    at::Tensor targets;    // [t] int64: the next token of the document, or no_target
+    at::Tensor positions;  // [t] int64, within the document
+    attention::Plan plan;
+};
+
+}  // namespace ringshard::model

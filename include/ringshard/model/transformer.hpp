@@ -1,0 +1,46 @@
+#pragma once
+
+#include <vector>
+
+#include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/config/config.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/token_batch.hpp"
+#include "ringshard/ops/cross_entropy.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::model {
+
+// The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
+// released, and when. The model knows nothing of what profile cuts its units.
+class Transformer {
+public:
+    Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh, config::ActivationPolicy policy);
+
+    const ModelSpec& spec() const { return spec_; }
+
+    // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. The sums are of
+    // this rank's tokens. Collective over the zero group.
+    ops::TokenSums forward_backward(const TokenBatch& batch, double gradient_scale) const;
+
+    // The loss alone. Collective over the zero group.
+    ops::TokenSums evaluate(const TokenBatch& batch) const;
+
+    // Logits [t, vocabulary] of this rank's tokens. Collective over the zero group.
+    at::Tensor logits(const TokenBatch& batch) const;
+
+private:
+    struct Saved;
+    // The input of the head; what the blocks keep goes to `saved`, if there is a place for it.
+    at::Tensor forward(const TokenBatch& batch, Saved* saved) const;
+    void backward(const TokenBatch& batch, const at::Tensor& gradient, Saved& saved) const;
+
+    ModelSpec spec_;
+    UnitIndex index_;
+    shard::Zero& zero_;
+    at::Tensor inverse_frequencies_;  // [head_dim / 2], fp32
+    attention::SequenceAttention attention_;
+    config::ActivationPolicy policy_;
+};
+
+}  // namespace ringshard::model

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <optional>
+
+#include "ringshard/base/exit_code.hpp"
+#include "ringshard/model/safetensors.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::model {
+
+// Copies the weights of the file into this rank's shards, touching no more of it than they need. Not
+// collective: ranks may fail by themselves, and agree afterwards.
+std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard::Zero& zero);
+
+}  // namespace ringshard::model

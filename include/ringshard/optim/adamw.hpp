@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::optim {
+
+// AdamW on this rank's shards; it knows nothing of models.
+class AdamW {
+public:
+    struct Moments {
+        at::Tensor first;  // fp32, of the shard's range
+        at::Tensor second;
+    };
+
+    AdamW(const shard::Zero& zero, const config::TrainingSettings& settings);
+
+    // Updates the shards' weights; gradients are scaled first. Matrices decay, vectors do not.
+    void step(shard::Zero& zero, double learning_rate, double gradient_scale);
+
+    Moments& moments(size_t unit) { return moments_[unit]; }
+    int64_t steps_done() const { return steps_done_; }
+    void set_steps_done(int64_t steps) { steps_done_ = steps; }
+
+private:
+    std::vector<Moments> moments_;
+    config::TrainingSettings settings_;
+    int64_t steps_done_ = 0;
+};
+
+// What gradients are scaled with so that their norm is at most max_norm; 1 where max_norm is 0.
+double clip_scale(double norm, double max_norm);
+
+}  // namespace ringshard::optim

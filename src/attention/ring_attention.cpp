@@ -1,0 +1,84 @@
+#include "ring_attention.hpp"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <utility>
+
+namespace ringshard::attention {
+
+namespace {
+
+// Keys and values on their way round the ring: [2, t, g, d]. A ring of one has nothing to pack.
+class TravellingKeys {
+public:
+    TravellingKeys(const Heads& heads, comm::Communicator& ring) : ring_(ring), here_(heads) {
+        if (ring_.size() == 1) return;
+        packed_ = at::stack({heads.k, heads.v});
+        arriving_ = at::empty_like(packed_);
+        here_ = {heads.q, packed_[0], packed_[1]};
+    }
+    const Heads& here() const { return here_; }
+
+    void start_next() { travel_ = ring_.shift({{packed_, arriving_}}); }
+    void arrive() {
+        travel_.wait();
+        std::swap(packed_, arriving_);
+        here_ = {here_.q, packed_[0], packed_[1]};
+    }
+
+private:
+    comm::Communicator& ring_;
+    Heads here_;
+    at::Tensor packed_;
+    at::Tensor arriving_;
+    comm::Pending travel_;
+};
+
+}  // namespace
+
+Partial ring_forward(const Heads& heads, const Plan& plan, comm::Communicator& ring) {
+    Partial partial = make_partial(heads, plan);
+    TravellingKeys keys(heads, ring);
+    for (int step = 0; step < ring.size(); ++step) {
+        const bool is_last = step + 1 == ring.size();
+        if (!is_last) keys.start_next();
+        attend(keys.here(), plan.steps[static_cast<size_t>(step)], partial);
+        if (!is_last) keys.arrive();
+    }
+    return partial;
+}
+
+HeadGradients ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole, const Plan& plan,
+                            comm::Communicator& ring) {
+    const auto fp32 = heads.q.options().dtype(at::kFloat);
+    const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
+    const auto no_gradient = [&] {
+        return at::zeros({2, heads.k.size(0), heads.k.size(1), heads.k.size(2)}, fp32);
+    };
+    TravellingKeys keys(heads, ring);
+    at::Tensor sum;       // of the keys that are here now, from the ranks they have passed
+    at::Tensor arriving;  // the same of the keys that come next
+    comm::Pending travel;
+    for (int step = 0; step < ring.size(); ++step) {
+        const bool is_last = step + 1 == ring.size();
+        if (!is_last) keys.start_next();
+        at::Tensor mine = no_gradient();
+        attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)], dq, mine[0], mine[1]);
+        if (step > 0) {
+            travel.wait();
+            mine.add_(arriving);
+        }
+        if (ring.size() == 1) return {dq, mine[0], mine[1]};
+        sum = mine;
+        arriving = at::empty_like(sum);
+        travel = ring.shift({{sum, arriving}});
+        if (!is_last) keys.arrive();
+    }
+    travel.wait();
+    return {dq, arriving[0], arriving[1]};
+}
+
+}  // namespace ringshard::attention

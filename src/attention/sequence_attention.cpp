@@ -1,0 +1,57 @@
+#include "ringshard/attention/sequence_attention.hpp"
+
+#include <ATen/ops/cat.h>
+
+#include "ring_attention.hpp"
+#include "ringshard/base/error.hpp"
+#include "ulysses.hpp"
+
+namespace ringshard::attention {
+
+std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses) {
+    if (heads.query_heads % ulysses != 0)
+        return text(heads.query_heads, " query heads cannot be dealt out to ", ulysses, " ranks");
+    if (heads.key_heads % ulysses != 0 && ulysses % heads.key_heads != 0)
+        return text(heads.key_heads, " key heads can neither be dealt out to ", ulysses, " ranks nor repeated for them");
+    return {};
+}
+
+SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring, comm::Communicator& ulysses)
+    : heads_(heads), ring_(ring), ulysses_(ulysses) {
+    RINGSHARD_CHECK(why_heads_do_not_split(heads, ulysses.size()).empty());
+}
+
+namespace {
+
+// Views of the heads in packed rows.
+Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts) {
+    const auto part = [&](int64_t first_head, int64_t num_heads) {
+        return qkv.narrow(1, first_head * counts.head_dim, num_heads * counts.head_dim)
+            .unflatten(1, {num_heads, counts.head_dim});
+    };
+    return {part(0, counts.query_heads), part(counts.query_heads, counts.key_heads),
+            part(counts.query_heads + counts.key_heads, counts.key_heads)};
+}
+
+}  // namespace
+
+SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv, const Plan& plan) const {
+    const HeadExchange exchange(heads_, ulysses_);
+    const Partial partial = ring_forward(split_heads(exchange.qkv_in(qkv), exchange.mine()), plan, ring_);
+    return {exchange.heads_out(partial.out.flatten(1).to(qkv.scalar_type())), partial.lse};
+}
+
+at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
+                                       const Plan& plan) const {
+    const HeadExchange exchange(heads_, ulysses_);
+    const HeadCounts& mine = exchange.mine();
+    const auto as_heads = [&](const at::Tensor& rows) {
+        return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
+    };
+    const Heads heads = split_heads(exchange.qkv_in(qkv), mine);
+    const HeadGradients gradients = ring_backward(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_);
+    const at::Tensor d_qkv = at::cat({gradients.dq.flatten(1), gradients.dk.flatten(1), gradients.dv.flatten(1)}, 1);
+    return exchange.qkv_gradient_out(d_qkv.to(qkv.scalar_type()));
+}
+
+}  // namespace ringshard::attention

@@ -1,0 +1,103 @@
+#include "ringshard/base/files.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace ringshard {
+
+Failure io_failure(const std::filesystem::path& file, std::string_view what) {
+    return {ExitCode::io, text(file.string(), " ", what, ": ", std::strerror(errno))};
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& file) {
+    std::error_code ignored;
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream || std::filesystem::is_directory(file, ignored)) return std::nullopt;
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+Expected<File> File::open(const std::filesystem::path& file, int flags) {
+    File opened;
+    opened.name_ = file;
+    opened.descriptor_ = ::open(file.c_str(), flags | O_CLOEXEC, 0666);
+    if (opened.descriptor_ < 0) return io_failure(file, "cannot be opened");
+    return opened;
+}
+
+File::~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+File::File(File&& other) noexcept : name_(std::move(other.name_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+File& File::operator=(File&& other) noexcept {
+    std::swap(name_, other.name_);
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+}
+
+std::optional<Failure> File::write_at(std::span<const std::byte> bytes, int64_t offset) {
+    constexpr size_t piece = size_t{64} << 20;
+    while (!bytes.empty()) {
+        const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(piece, bytes.size()), offset);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return io_failure(name_, "cannot be written");
+        bytes = bytes.subspan(static_cast<size_t>(written));
+        offset += written;
+    }
+    return std::nullopt;
+}
+
+std::optional<Failure> File::read_at(std::span<std::byte> bytes, int64_t offset) const {
+    constexpr size_t piece = size_t{64} << 20;
+    while (!bytes.empty()) {
+        const ssize_t read = ::pread(descriptor_, bytes.data(), std::min(piece, bytes.size()), offset);
+        if (read < 0 && errno == EINTR) continue;
+        if (read < 0) return io_failure(name_, "cannot be read");
+        if (read == 0) return Failure{ExitCode::bad_data, text(name_.string(), " ends at byte ", offset, ": it is cut short")};
+        bytes = bytes.subspan(static_cast<size_t>(read));
+        offset += read;
+    }
+    return std::nullopt;
+}
+
+std::optional<Failure> File::flush() {
+    if (fsync(descriptor_) != 0) return io_failure(name_, "cannot be flushed to disk");
+    return std::nullopt;
+}
+
+std::optional<Failure> flush_folder(const std::filesystem::path& folder) {
+    auto opened = File::open(folder, O_RDONLY | O_DIRECTORY);
+    if (!opened) return opened.failure();
+    return opened.value().flush();
+}
+
+std::optional<Failure> write_file_atomically(const std::filesystem::path& file, std::string_view content) {
+    std::filesystem::path temporary = file;
+    temporary += text(".tmp-", getpid());
+    {
+        auto opened = File::open(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+        if (!opened) return opened.failure();
+        if (auto failure = opened.value().write_at(std::as_bytes(std::span(content)), 0)) return failure;
+        if (auto failure = opened.value().flush()) return failure;
+    }
+    if (std::rename(temporary.c_str(), file.c_str()) != 0) return io_failure(file, "cannot be replaced");
+    return flush_folder(file.has_parent_path() ? file.parent_path() : ".");
+}
+
+std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line) {
+    const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (descriptor < 0) return io_failure(file, "cannot be opened");
+    const std::string whole = std::string(line) + "\n";
+    const ssize_t written = ::write(descriptor, whole.data(), whole.size());
+    std::optional<Failure> failure;
+    if (written != static_cast<ssize_t>(whole.size())) failure = io_failure(file, "cannot be written");
+    ::close(descriptor);
+    return failure;
+}
+
+}  // namespace ringshard

@@ -1,0 +1,93 @@
+#include "ringshard/checkpoint/attempts.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/checkpoint/manifest.hpp"
+
+namespace ringshard::checkpoint {
+
+using nlohmann::json;
+
+namespace {
+
+// "attempt-12" with "attempt-" is 12; nothing for other names, "checkpoint-4.tmp-1" among them.
+std::optional<int64_t> number_after(const std::string& name, std::string_view prefix) {
+    if (!name.starts_with(prefix)) return std::nullopt;
+    const char* const begin = name.data() + prefix.size();
+    const char* const end = name.data() + name.size();
+    int64_t number = 0;
+    const auto [read_to, error] = std::from_chars(begin, end, number);
+    if (error != std::errc() || read_to != end || number < 0) return std::nullopt;
+    return number;
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) names.push_back(entry.path().filename());
+    return names;
+}
+
+std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt) {
+    return output_dir / text("attempt-", attempt);
+}
+
+std::optional<int64_t> read_start(const std::filesystem::path& folder) {
+    const auto content = read_file(folder / "start.json");
+    if (!content) return std::nullopt;
+    const json read = json::parse(*content, nullptr, false);
+    const json step = read.is_object() ? read.value("step", json()) : json();
+    return step.is_number_integer() ? std::optional(step.get<int64_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::string checkpoint_name(int64_t step) { return text("checkpoint-", step); }
+
+Attempts::Attempts(const std::filesystem::path& output_dir) {
+    for (const std::string& name : names_in(output_dir))
+        if (const auto number = number_after(name, "attempt-")) starts_[*number] = read_start(output_dir / name);
+}
+
+bool Attempts::is_void(int64_t attempt, int64_t step) const {
+    return std::any_of(starts_.upper_bound(attempt), starts_.end(),
+                       [step](const auto& later) { return later.second && *later.second < step; });
+}
+
+Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir) {
+    std::error_code error;
+    std::filesystem::create_directories(output_dir, error);
+    if (error) return Failure{ExitCode::io, text("output_dir = ", output_dir.string(), " cannot be made: ", error.message())};
+    for (int64_t number = Attempts(output_dir).newest() + 1;; ++number) {
+        if (mkdir(attempt_folder(output_dir, number).c_str(), 0777) == 0) return number;
+        if (errno != EEXIST) return io_failure(attempt_folder(output_dir, number), "cannot be made");
+    }
+}
+
+std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt, int64_t step) {
+    return write_file_atomically(attempt_folder(output_dir, attempt) / "start.json", json{{"step", step}}.dump());
+}
+
+std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir, std::vector<std::string>& warnings) {
+    const Attempts attempts(output_dir);
+    std::vector<CheckpointEntry> valid;
+    for (const std::string& name : names_in(output_dir)) {
+        const auto step = number_after(name, "checkpoint-");
+        if (!step) continue;
+        const auto manifest = read_manifest(output_dir / name);
+        if (!manifest)
+            warnings.push_back(manifest.failure().message);
+        else if (!attempts.is_void(manifest.value().attempt, *step))
+            valid.push_back({output_dir / name, *step, manifest.value().attempt});
+    }
+    std::ranges::sort(valid, std::greater<>(), &CheckpointEntry::step);
+    return valid;
+}
+
+}  // namespace ringshard::checkpoint

@@ -1,0 +1,87 @@
+#include "ringshard/data/loader.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "ringshard/attention/plan.hpp"
+#include "ringshard/attention/sequence_partition.hpp"
+#include "ringshard/base/error.hpp"
+
+namespace ringshard::data {
+
+FlatBatch flatten(const TokenRows& rows, std::span<const int64_t> row_numbers) {
+    FlatBatch batch;
+    for (const int64_t number : row_numbers) {
+        const RowView row = rows[number];
+        auto start = static_cast<int64_t>(batch.tokens.size());
+        for (const int32_t length : row.document_lengths) {
+            batch.document_starts.push_back(start);
+            start += length;
+        }
+        batch.tokens.insert(batch.tokens.end(), row.tokens.begin(), row.tokens.end());
+        batch.targets.insert(batch.targets.end(), row.targets.begin(), row.targets.end());
+    }
+    return batch;
+}
+
+namespace {
+
+at::Tensor to_tensor(const std::vector<int64_t>& values) {
+    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::TensorOptions(at::kLong));
+    std::ranges::copy(values, tensor.data_ptr<int64_t>());
+    return tensor;
+}
+
+}  // namespace
+
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape, const mesh::Coordinates& at) {
+    const auto length = static_cast<int64_t>(batch.tokens.size());
+    const attention::SequencePartition partition(length, shape.ring, shape.ulysses);
+    const auto filled = static_cast<size_t>(partition.filled_length());
+    if (partition.filled_length() > length) batch.document_starts.push_back(length);
+    batch.tokens.resize(filled, 0);
+    batch.targets.resize(filled, model::TokenBatch::no_target);
+    const auto positions = attention::positions_in_documents(partition.filled_length(), batch.document_starts);
+
+    const attention::Layout mine = partition.of_rank(at.ring, at.ulysses);
+    const auto part = [&](const std::vector<int64_t>& whole) { return to_tensor(attention::pick(std::span(whole), mine)); };
+    return {part(batch.tokens), part(batch.targets), part(positions),
+            attention::make_plan(partition, at.ring, batch.document_starts)};
+}
+
+Loader::Loader(const TokenRows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)
+    : rows_(rows), dealing_(dealing), data_rank_(data_rank), accumulation_(accumulation) {
+    RINGSHARD_CHECK(dealing.num_rows == rows.size());
+}
+
+int64_t Loader::steps_per_epoch() const {
+    return (dealing_.batches_per_rank() + accumulation_ - 1) / accumulation_;
+}
+
+std::vector<FlatBatch> Loader::next_step() {
+    if (order_epoch_ != state_.epoch) {
+        order_ = epoch_order(dealing_, state_.epoch);
+        order_epoch_ = state_.epoch;
+    }
+    const auto num_samples = static_cast<int64_t>(order_.size());
+    std::vector<FlatBatch> step;
+    for (int64_t micro = 0; micro < accumulation_ && state_.samples_done < num_samples; ++micro) {
+        const int64_t begin = std::min(num_samples, state_.samples_done + data_rank_ * dealing_.batch_size);
+        const int64_t end = std::min(num_samples, begin + dealing_.batch_size);
+        step.push_back(flatten(rows_, std::span(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))));
+        state_.samples_done = std::min(num_samples, state_.samples_done + dealing_.batch_size * dealing_.num_ranks);
+    }
+    if (state_.samples_done >= num_samples) state_ = {state_.epoch + 1, 0};
+    return step;
+}
+
+void Loader::go_to(const LoaderState& state) { state_ = state; }
+
+double Loader::epochs_done() const {
+    const int64_t per_round = dealing_.batch_size * dealing_.num_ranks;
+    const int64_t rounds = (state_.samples_done + per_round - 1) / per_round;
+    return static_cast<double>(state_.epoch) + static_cast<double>(rounds) / static_cast<double>(dealing_.batches_per_rank());
+}
+
+}  // namespace ringshard::data

@@ -1,0 +1,244 @@
+#include "ringshard/model/safetensors.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "ringshard/base/narrow.hpp"
+#include "stored_type.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::json;
+
+// A read-only file in memory.
+class StoredModel::Mapping {
+public:
+    explicit Mapping(const std::filesystem::path& file) {
+        const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+        if (descriptor < 0) return;
+        struct stat status {};
+        if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
+            size_ = static_cast<size_t>(status.st_size);
+            void* const address = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+            if (address != MAP_FAILED) address_ = static_cast<const std::byte*>(address);
+        }
+        ::close(descriptor);
+    }
+    ~Mapping() {
+        if (address_ != nullptr) munmap(const_cast<std::byte*>(address_), size_);
+    }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    bool is_open() const { return address_ != nullptr; }
+    std::span<const std::byte> bytes() const { return {address_, size_}; }
+
+private:
+    const std::byte* address_ = nullptr;
+    size_t size_ = 0;
+};
+
+namespace {
+
+constexpr size_t length_field = 8;
+constexpr uint64_t longest_header = 100'000'000;
+
+Failure damaged(const std::filesystem::path& file, const std::string& what) {
+    return {ExitCode::bad_data, text(file.string(), ": ", what)};
+}
+
+std::optional<std::vector<int64_t>> read_shape(const json& shape) {
+    if (!shape.is_array()) return std::nullopt;
+    std::vector<int64_t> sizes;
+    int64_t elements = 1;
+    for (const json& size : shape) {
+        if (!size.is_number_unsigned() || size.get<uint64_t>() > (uint64_t{1} << 40)) return std::nullopt;
+        sizes.push_back(size.get<int64_t>());
+        if (__builtin_mul_overflow(elements, sizes.back(), &elements)) return std::nullopt;
+    }
+    return sizes;
+}
+
+int64_t num_elements(const std::vector<int64_t>& shape) {
+    int64_t elements = 1;
+    for (const int64_t size : shape) elements *= size;
+    return elements;
+}
+
+// One entry of the header: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}.
+Expected<StoredTensor> read_entry(const json& entry, std::span<const std::byte> data) {
+    const auto unreadable = [](const std::string& why) { return Failure{ExitCode::bad_data, why}; };
+    if (!entry.is_object()) return unreadable("its entry is not an object");
+    const auto type = read_stored_type(entry.value("dtype", ""));
+    if (!type) return unreadable(text("dtype ", entry.value("dtype", json()).dump(), " is not F32, BF16 or F16"));
+    const auto shape = read_shape(entry.value("shape", json()));
+    if (!shape) return unreadable("its shape is not a list of sizes");
+    const json offsets = entry.value("data_offsets", json());
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+        return unreadable("its data_offsets are not two numbers");
+    const auto begin = offsets[0].get<uint64_t>();
+    const auto end = offsets[1].get<uint64_t>();
+    if (begin > end || end > data.size())
+        return unreadable(text("its data end at ", end, " and the file's at ", data.size(), ": is the file whole?"));
+    if (static_cast<uint64_t>(num_elements(*shape)) > data.size() ||
+        end - begin != static_cast<uint64_t>(num_elements(*shape)) * bytes_per_element(*type))
+        return unreadable(text(end - begin, " bytes do not fit its shape"));
+    return StoredTensor{*type, *shape, data.subspan(begin, end - begin)};
+}
+
+// Files of a folder that hold weights: one, or those of the index.
+Expected<std::vector<std::string>> weight_files(const std::filesystem::path& folder) {
+    if (exists(folder / "model.safetensors")) return std::vector<std::string>{"model.safetensors"};
+    const auto index_file = folder / "model.safetensors.index.json";
+    std::ifstream stream(index_file);
+    if (!stream)
+        return Failure{ExitCode::missing_input,
+                       text(folder.string(), ": holds neither model.safetensors nor model.safetensors.index.json")};
+    const json index = json::parse(stream, nullptr, false);
+    const json map = index.is_object() ? index.value("weight_map", json()) : json();
+    if (!map.is_object()) return damaged(index_file, "has no weight_map");
+    std::set<std::string> files;
+    for (const auto& [tensor, file] : map.items()) {
+        if (!file.is_string()) return damaged(index_file, text("names no file for ", tensor));
+        files.insert(file.get<std::string>());
+    }
+    return std::vector<std::string>(files.begin(), files.end());
+}
+
+}  // namespace
+
+std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) {
+    const auto mapping = std::make_shared<Mapping>(file);
+    if (!mapping->is_open())
+        return Failure{ExitCode::missing_input, text(file.string(), ": there is no such file, or it cannot be read")};
+    const auto bytes = mapping->bytes();
+    uint64_t header_length = 0;
+    if (bytes.size() >= length_field) std::memcpy(&header_length, bytes.data(), length_field);
+    if (bytes.size() < length_field || header_length > longest_header || header_length > bytes.size() - length_field)
+        return damaged(file, "is shorter than its header says, or not a safetensors file");
+    const auto* const text_begin = reinterpret_cast<const char*>(bytes.data() + length_field);
+    const json header = json::parse(text_begin, text_begin + header_length, nullptr, false);
+    if (!header.is_object()) return damaged(file, "has no readable header");
+
+    const auto data = bytes.subspan(length_field + header_length);
+    std::map<const std::byte*, std::string> by_place;
+    for (const auto& [name, entry] : header.items()) {
+        if (name == "__metadata__") continue;
+        const auto tensor = read_entry(entry, data);
+        if (!tensor) return damaged(file, text(name, ": ", tensor.failure().message));
+        if (!tensors_.emplace(name, tensor.value()).second) return damaged(file, text(name, " stands in two files"));
+        if (!tensor.value().bytes.empty() && !by_place.emplace(tensor.value().bytes.data(), name).second)
+            return damaged(file, text(name, " lies where another tensor does"));
+    }
+    const std::byte* free_from = data.data();
+    for (const auto& [place, name] : by_place) {
+        if (place < free_from) return damaged(file, text(name, " overlaps the tensor before it"));
+        free_from = place + tensors_.at(name).bytes.size();
+    }
+    mappings_.push_back(mapping);
+    return std::nullopt;
+}
+
+Expected<StoredModel> StoredModel::open(const std::filesystem::path& folder) {
+    const auto files = weight_files(folder);
+    if (!files) return files.failure();
+    StoredModel model;
+    for (const std::string& file : files.value())
+        if (const auto failure = model.add_file(folder / file)) return *failure;
+    return model;
+}
+
+const StoredTensor* StoredModel::find(const std::string& name) const {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? nullptr : &found->second;
+}
+
+void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> into) {
+    const size_t size = bytes_per_element(tensor.type);
+    const auto from = tensor.bytes.subspan(static_cast<size_t>(first) * size, into.size() * size);
+    to_fp32(tensor.type, from, into);
+}
+
+// --- writing ------------------------------------------------------------------------------------------
+
+struct SafetensorsWriter::Output {
+    std::filesystem::path file;
+    int descriptor = -1;
+    std::optional<Failure> failure;
+    std::vector<Entry> entries;
+    size_t entry = 0;
+    int64_t written_of_entry = 0;
+
+    void put(std::span<const std::byte> bytes) {
+        while (!bytes.empty() && !failure) {
+            const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+            if (written < 0 && errno == EINTR) continue;
+            if (written < 0)
+                failure = Failure{ExitCode::io, text(file.string(), " cannot be written: ", std::strerror(errno))};
+            else
+                bytes = bytes.subspan(static_cast<size_t>(written));
+        }
+    }
+};
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<Entry>& entries)
+    : output_(std::make_unique<Output>()) {
+    output_->file = file;
+    output_->entries = entries;
+    output_->descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (output_->descriptor < 0) {
+        output_->failure = Failure{ExitCode::io, text(file.string(), " cannot be written: ", std::strerror(errno))};
+        return;
+    }
+    nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+    uint64_t offset = 0;
+    for (const Entry& entry : entries) {
+        const uint64_t size = static_cast<uint64_t>(num_elements(entry.shape)) * bytes_per_element(entry.type);
+        header[entry.name] = {{"dtype", to_text(entry.type)}, {"shape", entry.shape}, {"data_offsets", {offset, offset + size}}};
+        offset += size;
+    }
+    std::string header_text = header.dump();
+    header_text.append((8 - header_text.size() % 8) % 8, ' ');  // data begin at a multiple of 8
+    const uint64_t length = header_text.size();
+    output_->put(std::as_bytes(std::span(&length, 1)));
+    output_->put(std::as_bytes(std::span(header_text)));
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+    if (output_->descriptor >= 0) ::close(output_->descriptor);
+}
+
+void SafetensorsWriter::write(std::span<const float> elements) {
+    while (!elements.empty()) {
+        RINGSHARD_CHECK(output_->entry < output_->entries.size());
+        const Entry& entry = output_->entries[output_->entry];
+        const int64_t left = num_elements(entry.shape) - output_->written_of_entry;
+        const auto piece = elements.first(std::min(elements.size(), static_cast<size_t>(left)));
+        output_->put(from_fp32(entry.type, piece));
+        elements = elements.subspan(piece.size());
+        output_->written_of_entry += static_cast<int64_t>(piece.size());
+        if (output_->written_of_entry == num_elements(entry.shape)) {
+            ++output_->entry;
+            output_->written_of_entry = 0;
+        }
+    }
+}
+
+std::optional<Failure> SafetensorsWriter::close() {
+    RINGSHARD_CHECK(output_->failure || output_->entry == output_->entries.size(), "not all tensors were written");
+    if (!output_->failure && fsync(output_->descriptor) != 0)
+        output_->failure = Failure{ExitCode::io, text(output_->file.string(), " cannot be written: ", std::strerror(errno))};
+    if (output_->descriptor >= 0) ::close(std::exchange(output_->descriptor, -1));
+    return output_->failure;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ringshard/model/safetensors.hpp"
+
+// Numbers as they lie in files.
+namespace ringshard::model {
+
+std::optional<StoredType> read_stored_type(std::string_view name);  // F32, BF16, F16
+std::string_view to_text(StoredType type);
+size_t bytes_per_element(StoredType type);
+
+void to_fp32(StoredType type, std::span<const std::byte> from, std::span<float> into);
+std::vector<std::byte> from_fp32(StoredType type, std::span<const float> from);
+
+}  // namespace ringshard::model

@@ -1,0 +1,107 @@
+#include "ringshard/model/transformer.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/pow.h>
+
+#include "block.hpp"
+#include "head.hpp"
+#include "ringshard/ops/embedding.hpp"
+
+namespace ringshard::model {
+
+using Pass = shard::Zero::Pass;
+
+// What the forward pass leaves for the backward pass.
+struct Transformer::Saved {
+    ops::RopeTable rope;
+    std::vector<BlockActivations> blocks;
+};
+
+Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh, config::ActivationPolicy policy)
+    : spec_(std::move(spec)),
+      index_(spec_),
+      zero_(zero),
+      attention_(spec_.heads, mesh.ring(), mesh.ulysses()),
+      policy_(policy) {
+    const auto options = at::TensorOptions(mesh.device()).dtype(at::kFloat);
+    const at::Tensor exponents = at::arange(0, spec_.heads.head_dim, 2, options) / static_cast<double>(spec_.heads.head_dim);
+    inverse_frequencies_ = at::pow(spec_.rope_theta, exponents).reciprocal();
+}
+
+at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
+    const ops::RopeTable rope = ops::make_rope_table(batch.positions, inverse_frequencies_, 1.0);
+    const Pass last_use = saved == nullptr ? Pass::backward : Pass::forward;
+    const auto num_blocks = static_cast<size_t>(spec_.num_blocks);
+    const auto after_block = [&](size_t block) { return block + 1 < num_blocks ? UnitIndex::block(block + 1) : index_.head; };
+
+    const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
+    const at::Tensor table = embedding.view(zero_.weights(index_.embedding), EmbeddingGroup::table);
+    zero_.prefetch(UnitIndex::block(0));
+    at::Tensor x = ops::embedding(batch.tokens, table);
+    zero_.release(index_.embedding, last_use);
+
+    const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
+    for (size_t block = 0; block < num_blocks; ++block) {
+        const size_t unit = UnitIndex::block(block);
+        const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
+        zero_.prefetch(after_block(block));
+        BlockActivations activations;
+        activations.input = x;
+        x = block_forward(context, weights, activations);
+        zero_.release(unit, last_use);
+        if (saved != nullptr) saved->blocks.push_back(std::move(activations));
+    }
+    if (saved != nullptr) saved->rope = rope;
+    return x;
+}
+
+void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient, Saved& saved) const {
+    const BlockContext context{spec_, attention_, batch.plan, saved.rope, policy_};
+    for (size_t block = static_cast<size_t>(spec_.num_blocks); block-- > 0;) {
+        const size_t unit = UnitIndex::block(block);
+        const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
+        if (block > 0) zero_.prefetch(UnitIndex::block(block - 1));
+        const BlockViews gradients(zero_.units()[unit], zero_.gradients(unit), spec_);
+        block_backward(context, weights, gradients, gradient, std::move(saved.blocks.back()));
+        saved.blocks.pop_back();
+        zero_.release(unit, Pass::backward);
+        zero_.reduce(unit);
+    }
+    const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
+    ops::embedding_backward(gradient, batch.tokens, embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table));
+    zero_.reduce(index_.embedding);
+}
+
+ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
+    Saved saved;
+    const at::Tensor x = forward(batch, &saved);
+
+    const shard::FlatUnit& head = zero_.units()[index_.head];
+    const HeadViews weights(head, zero_.weights(index_.head));
+    zero_.prefetch(UnitIndex::block(static_cast<size_t>(spec_.num_blocks) - 1));
+    const HeadViews gradients(head, zero_.gradients(index_.head));
+    const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale);
+    zero_.release(index_.head, Pass::backward);
+    if (index_.head != index_.embedding) zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
+
+    backward(batch, result.d_x, saved);
+    return result.sums;
+}
+
+ops::TokenSums Transformer::evaluate(const TokenBatch& batch) const {
+    const at::Tensor x = forward(batch, nullptr);
+    const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
+    const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets);
+    zero_.release(index_.head, Pass::backward);
+    return sums;
+}
+
+at::Tensor Transformer::logits(const TokenBatch& batch) const {
+    const at::Tensor x = forward(batch, nullptr);
+    const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
+    at::Tensor logits = head_logits(spec_, weights, x);
+    zero_.release(index_.head, Pass::backward);
+    return logits;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,56 @@
+#include "ringshard/model/weights.hpp"
+
+#include <set>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+std::string to_text(const std::vector<int64_t>& shape) {
+    std::vector<std::string> sizes;
+    for (const int64_t size : shape) sizes.push_back(std::to_string(size));
+    return text("[", join(sizes, ", "), "]");
+}
+
+// Tensors that files may hold and no weight is made of.
+bool is_ignored(const std::string& name, bool tied) {
+    return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
+}
+
+std::optional<Failure> check_names_and_shapes(const StoredModel& stored, bool tied, const std::vector<shard::FlatUnit>& units) {
+    std::set<std::string> wanted;
+    for (const shard::FlatUnit& unit : units) {
+        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+            wanted.insert(tensor.spec.name);
+            const StoredTensor* const found = stored.find(tensor.spec.name);
+            if (found == nullptr)
+                return Failure{ExitCode::bad_data, text(tensor.spec.name, " is not in the model's files")};
+            if (found->shape != tensor.spec.shape)
+                return Failure{ExitCode::bad_data, text(tensor.spec.name, " has the shape ", to_text(found->shape),
+                                                        " in the model's files, and config.json asks for ",
+                                                        to_text(tensor.spec.shape))};
+        }
+    }
+    for (const auto& [name, tensor] : stored.tensors())
+        if (!wanted.contains(name) && !is_ignored(name, tied))
+            return Failure{ExitCode::bad_data, text(name, " is in the model's files, and config.json knows no such weight")};
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard::Zero& zero) {
+    if (const auto failure = check_names_and_shapes(stored, tied, zero.units())) return failure;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+        const shard::Zero::Shard& shard = zero.shard(unit);
+        auto* const weights = static_cast<float*>(shard.weights.data_ptr());
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(shard.range))
+            read_elements(*stored.find(piece.tensor->spec.name), piece.first,
+                          {weights + piece.in_range, static_cast<size_t>(piece.size)});
+    }
+    return std::nullopt;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,125 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ringshard/base/simd.hpp"
+#include "ringshard/ops/cross_entropy.hpp"
+#include "rows.hpp"
+
+namespace ringshard::ops {
+
+TokenSums& TokenSums::operator+=(const TokenSums& other) {
+    loss += other.loss;
+    entropy += other.entropy;
+    num_correct += other.num_correct;
+    num_targets += other.num_targets;
+    return *this;
+}
+
+namespace {
+
+struct RowSums {
+    float loss;
+    float entropy;
+    bool is_correct;
+    float largest;
+    float log_sum;  // log of the sum of e^(logit - largest)
+};
+
+template <class T>
+RINGSHARD_SIMD float largest_of(const T* __restrict logits, int64_t width) {
+    float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+    for (int64_t i = 0; i < width; ++i) largest = std::max(largest, load(logits[i]));
+    return largest;
+}
+
+// Sums of e and of e * (logit - largest), where e = e^(logit - largest).
+template <class T>
+RINGSHARD_SIMD void sum_row(const T* __restrict logits, float largest, int64_t width, float& sum, float& weighted) {
+    float s = 0;
+    float w = 0;
+#pragma omp simd reduction(+ : s, w)
+    for (int64_t i = 0; i < width; ++i) {
+        const float below = load(logits[i]) - largest;
+        const float e = exponential(below);
+        s += e;
+        w += e * below;
+    }
+    sum = s;
+    weighted = w;
+}
+
+template <class T>
+RINGSHARD_SIMD void gradient_row(T* __restrict logits, float largest, float log_sum, float scale, int64_t width) {
+    for (int64_t i = 0; i < width; ++i) store(logits[i], scale * exponential(load(logits[i]) - largest - log_sum));
+}
+
+// The first of equals is the most likely token, as argmax says.
+template <class T>
+bool is_first_largest(const T* logits, int64_t target, float largest) {
+    if (load(logits[target]) != largest) return false;
+    for (int64_t i = 0; i < target; ++i)
+        if (load(logits[i]) == largest) return false;
+    return true;
+}
+
+template <class T>
+RowSums sums_of(const T* logits, int64_t target, int64_t width) {
+    const float largest = largest_of(logits, width);
+    float sum = 0;
+    float weighted = 0;
+    sum_row(logits, largest, width, sum, weighted);
+    const float log_sum = std::log(sum);
+    return {log_sum - (load(logits[target]) - largest), log_sum - weighted / sum,
+            is_first_largest(logits, target, largest), largest, log_sum};
+}
+
+template <class PerRow>
+TokenSums add_up(const at::Tensor& logits, PerRow per_row) {
+    const int64_t tokens = logits.size(0);
+    std::vector<RowSums> rows(static_cast<size_t>(tokens));
+    at::parallel_for(0, tokens, grain(4 * logits.size(1)), [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) rows[static_cast<size_t>(t)] = per_row(t);
+    });
+    TokenSums sums;
+    for (const RowSums& row : rows) {
+        sums.loss += row.loss;
+        sums.entropy += row.entropy;
+        sums.num_correct += row.is_correct ? 1 : 0;
+    }
+    sums.num_targets = tokens;
+    return sums;
+}
+
+}  // namespace
+
+TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale) {
+    const int64_t width = logits.size(1);
+    const auto scale = static_cast<float>(gradient_scale);
+    TokenSums sums;
+    with_type(logits, [&]<class T>(T*) {
+        sums = add_up(logits, [&](int64_t t) {
+            T* row = data<T>(logits) + t * width;
+            const int64_t target = data<int64_t>(targets)[t];
+            const RowSums of_row = sums_of(row, target, width);
+            gradient_row(row, of_row.largest, of_row.log_sum, scale, width);
+            store(row[target], load(row[target]) - scale);
+            return of_row;
+        });
+    });
+    return sums;
+}
+
+TokenSums cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets) {
+    const int64_t width = logits.size(1);
+    TokenSums sums;
+    with_type(logits, [&]<class T>(T*) {
+        sums = add_up(logits, [&](int64_t t) {
+            return sums_of(data<T>(logits) + t * width, data<int64_t>(targets)[t], width);
+        });
+    });
+    return sums;
+}
+
+}  // namespace ringshard::ops

@@ -1,0 +1,113 @@
+#include <cmath>
+#include <vector>
+
+#include "ringshard/base/simd.hpp"
+#include "ringshard/ops/flat.hpp"
+#include "rows.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+constexpr int64_t block = 16384;
+
+RINGSHARD_SIMD float squares(const float* __restrict x, int64_t count) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
+    return sum;
+}
+
+template <class To, class From>
+RINGSHARD_SIMD void cast_block(To* __restrict into, const From* __restrict from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) store(into[i], load(from[i]));
+}
+
+template <class From>
+RINGSHARD_SIMD void add_block(float* __restrict into, const From* __restrict from, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) into[i] += load(from[i]);
+}
+
+struct Factors {
+    float gradient;
+    float decay;
+    float first_keeps, first_takes;
+    float second_keeps, second_takes;
+    float step_size;
+    float root_scale;
+    float epsilon;
+};
+
+RINGSHARD_SIMD void adamw_block(float* __restrict w, float* __restrict m, float* __restrict v,
+                                const float* __restrict g, Factors f, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const float gradient = g[i] * f.gradient;
+        const float first = m[i] * f.first_keeps + gradient * f.first_takes;
+        const float second = v[i] * f.second_keeps + gradient * gradient * f.second_takes;
+        m[i] = first;
+        v[i] = second;
+        w[i] = w[i] * f.decay - f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
+    }
+}
+
+template <class Work>
+void for_blocks(int64_t count, Work work) {
+    const int64_t num_blocks = (count + block - 1) / block;
+    at::parallel_for(0, num_blocks, 1, [&](int64_t first, int64_t last) {
+        for (int64_t b = first; b < last; ++b) work(b * block, std::min(block, count - b * block));
+    });
+}
+
+}  // namespace
+
+double sum_of_squares(const at::Tensor& flat) {
+    std::vector<double> of_block(static_cast<size_t>((flat.numel() + block - 1) / block));
+    for_blocks(flat.numel(), [&](int64_t begin, int64_t count) {
+        of_block[static_cast<size_t>(begin / block)] = static_cast<double>(squares(data<float>(flat) + begin, count));
+    });
+    double sum = 0;
+    for (const double part : of_block) sum += part;
+    return sum;
+}
+
+void cast(const at::Tensor& into, const at::Tensor& from) {
+    RINGSHARD_CHECK(into.numel() == from.numel());
+    with_type(into, [&]<class To>(To*) {
+        with_type(from, [&]<class From>(From*) {
+            for_blocks(into.numel(), [&](int64_t begin, int64_t count) {
+                cast_block(data<To>(into) + begin, data<From>(from) + begin, count);
+            });
+        });
+    });
+}
+
+void add(const at::Tensor& into, const at::Tensor& from) {
+    RINGSHARD_CHECK(into.numel() == from.numel());
+    with_type(from, [&]<class From>(From*) {
+        for_blocks(into.numel(), [&](int64_t begin, int64_t count) {
+            add_block(data<float>(into) + begin, data<From>(from) + begin, count);
+        });
+    });
+}
+
+void adamw(const at::Tensor& weights, const at::Tensor& first_moment, const at::Tensor& second_moment,
+           const at::Tensor& gradient, const AdamWStep& step) {
+    const auto count = static_cast<double>(step.step);
+    const double first_bias = 1 - std::pow(step.beta1, count);
+    const double second_bias = 1 - std::pow(step.beta2, count);
+    const Factors factors{static_cast<float>(step.gradient_scale),
+                          static_cast<float>(1 - step.learning_rate * step.weight_decay),
+                          static_cast<float>(step.beta1),
+                          static_cast<float>(1 - step.beta1),
+                          static_cast<float>(step.beta2),
+                          static_cast<float>(1 - step.beta2),
+                          static_cast<float>(step.learning_rate / first_bias),
+                          static_cast<float>(1 / std::sqrt(second_bias)),
+                          static_cast<float>(step.epsilon)};
+    for_blocks(weights.numel(), [&](int64_t begin, int64_t length) {
+        adamw_block(data<float>(weights) + begin, data<float>(first_moment) + begin,
+                    data<float>(second_moment) + begin, data<float>(gradient) + begin, factors, length);
+    });
+}
+
+}  // namespace ringshard::ops

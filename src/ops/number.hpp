@@ -1,0 +1,50 @@
+#pragma once
+
+#include <c10/util/BFloat16.h>
+
+#include <bit>
+#include <cstdint>
+
+// Numbers of the two compute types, in a form that compilers turn into vector instructions: every
+// operation is done in fp32, and bf16 is rounded to nearest even when it is stored.
+namespace ringshard::ops {
+
+#define RINGSHARD_INLINE inline __attribute__((always_inline))
+
+using bf16 = c10::BFloat16;
+
+RINGSHARD_INLINE float load(float stored) { return stored; }
+RINGSHARD_INLINE float load(bf16 stored) { return std::bit_cast<float>(uint32_t{stored.x} << 16); }
+
+RINGSHARD_INLINE void store(float& place, float value) { place = value; }
+RINGSHARD_INLINE void store(bf16& place, float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+    place.x = static_cast<uint16_t>(is_nan ? 0x7fc0U : rounded);
+}
+
+// e^x to two units in the last place; 0 and infinity outside of what fp32 holds.
+RINGSHARD_INLINE float exponential(float x) {
+    const float inside = x < -87.336544F ? -87.336544F : (x > 88.722839F ? 88.722839F : x);
+    const float n = __builtin_floorf(inside * 1.44269504088896341F + 0.5F);
+    float r = inside - n * 0.693359375F;
+    r = r + n * 2.12194440e-4F;
+    float y = 1.9875691500e-4F;
+    y = y * r + 1.3981999507e-3F;
+    y = y * r + 8.3334519073e-3F;
+    y = y * r + 4.1665795894e-2F;
+    y = y * r + 1.6666665459e-1F;
+    y = y * r + 5.0000001201e-1F;
+    y = y * (r * r) + r + 1.0F;
+    // 2^n in two steps, since n may be 128.
+    const auto half = static_cast<int32_t>(n) / 2;
+    const float first = std::bit_cast<float>((half + 127) << 23);
+    const float second = std::bit_cast<float>((static_cast<int32_t>(n) - half + 127) << 23);
+    const float result = y * first * second;
+    return x < -104.0F ? 0.0F : result;
+}
+
+RINGSHARD_INLINE float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
+
+}  // namespace ringshard::ops

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "number.hpp"
+#include "ringshard/base/error.hpp"
+
+// How the CPU operations walk over their rows.
+namespace ringshard::ops {
+
+// Rows per task, such that a task is worth a thread.
+inline int64_t grain(int64_t elements_per_row) {
+    constexpr int64_t elements_per_task = 16384;
+    return std::max<int64_t>(1, elements_per_task / std::max<int64_t>(1, elements_per_row));
+}
+
+// Calls `work` with a null pointer of the tensor's element type: `[&](auto* type) { using T = ... }`.
+template <class Work>
+void with_type(const at::Tensor& tensor, Work work) {
+    if (tensor.scalar_type() == at::kFloat) return work(static_cast<float*>(nullptr));
+    RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in ", c10::toString(tensor.scalar_type()));
+    work(static_cast<bf16*>(nullptr));
+}
+
+template <class Number>
+Number* data(const at::Tensor& tensor) {
+    RINGSHARD_CHECK(tensor.is_contiguous());
+    return static_cast<Number*>(tensor.data_ptr());
+}
+
+// Equal ranges of rows, one per thread, always the same for the same number of threads: so sums that
+// are formed per range and then added in order come out the same to the bit.
+struct RowRange {
+    int64_t begin;
+    int64_t end;
+};
+inline RowRange range_of_thread(int64_t thread, int64_t num_threads, int64_t num_rows) {
+    return {num_rows * thread / num_threads, num_rows * (thread + 1) / num_threads};
+}
+
+}  // namespace ringshard::ops

@@ -1,0 +1,59 @@
+#include "ringshard/shard/flat_unit.hpp"
+
+#include <numeric>
+
+#include "ringshard/base/error.hpp"
+
+namespace ringshard::shard {
+
+namespace {
+
+constexpr int64_t alignment = 32;  // elements: 64 bytes of bf16
+
+int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+int64_t num_elements(const std::vector<int64_t>& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+FlatUnit::FlatUnit(std::string name, const std::vector<TensorGroup>& groups, int64_t num_parts) : name_(std::move(name)) {
+    groups_.resize(groups.size());
+    const auto place_all = [&](bool matrices) {
+        for (size_t g = 0; g < groups.size(); ++g) {
+            const std::vector<int64_t>& first = groups[g].front().shape;
+            if ((first.size() > 1) != matrices) continue;
+            size_ = round_up(size_, alignment);
+            groups_[g] = {size_, first};
+            groups_[g].shape[0] = 0;
+            for (const TensorSpec& spec : groups[g]) {
+                groups_[g].shape[0] += spec.shape[0];
+                tensors_.push_back({spec, size_, num_elements(spec.shape)});
+                size_ += tensors_.back().size;
+            }
+        }
+    };
+    place_all(true);
+    matrices_end_ = size_;
+    place_all(false);
+    size_ = round_up(size_, alignment * num_parts);
+}
+
+std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
+    std::vector<TensorPiece> pieces;
+    for (const PlacedTensor& tensor : tensors_) {
+        const Range part = intersect({tensor.offset, tensor.offset + tensor.size}, range);
+        if (part.size() > 0)
+            pieces.push_back({&tensor, part.begin - tensor.offset, part.begin - range.begin, part.size()});
+    }
+    return pieces;
+}
+
+at::Tensor FlatUnit::view(const at::Tensor& flat, size_t group) const {
+    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == size_, name_, ": a buffer of ", flat.numel(), " elements for ", size_);
+    const PlacedGroup& placed = groups_.at(group);
+    return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
+}
+
+}  // namespace ringshard::shard

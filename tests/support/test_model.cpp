@@ -1,0 +1,60 @@
+#include "test_model.hpp"
+
+#include <ATen/ATen.h>
+
+#include "mpi_test.hpp"
+#include "ringshard/model/weights.hpp"
+
+namespace ringshard::test {
+
+TestModel::TestModel(const std::filesystem::path& folder, const Options& options)
+    : mesh(world(), options.shape, at::kCPU),
+      spec(model::read_model_spec(folder / "config.json").value()),
+      zero(model::make_units(spec, options.shape.zero()), options.cuts, {options.compute, at::kFloat}, mesh),
+      transformer(spec, zero, mesh, options.policy) {
+    const auto stored = model::StoredModel::open(folder);
+    if (const auto failure = model::load_weights(stored.value(), spec.tied, zero)) throw Error(*failure);
+    zero.publish_weights();
+    zero.clear_gradients();
+}
+
+std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
+    std::map<std::string, at::Tensor> tensors;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+        const shard::FlatUnit& layout = zero.units()[unit];
+        const shard::Zero::Shard& shard = zero.shard(unit);
+        at::Tensor flat = at::empty({layout.size()});
+        const at::Tensor& mine = gradients ? shard.gradient : shard.weights;
+        if (shard.range.size() == layout.size())
+            flat.copy_(mine);
+        else
+            mesh.zero().all_gather(flat, mine.contiguous()).wait();
+        for (const shard::PlacedTensor& tensor : layout.tensors())
+            tensors[tensor.spec.name] = flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
+    }
+    return tensors;
+}
+
+std::map<std::string, at::Tensor> TestModel::gradients() { return put_together(true); }
+std::map<std::string, at::Tensor> TestModel::weights() { return put_together(false); }
+
+at::Tensor TestModel::logits(const data::FlatBatch& batch) {
+    const at::Tensor mine = transformer.logits(cut(batch)).to(at::kFloat).contiguous();
+    at::Tensor gathered = at::empty({mesh.sequence().size() * mine.size(0), mine.size(1)});
+    mesh.sequence().all_gather(gathered, mine).wait();
+    at::Tensor all = at::empty_like(gathered);
+    const attention::SequencePartition partition(static_cast<int64_t>(batch.tokens.size()), mesh.shape().ring,
+                                                 mesh.shape().ulysses);
+    int64_t row = 0;
+    for (int64_t ring = 0; ring < mesh.shape().ring; ++ring) {
+        for (int64_t ulysses = 0; ulysses < mesh.shape().ulysses; ++ulysses) {
+            for (const attention::Run& run : partition.of_rank(ring, ulysses)) {
+                all.narrow(0, run.start, run.length).copy_(gathered.narrow(0, row, run.length));
+                row += run.length;
+            }
+        }
+    }
+    return all.narrow(0, 0, static_cast<int64_t>(batch.tokens.size()));
+}
+
+}  // namespace ringshard::test

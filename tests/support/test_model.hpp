@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "ringshard/comm/group.hpp"
+#include "ringshard/data/loader.hpp"
+#include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/transformer.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::test {
+
+// A model of a Hugging Face folder on a mesh, with everything it stands on.
+class TestModel {
+public:
+    struct Options {
+        mesh::MeshShape shape = {};
+        mesh::Cuts cuts = {};
+        at::ScalarType compute = at::kFloat;
+        config::ActivationPolicy policy = config::ActivationPolicy::all;
+    };
+    TestModel(const std::filesystem::path& folder, const Options& options);  // collective over the world
+
+    // Whole tensors by their names, put together from all ranks. Collective over the world.
+    std::map<std::string, at::Tensor> gradients();
+    std::map<std::string, at::Tensor> weights();
+
+    model::TokenBatch cut(const data::FlatBatch& batch) const { return data::cut_batch(batch, mesh.shape(), mesh.at()); }
+    // Logits of all tokens of the batch, in order. Collective over the world.
+    at::Tensor logits(const data::FlatBatch& batch);
+
+    mesh::Mesh mesh;
+    model::ModelSpec spec;
+    shard::Zero zero;
+    model::Transformer transformer;
+
+private:
+    std::map<std::string, at::Tensor> put_together(bool gradients);
+};
+
+}  // namespace ringshard::test
