@@ -20,7 +20,8 @@ struct Heads {
 // What the queries have gathered so far from some of the keys.
 struct Partial {
     at::Tensor out;  // [t, h, d]; fp32, or the type of q where every query is touched once
-    at::Tensor lse;  // [t, h] fp32: log of the sum of exponentials; minus infinity where nothing was seen
+    at::Tensor
+        lse;  // [t, h] fp32: log of the sum of exponentials; minus infinity where nothing was seen
     bool merges = true;  // queries meet keys in several tiles
 };
 
@@ -30,9 +31,10 @@ Partial make_partial(const Heads& heads, const Plan& plan);
 // Lets the queries see the keys of these tiles too.
 void attend(const Heads& heads, std::span<const Tile> tiles, Partial& partial);
 
-// Adds the gradients of these tiles to dq [t, h, d], dk and dv [t, g, d], fp32. `whole` is the result
-// over all keys: with it, the tiles of a query need not know of each other.
-void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole, std::span<const Tile> tiles,
-                     const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv);
+// Adds the gradients of these tiles to dq [t, h, d], dk and dv [t, g, d], fp32. `whole` is the
+// result over all keys: with it, the tiles of a query need not know of each other.
+void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                     std::span<const Tile> tiles, const at::Tensor& dq, const at::Tensor& dk,
+                     const at::Tensor& dv);
 
 }  // namespace ringshard::attention

@@ -34,14 +34,16 @@ bool touches_queries_once(const Plan& plan) {
     return true;
 }
 
-// out and lse of a query and a head, from two sets of keys: the weights are the shares of the sums of
-// exponentials.
-RINGSHARD_SIMD void merge_row(float* __restrict out, const float* __restrict more, float keep, float take, int64_t width) {
+// out and lse of a query and a head, from two sets of keys: the weights are the shares of the sums
+// of exponentials.
+RINGSHARD_SIMD void merge_row(float* __restrict out, const float* __restrict more, float keep,
+                              float take, int64_t width) {
     for (int64_t i = 0; i < width; ++i) out[i] = keep * out[i] + take * more[i];
 }
 
 // partial [n, length, h, d] and [n, length, h] are views; more_* are results of the operator.
-void merge(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& more_out, const at::Tensor& more_lse) {
+void merge(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& more_out,
+           const at::Tensor& more_lse) {
     const at::Tensor more = more_out.to(at::kFloat).contiguous();
     const at::Tensor more_sum = more_lse.contiguous();
     const int64_t length = out.size(1);
@@ -94,18 +96,23 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Partial& partial) {
     }
 }
 
-void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole, std::span<const Tile> tiles,
-                     const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv) {
+void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                     std::span<const Tile> tiles, const at::Tensor& dq, const at::Tensor& dk,
+                     const at::Tensor& dv) {
     // LibTorch's bf16 backward is many times slower than fp32's on short rows.
     constexpr int64_t short_row = 512;
     const at::ScalarType type = heads.q.scalar_type();
     for (const TileGroup& group : group_tiles(tiles)) {
         const auto work_type = group.first.num_k < short_row ? at::kFloat : type;
-        const auto prepare = [&](const at::Tensor& rows) { return heads_first(rows.to(work_type)); };
-        const auto [dq_rows, dk_rows, dv_rows] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-            prepare(query_rows(d_out, group)), prepare(query_rows(heads.q, group)), prepare(key_rows(heads.k, group)),
-            prepare(key_rows(heads.v, group)), prepare(query_rows(whole.out, group)),
-            heads_first(query_rows(whole.lse, group)), 0.0, group.first.diagonal);
+        const auto prepare = [&](const at::Tensor& rows) {
+            return heads_first(rows.to(work_type));
+        };
+        const auto [dq_rows, dk_rows, dv_rows] =
+            at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                prepare(query_rows(d_out, group)), prepare(query_rows(heads.q, group)),
+                prepare(key_rows(heads.k, group)), prepare(key_rows(heads.v, group)),
+                prepare(query_rows(whole.out, group)), heads_first(query_rows(whole.lse, group)),
+                0.0, group.first.diagonal);
         query_rows(dq, group).add_(dq_rows.transpose(1, 2));
         key_rows(dk, group).add_(dk_rows.transpose(1, 2));
         key_rows(dv, group).add_(dv_rows.transpose(1, 2));

@@ -13,7 +13,8 @@ class RunPair {
 public:
     RunPair(const Run& queries, const Run& keys, int64_t query_offset, int64_t key_offset)
         : queries_(queries), keys_(keys), query_offset_(query_offset), key_offset_(key_offset) {
-        const bool disjoint = keys.start + keys.length <= queries.start || queries.start + queries.length <= keys.start;
+        const bool disjoint = keys.start + keys.length <= queries.start ||
+                              queries.start + queries.length <= keys.start;
         RINGSHARD_CHECK(disjoint || queries == keys, "runs overlap in part");
     }
 
@@ -26,8 +27,9 @@ public:
         const int64_t k_begin = std::max(begin, keys_.start);
         const int64_t k_end = std::min(end, keys_.start + keys_.length);
         if (q_begin >= q_end || k_begin >= k_end) return;
-        tiles.push_back({query_offset_ + q_begin - queries_.start, key_offset_ + k_begin - keys_.start, q_end - q_begin,
-                         k_end - k_begin, keys_ == queries_});
+        tiles.push_back({query_offset_ + q_begin - queries_.start,
+                         key_offset_ + k_begin - keys_.start, q_end - q_begin, k_end - k_begin,
+                         keys_ == queries_});
     }
 
 private:
@@ -39,7 +41,8 @@ private:
 
 }  // namespace
 
-std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys, std::span<const int64_t> document_starts) {
+std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
+                             std::span<const int64_t> document_starts) {
     std::vector<Tile> tiles;
     int64_t query_offset = 0;
     for (const Run& query_run : queries) {
@@ -49,8 +52,12 @@ std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys, std::spa
             key_offset += key_run.length;
             if (!pair.is_seen() || query_run.length == 0) continue;
             // Only documents that reach into the queries matter.
-            auto document = std::upper_bound(document_starts.begin(), document_starts.end(), query_run.start) - 1;
-            for (; document != document_starts.end() && *document < query_run.start + query_run.length; ++document) {
+            auto document =
+                std::upper_bound(document_starts.begin(), document_starts.end(), query_run.start) -
+                1;
+            for (; document != document_starts.end() &&
+                   *document < query_run.start + query_run.length;
+                 ++document) {
                 const bool is_last = document + 1 == document_starts.end();
                 pair.add_tile(*document, is_last ? INT64_MAX : *(document + 1), tiles);
             }
@@ -60,7 +67,8 @@ std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys, std::spa
     return tiles;
 }
 
-Plan make_plan(const SequencePartition& partition, int64_t ring_rank, std::span<const int64_t> document_starts) {
+Plan make_plan(const SequencePartition& partition, int64_t ring_rank,
+               std::span<const int64_t> document_starts) {
     const Layout mine = partition.of_ring_rank(ring_rank);
     Plan plan;
     plan.num_tokens = num_tokens(mine);
@@ -71,11 +79,13 @@ Plan make_plan(const SequencePartition& partition, int64_t ring_rank, std::span<
     return plan;
 }
 
-std::vector<int64_t> positions_in_documents(int64_t num_tokens, std::span<const int64_t> document_starts) {
+std::vector<int64_t> positions_in_documents(int64_t num_tokens,
+                                            std::span<const int64_t> document_starts) {
     std::vector<int64_t> positions(static_cast<size_t>(num_tokens));
     for (size_t document = 0; document < document_starts.size(); ++document) {
         const int64_t begin = document_starts[document];
-        const int64_t end = document + 1 < document_starts.size() ? document_starts[document + 1] : num_tokens;
+        const int64_t end =
+            document + 1 < document_starts.size() ? document_starts[document + 1] : num_tokens;
         for (int64_t t = begin; t < end; ++t) positions[static_cast<size_t>(t)] = t - begin;
     }
     return positions;

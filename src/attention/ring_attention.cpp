@@ -51,8 +51,8 @@ Partial ring_forward(const Heads& heads, const Plan& plan, comm::Communicator& r
     return partial;
 }
 
-HeadGradients ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole, const Plan& plan,
-                            comm::Communicator& ring) {
+HeadGradients ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                            const Plan& plan, comm::Communicator& ring) {
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const auto no_gradient = [&] {
@@ -66,7 +66,8 @@ HeadGradients ring_backward(const at::Tensor& d_out, const Heads& heads, const P
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
         at::Tensor mine = no_gradient();
-        attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)], dq, mine[0], mine[1]);
+        attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)], dq,
+                        mine[0], mine[1]);
         if (step > 0) {
             travel.wait();
             mine.add_(arriving);

@@ -12,11 +12,13 @@ std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses) {
     if (heads.query_heads % ulysses != 0)
         return text(heads.query_heads, " query heads cannot be dealt out to ", ulysses, " ranks");
     if (heads.key_heads % ulysses != 0 && ulysses % heads.key_heads != 0)
-        return text(heads.key_heads, " key heads can neither be dealt out to ", ulysses, " ranks nor repeated for them");
+        return text(heads.key_heads, " key heads can neither be dealt out to ", ulysses,
+                    " ranks nor repeated for them");
     return {};
 }
 
-SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring, comm::Communicator& ulysses)
+SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
+                                     comm::Communicator& ulysses)
     : heads_(heads), ring_(ring), ulysses_(ulysses) {
     RINGSHARD_CHECK(why_heads_do_not_split(heads, ulysses.size()).empty());
 }
@@ -35,22 +37,26 @@ Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts) {
 
 }  // namespace
 
-SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv, const Plan& plan) const {
+SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
+                                                     const Plan& plan) const {
     const HeadExchange exchange(heads_, ulysses_);
-    const Partial partial = ring_forward(split_heads(exchange.qkv_in(qkv), exchange.mine()), plan, ring_);
+    const Partial partial =
+        ring_forward(split_heads(exchange.qkv_in(qkv), exchange.mine()), plan, ring_);
     return {exchange.heads_out(partial.out.flatten(1).to(qkv.scalar_type())), partial.lse};
 }
 
-at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
-                                       const Plan& plan) const {
+at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor& qkv,
+                                       const Result& result, const Plan& plan) const {
     const HeadExchange exchange(heads_, ulysses_);
     const HeadCounts& mine = exchange.mine();
     const auto as_heads = [&](const at::Tensor& rows) {
         return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
     };
     const Heads heads = split_heads(exchange.qkv_in(qkv), mine);
-    const HeadGradients gradients = ring_backward(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_);
-    const at::Tensor d_qkv = at::cat({gradients.dq.flatten(1), gradients.dk.flatten(1), gradients.dv.flatten(1)}, 1);
+    const HeadGradients gradients =
+        ring_backward(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_);
+    const at::Tensor d_qkv =
+        at::cat({gradients.dq.flatten(1), gradients.dk.flatten(1), gradients.dv.flatten(1)}, 1);
     return exchange.qkv_gradient_out(d_qkv.to(qkv.scalar_type()));
 }
 

@@ -12,7 +12,8 @@ int64_t num_tokens(const Layout& layout) {
     return total;
 }
 
-SequencePartition::SequencePartition(int64_t num_tokens, int64_t ring, int64_t ulysses) : ring_(ring), ulysses_(ulysses) {
+SequencePartition::SequencePartition(int64_t num_tokens, int64_t ring, int64_t ulysses)
+    : ring_(ring), ulysses_(ulysses) {
     const int64_t multiple = 2 * ring * ulysses;
     filled_length_ = (num_tokens + multiple - 1) / multiple * multiple;
 }

@@ -8,7 +8,8 @@ bool are_alike(const Tile& a, const Tile& b) {
     return a.num_q == b.num_q && a.num_k == b.num_k && a.diagonal == b.diagonal;
 }
 
-at::Tensor rows(const at::Tensor& tensor, int64_t first, int64_t length, int64_t count, int64_t distance) {
+at::Tensor rows(const at::Tensor& tensor, int64_t first, int64_t length, int64_t count,
+                int64_t distance) {
     std::vector<int64_t> sizes{count, length};
     std::vector<int64_t> strides{distance * tensor.stride(0), tensor.stride(0)};
     for (int64_t dim = 1; dim < tensor.dim(); ++dim) {
@@ -28,9 +29,10 @@ std::vector<TileGroup> group_tiles(std::span<const Tile> tiles) {
             const int64_t q_distance = (tile.q - group.first.q) / group.count;
             const int64_t k_distance = (tile.k - group.first.k) / group.count;
             const bool is_new = group.count == 1;
-            const bool fits = is_new || (q_distance == group.q_distance && k_distance == group.k_distance &&
-                                         tile.q == group.first.q + group.count * q_distance &&
-                                         tile.k == group.first.k + group.count * k_distance);
+            const bool fits =
+                is_new || (q_distance == group.q_distance && k_distance == group.k_distance &&
+                           tile.q == group.first.q + group.count * q_distance &&
+                           tile.k == group.first.k + group.count * k_distance);
             // Rows of one call must share neither queries nor keys.
             if (fits && q_distance >= tile.num_q && k_distance >= tile.num_k) {
                 group.q_distance = q_distance;

@@ -10,7 +10,8 @@ namespace ringshard::attention {
 
 HeadExchange::HeadExchange(const HeadCounts& heads, comm::Communicator& group)
     : all_(heads),
-      mine_{heads.query_heads / group.size(), std::max<int64_t>(1, heads.key_heads / group.size()), heads.head_dim},
+      mine_{heads.query_heads / group.size(), std::max<int64_t>(1, heads.key_heads / group.size()),
+            heads.head_dim},
       group_(group) {}
 
 std::array<HeadExchange::Columns, 3> HeadExchange::columns_of(int64_t rank) const {
@@ -48,7 +49,8 @@ at::Tensor HeadExchange::qkv_gradient_out(const at::Tensor& d_qkv) const {
     if (group_.size() == 1) return d_qkv;
     const at::Tensor parts = exchange(d_qkv.view({group_.size(), -1, d_qkv.size(1)}));
     const at::Tensor sum =
-        at::zeros({parts.size(1), (all_.query_heads + 2 * all_.key_heads) * all_.head_dim}, d_qkv.options().dtype(at::kFloat));
+        at::zeros({parts.size(1), (all_.query_heads + 2 * all_.key_heads) * all_.head_dim},
+                  d_qkv.options().dtype(at::kFloat));
     for (int64_t rank = 0; rank < group_.size(); ++rank) {
         int64_t column = 0;
         for (const auto& [begin, length] : columns_of(rank)) {
@@ -62,7 +64,8 @@ at::Tensor HeadExchange::qkv_gradient_out(const at::Tensor& d_qkv) const {
 at::Tensor HeadExchange::heads_in(const at::Tensor& heads) const {
     if (group_.size() == 1) return heads;
     const int64_t width = mine_.query_heads * mine_.head_dim;
-    const at::Tensor by_rank = heads.view({heads.size(0), group_.size(), width}).transpose(0, 1).contiguous();
+    const at::Tensor by_rank =
+        heads.view({heads.size(0), group_.size(), width}).transpose(0, 1).contiguous();
     return exchange(by_rank).view({-1, width});
 }
 

@@ -6,9 +6,9 @@
 
 namespace ringshard::attention {
 
-// The exchange of tokens for heads. Every rank of the group holds some tokens with all heads; after the
-// way in it holds all tokens of the group with its share of the heads. Where there are more ranks than
-// key heads, several ranks get the same key head.
+// The exchange of tokens for heads. Every rank of the group holds some tokens with all heads; after
+// the way in it holds all tokens of the group with its share of the heads. Where there are more
+// ranks than key heads, several ranks get the same key head.
 class HeadExchange {
 public:
     HeadExchange(const HeadCounts& heads, comm::Communicator& group);

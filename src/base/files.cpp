@@ -33,7 +33,8 @@ Expected<File> File::open(const std::filesystem::path& file, int flags) {
 File::~File() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }
-File::File(File&& other) noexcept : name_(std::move(other.name_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+File::File(File&& other) noexcept
+    : name_(std::move(other.name_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 File& File::operator=(File&& other) noexcept {
     std::swap(name_, other.name_);
     std::swap(descriptor_, other.descriptor_);
@@ -43,7 +44,8 @@ File& File::operator=(File&& other) noexcept {
 std::optional<Failure> File::write_at(std::span<const std::byte> bytes, int64_t offset) {
     constexpr size_t piece = size_t{64} << 20;
     while (!bytes.empty()) {
-        const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(piece, bytes.size()), offset);
+        const ssize_t written =
+            ::pwrite(descriptor_, bytes.data(), std::min(piece, bytes.size()), offset);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) return io_failure(name_, "cannot be written");
         bytes = bytes.subspan(static_cast<size_t>(written));
@@ -55,10 +57,13 @@ std::optional<Failure> File::write_at(std::span<const std::byte> bytes, int64_t 
 std::optional<Failure> File::read_at(std::span<std::byte> bytes, int64_t offset) const {
     constexpr size_t piece = size_t{64} << 20;
     while (!bytes.empty()) {
-        const ssize_t read = ::pread(descriptor_, bytes.data(), std::min(piece, bytes.size()), offset);
+        const ssize_t read =
+            ::pread(descriptor_, bytes.data(), std::min(piece, bytes.size()), offset);
         if (read < 0 && errno == EINTR) continue;
         if (read < 0) return io_failure(name_, "cannot be read");
-        if (read == 0) return Failure{ExitCode::bad_data, text(name_.string(), " ends at byte ", offset, ": it is cut short")};
+        if (read == 0)
+            return Failure{ExitCode::bad_data,
+                           text(name_.string(), " ends at byte ", offset, ": it is cut short")};
         bytes = bytes.subspan(static_cast<size_t>(read));
         offset += read;
     }
@@ -76,16 +81,19 @@ std::optional<Failure> flush_folder(const std::filesystem::path& folder) {
     return opened.value().flush();
 }
 
-std::optional<Failure> write_file_atomically(const std::filesystem::path& file, std::string_view content) {
+std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
+                                             std::string_view content) {
     std::filesystem::path temporary = file;
     temporary += text(".tmp-", getpid());
     {
         auto opened = File::open(temporary, O_WRONLY | O_CREAT | O_TRUNC);
         if (!opened) return opened.failure();
-        if (auto failure = opened.value().write_at(std::as_bytes(std::span(content)), 0)) return failure;
+        if (auto failure = opened.value().write_at(std::as_bytes(std::span(content)), 0))
+            return failure;
         if (auto failure = opened.value().flush()) return failure;
     }
-    if (std::rename(temporary.c_str(), file.c_str()) != 0) return io_failure(file, "cannot be replaced");
+    if (std::rename(temporary.c_str(), file.c_str()) != 0)
+        return io_failure(file, "cannot be replaced");
     return flush_folder(file.has_parent_path() ? file.parent_path() : ".");
 }
 
@@ -95,7 +103,8 @@ std::optional<Failure> append_line(const std::filesystem::path& file, std::strin
     const std::string whole = std::string(line) + "\n";
     const ssize_t written = ::write(descriptor, whole.data(), whole.size());
     std::optional<Failure> failure;
-    if (written != static_cast<ssize_t>(whole.size())) failure = io_failure(file, "cannot be written");
+    if (written != static_cast<ssize_t>(whole.size()))
+        failure = io_failure(file, "cannot be written");
     ::close(descriptor);
     return failure;
 }

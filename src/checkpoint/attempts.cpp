@@ -30,7 +30,8 @@ std::optional<int64_t> number_after(const std::string& name, std::string_view pr
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
     std::vector<std::string> names;
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) names.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+        names.push_back(entry.path().filename());
     return names;
 }
 
@@ -52,7 +53,8 @@ std::string checkpoint_name(int64_t step) { return text("checkpoint-", step); }
 
 Attempts::Attempts(const std::filesystem::path& output_dir) {
     for (const std::string& name : names_in(output_dir))
-        if (const auto number = number_after(name, "attempt-")) starts_[*number] = read_start(output_dir / name);
+        if (const auto number = number_after(name, "attempt-"))
+            starts_[*number] = read_start(output_dir / name);
 }
 
 bool Attempts::is_void(int64_t attempt, int64_t step) const {
@@ -63,18 +65,24 @@ bool Attempts::is_void(int64_t attempt, int64_t step) const {
 Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir) {
     std::error_code error;
     std::filesystem::create_directories(output_dir, error);
-    if (error) return Failure{ExitCode::io, text("output_dir = ", output_dir.string(), " cannot be made: ", error.message())};
+    if (error)
+        return Failure{ExitCode::io, text("output_dir = ", output_dir.string(),
+                                          " cannot be made: ", error.message())};
     for (int64_t number = Attempts(output_dir).newest() + 1;; ++number) {
         if (mkdir(attempt_folder(output_dir, number).c_str(), 0777) == 0) return number;
-        if (errno != EEXIST) return io_failure(attempt_folder(output_dir, number), "cannot be made");
+        if (errno != EEXIST)
+            return io_failure(attempt_folder(output_dir, number), "cannot be made");
     }
 }
 
-std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt, int64_t step) {
-    return write_file_atomically(attempt_folder(output_dir, attempt) / "start.json", json{{"step", step}}.dump());
+std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,
+                                    int64_t step) {
+    return write_file_atomically(attempt_folder(output_dir, attempt) / "start.json",
+                                 json{{"step", step}}.dump());
 }
 
-std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir, std::vector<std::string>& warnings) {
+std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,
+                                               std::vector<std::string>& warnings) {
     const Attempts attempts(output_dir);
     std::vector<CheckpointEntry> valid;
     for (const std::string& name : names_in(output_dir)) {

@@ -24,7 +24,8 @@ public:
 
     // Where an error on closing must be heard.
     void close(const char* what) {
-        if (Close(std::exchange(id_, -1)) < 0) throw Error(ExitCode::io, text("HDF5 could not ", what));
+        if (Close(std::exchange(id_, -1)) < 0)
+            throw Error(ExitCode::io, text("HDF5 could not ", what));
     }
 
 private:

@@ -15,25 +15,36 @@ constexpr int64_t format_version = 1;
 json to_json(const std::vector<WrittenRange>& ranges) {
     json list = json::array();
     for (const WrittenRange& range : ranges)
-        list.push_back({{"dataset", range.dataset}, {"offset", range.offset}, {"length", range.length}, {"xxh3_128", range.hash}});
+        list.push_back({{"dataset", range.dataset},
+                        {"offset", range.offset},
+                        {"length", range.length},
+                        {"xxh3_128", range.hash}});
     return list;
 }
 
 std::vector<WrittenRange> from_json(const json& list) {
     std::vector<WrittenRange> ranges;
     for (const json& entry : list)
-        ranges.push_back({entry.at("dataset"), entry.at("offset"), entry.at("length"), entry.at("xxh3_128")});
+        ranges.push_back(
+            {entry.at("dataset"), entry.at("offset"), entry.at("length"), entry.at("xxh3_128")});
     return ranges;
 }
 
 }  // namespace
 
 std::string to_text(const std::vector<WrittenRange>& ranges) { return to_json(ranges).dump(); }
-std::vector<WrittenRange> ranges_from_text(const std::string& text) { return from_json(json::parse(text)); }
+std::vector<WrittenRange> ranges_from_text(const std::string& text) {
+    return from_json(json::parse(text));
+}
 
-std::optional<Failure> write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
-    const json content{{"format", "ringshard checkpoint"}, {"version", format_version},     {"step", manifest.step},
-                       {"attempt", manifest.attempt},      {"files", manifest.file_sizes}, {"ranges", to_json(manifest.ranges)}};
+std::optional<Failure> write_manifest(const std::filesystem::path& folder,
+                                      const Manifest& manifest) {
+    const json content{{"format", "ringshard checkpoint"},
+                       {"version", format_version},
+                       {"step", manifest.step},
+                       {"attempt", manifest.attempt},
+                       {"files", manifest.file_sizes},
+                       {"ranges", to_json(manifest.ranges)}};
     return write_file_atomically(folder / "manifest.json", content.dump(1));
 }
 
@@ -47,16 +58,20 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     try {
         const json read = json::parse(*content);
         if (read.at("version") != format_version)
-            return damaged(text("is of format version ", read.at("version").dump(), ", and this program reads ", format_version));
-        manifest = {read.at("step"), read.at("attempt"), read.at("files"), from_json(read.at("ranges"))};
-    } catch (const json::exception& error) {  // a wrapper: turns the library's exception into an expected failure
+            return damaged(text("is of format version ", read.at("version").dump(),
+                                ", and this program reads ", format_version));
+        manifest = {read.at("step"), read.at("attempt"), read.at("files"),
+                    from_json(read.at("ranges"))};
+    } catch (const json::exception&
+                 error) {  // a wrapper: turns the library's exception into an expected failure
         return damaged(text("manifest.json cannot be read: ", error.what()));
     }
     for (const auto& [name, size] : manifest.file_sizes) {
         std::error_code error;
         const auto found = std::filesystem::file_size(folder / name, error);
         if (error) return damaged(text(name, " is missing"));
-        if (static_cast<int64_t>(found) != size) return damaged(text(name, " has ", found, " bytes instead of ", size));
+        if (static_cast<int64_t>(found) != size)
+            return damaged(text(name, " has ", found, " bytes instead of ", size));
     }
     return manifest;
 }

@@ -9,8 +9,8 @@
 
 namespace ringshard::checkpoint {
 
-// How a checkpoint comes into being: under a temporary name, and with its own name only when all of it is
-// on disk. One rank does this.
+// How a checkpoint comes into being: under a temporary name, and with its own name only when all of
+// it is on disk. One rank does this.
 class Publication {
 public:
     Publication(std::filesystem::path output_dir, int64_t step, int64_t attempt);

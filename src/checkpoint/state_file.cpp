@@ -12,16 +12,19 @@ const char* const text_group = "/text";
 
 PropertiesId file_access() {
     PropertiesId properties(H5Pcreate(H5P_FILE_ACCESS), "make properties");
-    // Datasets begin at pages, so that ranks do not share any but the first and last of what they write.
+    // Datasets begin at pages, so that ranks do not share any but the first and last of what they
+    // write.
     expect(H5Pset_alignment(properties, 4096, 4096), "set the alignment");
-    expect(H5Pset_file_locking(properties, false, true), "switch off locks");  // shared file systems have none
+    expect(H5Pset_file_locking(properties, false, true),
+           "switch off locks");  // shared file systems have none
     return properties;
 }
 
 // Names in the order in which they were made, as Python then lists them.
 PropertiesId group_creation() {
     PropertiesId properties(H5Pcreate(H5P_GROUP_CREATE), "make properties");
-    expect(H5Pset_link_creation_order(properties, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED), "keep the order");
+    expect(H5Pset_link_creation_order(properties, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
+           "keep the order");
     return properties;
 }
 
@@ -30,19 +33,22 @@ std::string parent_of(const std::string& name) { return name.substr(0, name.rfin
 void make_groups(const FileId& file, const std::string& name, std::map<std::string, bool>& made) {
     if (name.empty() || made[name]) return;
     make_groups(file, parent_of(name), made);
-    GroupId(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, group_creation(), H5P_DEFAULT), "make a group");
+    GroupId(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, group_creation(), H5P_DEFAULT),
+            "make a group");
     made[name] = true;
 }
 
 int64_t make_dataset(const FileId& file, const DatasetSpec& spec) {
     const std::vector<hsize_t> sizes(spec.shape.begin(), spec.shape.end());
-    const SpaceId space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), "make a shape");
+    const SpaceId space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                        "make a shape");
     PropertiesId properties(H5Pcreate(H5P_DATASET_CREATE), "make properties");
     expect(H5Pset_layout(properties, H5D_CONTIGUOUS), "choose the layout");
     expect(H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY), "allocate early");
     expect(H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER), "leave out filling");
-    const DatasetId dataset(
-        H5Dcreate2(file, spec.name.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT), "make a dataset");
+    const DatasetId dataset(H5Dcreate2(file, spec.name.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT,
+                                       properties, H5P_DEFAULT),
+                            "make a dataset");
     const haddr_t offset = H5Dget_offset(dataset);
     if (offset == HADDR_UNDEF) throw Error(ExitCode::io, text("HDF5 gave no place to ", spec.name));
     return static_cast<int64_t>(offset);
@@ -59,16 +65,18 @@ TypeId text_type(size_t length) {
 void write_text(const FileId& file, const std::string& name, const std::string& content) {
     const TypeId type = text_type(std::max<size_t>(1, content.size()));
     const SpaceId space(H5Screate(H5S_SCALAR), "make a shape");
-    const DatasetId dataset(H5Dcreate2(file, (std::string(text_group) + "/" + name).c_str(), type, space, H5P_DEFAULT,
-                                       H5P_DEFAULT, H5P_DEFAULT), "make a text");
+    const DatasetId dataset(H5Dcreate2(file, (std::string(text_group) + "/" + name).c_str(), type,
+                                       space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                            "make a text");
     const std::string padded = content.empty() ? std::string(1, '\0') : content;
     expect(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded.data()), "write a text");
 }
 
 void write_number(const FileId& file, const std::string& name, int64_t value) {
     const SpaceId space(H5Screate(H5S_SCALAR), "make a shape");
-    const AttributeId attribute(H5Acreate2(file, name.c_str(), H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT),
-                                "make an attribute");
+    const AttributeId attribute(
+        H5Acreate2(file, name.c_str(), H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT),
+        "make an attribute");
     expect(H5Awrite(attribute, H5T_NATIVE_INT64, &value), "write an attribute");
 }
 
@@ -98,7 +106,8 @@ herr_t visit_object(hid_t root, const char* relative_name, const H5O_info_t* inf
         return 0;
     }
     const TypeId type(H5Dget_type(dataset), "read a type");
-    if (H5Tequal(type, H5T_IEEE_F32LE) <= 0) throw Error(ExitCode::bad_data, text(name, " does not hold fp32 numbers"));
+    if (H5Tequal(type, H5T_IEEE_F32LE) <= 0)
+        throw Error(ExitCode::bad_data, text(name, " does not hold fp32 numbers"));
     const haddr_t offset = H5Dget_offset(dataset);
     if (offset == HADDR_UNDEF) throw Error(ExitCode::bad_data, text(name, " is not contiguous"));
     found.datasets[name] = {shape_of(dataset), static_cast<int64_t>(offset)};
@@ -113,7 +122,8 @@ herr_t visit_attribute(hid_t file, const char* name, const H5A_info_t*, void* re
     return 0;
 }
 
-// A wrapper: what HDF5 says in its own way, and what the handles above throw, becomes an expected failure.
+// A wrapper: what HDF5 says in its own way, and what the handles above throw, becomes an expected
+// failure.
 template <class Work>
 Expected<StateFile> with_failure_as_value(const std::filesystem::path& file, Work work) {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // HDF5 prints nothing by itself
@@ -126,11 +136,13 @@ Expected<StateFile> with_failure_as_value(const std::filesystem::path& file, Wor
 
 }  // namespace
 
-Expected<StateFile> create_state_file(const std::filesystem::path& file, const std::vector<DatasetSpec>& datasets,
+Expected<StateFile> create_state_file(const std::filesystem::path& file,
+                                      const std::vector<DatasetSpec>& datasets,
                                       const std::map<std::string, int64_t>& numbers,
                                       const std::map<std::string, std::string>& texts) {
     return with_failure_as_value(file, [&] {
-        FileId id(H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, file_access()), "make the file");
+        FileId id(H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, file_access()),
+                  "make the file");
         StateFile made{{}, numbers, texts};
         std::map<std::string, bool> groups;
         for (const DatasetSpec& spec : datasets) {
@@ -146,12 +158,15 @@ Expected<StateFile> create_state_file(const std::filesystem::path& file, const s
 }
 
 Expected<StateFile> open_state_file(const std::filesystem::path& file) {
-    if (!exists(file)) return Failure{ExitCode::missing_input, text(file.string(), ": there is no such file")};
+    if (!exists(file))
+        return Failure{ExitCode::missing_input, text(file.string(), ": there is no such file")};
     return with_failure_as_value(file, [&] {
-        FileId id(H5Fopen(file.c_str(), H5F_ACC_RDONLY, file_access()), "open the file: is it whole?");
+        FileId id(H5Fopen(file.c_str(), H5F_ACC_RDONLY, file_access()),
+                  "open the file: is it whole?");
         StateFile found;
         expect(H5Ovisit(id, H5_INDEX_NAME, H5_ITER_NATIVE, visit_object, &found), "list the file");
-        expect(H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, visit_attribute, &found), "read the attributes");
+        expect(H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, visit_attribute, &found),
+               "read the attributes");
         return found;
     });
 }

@@ -26,8 +26,10 @@ std::map<std::string, int64_t> to_numbers(const Progress& progress, int64_t atte
 
 Expected<Progress> to_progress(const StateFile& state, const std::filesystem::path& file) {
     for (const auto* name : {"step", "epoch", "samples_done", "num_tokens"})
-        if (!state.numbers.contains(name)) return Failure{ExitCode::bad_data, text(file.string(), ": has no attribute ", name)};
-    return Progress{state.numbers.at("step"), {state.numbers.at("epoch"), state.numbers.at("samples_done")},
+        if (!state.numbers.contains(name))
+            return Failure{ExitCode::bad_data, text(file.string(), ": has no attribute ", name)};
+    return Progress{state.numbers.at("step"),
+                    {state.numbers.at("epoch"), state.numbers.at("samples_done")},
                     state.numbers.at("num_tokens")};
 }
 
@@ -51,7 +53,8 @@ std::optional<CheckpointEntry> Store::newest(std::vector<std::string>& warnings)
     json found;
     if (world_.is_root()) {
         const auto valid = valid_checkpoints(output_dir_, warnings);
-        if (!valid.empty()) found = {valid.front().folder.string(), valid.front().step, valid.front().attempt};
+        if (!valid.empty())
+            found = {valid.front().folder.string(), valid.front().step, valid.front().attempt};
     }
     found = json::parse(world_.broadcast(found.dump()));
     if (found.is_null()) return std::nullopt;
@@ -64,7 +67,8 @@ std::optional<Failure> Store::record_start(int64_t step) const {
     return comm::first_failure(world_, failure);
 }
 
-std::optional<Failure> Store::save(const Progress& progress, const shard::Zero& zero, optim::AdamW& optimizer,
+std::optional<Failure> Store::save(const Progress& progress, const shard::Zero& zero,
+                                   optim::AdamW& optimizer,
                                    const std::vector<std::filesystem::path>& files,
                                    const std::map<std::string, std::string>& texts) const {
     const Publication publication(output_dir_, progress.step, attempt_);
@@ -76,7 +80,8 @@ std::optional<Failure> Store::save(const Progress& progress, const shard::Zero& 
     if (world_.is_root()) {
         failure = publication.begin(files);
         if (!failure) {
-            auto made = create_state_file(file, all_datasets(zero), to_numbers(progress, attempt_), texts);
+            auto made =
+                create_state_file(file, all_datasets(zero), to_numbers(progress, attempt_), texts);
             if (made)
                 layout = std::move(made).value();
             else
@@ -97,7 +102,8 @@ std::optional<Failure> Store::save(const Progress& progress, const shard::Zero& 
     return comm::first_failure(world_, failure);
 }
 
-Expected<Progress> Store::load(const std::filesystem::path& checkpoint, shard::Zero& zero, optim::AdamW& optimizer) const {
+Expected<Progress> Store::load(const std::filesystem::path& checkpoint, shard::Zero& zero,
+                               optim::AdamW& optimizer) const {
     const auto file = checkpoint / state_name;
     std::optional<Failure> failure;
     StateFile state;

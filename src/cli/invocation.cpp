@@ -9,6 +9,7 @@ namespace ringshard::cli {
 const std::vector<CommandSummary>& commands() {
     static const std::vector<CommandSummary> all{
         {"train", "Train a model; what `trainer` does when no command is named. Also called sft."},
+        {"init", "Make a model with random weights: --config_json FILE --output_dir FOLDER."},
         {"config", "Show the resolved settings and where each comes from; --json for machines."},
         {"configure", "Ask a few questions and write a file of settings."},
         {"doctor", "Check the machine, MPI, the GPUs and the network of this job."},
@@ -47,7 +48,8 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
     if (arguments.empty()) invocation.wants_help = true;
     if (invocation.command == "help") {
         invocation.wants_help = true;
-        const bool names_topic = !invocation.flags.empty() && !invocation.flags.front().starts_with("-");
+        const bool names_topic =
+            !invocation.flags.empty() && !invocation.flags.front().starts_with("-");
         if (names_topic) invocation.help_topic = invocation.flags.front();
     }
     if (invocation.command.empty()) invocation.command = "train";

@@ -62,7 +62,8 @@ Expected<StartUp> start_up(const EngineCall& call) {
 void print_start(const EngineCall& call, const StartUp& start) {
     if (!call.world.is_root()) return;
     for (const std::string& note : call.notes) std::cerr << "note: " << note << '\n';
-    std::cerr << draw_mesh(start.shape, start.places) << describe_step(start.shape, call.settings.values);
+    std::cerr << draw_mesh(start.shape, start.places)
+              << describe_step(start.shape, call.settings.values);
 }
 
 }  // namespace ringshard::cli

@@ -28,29 +28,35 @@ FlatBatch flatten(const TokenRows& rows, std::span<const int64_t> row_numbers) {
 namespace {
 
 at::Tensor to_tensor(const std::vector<int64_t>& values) {
-    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::TensorOptions(at::kLong));
+    at::Tensor tensor =
+        at::empty({static_cast<int64_t>(values.size())}, at::TensorOptions(at::kLong));
     std::ranges::copy(values, tensor.data_ptr<int64_t>());
     return tensor;
 }
 
 }  // namespace
 
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape, const mesh::Coordinates& at) {
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
+                            const mesh::Coordinates& at) {
     const auto length = static_cast<int64_t>(batch.tokens.size());
     const attention::SequencePartition partition(length, shape.ring, shape.ulysses);
     const auto filled = static_cast<size_t>(partition.filled_length());
     if (partition.filled_length() > length) batch.document_starts.push_back(length);
     batch.tokens.resize(filled, 0);
     batch.targets.resize(filled, model::TokenBatch::no_target);
-    const auto positions = attention::positions_in_documents(partition.filled_length(), batch.document_starts);
+    const auto positions =
+        attention::positions_in_documents(partition.filled_length(), batch.document_starts);
 
     const attention::Layout mine = partition.of_rank(at.ring, at.ulysses);
-    const auto part = [&](const std::vector<int64_t>& whole) { return to_tensor(attention::pick(std::span(whole), mine)); };
+    const auto part = [&](const std::vector<int64_t>& whole) {
+        return to_tensor(attention::pick(std::span(whole), mine));
+    };
     return {part(batch.tokens), part(batch.targets), part(positions),
             attention::make_plan(partition, at.ring, batch.document_starts)};
 }
 
-Loader::Loader(const TokenRows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)
+Loader::Loader(const TokenRows& rows, const Dealing& dealing, int64_t data_rank,
+               int64_t accumulation)
     : rows_(rows), dealing_(dealing), data_rank_(data_rank), accumulation_(accumulation) {
     RINGSHARD_CHECK(dealing.num_rows == rows.size());
 }
@@ -67,10 +73,13 @@ std::vector<FlatBatch> Loader::next_step() {
     const auto num_samples = static_cast<int64_t>(order_.size());
     std::vector<FlatBatch> step;
     for (int64_t micro = 0; micro < accumulation_ && state_.samples_done < num_samples; ++micro) {
-        const int64_t begin = std::min(num_samples, state_.samples_done + data_rank_ * dealing_.batch_size);
+        const int64_t begin =
+            std::min(num_samples, state_.samples_done + data_rank_ * dealing_.batch_size);
         const int64_t end = std::min(num_samples, begin + dealing_.batch_size);
-        step.push_back(flatten(rows_, std::span(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))));
-        state_.samples_done = std::min(num_samples, state_.samples_done + dealing_.batch_size * dealing_.num_ranks);
+        step.push_back(flatten(rows_, std::span(order_).subspan(static_cast<size_t>(begin),
+                                                                static_cast<size_t>(end - begin))));
+        state_.samples_done =
+            std::min(num_samples, state_.samples_done + dealing_.batch_size * dealing_.num_ranks);
     }
     if (state_.samples_done >= num_samples) state_ = {state_.epoch + 1, 0};
     return step;
@@ -81,7 +90,8 @@ void Loader::go_to(const LoaderState& state) { state_ = state; }
 double Loader::epochs_done() const {
     const int64_t per_round = dealing_.batch_size * dealing_.num_ranks;
     const int64_t rounds = (state_.samples_done + per_round - 1) / per_round;
-    return static_cast<double>(state_.epoch) + static_cast<double>(rounds) / static_cast<double>(dealing_.batches_per_rank());
+    return static_cast<double>(state_.epoch) +
+           static_cast<double>(rounds) / static_cast<double>(dealing_.batches_per_rank());
 }
 
 }  // namespace ringshard::data

@@ -29,21 +29,30 @@ public:
         if (const auto error = parser_.parse(text_of_line).get(row))
             return text("is not a JSON object: ", simdjson::error_message(error));
         dom::array ids;
-        if (row["input_ids"].get(ids) != simdjson::SUCCESS) return text("has no list input_ids; its columns are ", columns(row));
-        if (const auto wrong = read_numbers(ids, "input_ids", 0, vocabulary_ - 1, line.tokens)) return wrong;
+        if (row["input_ids"].get(ids) != simdjson::SUCCESS)
+            return text("has no list input_ids; its columns are ", columns(row));
+        if (const auto wrong = read_numbers(ids, "input_ids", 0, vocabulary_ - 1, line.tokens))
+            return wrong;
         line.labels = line.tokens;
-        if (dom::element labels; row["labels"].get(labels) == simdjson::SUCCESS && !labels.is_null()) {
-            if (const auto wrong = read_column(labels, "labels", -100, vocabulary_ - 1, line.labels)) return wrong;
+        if (dom::element labels;
+            row["labels"].get(labels) == simdjson::SUCCESS && !labels.is_null()) {
+            if (const auto wrong =
+                    read_column(labels, "labels", -100, vocabulary_ - 1, line.labels))
+                return wrong;
             if (line.labels.size() != line.tokens.size())
-                return text("has ", line.labels.size(), " labels for ", line.tokens.size(), " input_ids");
+                return text("has ", line.labels.size(), " labels for ", line.tokens.size(),
+                            " input_ids");
         }
         line.lengths.assign(1, static_cast<int32_t>(line.tokens.size()));
-        if (dom::element lengths; row["seq_lengths"].get(lengths) == simdjson::SUCCESS && !lengths.is_null()) {
-            if (const auto wrong = read_column(lengths, "seq_lengths", 1, INT32_MAX, line.lengths)) return wrong;
+        if (dom::element lengths;
+            row["seq_lengths"].get(lengths) == simdjson::SUCCESS && !lengths.is_null()) {
+            if (const auto wrong = read_column(lengths, "seq_lengths", 1, INT32_MAX, line.lengths))
+                return wrong;
             int64_t total = 0;
             for (const int32_t length : line.lengths) total += length;
             if (total != static_cast<int64_t>(line.tokens.size()))
-                return text("has seq_lengths of ", total, " tokens in all for ", line.tokens.size(), " input_ids");
+                return text("has seq_lengths of ", total, " tokens in all for ", line.tokens.size(),
+                            " input_ids");
         }
         return std::nullopt;
     }
@@ -54,22 +63,25 @@ private:
         for (const auto field : row) names.emplace_back(field.key);
         return join(names, ", ");
     }
-    static std::optional<std::string> read_column(const dom::element& column, const char* name, int64_t least, int64_t most,
+    static std::optional<std::string> read_column(const dom::element& column, const char* name,
+                                                  int64_t least, int64_t most,
                                                   std::vector<int32_t>& into) {
         dom::array numbers;
         if (column.get(numbers) != simdjson::SUCCESS) return text(name, " is not a list");
         return read_numbers(numbers, name, least, most, into);
     }
-    static std::optional<std::string> read_numbers(const dom::array& numbers, const char* name, int64_t least, int64_t most,
+    static std::optional<std::string> read_numbers(const dom::array& numbers, const char* name,
+                                                   int64_t least, int64_t most,
                                                    std::vector<int32_t>& into) {
         into.clear();
         for (const dom::element element : numbers) {
             int64_t value = 0;
-            if (element.get(value) != simdjson::SUCCESS) return text(name, " holds something that is not a whole number");
+            if (element.get(value) != simdjson::SUCCESS)
+                return text(name, " holds something that is not a whole number");
             if (value != -100 || least > -100)
                 if (value < std::max<int64_t>(least, least == -100 ? 0 : least) || value > most)
-                    return text(name, " holds ", value, ", which is not in ", least == -100 ? "-100, 0" : std::to_string(least),
-                                " to ", most);
+                    return text(name, " holds ", value, ", which is not in ",
+                                least == -100 ? "-100, 0" : std::to_string(least), " to ", most);
             into.push_back(static_cast<int32_t>(value));
         }
         return std::nullopt;
@@ -95,11 +107,12 @@ void truncate(Line& line, size_t length) {
 
 }  // namespace
 
-Expected<TokenRows> read_pretokenized(const std::filesystem::path& file, std::optional<int64_t> max_length,
-                                      int64_t vocabulary) {
+Expected<TokenRows> read_pretokenized(const std::filesystem::path& file,
+                                      std::optional<int64_t> max_length, int64_t vocabulary) {
     std::ifstream stream(file);
     if (!stream || is_directory(file))
-        return Failure{ExitCode::missing_input, text("dataset_name = ", file.string(), ": there is no such file")};
+        return Failure{ExitCode::missing_input,
+                       text("dataset_name = ", file.string(), ": there is no such file")};
     TokenRows rows;
     LineReader reader(vocabulary);
     Line line;
@@ -114,8 +127,10 @@ Expected<TokenRows> read_pretokenized(const std::filesystem::path& file, std::op
             rows.add(line.tokens, line.labels, line.lengths);
     }
     if (rows.size() == 0)
-        return Failure{ExitCode::bad_data,
-                       text(file.string(), number == 0 ? ": is empty" : ": no row has a label left that could be learned")};
+        return Failure{
+            ExitCode::bad_data,
+            text(file.string(),
+                 number == 0 ? ": is empty" : ": no row has a label left that could be learned")};
     return rows;
 }
 

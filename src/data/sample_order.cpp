@@ -32,8 +32,10 @@ std::vector<int64_t> epoch_order(const Dealing& dealing, int64_t epoch) {
         std::iota(order.begin(), order.end(), 0);
     } else {
         RINGSHARD_CHECK(dealing.strategy == config::SamplingStrategy::random);
-        const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(dealing.seed + epoch));
-        const at::Tensor permutation = at::randperm(dealing.num_rows, generator, at::TensorOptions(at::kLong));
+        const auto generator =
+            at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(dealing.seed + epoch));
+        const at::Tensor permutation =
+            at::randperm(dealing.num_rows, generator, at::TensorOptions(at::kLong));
         std::copy_n(permutation.data_ptr<int64_t>(), n, order.begin());
     }
     const auto per_round = static_cast<size_t>(dealing.batch_size * dealing.num_ranks);
@@ -42,7 +44,8 @@ std::vector<int64_t> epoch_order(const Dealing& dealing, int64_t epoch) {
     } else if (dealing.num_ranks > 1) {
         const size_t filled = (n + per_round - 1) / per_round * per_round;
         // Its first round, over and over.
-        for (size_t i = 0; order.size() < filled; ++i) order.push_back(order[i % std::min(n, per_round)]);
+        for (size_t i = 0; order.size() < filled; ++i)
+            order.push_back(order[i % std::min(n, per_round)]);
     }
     return order;
 }

@@ -7,10 +7,12 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/ops/rope.hpp"
 
-// One transformer block, forward and backward. Letters: t tokens of this rank, w width, i intermediate.
+// One transformer block, forward and backward. Letters: t tokens of this rank, w width, i
+// intermediate.
 namespace ringshard::model {
 
-// Views of a block's flat buffer: its weights, or the places where its gradients are added up (fp32).
+// Views of a block's flat buffer: its weights, or the places where its gradients are added up
+// (fp32).
 struct BlockViews {
     BlockViews(const shard::FlatUnit& unit, const at::Tensor& flat, const ModelSpec& spec);
 
@@ -23,8 +25,8 @@ struct BlockViews {
     at::Tensor mlp_norm;        // [w]
 };
 
-// What the backward pass needs, in the order in which the forward pass makes it. Whatever is not kept is
-// made again from what stands before it.
+// What the backward pass needs, in the order in which the forward pass makes it. Whatever is not
+// kept is made again from what stands before it.
 struct BlockActivations {
     at::Tensor input;  // [t, w]
     at::Tensor attention_inverse_rms;
@@ -44,13 +46,15 @@ struct BlockContext {
     config::ActivationPolicy policy;
 };
 
-// Fills `activations`, whose input is given, and returns the output [t, w]; keeps what the policy says.
-// Collective over the sequence group.
-at::Tensor block_forward(const BlockContext& context, const BlockViews& weights, BlockActivations& activations);
+// Fills `activations`, whose input is given, and returns the output [t, w]; keeps what the policy
+// says. Collective over the sequence group.
+at::Tensor block_forward(const BlockContext& context, const BlockViews& weights,
+                         BlockActivations& activations);
 
-// Adds to the gradients of the weights, and turns `gradient`, that of the output, into that of the input.
-// `activations` are used up. Collective over the sequence group.
-void block_backward(const BlockContext& context, const BlockViews& weights, const BlockViews& gradients,
-                    const at::Tensor& gradient, BlockActivations&& activations);
+// Adds to the gradients of the weights, and turns `gradient`, that of the output, into that of the
+// input. `activations` are used up. Collective over the sequence group.
+void block_backward(const BlockContext& context, const BlockViews& weights,
+                    const BlockViews& gradients, const at::Tensor& gradient,
+                    BlockActivations&& activations);
 
 }  // namespace ringshard::model

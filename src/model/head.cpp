@@ -21,7 +21,8 @@ template <class Work>
 void for_chunks(const at::Tensor& targets, Work work) {
     const at::Tensor places = at::nonzero(targets.ne(TokenBatch::no_target)).view({-1});
     for (int64_t begin = 0; begin < places.size(0); begin += tokens_per_chunk) {
-        const at::Tensor chunk = places.narrow(0, begin, std::min(tokens_per_chunk, places.size(0) - begin));
+        const at::Tensor chunk =
+            places.narrow(0, begin, std::min(tokens_per_chunk, places.size(0) - begin));
         work(chunk, at::index_select(targets, 0, chunk));
     }
 }
@@ -31,8 +32,9 @@ void for_chunks(const at::Tensor& targets, Work work) {
 HeadViews::HeadViews(const shard::FlatUnit& unit, const at::Tensor& flat)
     : projection(unit.view(flat, HeadGroup::projection)), norm(unit.view(flat, HeadGroup::norm)) {}
 
-HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights, const HeadViews& gradients,
-                                 const at::Tensor& x, const at::Tensor& targets, double gradient_scale) {
+HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
+                                 const HeadViews& gradients, const at::Tensor& x,
+                                 const at::Tensor& targets, double gradient_scale) {
     HeadResult result{{}, at::zeros_like(x)};
     for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
         const at::Tensor rows = at::index_select(x, 0, places);
@@ -43,16 +45,19 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         ops::add_weight_gradient(gradients.projection, d_logits, normed.y);
         const at::Tensor d_normed = ops::linear_backward_input(d_logits, weights.projection);
         const at::Tensor d_rows = at::zeros_like(rows);
-        ops::rms_norm_backward(d_normed, rows, normed.inverse_rms, weights.norm, d_rows, gradients.norm);
+        ops::rms_norm_backward(d_normed, rows, normed.inverse_rms, weights.norm, d_rows,
+                               gradients.norm);
         result.d_x.index_copy_(0, places, d_rows);
     });
     return result;
 }
 
-ops::TokenSums head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x, const at::Tensor& targets) {
+ops::TokenSums head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
+                            const at::Tensor& targets) {
     ops::TokenSums sums;
     for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
-        sums += ops::cross_entropy_value(head_logits(spec, weights, at::index_select(x, 0, places)), chunk_targets);
+        sums += ops::cross_entropy_value(head_logits(spec, weights, at::index_select(x, 0, places)),
+                                         chunk_targets);
     });
     return sums;
 }

@@ -36,21 +36,22 @@ at::Tensor chunk_output(const BlockViews& weights, const Chunk& chunk) {
     return ops::linear(ops::swiglu(chunk.gate_up), weights.down);
 }
 
-// Turns the gradient of the output into that of middle: along the residual path they are the same, and
-// the MLP's share is added.
-void chunk_backward(const BlockViews& weights, const BlockViews& gradients, const at::Tensor& middle,
-                    const Chunk& chunk, const at::Tensor& gradient) {
+// Turns the gradient of the output into that of middle: along the residual path they are the same,
+// and the MLP's share is added.
+void chunk_backward(const BlockViews& weights, const BlockViews& gradients,
+                    const at::Tensor& middle, const Chunk& chunk, const at::Tensor& gradient) {
     ops::add_weight_gradient(gradients.down, gradient, ops::swiglu(chunk.gate_up));
     ops::swiglu_backward(ops::linear_backward_input(gradient, weights.down), chunk.gate_up);
     const at::Tensor& d_gate_up = chunk.gate_up;  // written over
     ops::add_weight_gradient(gradients.gate_up, d_gate_up, chunk.normed);
-    ops::rms_norm_backward(ops::linear_backward_input(d_gate_up, weights.gate_up), middle, chunk.inverse_rms,
-                           weights.mlp_norm, gradient, gradients.mlp_norm);
+    ops::rms_norm_backward(ops::linear_backward_input(d_gate_up, weights.gate_up), middle,
+                           chunk.inverse_rms, weights.mlp_norm, gradient, gradients.mlp_norm);
 }
 
 }  // namespace
 
-at::Tensor mlp_forward(const ModelSpec& spec, const BlockViews& weights, BlockActivations& a, bool keeps_gate_up) {
+at::Tensor mlp_forward(const ModelSpec& spec, const BlockViews& weights, BlockActivations& a,
+                       bool keeps_gate_up) {
     if (keeps_gate_up) {
         const Chunk whole = make_chunk(spec, weights, a.middle);
         a.mlp_inverse_rms = whole.inverse_rms;
@@ -60,7 +61,8 @@ at::Tensor mlp_forward(const ModelSpec& spec, const BlockViews& weights, BlockAc
     at::Tensor output = at::empty_like(a.middle);
     for_chunks(a.middle.size(0), [&](int64_t begin, int64_t length) {
         const at::Tensor middle = a.middle.narrow(0, begin, length);
-        output.narrow(0, begin, length).copy_(chunk_output(weights, make_chunk(spec, weights, middle)).add_(middle));
+        output.narrow(0, begin, length)
+            .copy_(chunk_output(weights, make_chunk(spec, weights, middle)).add_(middle));
     });
     return output;
 }
@@ -68,12 +70,14 @@ at::Tensor mlp_forward(const ModelSpec& spec, const BlockViews& weights, BlockAc
 void mlp_backward(const ModelSpec& spec, const BlockViews& weights, const BlockViews& gradients,
                   const at::Tensor& gradient, const BlockActivations& a) {
     if (a.gate_up.defined()) {
-        const Chunk whole{ops::rms_norm_again(a.middle, weights.mlp_norm, a.mlp_inverse_rms), a.mlp_inverse_rms, a.gate_up};
+        const Chunk whole{ops::rms_norm_again(a.middle, weights.mlp_norm, a.mlp_inverse_rms),
+                          a.mlp_inverse_rms, a.gate_up};
         return chunk_backward(weights, gradients, a.middle, whole, gradient);
     }
     for_chunks(a.middle.size(0), [&](int64_t begin, int64_t length) {
         const at::Tensor middle = a.middle.narrow(0, begin, length);
-        chunk_backward(weights, gradients, middle, make_chunk(spec, weights, middle), gradient.narrow(0, begin, length));
+        chunk_backward(weights, gradients, middle, make_chunk(spec, weights, middle),
+                       gradient.narrow(0, begin, length));
     });
 }
 

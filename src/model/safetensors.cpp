@@ -61,7 +61,8 @@ std::optional<std::vector<int64_t>> read_shape(const json& shape) {
     std::vector<int64_t> sizes;
     int64_t elements = 1;
     for (const json& size : shape) {
-        if (!size.is_number_unsigned() || size.get<uint64_t>() > (uint64_t{1} << 40)) return std::nullopt;
+        if (!size.is_number_unsigned() || size.get<uint64_t>() > (uint64_t{1} << 40))
+            return std::nullopt;
         sizes.push_back(size.get<int64_t>());
         if (__builtin_mul_overflow(elements, sizes.back(), &elements)) return std::nullopt;
     }
@@ -78,17 +79,20 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
 Expected<StoredTensor> read_entry(const json& entry, std::span<const std::byte> data) {
     const auto unreadable = [](const std::string& why) { return Failure{ExitCode::bad_data, why}; };
     if (!entry.is_object()) return unreadable("its entry is not an object");
-    const auto type = read_stored_type(entry.value("dtype", ""));
-    if (!type) return unreadable(text("dtype ", entry.value("dtype", json()).dump(), " is not F32, BF16 or F16"));
+    const json dtype = entry.value("dtype", json());
+    const auto type = read_stored_type(dtype.is_string() ? dtype.get<std::string>() : "");
+    if (!type) return unreadable(text("dtype ", dtype.dump(), " is not F32, BF16 or F16"));
     const auto shape = read_shape(entry.value("shape", json()));
     if (!shape) return unreadable("its shape is not a list of sizes");
     const json offsets = entry.value("data_offsets", json());
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned())
         return unreadable("its data_offsets are not two numbers");
     const auto begin = offsets[0].get<uint64_t>();
     const auto end = offsets[1].get<uint64_t>();
     if (begin > end || end > data.size())
-        return unreadable(text("its data end at ", end, " and the file's at ", data.size(), ": is the file whole?"));
+        return unreadable(text("its data end at ", end, " and the file's at ", data.size(),
+                               ": is the file whole?"));
     if (static_cast<uint64_t>(num_elements(*shape)) > data.size() ||
         end - begin != static_cast<uint64_t>(num_elements(*shape)) * bytes_per_element(*type))
         return unreadable(text(end - begin, " bytes do not fit its shape"));
@@ -102,7 +106,8 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
     std::ifstream stream(index_file);
     if (!stream)
         return Failure{ExitCode::missing_input,
-                       text(folder.string(), ": holds neither model.safetensors nor model.safetensors.index.json")};
+                       text(folder.string(),
+                            ": holds neither model.safetensors nor model.safetensors.index.json")};
     const json index = json::parse(stream, nullptr, false);
     const json map = index.is_object() ? index.value("weight_map", json()) : json();
     if (!map.is_object()) return damaged(index_file, "has no weight_map");
@@ -119,11 +124,13 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
 std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) {
     const auto mapping = std::make_shared<Mapping>(file);
     if (!mapping->is_open())
-        return Failure{ExitCode::missing_input, text(file.string(), ": there is no such file, or it cannot be read")};
+        return Failure{ExitCode::missing_input,
+                       text(file.string(), ": there is no such file, or it cannot be read")};
     const auto bytes = mapping->bytes();
     uint64_t header_length = 0;
     if (bytes.size() >= length_field) std::memcpy(&header_length, bytes.data(), length_field);
-    if (bytes.size() < length_field || header_length > longest_header || header_length > bytes.size() - length_field)
+    if (bytes.size() < length_field || header_length > longest_header ||
+        header_length > bytes.size() - length_field)
         return damaged(file, "is shorter than its header says, or not a safetensors file");
     const auto* const text_begin = reinterpret_cast<const char*>(bytes.data() + length_field);
     const json header = json::parse(text_begin, text_begin + header_length, nullptr, false);
@@ -135,8 +142,10 @@ std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) 
         if (name == "__metadata__") continue;
         const auto tensor = read_entry(entry, data);
         if (!tensor) return damaged(file, text(name, ": ", tensor.failure().message));
-        if (!tensors_.emplace(name, tensor.value()).second) return damaged(file, text(name, " stands in two files"));
-        if (!tensor.value().bytes.empty() && !by_place.emplace(tensor.value().bytes.data(), name).second)
+        if (!tensors_.emplace(name, tensor.value()).second)
+            return damaged(file, text(name, " stands in two files"));
+        if (!tensor.value().bytes.empty() &&
+            !by_place.emplace(tensor.value().bytes.data(), name).second)
             return damaged(file, text(name, " lies where another tensor does"));
     }
     const std::byte* free_from = data.data();
@@ -168,7 +177,8 @@ void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> i
     to_fp32(tensor.type, from, into);
 }
 
-// --- writing ------------------------------------------------------------------------------------------
+// --- writing
+// ------------------------------------------------------------------------------------------
 
 struct SafetensorsWriter::Output {
     std::filesystem::path file;
@@ -183,27 +193,33 @@ struct SafetensorsWriter::Output {
             const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
             if (written < 0 && errno == EINTR) continue;
             if (written < 0)
-                failure = Failure{ExitCode::io, text(file.string(), " cannot be written: ", std::strerror(errno))};
+                failure = Failure{ExitCode::io, text(file.string(),
+                                                     " cannot be written: ", std::strerror(errno))};
             else
                 bytes = bytes.subspan(static_cast<size_t>(written));
         }
     }
 };
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<Entry>& entries)
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file,
+                                     const std::vector<Entry>& entries)
     : output_(std::make_unique<Output>()) {
     output_->file = file;
     output_->entries = entries;
     output_->descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (output_->descriptor < 0) {
-        output_->failure = Failure{ExitCode::io, text(file.string(), " cannot be written: ", std::strerror(errno))};
+        output_->failure = Failure{
+            ExitCode::io, text(file.string(), " cannot be written: ", std::strerror(errno))};
         return;
     }
     nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
     uint64_t offset = 0;
     for (const Entry& entry : entries) {
-        const uint64_t size = static_cast<uint64_t>(num_elements(entry.shape)) * bytes_per_element(entry.type);
-        header[entry.name] = {{"dtype", to_text(entry.type)}, {"shape", entry.shape}, {"data_offsets", {offset, offset + size}}};
+        const uint64_t size =
+            static_cast<uint64_t>(num_elements(entry.shape)) * bytes_per_element(entry.type);
+        header[entry.name] = {{"dtype", to_text(entry.type)},
+                              {"shape", entry.shape},
+                              {"data_offsets", {offset, offset + size}}};
         offset += size;
     }
     std::string header_text = header.dump();
@@ -234,9 +250,12 @@ void SafetensorsWriter::write(std::span<const float> elements) {
 }
 
 std::optional<Failure> SafetensorsWriter::close() {
-    RINGSHARD_CHECK(output_->failure || output_->entry == output_->entries.size(), "not all tensors were written");
+    RINGSHARD_CHECK(output_->failure || output_->entry == output_->entries.size(),
+                    "not all tensors were written");
     if (!output_->failure && fsync(output_->descriptor) != 0)
-        output_->failure = Failure{ExitCode::io, text(output_->file.string(), " cannot be written: ", std::strerror(errno))};
+        output_->failure =
+            Failure{ExitCode::io,
+                    text(output_->file.string(), " cannot be written: ", std::strerror(errno))};
     if (output_->descriptor >= 0) ::close(std::exchange(output_->descriptor, -1));
     return output_->failure;
 }

@@ -17,14 +17,16 @@ struct Transformer::Saved {
     std::vector<BlockActivations> blocks;
 };
 
-Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh, config::ActivationPolicy policy)
+Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
+                         config::ActivationPolicy policy)
     : spec_(std::move(spec)),
       index_(spec_),
       zero_(zero),
       attention_(spec_.heads, mesh.ring(), mesh.ulysses()),
       policy_(policy) {
     const auto options = at::TensorOptions(mesh.device()).dtype(at::kFloat);
-    const at::Tensor exponents = at::arange(0, spec_.heads.head_dim, 2, options) / static_cast<double>(spec_.heads.head_dim);
+    const at::Tensor exponents =
+        at::arange(0, spec_.heads.head_dim, 2, options) / static_cast<double>(spec_.heads.head_dim);
     inverse_frequencies_ = at::pow(spec_.rope_theta, exponents).reciprocal();
 }
 
@@ -32,7 +34,9 @@ at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
     const ops::RopeTable rope = ops::make_rope_table(batch.positions, inverse_frequencies_, 1.0);
     const Pass last_use = saved == nullptr ? Pass::backward : Pass::forward;
     const auto num_blocks = static_cast<size_t>(spec_.num_blocks);
-    const auto after_block = [&](size_t block) { return block + 1 < num_blocks ? UnitIndex::block(block + 1) : index_.head; };
+    const auto after_block = [&](size_t block) {
+        return block + 1 < num_blocks ? UnitIndex::block(block + 1) : index_.head;
+    };
 
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
     const at::Tensor table = embedding.view(zero_.weights(index_.embedding), EmbeddingGroup::table);
@@ -55,7 +59,8 @@ at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
     return x;
 }
 
-void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient, Saved& saved) const {
+void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient,
+                           Saved& saved) const {
     const BlockContext context{spec_, attention_, batch.plan, saved.rope, policy_};
     for (size_t block = static_cast<size_t>(spec_.num_blocks); block-- > 0;) {
         const size_t unit = UnitIndex::block(block);
@@ -68,7 +73,9 @@ void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient, 
         zero_.reduce(unit);
     }
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
-    ops::embedding_backward(gradient, batch.tokens, embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table));
+    ops::embedding_backward(
+        gradient, batch.tokens,
+        embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table));
     zero_.reduce(index_.embedding);
 }
 
@@ -80,9 +87,11 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
     const HeadViews weights(head, zero_.weights(index_.head));
     zero_.prefetch(UnitIndex::block(static_cast<size_t>(spec_.num_blocks) - 1));
     const HeadViews gradients(head, zero_.gradients(index_.head));
-    const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale);
+    const HeadResult result =
+        head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale);
     zero_.release(index_.head, Pass::backward);
-    if (index_.head != index_.embedding) zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
+    if (index_.head != index_.embedding)
+        zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
     backward(batch, result.d_x, saved);
     return result.sums;

@@ -19,23 +19,28 @@ bool is_ignored(const std::string& name, bool tied) {
     return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
 }
 
-std::optional<Failure> check_names_and_shapes(const StoredModel& stored, bool tied, const std::vector<shard::FlatUnit>& units) {
+std::optional<Failure> check_names_and_shapes(const StoredModel& stored, bool tied,
+                                              const std::vector<shard::FlatUnit>& units) {
     std::set<std::string> wanted;
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             wanted.insert(tensor.spec.name);
             const StoredTensor* const found = stored.find(tensor.spec.name);
             if (found == nullptr)
-                return Failure{ExitCode::bad_data, text(tensor.spec.name, " is not in the model's files")};
+                return Failure{ExitCode::bad_data,
+                               text(tensor.spec.name, " is not in the model's files")};
             if (found->shape != tensor.spec.shape)
-                return Failure{ExitCode::bad_data, text(tensor.spec.name, " has the shape ", to_text(found->shape),
-                                                        " in the model's files, and config.json asks for ",
-                                                        to_text(tensor.spec.shape))};
+                return Failure{ExitCode::bad_data,
+                               text(tensor.spec.name, " has the shape ", to_text(found->shape),
+                                    " in the model's files, and config.json asks for ",
+                                    to_text(tensor.spec.shape))};
         }
     }
     for (const auto& [name, tensor] : stored.tensors())
         if (!wanted.contains(name) && !is_ignored(name, tied))
-            return Failure{ExitCode::bad_data, text(name, " is in the model's files, and config.json knows no such weight")};
+            return Failure{
+                ExitCode::bad_data,
+                text(name, " is in the model's files, and config.json knows no such weight")};
     return std::nullopt;
 }
 

@@ -4,9 +4,9 @@
 
 namespace ringshard::ops {
 
-// into += a^T b in fp32, for bf16 a [t, m], b [t, n] and fp32 into [m, n]. LibTorch has no operator for
-// it; its MKL does, where LibTorch was built with MKL. Which of two files answers is found out when
-// the program is configured.
+// into += a^T b in fp32, for bf16 a [t, m], b [t, n] and fp32 into [m, n]. LibTorch has no operator
+// for it; its MKL does, where LibTorch was built with MKL. Which of two files answers is found out
+// when the program is configured.
 void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace ringshard::ops

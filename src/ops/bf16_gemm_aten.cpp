@@ -4,6 +4,8 @@
 
 namespace ringshard::ops {
 
-void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Tensor& b) { into.add_(at::mm(a.t(), b)); }
+void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Tensor& b) {
+    into.add_(at::mm(a.t(), b));
+}
 
 }  // namespace ringshard::ops

@@ -36,7 +36,8 @@ RINGSHARD_SIMD float largest_of(const T* __restrict logits, int64_t width) {
 
 // Sums of e and of e * (logit - largest), where e = e^(logit - largest).
 template <class T>
-RINGSHARD_SIMD void sum_row(const T* __restrict logits, float largest, int64_t width, float& sum, float& weighted) {
+RINGSHARD_SIMD void sum_row(const T* __restrict logits, float largest, int64_t width, float& sum,
+                            float& weighted) {
     float s = 0;
     float w = 0;
 #pragma omp simd reduction(+ : s, w)
@@ -51,8 +52,10 @@ RINGSHARD_SIMD void sum_row(const T* __restrict logits, float largest, int64_t w
 }
 
 template <class T>
-RINGSHARD_SIMD void gradient_row(T* __restrict logits, float largest, float log_sum, float scale, int64_t width) {
-    for (int64_t i = 0; i < width; ++i) store(logits[i], scale * exponential(load(logits[i]) - largest - log_sum));
+RINGSHARD_SIMD void gradient_row(T* __restrict logits, float largest, float log_sum, float scale,
+                                 int64_t width) {
+    for (int64_t i = 0; i < width; ++i)
+        store(logits[i], scale * exponential(load(logits[i]) - largest - log_sum));
 }
 
 // The first of equals is the most likely token, as argmax says.
@@ -94,7 +97,8 @@ TokenSums add_up(const at::Tensor& logits, PerRow per_row) {
 
 }  // namespace
 
-TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale) {
+TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
+                        double gradient_scale) {
     const int64_t width = logits.size(1);
     const auto scale = static_cast<float>(gradient_scale);
     TokenSums sums;

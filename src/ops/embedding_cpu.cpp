@@ -15,7 +15,9 @@ RINGSHARD_SIMD void add_part(float* __restrict into, const T* __restrict from, i
 
 }  // namespace
 
-at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) { return at::index_select(table, 0, tokens); }
+at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {
+    return at::index_select(table, 0, tokens);
+}
 
 void embedding_backward(const at::Tensor& dy, const at::Tensor& tokens, const at::Tensor& d_table) {
     // A token may occur often, so threads share columns and not rows.
@@ -23,13 +25,14 @@ void embedding_backward(const at::Tensor& dy, const at::Tensor& tokens, const at
     constexpr int64_t columns_per_task = 64;
     const int64_t num_tasks = (width + columns_per_task - 1) / columns_per_task;
     with_type(dy, [&]<class T>(T*) {
-        at::parallel_for(0, num_tasks, grain(columns_per_task * dy.size(0)), [&](int64_t first, int64_t last) {
-            const int64_t begin = first * columns_per_task;
-            const int64_t end = std::min(width, last * columns_per_task);
-            for (int64_t t = 0; t < dy.size(0); ++t)
-                add_part(data<float>(d_table) + data<int64_t>(tokens)[t] * width + begin,
-                         data<T>(dy) + t * width + begin, end - begin);
-        });
+        at::parallel_for(
+            0, num_tasks, grain(columns_per_task * dy.size(0)), [&](int64_t first, int64_t last) {
+                const int64_t begin = first * columns_per_task;
+                const int64_t end = std::min(width, last * columns_per_task);
+                for (int64_t t = 0; t < dy.size(0); ++t)
+                    add_part(data<float>(d_table) + data<int64_t>(tokens)[t] * width + begin,
+                             data<T>(dy) + t * width + begin, end - begin);
+            });
     });
 }
 

@@ -46,7 +46,8 @@ RINGSHARD_SIMD void adamw_block(float* __restrict w, float* __restrict m, float*
         const float second = v[i] * f.second_keeps + gradient * gradient * f.second_takes;
         m[i] = first;
         v[i] = second;
-        w[i] = w[i] * f.decay - f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
+        w[i] = w[i] * f.decay -
+               f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
     }
 }
 
@@ -63,7 +64,8 @@ void for_blocks(int64_t count, Work work) {
 double sum_of_squares(const at::Tensor& flat) {
     std::vector<double> of_block(static_cast<size_t>((flat.numel() + block - 1) / block));
     for_blocks(flat.numel(), [&](int64_t begin, int64_t count) {
-        of_block[static_cast<size_t>(begin / block)] = static_cast<double>(squares(data<float>(flat) + begin, count));
+        of_block[static_cast<size_t>(begin / block)] =
+            static_cast<double>(squares(data<float>(flat) + begin, count));
     });
     double sum = 0;
     for (const double part : of_block) sum += part;
@@ -90,8 +92,8 @@ void add(const at::Tensor& into, const at::Tensor& from) {
     });
 }
 
-void adamw(const at::Tensor& weights, const at::Tensor& first_moment, const at::Tensor& second_moment,
-           const at::Tensor& gradient, const AdamWStep& step) {
+void adamw(const at::Tensor& weights, const at::Tensor& first_moment,
+           const at::Tensor& second_moment, const at::Tensor& gradient, const AdamWStep& step) {
     const auto count = static_cast<double>(step.step);
     const double first_bias = 1 - std::pow(step.beta1, count);
     const double second_bias = 1 - std::pow(step.beta2, count);
@@ -106,7 +108,8 @@ void adamw(const at::Tensor& weights, const at::Tensor& first_moment, const at::
                           static_cast<float>(step.epsilon)};
     for_blocks(weights.numel(), [&](int64_t begin, int64_t length) {
         adamw_block(data<float>(weights) + begin, data<float>(first_moment) + begin,
-                    data<float>(second_moment) + begin, data<float>(gradient) + begin, factors, length);
+                    data<float>(second_moment) + begin, data<float>(gradient) + begin, factors,
+                    length);
     });
 }
 

@@ -22,7 +22,9 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
 }
 
-at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight) { return at::mm(dy, weight); }
+at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight) {
+    return at::mm(dy, weight);
+}
 
 void add_weight_gradient(const at::Tensor& d_weight, const at::Tensor& dy, const at::Tensor& x) {
     if (x.size(0) == 0) return;

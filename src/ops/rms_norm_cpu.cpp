@@ -19,18 +19,20 @@ RINGSHARD_SIMD float mean_square(const T* __restrict x, int64_t width) {
 }
 
 template <class T>
-RINGSHARD_SIMD void scale_row(T* __restrict y, const T* __restrict x, const T* __restrict weight, float inverse_rms,
-                              int64_t width) {
+RINGSHARD_SIMD void scale_row(T* __restrict y, const T* __restrict x, const T* __restrict weight,
+                              float inverse_rms, int64_t width) {
     for (int64_t i = 0; i < width; ++i) store(y[i], load(weight[i]) * (load(x[i]) * inverse_rms));
 }
 
 // With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
 template <class T>
-RINGSHARD_SIMD void backward_row(T* __restrict dx, float* __restrict d_weight, const T* __restrict dy,
-                                 const T* __restrict x, const T* __restrict weight, float inverse_rms, int64_t width) {
+RINGSHARD_SIMD void backward_row(T* __restrict dx, float* __restrict d_weight,
+                                 const T* __restrict dy, const T* __restrict x,
+                                 const T* __restrict weight, float inverse_rms, int64_t width) {
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < width; ++i) dot += load(x[i]) * inverse_rms * load(weight[i]) * load(dy[i]);
+    for (int64_t i = 0; i < width; ++i)
+        dot += load(x[i]) * inverse_rms * load(weight[i]) * load(dy[i]);
     const float mean = dot / static_cast<float>(width);
     for (int64_t i = 0; i < width; ++i) {
         const float normed = load(x[i]) * inverse_rms;
@@ -53,7 +55,8 @@ RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon
         at::parallel_for(0, tokens, grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t) {
                 const T* row = data<T>(x) + t * width;
-                const float inverse = 1.0F / std::sqrt(mean_square(row, width) + static_cast<float>(epsilon));
+                const float inverse =
+                    1.0F / std::sqrt(mean_square(row, width) + static_cast<float>(epsilon));
                 data<float>(out.inverse_rms)[t] = inverse;
                 scale_row(data<T>(out.y) + t * width, row, data<T>(weight), inverse, width);
             }
@@ -62,14 +65,15 @@ RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon
     return out;
 }
 
-at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse_rms) {
+at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
+                          const at::Tensor& inverse_rms) {
     const int64_t width = x.size(1);
     at::Tensor y = at::empty_like(x);
     with_type(x, [&]<class T>(T*) {
         at::parallel_for(0, x.size(0), grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t)
-                scale_row(data<T>(y) + t * width, data<T>(x) + t * width, data<T>(weight), data<float>(inverse_rms)[t],
-                          width);
+                scale_row(data<T>(y) + t * width, data<T>(x) + t * width, data<T>(weight),
+                          data<float>(inverse_rms)[t], width);
         });
     });
     return y;

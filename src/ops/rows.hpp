@@ -18,11 +18,13 @@ inline int64_t grain(int64_t elements_per_row) {
     return std::max<int64_t>(1, elements_per_task / std::max<int64_t>(1, elements_per_row));
 }
 
-// Calls `work` with a null pointer of the tensor's element type: `[&](auto* type) { using T = ... }`.
+// Calls `work` with a null pointer of the tensor's element type: `[&](auto* type) { using T = ...
+// }`.
 template <class Work>
 void with_type(const at::Tensor& tensor, Work work) {
     if (tensor.scalar_type() == at::kFloat) return work(static_cast<float*>(nullptr));
-    RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in ", c10::toString(tensor.scalar_type()));
+    RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in ",
+                    c10::toString(tensor.scalar_type()));
     work(static_cast<bf16*>(nullptr));
 }
 
@@ -32,8 +34,8 @@ Number* data(const at::Tensor& tensor) {
     return static_cast<Number*>(tensor.data_ptr());
 }
 
-// Equal ranges of rows, one per thread, always the same for the same number of threads: so sums that
-// are formed per range and then added in order come out the same to the bit.
+// Equal ranges of rows, one per thread, always the same for the same number of threads: so sums
+// that are formed per range and then added in order come out the same to the bit.
 struct RowRange {
     int64_t begin;
     int64_t end;

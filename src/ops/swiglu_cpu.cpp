@@ -9,12 +9,15 @@ namespace ringshard::ops {
 namespace {
 
 template <class T>
-RINGSHARD_SIMD void forward_row(T* __restrict product, const T* __restrict gate, const T* __restrict up, int64_t width) {
-    for (int64_t i = 0; i < width; ++i) store(product[i], load(gate[i]) * sigmoid(load(gate[i])) * load(up[i]));
+RINGSHARD_SIMD void forward_row(T* __restrict product, const T* __restrict gate,
+                                const T* __restrict up, int64_t width) {
+    for (int64_t i = 0; i < width; ++i)
+        store(product[i], load(gate[i]) * sigmoid(load(gate[i])) * load(up[i]));
 }
 
 template <class T>
-RINGSHARD_SIMD void backward_row(T* __restrict gate, T* __restrict up, const T* __restrict d_product, int64_t width) {
+RINGSHARD_SIMD void backward_row(T* __restrict gate, T* __restrict up,
+                                 const T* __restrict d_product, int64_t width) {
     for (int64_t i = 0; i < width; ++i) {
         const float g = load(gate[i]);
         const float u = load(up[i]);

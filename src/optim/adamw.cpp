@@ -8,7 +8,8 @@
 
 namespace ringshard::optim {
 
-AdamW::AdamW(const shard::Zero& zero, const config::TrainingSettings& settings) : settings_(settings) {
+AdamW::AdamW(const shard::Zero& zero, const config::TrainingSettings& settings)
+    : settings_(settings) {
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         const at::Tensor& weights = zero.shard(unit).weights;
         moments_.push_back({at::zeros_like(weights), at::zeros_like(weights)});
@@ -22,10 +23,13 @@ void AdamW::step(shard::Zero& zero, double learning_rate, double gradient_scale)
         const auto update = [&](const shard::Range& part, double decay) {
             const shard::Range mine = intersect(part, shard.range);
             if (mine.size() == 0) return;
-            const auto cut = [&](const at::Tensor& flat) { return flat.narrow(0, mine.begin - shard.range.begin, mine.size()); };
-            ops::adamw(cut(shard.weights), cut(moments_[unit].first), cut(moments_[unit].second), cut(shard.gradient),
-                       {learning_rate, settings_.adam_beta1, settings_.adam_beta2, settings_.adam_epsilon, decay,
-                        gradient_scale, steps_done_});
+            const auto cut = [&](const at::Tensor& flat) {
+                return flat.narrow(0, mine.begin - shard.range.begin, mine.size());
+            };
+            ops::adamw(cut(shard.weights), cut(moments_[unit].first), cut(moments_[unit].second),
+                       cut(shard.gradient),
+                       {learning_rate, settings_.adam_beta1, settings_.adam_beta2,
+                        settings_.adam_epsilon, decay, gradient_scale, steps_done_});
         };
         const shard::FlatUnit& layout = zero.units()[unit];
         update({0, layout.matrices_end()}, settings_.weight_decay);

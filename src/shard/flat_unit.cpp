@@ -10,7 +10,9 @@ namespace {
 
 constexpr int64_t alignment = 32;  // elements: 64 bytes of bf16
 
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
 
 int64_t num_elements(const std::vector<int64_t>& shape) {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
@@ -18,7 +20,8 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-FlatUnit::FlatUnit(std::string name, const std::vector<TensorGroup>& groups, int64_t num_parts) : name_(std::move(name)) {
+FlatUnit::FlatUnit(std::string name, const std::vector<TensorGroup>& groups, int64_t num_parts)
+    : name_(std::move(name)) {
     groups_.resize(groups.size());
     const auto place_all = [&](bool matrices) {
         for (size_t g = 0; g < groups.size(); ++g) {
@@ -45,13 +48,15 @@ std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
     for (const PlacedTensor& tensor : tensors_) {
         const Range part = intersect({tensor.offset, tensor.offset + tensor.size}, range);
         if (part.size() > 0)
-            pieces.push_back({&tensor, part.begin - tensor.offset, part.begin - range.begin, part.size()});
+            pieces.push_back(
+                {&tensor, part.begin - tensor.offset, part.begin - range.begin, part.size()});
     }
     return pieces;
 }
 
 at::Tensor FlatUnit::view(const at::Tensor& flat, size_t group) const {
-    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == size_, name_, ": a buffer of ", flat.numel(), " elements for ", size_);
+    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == size_, name_, ": a buffer of ", flat.numel(),
+                    " elements for ", size_);
     const PlacedGroup& placed = groups_.at(group);
     return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
 }

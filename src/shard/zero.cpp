@@ -19,27 +19,34 @@ at::Tensor Zero::Pool::take(int64_t size, const at::TensorOptions& options) {
 
 void Zero::Pool::give_back(at::Tensor buffer) { free_.emplace(buffer.numel(), std::move(buffer)); }
 
-at::TensorOptions Zero::options(at::ScalarType type) const { return at::TensorOptions(mesh_.device()).dtype(type); }
+at::TensorOptions Zero::options(at::ScalarType type) const {
+    return at::TensorOptions(mesh_.device()).dtype(type);
+}
 
-Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types, const mesh::Mesh& mesh)
+Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
+           const mesh::Mesh& mesh)
     : units_(std::move(units)), cuts_(cuts), types_(types), mesh_(mesh), states_(units_.size()) {
     const bool computes_in_masters = types.compute == at::kFloat;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         UnitState& state = states_[unit];
         const int64_t size = units_[unit].size();
         Shard& shard = state.shard;
-        shard.range = cuts.optimizer ? part_of(size, mesh.zero().rank(), mesh.zero().size()) : Range{0, size};
+        shard.range =
+            cuts.optimizer ? part_of(size, mesh.zero().rank(), mesh.zero().size()) : Range{0, size};
 
         if (cuts.weights) {
             state.compute_shard = at::zeros({shard.range.size()}, options(types.compute));
         } else {
             state.whole_weights = at::zeros({size}, options(types.compute));
-            state.compute_shard = state.whole_weights.narrow(0, shard.range.begin, shard.range.size());
+            state.compute_shard =
+                state.whole_weights.narrow(0, shard.range.begin, shard.range.size());
         }
-        shard.weights = computes_in_masters ? state.compute_shard : at::zeros({shard.range.size()}, options(at::kFloat));
+        shard.weights = computes_in_masters ? state.compute_shard
+                                            : at::zeros({shard.range.size()}, options(at::kFloat));
 
         if (!cuts.gradients) state.whole_gradient = at::zeros({size}, options(at::kFloat));
-        shard.gradient = cuts.optimizer ? at::zeros({shard.range.size()}, options(at::kFloat)) : state.whole_gradient;
+        shard.gradient = cuts.optimizer ? at::zeros({shard.range.size()}, options(at::kFloat))
+                                        : state.whole_gradient;
     }
 }
 
@@ -84,7 +91,8 @@ at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
 }
 
 void Zero::start_reduction(size_t unit, const at::Tensor& whole) {
-    Reduction reduction{unit, whole, at::empty({states_[unit].shard.range.size()}, options(types_.reduce)), {}};
+    Reduction reduction{
+        unit, whole, at::empty({states_[unit].shard.range.size()}, options(types_.reduce)), {}};
     reduction.pending = mesh_.zero().reduce_scatter(reduction.part, as_sent(whole));
     reductions_.push_back(std::move(reduction));
 }
@@ -121,11 +129,13 @@ void Zero::finish_gradients() {
     while (!reductions_.empty()) finish_oldest_reduction();
     std::vector<at::Tensor> gradients;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
-        if (cuts_.optimizer && !cuts_.gradients) start_reduction(unit, states_[unit].whole_gradient);
+        if (cuts_.optimizer && !cuts_.gradients)
+            start_reduction(unit, states_[unit].whole_gradient);
         gradients.push_back(states_[unit].shard.gradient);
     }
     while (!reductions_.empty()) finish_oldest_reduction();
-    // Nothing cut: over everybody. Else over the copies of the model (hybrid sharding), which saw other data.
+    // Nothing cut: over everybody. Else over the copies of the model (hybrid sharding), which saw
+    // other data.
     all_reduce(cuts_.optimizer ? mesh_.replicate() : mesh_.world(), gradients);
 }
 
@@ -141,7 +151,8 @@ double Zero::gradient_squares() const {
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         const Range mine = own_range(unit);
         const Shard& shard = states_[unit].shard;
-        squares += ops::sum_of_squares(shard.gradient.narrow(0, mine.begin - shard.range.begin, mine.size()));
+        squares += ops::sum_of_squares(
+            shard.gradient.narrow(0, mine.begin - shard.range.begin, mine.size()));
     }
     return squares;
 }

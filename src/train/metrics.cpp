@@ -59,19 +59,21 @@ int64_t peak_resident_bytes() {
 
 }  // namespace
 
-std::optional<Failure> MetricsFile::append(const StepNumbers& numbers, double seconds_per_step) const {
-    const ordered_json line{{"step", numbers.step},
-                            {"loss", numbers.loss},
-                            {"grad_norm", numbers.grad_norm},
-                            {"learning_rate", numbers.learning_rate},
-                            {"entropy", numbers.entropy},
-                            {"num_tokens", numbers.num_tokens},
-                            {"mean_token_accuracy", numbers.accuracy},
-                            {"epoch", numbers.epoch},
-                            {"step_time_s", seconds_per_step},
-                            {"tokens_per_second", static_cast<double>(numbers.step_tokens) / numbers.seconds},
-                            {"peak_memory_bytes", peak_resident_bytes()},
-                            {"attempt", attempt_}};
+std::optional<Failure> MetricsFile::append(const StepNumbers& numbers,
+                                           double seconds_per_step) const {
+    const ordered_json line{
+        {"step", numbers.step},
+        {"loss", numbers.loss},
+        {"grad_norm", numbers.grad_norm},
+        {"learning_rate", numbers.learning_rate},
+        {"entropy", numbers.entropy},
+        {"num_tokens", numbers.num_tokens},
+        {"mean_token_accuracy", numbers.accuracy},
+        {"epoch", numbers.epoch},
+        {"step_time_s", seconds_per_step},
+        {"tokens_per_second", static_cast<double>(numbers.step_tokens) / numbers.seconds},
+        {"peak_memory_bytes", peak_resident_bytes()},
+        {"attempt", attempt_}};
     return append_line(file_, line.dump());
 }
 
@@ -92,7 +94,8 @@ std::string with_thousands(double value) {
 std::string hours_minutes_seconds(double seconds) {
     const auto whole = static_cast<int64_t>(std::llround(seconds));
     std::ostringstream out;
-    out << whole / 3600 << ':' << std::setfill('0') << std::setw(2) << whole / 60 % 60 << ':' << std::setw(2) << whole % 60;
+    out << whole / 3600 << ':' << std::setfill('0') << std::setw(2) << whole / 60 % 60 << ':'
+        << std::setw(2) << whole % 60;
     return out.str();
 }
 
@@ -101,9 +104,10 @@ std::string hours_minutes_seconds(double seconds) {
 std::string progress_line(const StepNumbers& numbers, int64_t num_steps, double seconds_per_step) {
     std::ostringstream out;
     out << "step " << numbers.step << '/' << num_steps << ' ' << std::fixed << std::setprecision(1)
-        << 100.0 * static_cast<double>(numbers.step) / static_cast<double>(num_steps) << "% loss " << std::setprecision(4)
-        << numbers.loss << " gnorm " << std::setprecision(3) << numbers.grad_norm << " lr " << shortest(static_cast<float>(numbers.learning_rate))
-        << " tok/s " << with_thousands(static_cast<double>(numbers.step_tokens) / numbers.seconds) << " eta "
+        << 100.0 * static_cast<double>(numbers.step) / static_cast<double>(num_steps) << "% loss "
+        << std::setprecision(4) << numbers.loss << " gnorm " << std::setprecision(3)
+        << numbers.grad_norm << " lr " << std::defaultfloat << numbers.learning_rate << " tok/s "
+        << with_thousands(static_cast<double>(numbers.step_tokens) / numbers.seconds) << " eta "
         << hours_minutes_seconds(seconds_per_step * static_cast<double>(num_steps - numbers.step));
     return out.str();
 }

@@ -12,17 +12,20 @@ namespace {
 
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch) {
     if (settings.max_steps > 0) return settings.max_steps;
-    return static_cast<int64_t>(std::ceil(settings.num_train_epochs * static_cast<double>(steps_per_epoch)));
+    return static_cast<int64_t>(
+        std::ceil(settings.num_train_epochs * static_cast<double>(steps_per_epoch)));
 }
 
 int64_t count_targets(const data::FlatBatch& batch) {
-    return std::ranges::count_if(batch.targets, [](int64_t target) { return target != model::TokenBatch::no_target; });
+    return std::ranges::count_if(
+        batch.targets, [](int64_t target) { return target != model::TokenBatch::no_target; });
 }
 
 }  // namespace
 
-Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& world, const mesh::Mesh& mesh,
-                 data::Loader& loader, const model::Transformer& model, shard::Zero& zero, optim::AdamW& optimizer)
+Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& world,
+                 const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
+                 shard::Zero& zero, optim::AdamW& optimizer)
     : settings_(settings),
       world_(world),
       mesh_(mesh),
@@ -41,8 +44,8 @@ StepNumbers Trainer::step() {
     const Timer timer;
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
 
-    // How many tokens there are to learn, before any gradient: it is the divisor of all of them. One rank of
-    // every sequence group counts.
+    // How many tokens there are to learn, before any gradient: it is the divisor of all of them.
+    // One rank of every sequence group counts.
     const bool counts = mesh_.sequence().rank() == 0;
     std::vector<double> counted(2);
     for (const data::FlatBatch& batch : micro_batches) {
@@ -55,11 +58,12 @@ StepNumbers Trainer::step() {
     zero_.clear_gradients();
     ops::TokenSums sums;
     for (data::FlatBatch& batch : micro_batches)
-        sums += model_.forward_backward(data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / targets);
+        sums += model_.forward_backward(
+            data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / targets);
     zero_.finish_gradients();
 
-    const auto total = world_.sum(std::vector<double>{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),
-                                                      zero_.gradient_squares()});
+    const auto total = world_.sum(std::vector<double>{
+        sums.loss, sums.entropy, static_cast<double>(sums.num_correct), zero_.gradient_squares()});
     const double norm = std::sqrt(total[3]);
     const double rate = optim::learning_rate(settings_, progress_.step, num_steps_);
     optimizer_.step(zero_, rate, optim::clip_scale(norm, settings_.max_grad_norm));

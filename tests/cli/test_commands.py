@@ -10,7 +10,7 @@ from trainer import TrainerTest, run
 
 class Help(TrainerTest):
     def test_every_command_has_help(self):
-        for command in ([], ["config"], ["configure"], ["doctor"], ["version"], ["help"]):
+        for command in ([], ["config"], ["configure"], ["doctor"], ["train"], ["sft"], ["init"], ["version"], ["help"]):
             self.expect(run(*command, "--help"), 0, "Usual settings", stream="stdout")
         self.expect(run("-h"), 0, "Commands", stream="stdout")
         self.expect(run(), 0, "Commands", stream="stdout")

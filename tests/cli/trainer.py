@@ -1,5 +1,6 @@
 """Runs ./trainer for the tests of this folder."""
 
+import json
 import os
 import subprocess
 import unittest
@@ -22,6 +23,11 @@ def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, **variables):
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=timeout,
                           env=clean_environment(**variables))
+
+
+def read_metrics(output):
+    with open(os.path.join(output, "metrics.jsonl")) as file:
+        return [json.loads(line) for line in file]
 
 
 class TrainerTest(unittest.TestCase):

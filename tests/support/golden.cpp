@@ -34,7 +34,8 @@ std::map<std::string, at::Tensor> read_golden(const std::filesystem::path& file)
         if (name == "__metadata__") continue;
         const std::vector<int64_t> shape = entry["shape"];
         at::Tensor tensor = at::empty(shape, type_of(entry["dtype"]));
-        std::memcpy(tensor.data_ptr(), bytes.data() + 8 + header_length + entry["data_offsets"][0].get<size_t>(),
+        std::memcpy(tensor.data_ptr(),
+                    bytes.data() + 8 + header_length + entry["data_offsets"][0].get<size_t>(),
                     static_cast<size_t>(tensor.nbytes()));
         tensors[name] = tensor;
     }

@@ -2,18 +2,20 @@
 
 #include <ATen/ATen.h>
 
-#include "mpi_test.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::test {
 
-TestModel::TestModel(const std::filesystem::path& folder, const Options& options)
-    : mesh(world(), options.shape, at::kCPU),
+TestModel::TestModel(const comm::Group& group, const std::filesystem::path& folder,
+                     const Options& options)
+    : mesh(group, options.shape, at::kCPU),
       spec(model::read_model_spec(folder / "config.json").value()),
-      zero(model::make_units(spec, options.shape.zero()), options.cuts, {options.compute, at::kFloat}, mesh),
+      zero(model::make_units(spec, options.shape.zero()), options.cuts,
+           {options.compute, at::kFloat}, mesh),
       transformer(spec, zero, mesh, options.policy) {
     const auto stored = model::StoredModel::open(folder);
-    if (const auto failure = model::load_weights(stored.value(), spec.tied, zero)) throw Error(*failure);
+    if (const auto failure = model::load_weights(stored.value(), spec.tied, zero))
+        throw Error(*failure);
     zero.publish_weights();
     zero.clear_gradients();
 }
@@ -30,7 +32,8 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
         else
             mesh.zero().all_gather(flat, mine.contiguous()).wait();
         for (const shard::PlacedTensor& tensor : layout.tensors())
-            tensors[tensor.spec.name] = flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
+            tensors[tensor.spec.name] =
+                flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
     }
     return tensors;
 }
@@ -43,8 +46,8 @@ at::Tensor TestModel::logits(const data::FlatBatch& batch) {
     at::Tensor gathered = at::empty({mesh.sequence().size() * mine.size(0), mine.size(1)});
     mesh.sequence().all_gather(gathered, mine).wait();
     at::Tensor all = at::empty_like(gathered);
-    const attention::SequencePartition partition(static_cast<int64_t>(batch.tokens.size()), mesh.shape().ring,
-                                                 mesh.shape().ulysses);
+    const attention::SequencePartition partition(static_cast<int64_t>(batch.tokens.size()),
+                                                 mesh.shape().ring, mesh.shape().ulysses);
     int64_t row = 0;
     for (int64_t ring = 0; ring < mesh.shape().ring; ++ring) {
         for (int64_t ulysses = 0; ulysses < mesh.shape().ulysses; ++ulysses) {

@@ -21,13 +21,17 @@ public:
         at::ScalarType compute = at::kFloat;
         config::ActivationPolicy policy = config::ActivationPolicy::all;
     };
-    TestModel(const std::filesystem::path& folder, const Options& options);  // collective over the world
+    // Collective over the group.
+    TestModel(const comm::Group& group, const std::filesystem::path& folder,
+              const Options& options);
 
     // Whole tensors by their names, put together from all ranks. Collective over the world.
     std::map<std::string, at::Tensor> gradients();
     std::map<std::string, at::Tensor> weights();
 
-    model::TokenBatch cut(const data::FlatBatch& batch) const { return data::cut_batch(batch, mesh.shape(), mesh.at()); }
+    model::TokenBatch cut(const data::FlatBatch& batch) const {
+        return data::cut_batch(batch, mesh.shape(), mesh.at());
+    }
     // Logits of all tokens of the batch, in order. Collective over the world.
     at::Tensor logits(const data::FlatBatch& batch);
 

@@ -6,8 +6,8 @@
 
 namespace ringshard::attention {
 
-// Queries and keys that meet: offsets in what a rank holds. diagonal: they are the same tokens, and each
-// query sees the keys up to itself; else every query sees every key.
+// Queries and keys that meet: offsets in what a rank holds. diagonal: they are the same tokens, and
+// each query sees the keys up to itself; else every query sees every key.
 struct Tile {
     int64_t q;
     int64_t k;
@@ -17,19 +17,22 @@ struct Tile {
     bool operator==(const Tile&) const = default;
 };
 
-// A token sees the earlier tokens of its own document and itself. document_starts: where documents begin
-// in the uncut list, ascending from 0. Runs of queries and keys must be equal or disjoint.
-std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys, std::span<const int64_t> document_starts);
+// A token sees the earlier tokens of its own document and itself. document_starts: where documents
+// begin in the uncut list, ascending from 0. Runs of queries and keys must be equal or disjoint.
+std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
+                             std::span<const int64_t> document_starts);
 
-// The attention of one batch, seen from one ring rank: at step s it meets the keys of the rank s places
-// before it. Made once per batch, used by every layer.
+// The attention of one batch, seen from one ring rank: at step s it meets the keys of the rank s
+// places before it. Made once per batch, used by every layer.
 struct Plan {
     int64_t num_tokens = 0;  // of this ring rank
     std::vector<std::vector<Tile>> steps;
 };
-Plan make_plan(const SequencePartition& partition, int64_t ring_rank, std::span<const int64_t> document_starts);
+Plan make_plan(const SequencePartition& partition, int64_t ring_rank,
+               std::span<const int64_t> document_starts);
 
 // Positions count within the document.
-std::vector<int64_t> positions_in_documents(int64_t num_tokens, std::span<const int64_t> document_starts);
+std::vector<int64_t> positions_in_documents(int64_t num_tokens,
+                                            std::span<const int64_t> document_starts);
 
 }  // namespace ringshard::attention

@@ -16,22 +16,24 @@ struct HeadCounts {
 // Why these heads cannot be shared by so many Ulysses ranks; empty if they can.
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
 
-// Exact causal attention within documents, over a sequence that is split over the ranks of a ring and of
-// Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out, and in
-// between keys and values travel round the ring. One rank is the case without exchange.
+// Exact causal attention within documents, over a sequence that is split over the ranks of a ring
+// and of Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out,
+// and in between keys and values travel round the ring. One rank is the case without exchange.
 class SequenceAttention {
 public:
-    SequenceAttention(const HeadCounts& heads, comm::Communicator& ring, comm::Communicator& ulysses);
+    SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
+                      comm::Communicator& ulysses);
 
     struct Result {
         at::Tensor out;  // [t, h d] for this rank's tokens, type of qkv
         at::Tensor lse;  // [ring rank's t, this rank's heads] fp32, for the backward pass
     };
-    // qkv [t, (h + 2 g) d]: a row is its query heads, its key heads, its value heads. Collective over the
-    // sequence group.
+    // qkv [t, (h + 2 g) d]: a row is its query heads, its key heads, its value heads. Collective
+    // over the sequence group.
     Result forward(const at::Tensor& qkv, const Plan& plan) const;
     // The gradient of qkv. Collective over the sequence group.
-    at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result, const Plan& plan) const;
+    at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
+                        const Plan& plan) const;
 
 private:
     HeadCounts heads_;

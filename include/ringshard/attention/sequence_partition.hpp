@@ -16,9 +16,9 @@ using Layout = std::vector<Run>;  // what a rank holds, in the order in which it
 
 int64_t num_tokens(const Layout& layout);
 
-// Which tokens of one list each rank of a sequence group holds. A ring rank holds two of 2 x ring equal
-// chunks, rank r the chunks r and 2 x ring - 1 - r: then causal attention is the same work for all.
-// Ulysses ranks hold equal parts of what their ring rank holds.
+// Which tokens of one list each rank of a sequence group holds. A ring rank holds two of 2 x ring
+// equal chunks, rank r the chunks r and 2 x ring - 1 - r: then causal attention is the same work
+// for all. Ulysses ranks hold equal parts of what their ring rank holds.
 class SequencePartition {
 public:
     // The list is filled up to a multiple of 2 x ring x ulysses.
@@ -42,7 +42,8 @@ std::vector<Value> pick(std::span<const Value> whole, const Layout& layout) {
     std::vector<Value> picked;
     picked.reserve(static_cast<size_t>(num_tokens(layout)));
     for (const Run& run : layout) {
-        const auto part = whole.subspan(static_cast<size_t>(run.start), static_cast<size_t>(run.length));
+        const auto part =
+            whole.subspan(static_cast<size_t>(run.start), static_cast<size_t>(run.length));
         picked.insert(picked.end(), part.begin(), part.end());
     }
     return picked;

@@ -14,7 +14,8 @@ namespace ringshard {
 std::optional<std::string> read_file(const std::filesystem::path& file);
 
 // Under a temporary name, flushed to disk, then renamed: readers see the old content or the new.
-std::optional<Failure> write_file_atomically(const std::filesystem::path& file, std::string_view content);
+std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
+                                             std::string_view content);
 
 // One line in one write: lines of several writers do not mix.
 std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line);

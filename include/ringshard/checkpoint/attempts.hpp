@@ -10,8 +10,8 @@
 #include "ringshard/base/expected.hpp"
 
 // Every start of a run is an attempt with a number, claimed by making a folder: atomic, and without
-// clocks. It records the step from which it goes on. So what an attempt wrote that a later one did not
-// build on can be told: a process that was cut off and woke up again does no harm.
+// clocks. It records the step from which it goes on. So what an attempt wrote that a later one did
+// not build on can be told: a process that was cut off and woke up again does no harm.
 namespace ringshard::checkpoint {
 
 class Attempts {
@@ -23,12 +23,14 @@ public:
     bool is_void(int64_t attempt, int64_t step) const;
 
 private:
-    std::map<int64_t, std::optional<int64_t>> starts_;  // by attempt: the step it went on from, if recorded
+    std::map<int64_t, std::optional<int64_t>>
+        starts_;  // by attempt: the step it went on from, if recorded
 };
 
 // Makes the next attempt folder; its number.
 Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir);
-std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt, int64_t step);
+std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,
+                                    int64_t step);
 
 // A finished checkpoint.
 struct CheckpointEntry {
@@ -37,7 +39,8 @@ struct CheckpointEntry {
     int64_t attempt;
 };
 // The valid ones, newest first; damaged folders are named in `warnings`.
-std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir, std::vector<std::string>& warnings);
+std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,
+                                               std::vector<std::string>& warnings);
 
 std::string checkpoint_name(int64_t step);  // "checkpoint-4"
 

@@ -30,7 +30,8 @@ struct Manifest {
 std::string to_text(const std::vector<WrittenRange>& ranges);  // for the way between ranks
 std::vector<WrittenRange> ranges_from_text(const std::string& text);
 
-std::optional<Failure> write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
+std::optional<Failure> write_manifest(const std::filesystem::path& folder,
+                                      const Manifest& manifest);
 // Fails if it is missing or unreadable, or if a file is missing or has another size.
 Expected<Manifest> read_manifest(const std::filesystem::path& folder);
 

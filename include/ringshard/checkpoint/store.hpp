@@ -21,8 +21,8 @@ struct Progress {
     int64_t num_tokens = 0;
 };
 
-// The checkpoints of one run. Nobody gathers: every rank writes its own ranges of one file that holds every
-// tensor whole, and any number of ranks reads it back, cut in any way.
+// The checkpoints of one run. Nobody gathers: every rank writes its own ranges of one file that
+// holds every tensor whole, and any number of ranks reads it back, cut in any way.
 class Store {
 public:
     // Claims the next attempt of the run. Collective over the world.
@@ -36,14 +36,17 @@ public:
     // From which step this attempt goes on; before it writes anything. Collective over the world.
     std::optional<Failure> record_start(int64_t step) const;
 
-    // A checkpoint is there, whole, when this returns, or it is not there at all. `files` are copied beside
-    // the state (config.json, tokenizer); `texts` go into it. Collective over the world.
-    std::optional<Failure> save(const Progress& progress, const shard::Zero& zero, optim::AdamW& optimizer,
+    // A checkpoint is there, whole, when this returns, or it is not there at all. `files` are
+    // copied beside the state (config.json, tokenizer); `texts` go into it. Collective over the
+    // world.
+    std::optional<Failure> save(const Progress& progress, const shard::Zero& zero,
+                                optim::AdamW& optimizer,
                                 const std::vector<std::filesystem::path>& files,
                                 const std::map<std::string, std::string>& texts) const;
 
     // Fills this rank's shards. Collective over the world.
-    Expected<Progress> load(const std::filesystem::path& checkpoint, shard::Zero& zero, optim::AdamW& optimizer) const;
+    Expected<Progress> load(const std::filesystem::path& checkpoint, shard::Zero& zero,
+                            optim::AdamW& optimizer) const;
 
 private:
     Store(std::filesystem::path output_dir, int64_t attempt, const comm::Group& world)

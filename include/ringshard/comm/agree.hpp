@@ -15,7 +15,9 @@ std::optional<Failure> first_failure(const Group& group, const std::optional<Fai
 // The same for what each rank has made by itself: all keep theirs, or all get the same failure.
 template <class T>
 Expected<T> agreed(const Group& group, Expected<T> mine) {
-    if (const auto failure = first_failure(group, mine ? std::nullopt : std::optional(mine.failure()))) return *failure;
+    if (const auto failure =
+            first_failure(group, mine ? std::nullopt : std::optional(mine.failure())))
+        return *failure;
     return mine;
 }
 

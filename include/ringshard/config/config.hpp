@@ -57,6 +57,7 @@ struct ModelSettings {
     std::string model_revision = "main";
     std::string dtype = "float32";  // of loading only: masters are fp32
     std::string chat_template_path;
+    std::string config_json;  // of a model to be made
     std::string eos_token;
 };
 

@@ -9,7 +9,8 @@
 
 namespace ringshard::data {
 
-// A micro-batch before it is cut over a sequence group: one list of the tokens of all its documents.
+// A micro-batch before it is cut over a sequence group: one list of the tokens of all its
+// documents.
 struct FlatBatch {
     std::vector<int64_t> tokens;
     std::vector<int64_t> targets;
@@ -17,11 +18,13 @@ struct FlatBatch {
 };
 FlatBatch flatten(const TokenRows& rows, std::span<const int64_t> row_numbers);
 
-// This rank's part of it. The list is filled up with a document that has no targets, so that it can be cut.
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape, const mesh::Coordinates& at);
+// This rank's part of it. The list is filled up with a document that has no targets, so that it can
+// be cut.
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
+                            const mesh::Coordinates& at);
 
-// Where in the data a run stands: samples of the present epoch that are done, over all data ranks. So it
-// means the same at any number of ranks with the same global batch.
+// Where in the data a run stands: samples of the present epoch that are done, over all data ranks.
+// So it means the same at any number of ranks with the same global batch.
 struct LoaderState {
     int64_t epoch = 0;
     int64_t samples_done = 0;
@@ -38,7 +41,8 @@ public:
 
     const LoaderState& state() const { return state_; }
     void go_to(const LoaderState& state);
-    // Epochs done, with the part of the present one: micro-batches done / micro-batches of an epoch.
+    // Epochs done, with the part of the present one: micro-batches done / micro-batches of an
+    // epoch.
     double epochs_done() const;
     bool is_at_epoch_end() const { return state_.samples_done == 0; }
 

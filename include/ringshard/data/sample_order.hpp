@@ -8,10 +8,10 @@
 
 namespace ringshard::data {
 
-// How the rows of an epoch are dealt out: TRL's rule. The order of epoch e is a permutation seeded with
-// seed + e, the same for everybody; it is cut into batches, and batch i goes to data rank i mod
-// num_ranks. On several ranks it is first made to divide: by samples from its own beginning, which are
-// trained on again, or by leaving out its end.
+// How the rows of an epoch are dealt out: TRL's rule. The order of epoch e is a permutation seeded
+// with seed + e, the same for everybody; it is cut into batches, and batch i goes to data rank i
+// mod num_ranks. On several ranks it is first made to divide: by samples from its own beginning,
+// which are trained on again, or by leaving out its end.
 struct Dealing {
     int64_t num_rows = 0;
     int64_t batch_size = 1;

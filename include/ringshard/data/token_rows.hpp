@@ -21,7 +21,8 @@ struct RowView {
 class TokenRows {
 public:
     // labels: what each token is to be predicted as, -100 for none; shifted here, within documents.
-    void add(std::span<const int32_t> tokens, std::span<const int32_t> labels, std::span<const int32_t> document_lengths);
+    void add(std::span<const int32_t> tokens, std::span<const int32_t> labels,
+             std::span<const int32_t> document_lengths);
 
     int64_t size() const { return static_cast<int64_t>(row_starts_.size()) - 1; }
     RowView operator[](int64_t row) const;
@@ -34,9 +35,10 @@ private:
     std::vector<int64_t> document_starts_{0};
 };
 
-// Rows of a JSONL file with input_ids and, if they are to differ from them, labels; seq_lengths where a row
-// holds several documents. Rows are cut to max_length; rows without any label are left out.
-Expected<TokenRows> read_pretokenized(const std::filesystem::path& file, std::optional<int64_t> max_length,
-                                      int64_t vocabulary);
+// Rows of a JSONL file with input_ids and, if they are to differ from them, labels; seq_lengths
+// where a row holds several documents. Rows are cut to max_length; rows without any label are left
+// out.
+Expected<TokenRows> read_pretokenized(const std::filesystem::path& file,
+                                      std::optional<int64_t> max_length, int64_t vocabulary);
 
 }  // namespace ringshard::data

@@ -15,12 +15,12 @@ namespace ringshard::model {
 struct ModelSpec {
     std::string architecture;
     int64_t vocabulary = 0;
-    int64_t width = 0;               // hidden_size
-    int64_t intermediate = 0;        // of the MLP
+    int64_t width = 0;         // hidden_size
+    int64_t intermediate = 0;  // of the MLP
     int64_t num_blocks = 0;
     attention::HeadCounts heads{};
-    bool attention_bias = false;     // of the query, key and value projections
-    bool tied = false;               // the head is the embedding
+    bool attention_bias = false;  // of the query, key and value projections
+    bool tied = false;            // the head is the embedding
     double norm_epsilon = 0;
     double rope_theta = 0;
     double initializer_range = 0.02;
@@ -31,8 +31,8 @@ struct ModelSpec {
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);
 
-// The units in the order in which they are used: embedding, blocks, final norm with head. A tied head is
-// one unit with the embedding, which comes first.
+// The units in the order in which they are used: embedding, blocks, final norm with head. A tied
+// head is one unit with the embedding, which comes first.
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts);
 
 // Which unit is which.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,8 +22,8 @@ struct StoredTensor {
     std::span<const std::byte> bytes;
 };
 
-// The tensors of a Hugging Face folder: model.safetensors, or shards with an index. Files are mapped, so
-// only what is read is touched. Opening checks headers, sizes and offsets.
+// The tensors of a Hugging Face folder: model.safetensors, or shards with an index. Files are
+// mapped, so only what is read is touched. Opening checks headers, sizes and offsets.
 class StoredModel {
 public:
     static Expected<StoredModel> open(const std::filesystem::path& folder);
@@ -41,8 +42,8 @@ private:
 // Elements [first, first + into.size()) of a tensor as fp32.
 void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> into);
 
-// Writes one safetensors file from front to back: first the list of tensors, then the elements of each in
-// that order, in pieces of any length.
+// Writes one safetensors file from front to back: first the list of tensors, then the elements of
+// each in that order, in pieces of any length.
 class SafetensorsWriter {
 public:
     struct Entry {

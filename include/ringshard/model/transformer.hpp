@@ -15,12 +15,13 @@ namespace ringshard::model {
 // released, and when. The model knows nothing of what profile cuts its units.
 class Transformer {
 public:
-    Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh, config::ActivationPolicy policy);
+    Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
+                config::ActivationPolicy policy);
 
     const ModelSpec& spec() const { return spec_; }
 
-    // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. The sums are of
-    // this rank's tokens. Collective over the zero group.
+    // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. The sums
+    // are of this rank's tokens. Collective over the zero group.
     ops::TokenSums forward_backward(const TokenBatch& batch, double gradient_scale) const;
 
     // The loss alone. Collective over the zero group.

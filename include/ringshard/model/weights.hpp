@@ -8,8 +8,8 @@
 
 namespace ringshard::model {
 
-// Copies the weights of the file into this rank's shards, touching no more of it than they need. Not
-// collective: ranks may fail by themselves, and agree afterwards.
+// Copies the weights of the file into this rank's shards, touching no more of it than they need.
+// Not collective: ranks may fail by themselves, and agree afterwards.
 std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard::Zero& zero);
 
 }  // namespace ringshard::model

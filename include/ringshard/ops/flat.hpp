@@ -25,7 +25,7 @@ struct AdamWStep {
     int64_t step;           // from 1
 };
 // One update of fp32 weights from their fp32 gradient; moments fp32.
-void adamw(const at::Tensor& weights, const at::Tensor& first_moment, const at::Tensor& second_moment,
-           const at::Tensor& gradient, const AdamWStep& step);
+void adamw(const at::Tensor& weights, const at::Tensor& first_moment,
+           const at::Tensor& second_moment, const at::Tensor& gradient, const AdamWStep& step);
 
 }  // namespace ringshard::ops

@@ -12,7 +12,8 @@ struct RmsNormed {
 RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
 
 // The same y again, from what was kept: as cheap as reading x.
-at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& inverse_rms);
+at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
+                          const at::Tensor& inverse_rms);
 
 // Adds to dx [t, w] and to d_weight [w], fp32.
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,

@@ -34,15 +34,16 @@ struct TensorPiece {
     int64_t size;
 };
 
-// The weights of one unit of the model as one flat buffer, and with the same places their gradients and
-// moments: matrices first, vectors after them (weight decay is for matrices), every group aligned to 64
-// bytes of the smallest type, the whole filled up so that it can be cut into equal parts.
+// The weights of one unit of the model as one flat buffer, and with the same places their gradients
+// and moments: matrices first, vectors after them (weight decay is for matrices), every group
+// aligned to 64 bytes of the smallest type, the whole filled up so that it can be cut into equal
+// parts.
 class FlatUnit {
 public:
     FlatUnit(std::string name, const std::vector<TensorGroup>& groups, int64_t num_parts);
 
     const std::string& name() const { return name_; }
-    int64_t size() const { return size_; }            // elements, filled up
+    int64_t size() const { return size_; }  // elements, filled up
     int64_t matrices_end() const { return matrices_end_; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
 

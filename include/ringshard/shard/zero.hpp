@@ -13,12 +13,12 @@
 
 namespace ringshard::shard {
 
-// The weights and gradients of all units, cut over the zero group as the profile says, and their way to
-// where they are used and back. Four yes/no answers (mesh::Cuts) make up every profile:
+// The weights and gradients of all units, cut over the zero group as the profile says, and their
+// way to where they are used and back. Four yes/no answers (mesh::Cuts) make up every profile:
 //
 //   optimizer  weights are updated, and moments kept, for this rank's range only
-//   gradients  every micro-batch is reduced into this range; else whole ones are kept until the step ends
-//   weights    only this range is held at rest; a unit is gathered before it is used
+//   gradients  every micro-batch is reduced into this range; else whole ones are kept until the
+//   step ends weights    only this range is held at rest; a unit is gathered before it is used
 //   keeps_weights_after_forward  what was gathered for the forward pass stays for the backward pass
 class Zero {
 public:
@@ -34,46 +34,49 @@ public:
     };
     enum class Pass { forward, backward };
 
-    Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types, const mesh::Mesh& mesh);
+    Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
+         const mesh::Mesh& mesh);
 
     const std::vector<FlatUnit>& units() const { return units_; }
     size_t num_units() const { return units_.size(); }
 
-    // The whole unit in the compute type. prefetch() starts gathering it; weights() waits for it; after
-    // release() the buffer may be used for another unit. Collective over the zero group.
+    // The whole unit in the compute type. prefetch() starts gathering it; weights() waits for it;
+    // after release() the buffer may be used for another unit. Collective over the zero group.
     void prefetch(size_t unit);
     at::Tensor weights(size_t unit);
     void release(size_t unit, Pass pass);
 
-    // A whole fp32 buffer to which the unit's gradients are added; reduce() when the backward pass of a
-    // micro-batch has added all of them. Collective over the zero group.
+    // A whole fp32 buffer to which the unit's gradients are added; reduce() when the backward pass
+    // of a micro-batch has added all of them. Collective over the zero group.
     at::Tensor gradients(size_t unit);
     void reduce(size_t unit);
-    // After the last micro-batch: the shards hold the gradient of the step. Collective over the world.
+    // After the last micro-batch: the shards hold the gradient of the step. Collective over the
+    // world.
     void finish_gradients();
     void clear_gradients();
 
-    // This rank's part of the sum of squares of the whole gradient. The parts of all ranks add up to it at every
-    // profile, since each sums over its own range only: no weight is counted twice.
+    // This rank's part of the sum of squares of the whole gradient. The parts of all ranks add up
+    // to it at every profile, since each sums over its own range only: no weight is counted twice.
     double gradient_squares() const;
 
     Shard& shard(size_t unit) { return states_[unit].shard; }
     const Shard& shard(size_t unit) const { return states_[unit].shard; }
-    // The range of a unit that is this rank's alone, whatever the profile: cut over the whole world. It counts
-    // it in norms and writes it into checkpoints.
+    // The range of a unit that is this rank's alone, whatever the profile: cut over the whole
+    // world. It counts it in norms and writes it into checkpoints.
     Range own_range(size_t unit) const;
 
-    // Makes the updated weights of the shards those that prefetch() and weights() give. Collective over the
-    // zero group.
+    // Makes the updated weights of the shards those that prefetch() and weights() give. Collective
+    // over the zero group.
     void publish_weights();
 
 private:
     struct UnitState {
         Shard shard;
-        at::Tensor compute_shard;   // of the shard's range, in the compute type
-        at::Tensor whole_weights;   // where weights are whole at rest
-        at::Tensor whole_gradient;  // where gradients are whole, or while a backward pass adds to them
-        at::Tensor gathered;        // where weights are cut: the buffer in use
+        at::Tensor compute_shard;  // of the shard's range, in the compute type
+        at::Tensor whole_weights;  // where weights are whole at rest
+        at::Tensor
+            whole_gradient;   // where gradients are whole, or while a backward pass adds to them
+        at::Tensor gathered;  // where weights are cut: the buffer in use
         comm::Pending gathering;
     };
     struct Reduction {

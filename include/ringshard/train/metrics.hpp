@@ -9,8 +9,8 @@
 
 namespace ringshard::train {
 
-// Steps since the last line, and what a line says of them: loss, entropy and accuracy are means over the
-// steps, the rest is the last step's.
+// Steps since the last line, and what a line says of them: loss, entropy and accuracy are means
+// over the steps, the rest is the last step's.
 class MetricsWindow {
 public:
     void add(const StepNumbers& numbers);
@@ -21,13 +21,14 @@ private:
     std::vector<StepNumbers> steps_;
 };
 
-// output_dir/metrics.jsonl: one object per line. Lines carry their attempt, and what a later attempt did not
-// build on is void (checkpoint/attempts.hpp).
+// output_dir/metrics.jsonl: one object per line. Lines carry their attempt, and what a later
+// attempt did not build on is void (checkpoint/attempts.hpp).
 class MetricsFile {
 public:
     MetricsFile(std::filesystem::path output_dir, int64_t attempt);
 
-    // Takes out void lines, and a line that a crash cut short. For the newest attempt, at its start.
+    // Takes out void lines, and a line that a crash cut short. For the newest attempt, at its
+    // start.
     std::optional<Failure> clean() const;
     std::optional<Failure> append(const StepNumbers& numbers, double seconds_per_step) const;
 

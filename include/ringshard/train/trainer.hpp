@@ -15,7 +15,7 @@ namespace ringshard::train {
 struct StepNumbers {
     int64_t step = 0;  // from 1
     double epoch = 0;
-    double loss = 0;  // per target token, nats
+    double loss = 0;       // per target token, nats
     double grad_norm = 0;  // before clipping
     double learning_rate = 0;
     double entropy = 0;
@@ -28,8 +28,9 @@ struct StepNumbers {
 // The training step, and what it stands on.
 class Trainer {
 public:
-    Trainer(const config::TrainingSettings& settings, const comm::Group& world, const mesh::Mesh& mesh,
-            data::Loader& loader, const model::Transformer& model, shard::Zero& zero, optim::AdamW& optimizer);
+    Trainer(const config::TrainingSettings& settings, const comm::Group& world,
+            const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
+            shard::Zero& zero, optim::AdamW& optimizer);
 
     int64_t num_steps() const { return num_steps_; }
     const checkpoint::Progress& progress() const { return progress_; }

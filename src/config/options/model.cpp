@@ -14,6 +14,8 @@ void add_model_options(OptionTable& table) {
                 "A .jinja file, or the folder of a tokenizer whose chat template is taken.");
     group.serve("eos_token", &ModelSettings::eos_token,
                 "Token that ends a text, if it is not the tokenizer's own.");
+    group.serve("config_json", &ModelSettings::config_json,
+                "For init: the config.json of the model to make.");
     group.block("model_init_kwargs", "Settings of the model as JSON, under their usual names.", {},
                 {{"revision", "model_revision"}});
 

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "ringshard/base/exit_code.hpp"
+
+namespace ringshard::model {
+
+// Writes config.json, generation_config.json and model.safetensors (fp32) with random weights:
+// matrices normal with the config's initializer_range, norms one, biases zero.
+std::optional<Failure> write_random_model(const std::filesystem::path& config_json,
+                                          const std::filesystem::path& folder, int64_t seed);
+
+}  // namespace ringshard::model

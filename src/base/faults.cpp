@@ -1,0 +1,40 @@
+#include "ringshard/base/faults.hpp"
+
+#include <charconv>
+#include <csignal>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard {
+
+Expected<Faults> Faults::read(const Environment& environment, int rank) {
+    Faults faults;
+    const auto variable = environment.find("RINGSHARD_FAULT");
+    if (!variable || variable->empty()) return faults;
+    const Failure malformed{ExitCode::settings,
+                            text("RINGSHARD_FAULT = ", *variable,
+                                 ": is written as point:nth:kill or point:nth:kill@rank")};
+    std::string rest = *variable;
+    if (const size_t at = rest.find('@'); at != std::string::npos) {
+        if (rest.substr(at + 1) != std::to_string(rank)) return faults;
+        rest.resize(at);
+    }
+    const size_t last = rest.rfind(':');
+    const size_t middle =
+        last == std::string::npos || last == 0 ? std::string::npos : rest.rfind(':', last - 1);
+    if (middle == std::string::npos) return malformed;
+    int nth = 0;
+    const char* const digits_end = rest.data() + last;
+    const auto [end, error] = std::from_chars(rest.data() + middle + 1, digits_end, nth);
+    if (error != std::errc() || end != digits_end || nth < 1 || rest.substr(last + 1) != "kill")
+        return malformed;
+    faults.wish_ = Wish{rest.substr(0, middle), nth, rest.substr(last + 1)};
+    return faults;
+}
+
+void Faults::reach(std::string_view point) {
+    if (!wish_ || wish_->point != point) return;
+    if (++times_[wish_->point] == wish_->nth) std::raise(SIGKILL);
+}
+
+}  // namespace ringshard

@@ -1,0 +1,79 @@
+#include "ringshard/checkpoint/attempts.hpp"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "ringshard/checkpoint/manifest.hpp"
+
+using namespace ringshard;
+using namespace ringshard::checkpoint;
+
+namespace {
+
+struct Folder {
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / text("ringshard_attempts_", getpid());
+
+    void start(int64_t attempt, int64_t step) const {
+        BOOST_TEST(claim_attempt(path).value() == attempt);
+        BOOST_TEST(!record_start(path, attempt, step));
+    }
+    void save(int64_t step, int64_t attempt) const {
+        const auto folder = path / checkpoint_name(step);
+        std::filesystem::create_directories(folder);
+        std::ofstream(folder / "state.h5") << "four";
+        BOOST_TEST(!write_manifest(folder, {step, attempt, {{"state.h5", 4}}, {}}));
+    }
+    std::vector<int64_t> valid(size_t num_warnings = 0) const {
+        std::vector<std::string> warnings;
+        std::vector<int64_t> steps;
+        for (const CheckpointEntry& entry : valid_checkpoints(path, warnings))
+            steps.push_back(entry.step);
+        BOOST_TEST(warnings.size() == num_warnings);
+        return steps;
+    }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_later_attempt_makes_void_what_it_did_not_build_on, Folder) {
+    start(1, 0);
+    save(4, 1);
+    save(8, 1);
+    BOOST_TEST(valid() == (std::vector<int64_t>{8, 4}));
+    start(2, 4);  // step 8 of attempt 1 was not seen, or not trusted
+    BOOST_TEST(valid() == (std::vector<int64_t>{4}));
+    save(6, 2);
+    BOOST_TEST(valid() == (std::vector<int64_t>{6, 4}));
+    save(12, 1);  // a cut-off process of attempt 1 wakes up
+    BOOST_TEST(valid() == (std::vector<int64_t>{6, 4}));
+    const Attempts attempts(path);
+    BOOST_TEST(attempts.newest() == 2);
+    BOOST_TEST(attempts.is_void(1, 5));
+    BOOST_TEST(!attempts.is_void(1, 4));
+    BOOST_TEST(!attempts.is_void(2, 100));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_attempt_that_has_not_recorded_its_start_makes_nothing_void, Folder) {
+    start(1, 0);
+    save(4, 1);
+    BOOST_TEST(claim_attempt(path).value() == 2);
+    BOOST_TEST(valid() == (std::vector<int64_t>{4}));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_is_not_whole_is_stepped_over, Folder) {
+    start(1, 0);
+    save(4, 1);
+    save(8, 1);
+    std::ofstream(path / "checkpoint-8" / "state.h5") << "thr";  // cut short
+    BOOST_TEST(valid(1) == (std::vector<int64_t>{4}));
+    std::filesystem::remove(path / "checkpoint-4" / "manifest.json");
+    BOOST_TEST(valid(2).empty());
+    std::filesystem::create_directories(path / "checkpoint-9.tmp-1");
+    std::filesystem::create_directories(path / "checkpoint-");
+    BOOST_TEST(valid(2).empty());
+}

@@ -1,0 +1,115 @@
+"""What `trainer train` and `trainer init` say to wrong input, and with which code."""
+
+import json
+import os
+import shutil
+import tempfile
+
+import unittest
+
+from trainer import TrainerTest, run
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
+TINY = os.path.join(FOLDER, "..", "..", "configs", "examples", "tiny")
+
+
+class TrainInput(TrainerTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.rows = self.write("rows.jsonl", '{"input_ids": [1, 2, 3]}\n')
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(content)
+        return path
+
+    def train(self, *flags, model=MODEL, rows=None, ranks=None):
+        return run("train", "--model_name_or_path", model, "--dataset_name", rows or self.rows, "--max_steps", "1",
+                   "--output_dir", os.path.join(self.folder, "out"), *flags, ranks=ranks)
+
+    def test_missing_things_are_named(self):
+        self.expect_one_message(run("train", "--dataset_name", self.rows), 78, "model_name_or_path is not set")
+        self.expect_one_message(run("train", "--model_name_or_path", MODEL), 78, "dataset_name is not set")
+        self.expect_one_message(self.train(model="no/model"), 66, "model_name_or_path = no/model")
+        self.expect_one_message(self.train(rows="no/rows.jsonl", ranks=2), 66, "dataset_name = no/rows.jsonl")
+
+    def test_rows_are_told_by_their_line(self):
+        for content, words in (
+            ('{"input_ids": [1, 2]}\n{"input_ids": [1, 2\n', ":2: is not a JSON object"),
+            ('\n{"text": "a", "label": 1}\n', ":2: has no list input_ids; its columns are text, label"),
+            ('{"input_ids": [1, 512]}\n', ":1: input_ids holds 512, which is not in 0 to 511"),
+            ('{"input_ids": [1, -1]}\n', ":1: input_ids holds -1"),
+            ('{"input_ids": [1, "a"]}\n', ":1: input_ids holds something that is not a whole number"),
+            ('{"input_ids": [1, 2], "labels": [1]}\n', ":1: has 1 labels for 2 input_ids"),
+            ('{"input_ids": [1, 2], "labels": [1, -7]}\n', ":1: labels holds -7"),
+            ('{"input_ids": [1, 2], "labels": 3}\n', ":1: labels is not a list"),
+            ('{"input_ids": [1, 2], "seq_lengths": [1, 2]}\n', ":1: has seq_lengths of 3 tokens in all for 2 input_ids"),
+            ('{"input_ids": [1, 2], "labels": [-100, -100]}\n', "no row has a label left"),
+            ("", ": is empty"),
+        ):
+            with self.subTest(words):
+                self.expect_one_message(self.train(rows=self.write("bad.jsonl", content)), 65, words)
+
+    def test_models_that_cannot_be_trained(self):
+        model = os.path.join(self.folder, "model")
+        shutil.copytree(MODEL, model)
+        with open(os.path.join(model, "config.json")) as file:
+            config = json.load(file)
+
+        def expect(code, *words, **changes):
+            with open(os.path.join(model, "config.json"), "w") as file:
+                json.dump({**config, **changes}, file)
+            self.expect_one_message(self.train(model=model), code, *words)
+
+        expect(78, "architectures = [BertModel]", architectures=["BertModel"])
+        expect(78, "hidden_size = \"big\"", hidden_size="big")
+        expect(78, "num_hidden_layers = 0", num_hidden_layers=0)
+        expect(78, "must be a multiple of num_key_value_heads = 3", num_key_value_heads=3)
+        expect(78, "sliding windows are not served", use_sliding_window=True)
+        expect(65, "model.layers.3", num_hidden_layers=4)
+        expect(65, "config.json knows no such weight", num_hidden_layers=2)
+        expect(65, "has the shape [136, 64]", "[140, 64]", intermediate_size=140)
+        with open(os.path.join(model, "model.safetensors"), "r+b") as file:
+            file.truncate(100000)
+        expect(65, "is the file whole?")
+        os.remove(os.path.join(model, "model.safetensors"))
+        expect(66, "holds neither model.safetensors nor")
+        self.write("model/config.json", "{")
+        self.expect_one_message(self.train(model=model), 65, "is not readable JSON")
+
+    def test_layouts_that_do_not_fit_the_model(self):
+        rows = self.write("heads.jsonl", '{"input_ids": [1, 2, 3, 4]}\n')
+        self.expect_one_message(self.train("--sp_size", "8", rows=rows, ranks=8), 78,
+                                "sp_size = 8: 4 query heads cannot be dealt out to 8 ranks", "cp_size")
+
+    def test_an_output_folder_that_cannot_be(self):
+        self.write("file", "")
+        result = run("train", "--model_name_or_path", MODEL, "--dataset_name", self.rows, "--max_steps", "1",
+                     "--output_dir", os.path.join(self.folder, "file"), ranks=2)
+        self.expect_one_message(result, 74, "cannot be made")
+
+    def test_a_malformed_fault(self):
+        self.expect_one_message(run("train", RINGSHARD_FAULT="step"), 78, "point:nth:kill")
+
+
+class Init(TrainerTest):
+    def test_a_random_model_can_be_trained(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            self.expect(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model), 0,
+                        "a model with random weights", stream="stdout")
+            self.expect(run("train", "--model_name_or_path", model, "--dataset_name", os.path.join(TINY, "notes.jsonl"),
+                            "--max_steps", "2", "--output_dir", os.path.join(folder, "run"), ranks=2), 0)
+            self.expect_one_message(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model),
+                                    78, "holds a model already")
+            self.expect_one_message(run("init", "--output_dir", model), 78, "config_json is not set")
+            self.expect_one_message(run("init", "--config_json", "no.json", "--output_dir", folder), 66, "no.json")
+            self.expect_one_message(run("init", "--config_json", "no.json"), 78, "output_dir is not set")
+
+
+if __name__ == "__main__":
+    unittest.main()

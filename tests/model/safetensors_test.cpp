@@ -1,0 +1,109 @@
+#include "ringshard/model/safetensors.hpp"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <fstream>
+
+using namespace ringshard;
+using namespace ringshard::model;
+
+namespace {
+
+struct Folder {
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / text("ringshard_safetensors_", getpid());
+
+    // A file with this header and so many bytes of data.
+    void write(const std::string& header, size_t data_bytes,
+               const std::string& name = "model.safetensors") const {
+        std::ofstream file(path / name, std::ios::binary);
+        const uint64_t length = header.size();
+        file.write(reinterpret_cast<const char*>(&length), 8);
+        file << header << std::string(data_bytes, '\1');
+    }
+    void expect_refused(const std::string& words, int code = 65) const {
+        const auto opened = StoredModel::open(path);
+        BOOST_TEST_REQUIRE(!opened);
+        BOOST_TEST(number(opened.failure().code) == code);
+        BOOST_TEST(opened.failure().message.find(words) != std::string::npos,
+                   opened.failure().message);
+    }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(what_is_written_is_read, Folder) {
+    const std::vector<float> a{1, 2, 3, 4, 5, 6};
+    const std::vector<float> b{0.5F, -1.25F};
+    SafetensorsWriter writer(path / "model.safetensors", {{"a", StoredType::fp32, {2, 3}},
+                                                          {"b", StoredType::bf16, {2}},
+                                                          {"c", StoredType::fp16, {1, 2}}});
+    writer.write(std::span(a).first(4));
+    writer.write(std::span(a).last(2));
+    writer.write(b);
+    writer.write(b);
+    BOOST_TEST(!writer.close());
+    const auto model = StoredModel::open(path);
+    std::vector<float> read(4);
+    read_elements(*model.value().find("a"), 1, read);
+    BOOST_TEST(read == (std::vector<float>{2, 3, 4, 5}));
+    read.resize(2);
+    for (const auto* name : {"b", "c"}) {
+        read_elements(*model.value().find(name), 0, read);
+        BOOST_TEST(read == b);
+    }
+    BOOST_TEST((model.value().find("a")->shape == std::vector<int64_t>{2, 3}));
+    BOOST_TEST(model.value().find("d") == nullptr);
+}
+
+BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {
+    expect_refused("holds neither", 66);
+    write("{", 0);
+    expect_refused("no readable header");
+    std::ofstream(path / "model.safetensors") << "abc";
+    expect_refused("not a safetensors file");
+    std::ofstream(path / "model.safetensors") << "\xff\xff\xff\xff\xff\xff\xff\x7f"
+                                              << "{}";
+    expect_refused("not a safetensors file");
+    const auto entry = [](const char* fields) { return text(R"({"a": {)", fields, "}}"); };
+    write(entry(R"("dtype": "F32", "shape": [2], "data_offsets": [0, 8])"), 4);
+    expect_refused("is the file whole");
+    write(entry(R"("dtype": "F32", "shape": [3], "data_offsets": [0, 8])"), 8);
+    expect_refused("do not fit its shape");
+    write(entry(R"("dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 0])"), 8);
+    expect_refused("not a list of sizes");
+    write(entry(R"("dtype": "F32", "shape": [1099511627776, 4194304], "data_offsets": [0, 0])"), 8);
+    expect_refused("do not fit its shape");
+    write(entry(R"("dtype": "I8", "shape": [8], "data_offsets": [0, 8])"), 8);
+    expect_refused("is not F32, BF16 or F16");
+    write(entry(R"("dtype": "F32", "shape": [-2], "data_offsets": [0, 8])"), 8);
+    expect_refused("not a list of sizes");
+    write(entry(R"("dtype": "F32", "shape": [2], "data_offsets": [8, 0])"), 8);
+    expect_refused("is the file whole");
+    write(
+        R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}})",
+        12);
+    expect_refused("overlaps");
+    write(R"({"a": 3})", 12);
+    expect_refused("not an object");
+    write(R"({"a": {"dtype": 3, "shape": [2], "data_offsets": [0, 8]}})", 12);
+    expect_refused("dtype");
+}
+
+BOOST_FIXTURE_TEST_CASE(shards_come_with_an_index, Folder) {
+    write(R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})", 4, "one.safetensors");
+    write(R"({"b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})", 4, "two.safetensors");
+    const auto index = path / "model.safetensors.index.json";
+    std::ofstream(index) << R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})";
+    BOOST_TEST(StoredModel::open(path).value().tensors().size() == 2U);
+    std::ofstream(index) << R"({"weight_map": {"a": "one.safetensors", "b": "three.safetensors"}})";
+    expect_refused("three.safetensors", 66);
+    std::ofstream(index) << R"({"weight_map": {"a": 1}})";
+    expect_refused("names no file");
+    std::ofstream(index) << "[";
+    expect_refused("no weight_map");
+}

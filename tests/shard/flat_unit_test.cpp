@@ -1,0 +1,61 @@
+#include "ringshard/shard/flat_unit.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace ringshard::shard;
+
+namespace {
+
+FlatUnit make_unit(int64_t num_parts) {
+    return {"unit",
+            {{{"q", {6, 5}}, {"k", {2, 5}}},
+             {{"norm", {5}}},
+             {{"out", {5, 7}}},
+             {{"q.bias", {6}}, {"k.bias", {2}}}},
+            num_parts};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(groups_lie_side_by_side_and_matrices_come_first) {
+    const FlatUnit unit = make_unit(3);
+    BOOST_TEST(unit.size() % 3 == 0);
+    BOOST_TEST(unit.tensors()[0].offset == 0);
+    BOOST_TEST(unit.tensors()[1].spec.name == "k");
+    BOOST_TEST(unit.tensors()[1].offset == 30);  // directly after q
+    BOOST_TEST(unit.tensors()[2].spec.name == "out");
+    BOOST_TEST(unit.tensors()[2].offset % 32 == 0);
+    for (const PlacedTensor& tensor : unit.tensors())
+        BOOST_TEST((tensor.offset < unit.matrices_end()) == (tensor.spec.shape.size() == 2));
+}
+
+// The pieces of all parts, together, are every tensor, once.
+BOOST_AUTO_TEST_CASE(pieces_of_parts_make_up_the_tensors) {
+    for (const int64_t num_parts : {1, 2, 3, 5, 8}) {
+        const FlatUnit unit = make_unit(num_parts);
+        std::map<std::string, int64_t> next;
+        for (int64_t part = 0; part < num_parts; ++part) {
+            const Range range = part_of(unit.size(), part, num_parts);
+            BOOST_TEST(range.size() == unit.size() / num_parts);
+            for (const TensorPiece& piece : unit.pieces(range)) {
+                BOOST_TEST(piece.first == next[piece.tensor->spec.name]);
+                BOOST_TEST(range.begin + piece.in_range == piece.tensor->offset + piece.first);
+                next[piece.tensor->spec.name] += piece.size;
+            }
+        }
+        for (const PlacedTensor& tensor : unit.tensors())
+            BOOST_TEST(next[tensor.spec.name] == tensor.size);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(parts_that_do_not_divide_still_cover_everything) {
+    int64_t end = 0;
+    for (int64_t part = 0; part < 7; ++part) {
+        const Range range = part_of(100, part, 7);
+        BOOST_TEST(range.begin == end);
+        end = range.end;
+    }
+    BOOST_TEST(end == 100);
+    BOOST_TEST((intersect({0, 10}, {5, 20}) == Range{5, 10}));
+    BOOST_TEST(intersect({0, 5}, {7, 9}).size() == 0);
+}

@@ -1,0 +1,102 @@
+"""A run that is killed goes on where its last checkpoint stands, at its old layout and at others."""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_metrics, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+STEPS = 10
+# Four rows to a step, whatever the layout.
+COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
+          "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"),
+          "--bf16", "false", "--learning_rate", "0.002", "--max_length", "48", "--max_steps", str(STEPS),
+          "--logging_steps", "1", "--save_steps", "4", "--full_determinism"]
+OLD_LAYOUT = ["--profile", "zero3", "--cp_size", "2", "--sp_size", "2", "--per_device_train_batch_size", "4"]
+
+
+class Resume(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.whole = os.path.join(cls.folder.name, "whole")
+        cls.killed = os.path.join(cls.folder.name, "killed")
+        whole = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", cls.whole, ranks=4)
+        assert whole.returncode == 0, whole.stderr
+        # Every rank is killed when it begins the sixth step, one after the checkpoint of step 4 and its next.
+        killed = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", cls.killed, ranks=4, RINGSHARD_FAULT="step:6:kill")
+        assert killed.returncode == 128 + signal.SIGKILL, killed.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def resumed(self, *layout, ranks):
+        output = os.path.join(self.folder.name, self.id())
+        shutil.copytree(self.killed, output)
+        result = run("train", *COMMON, *layout, "--output_dir", output, ranks=ranks)
+        self.expect(result, 0, "going on from " + os.path.join(output, "checkpoint-4"))
+        return output
+
+    def expect_curve(self, output, relative):
+        ours, whole = read_metrics(output), read_metrics(self.whole)
+        self.assertEqual([line["step"] for line in ours], list(range(1, STEPS + 1)))
+        self.assertEqual([line["attempt"] for line in ours], [1] * 4 + [2] * (STEPS - 4))
+        for a, b in zip(ours, whole):
+            for key in ("loss", "grad_norm", "entropy"):
+                self.assertLessEqual(abs(a[key] - b[key]), relative * abs(b[key]), (a["step"], key))
+            for key in ("learning_rate", "num_tokens", "epoch"):
+                self.assertEqual(a[key], b[key], (a["step"], key))
+
+    def state_bytes(self, output):
+        with open(os.path.join(output, f"checkpoint-{STEPS}", "state.h5"), "rb") as file:
+            return file.read()
+
+    def test_the_old_layout_to_the_bit(self):
+        output = self.resumed(*OLD_LAYOUT, ranks=4)
+        self.expect_curve(output, 0)
+        with open(os.path.join(output, "latest")) as file:
+            self.assertEqual(file.read().strip(), f"checkpoint-{STEPS}")
+
+    def test_zero1_on_two_ranks(self):
+        self.expect_curve(self.resumed("--profile", "zero1", "--per_device_train_batch_size", "2", ranks=2), 1e-5)
+
+    def test_one_rank(self):
+        self.expect_curve(self.resumed("--per_device_train_batch_size", "4", ranks=None), 1e-5)
+
+    def test_a_finished_run_ends_at_once(self):
+        result = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", self.whole, ranks=4)
+        self.expect(result, 0)
+        self.assertEqual(len(read_metrics(self.whole)), STEPS)
+
+    def test_what_a_killed_run_left_behind_is_whole(self):
+        names = os.listdir(self.killed)
+        self.assertIn("checkpoint-4", names)
+        self.assertNotIn("checkpoint-8", names)
+        self.assertEqual(sorted(os.listdir(os.path.join(self.killed, "checkpoint-4"))),
+                         ["chat_template.jinja", "config.json", "generation_config.json", "manifest.json", "state.h5",
+                          "tokenizer.json", "tokenizer_config.json"])
+
+    def test_ways_to_ask(self):
+        elsewhere = os.path.join(self.folder.name, "elsewhere")
+        self.expect(run("train", *COMMON, "--output_dir", elsewhere, "--resume_from_checkpoint", "true"), 66,
+                    "holds no finished checkpoint")
+        self.expect(run("train", *COMMON, "--output_dir", elsewhere, "--resume_from_checkpoint", "no/such"), 66,
+                    "there is no such folder")
+        begun_again = os.path.join(self.folder.name, "again")
+        shutil.copytree(self.killed, begun_again)
+        self.expect(run("train", *COMMON, "--per_device_train_batch_size", "4", "--output_dir", begun_again,
+                        "--resume_from_checkpoint", "never"), 0)
+        self.assertEqual([line["attempt"] for line in read_metrics(begun_again)], [2] * STEPS)
+        # What the first attempt had saved is set aside, not overwritten.
+        self.assertIn("superseded-4-1", os.listdir(begun_again))
+
+
+if __name__ == "__main__":
+    unittest.main()
