@@ -10,10 +10,10 @@ namespace ringshard::attention {
 
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses) {
     if (heads.query_heads % ulysses != 0)
-        return text(heads.query_heads, " query heads cannot be dealt out to ", ulysses, " ranks");
+        return concat(heads.query_heads, " query heads cannot be dealt out to ", ulysses, " ranks");
     if (heads.key_heads % ulysses != 0 && ulysses % heads.key_heads != 0)
-        return text(heads.key_heads, " key heads can neither be dealt out to ", ulysses,
-                    " ranks nor repeated for them");
+        return concat(heads.key_heads, " key heads can neither be dealt out to ", ulysses,
+                      " ranks nor repeated for them");
     return {};
 }
 

@@ -12,8 +12,8 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     const auto variable = environment.find("RINGSHARD_FAULT");
     if (!variable || variable->empty()) return faults;
     const Failure malformed{ExitCode::settings,
-                            text("RINGSHARD_FAULT = ", *variable,
-                                 ": is written as point:nth:kill or point:nth:kill@rank")};
+                            concat("RINGSHARD_FAULT = ", *variable,
+                                   ": is written as point:nth:kill or point:nth:kill@rank")};
     std::string rest = *variable;
     if (const size_t at = rest.find('@'); at != std::string::npos) {
         if (rest.substr(at + 1) != std::to_string(rank)) return faults;

@@ -12,7 +12,7 @@
 namespace ringshard {
 
 Failure io_failure(const std::filesystem::path& file, std::string_view what) {
-    return {ExitCode::io, text(file.string(), " ", what, ": ", std::strerror(errno))};
+    return {ExitCode::io, concat(file.string(), " ", what, ": ", std::strerror(errno))};
 }
 
 std::optional<std::string> read_file(const std::filesystem::path& file) {
@@ -63,7 +63,7 @@ std::optional<Failure> File::read_at(std::span<std::byte> bytes, int64_t offset)
         if (read < 0) return io_failure(name_, "cannot be read");
         if (read == 0)
             return Failure{ExitCode::bad_data,
-                           text(name_.string(), " ends at byte ", offset, ": it is cut short")};
+                           concat(name_.string(), " ends at byte ", offset, ": it is cut short")};
         bytes = bytes.subspan(static_cast<size_t>(read));
         offset += read;
     }
@@ -84,7 +84,7 @@ std::optional<Failure> flush_folder(const std::filesystem::path& folder) {
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content) {
     std::filesystem::path temporary = file;
-    temporary += text(".tmp-", getpid());
+    temporary += concat(".tmp-", getpid());
     {
         auto opened = File::open(temporary, O_WRONLY | O_CREAT | O_TRUNC);
         if (!opened) return opened.failure();

@@ -36,7 +36,7 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt) {
-    return output_dir / text("attempt-", attempt);
+    return output_dir / concat("attempt-", attempt);
 }
 
 std::optional<int64_t> read_start(const std::filesystem::path& folder) {
@@ -49,7 +49,7 @@ std::optional<int64_t> read_start(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::string checkpoint_name(int64_t step) { return text("checkpoint-", step); }
+std::string checkpoint_name(int64_t step) { return concat("checkpoint-", step); }
 
 Attempts::Attempts(const std::filesystem::path& output_dir) {
     for (const std::string& name : names_in(output_dir))
@@ -66,8 +66,8 @@ Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir) {
     std::error_code error;
     std::filesystem::create_directories(output_dir, error);
     if (error)
-        return Failure{ExitCode::io, text("output_dir = ", output_dir.string(),
-                                          " cannot be made: ", error.message())};
+        return Failure{ExitCode::io, concat("output_dir = ", output_dir.string(),
+                                            " cannot be made: ", error.message())};
     for (int64_t number = Attempts(output_dir).newest() + 1;; ++number) {
         if (mkdir(attempt_folder(output_dir, number).c_str(), 0777) == 0) return number;
         if (errno != EEXIST)

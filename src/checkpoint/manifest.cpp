@@ -50,7 +50,7 @@ std::optional<Failure> write_manifest(const std::filesystem::path& folder,
 
 Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     const auto damaged = [&](const std::string& what) {
-        return Failure{ExitCode::bad_data, text(folder.string(), ": ", what)};
+        return Failure{ExitCode::bad_data, concat(folder.string(), ": ", what)};
     };
     const auto content = read_file(folder / "manifest.json");
     if (!content) return damaged("has no manifest.json: it was never finished");
@@ -58,20 +58,20 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     try {
         const json read = json::parse(*content);
         if (read.at("version") != format_version)
-            return damaged(text("is of format version ", read.at("version").dump(),
-                                ", and this program reads ", format_version));
+            return damaged(concat("is of format version ", read.at("version").dump(),
+                                  ", and this program reads ", format_version));
         manifest = {read.at("step"), read.at("attempt"), read.at("files"),
                     from_json(read.at("ranges"))};
     } catch (const json::exception&
                  error) {  // a wrapper: turns the library's exception into an expected failure
-        return damaged(text("manifest.json cannot be read: ", error.what()));
+        return damaged(concat("manifest.json cannot be read: ", error.what()));
     }
     for (const auto& [name, size] : manifest.file_sizes) {
         std::error_code error;
         const auto found = std::filesystem::file_size(folder / name, error);
-        if (error) return damaged(text(name, " is missing"));
+        if (error) return damaged(concat(name, " is missing"));
         if (static_cast<int64_t>(found) != size)
-            return damaged(text(name, " has ", found, " bytes instead of ", size));
+            return damaged(concat(name, " has ", found, " bytes instead of ", size));
     }
     return manifest;
 }

@@ -12,16 +12,16 @@ Publication::Publication(std::filesystem::path output_dir, int64_t step, int64_t
     : output_dir_(std::move(output_dir)),
       step_(step),
       attempt_(attempt),
-      temporary_(output_dir_ / text(checkpoint_name(step), ".tmp-", attempt)),
+      temporary_(output_dir_ / concat(checkpoint_name(step), ".tmp-", attempt)),
       final_(output_dir_ / checkpoint_name(step)) {}
 
 // A newer attempt owns the run as soon as it has its folder.
 std::optional<Failure> Publication::check_newest() const {
     const int64_t newest = Attempts(output_dir_).newest();
     if (newest == attempt_) return std::nullopt;
-    return Failure{ExitCode::superseded, text(output_dir_.string(), ": attempt ", newest,
-                                              " of this run has begun, and this is attempt ",
-                                              attempt_, "; it leaves the run alone")};
+    return Failure{ExitCode::superseded, concat(output_dir_.string(), ": attempt ", newest,
+                                                " of this run has begun, and this is attempt ",
+                                                attempt_, "; it leaves the run alone")};
 }
 
 std::optional<Failure> Publication::begin(const std::vector<std::filesystem::path>& files) const {
@@ -30,10 +30,10 @@ std::optional<Failure> Publication::begin(const std::vector<std::filesystem::pat
     std::filesystem::remove_all(temporary_, error);  // of a save that failed before
     if (!std::filesystem::create_directory(temporary_, error) && error)
         return Failure{ExitCode::io,
-                       text(temporary_.string(), " cannot be made: ", error.message())};
+                       concat(temporary_.string(), " cannot be made: ", error.message())};
     for (const auto& file : files) {
         const auto content = read_file(file);
-        if (!content) return Failure{ExitCode::io, text(file.string(), " cannot be read")};
+        if (!content) return Failure{ExitCode::io, concat(file.string(), " cannot be read")};
         if (auto failure = write_file_atomically(temporary_ / file.filename(), *content))
             return failure;
     }
@@ -46,8 +46,8 @@ std::optional<Failure> Publication::make_way() const {
     const auto there = read_manifest(final_);
     const int64_t attempt = there ? there.value().attempt : 0;
     for (int64_t copy = 0;; ++copy) {
-        const auto aside = output_dir_ / text("superseded-", step_, "-", attempt,
-                                              copy == 0 ? "" : text(".", copy));
+        const auto aside = output_dir_ / concat("superseded-", step_, "-", attempt,
+                                                copy == 0 ? "" : concat(".", copy));
         if (exists(aside)) continue;
         if (std::rename(final_.c_str(), aside.c_str()) != 0)
             return io_failure(final_, "cannot be set aside");

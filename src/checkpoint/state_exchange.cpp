@@ -58,12 +58,12 @@ std::optional<Failure> check_datasets(const std::filesystem::path& file, const S
         const auto found = state.datasets.find(wanted.name);
         if (found == state.datasets.end())
             return Failure{ExitCode::bad_data,
-                           text(file.string(), ": has no dataset ", wanted.name)};
+                           concat(file.string(), ": has no dataset ", wanted.name)};
         if (found->second.shape != wanted.shape)
             return Failure{ExitCode::bad_data,
-                           text(file.string(), ": ", wanted.name, " has the shape ",
-                                json(found->second.shape).dump(), ", and the model asks for ",
-                                json(wanted.shape).dump())};
+                           concat(file.string(), ": ", wanted.name, " has the shape ",
+                                  json(found->second.shape).dump(), ", and the model asks for ",
+                                  json(wanted.shape).dump())};
     }
     return std::nullopt;
 }

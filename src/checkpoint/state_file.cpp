@@ -50,7 +50,8 @@ int64_t make_dataset(const FileId& file, const DatasetSpec& spec) {
                                        properties, H5P_DEFAULT),
                             "make a dataset");
     const haddr_t offset = H5Dget_offset(dataset);
-    if (offset == HADDR_UNDEF) throw Error(ExitCode::io, text("HDF5 gave no place to ", spec.name));
+    if (offset == HADDR_UNDEF)
+        throw Error(ExitCode::io, concat("HDF5 gave no place to ", spec.name));
     return static_cast<int64_t>(offset);
 }
 
@@ -107,9 +108,9 @@ herr_t visit_object(hid_t root, const char* relative_name, const H5O_info_t* inf
     }
     const TypeId type(H5Dget_type(dataset), "read a type");
     if (H5Tequal(type, H5T_IEEE_F32LE) <= 0)
-        throw Error(ExitCode::bad_data, text(name, " does not hold fp32 numbers"));
+        throw Error(ExitCode::bad_data, concat(name, " does not hold fp32 numbers"));
     const haddr_t offset = H5Dget_offset(dataset);
-    if (offset == HADDR_UNDEF) throw Error(ExitCode::bad_data, text(name, " is not contiguous"));
+    if (offset == HADDR_UNDEF) throw Error(ExitCode::bad_data, concat(name, " is not contiguous"));
     found.datasets[name] = {shape_of(dataset), static_cast<int64_t>(offset)};
     return 0;
 }
@@ -130,7 +131,7 @@ Expected<StateFile> with_failure_as_value(const std::filesystem::path& file, Wor
     try {
         return work();
     } catch (const Error& error) {
-        return Failure{error.code(), text(file.string(), ": ", error.what())};
+        return Failure{error.code(), concat(file.string(), ": ", error.what())};
     }
 }
 
@@ -159,7 +160,7 @@ Expected<StateFile> create_state_file(const std::filesystem::path& file,
 
 Expected<StateFile> open_state_file(const std::filesystem::path& file) {
     if (!exists(file))
-        return Failure{ExitCode::missing_input, text(file.string(), ": there is no such file")};
+        return Failure{ExitCode::missing_input, concat(file.string(), ": there is no such file")};
     return with_failure_as_value(file, [&] {
         FileId id(H5Fopen(file.c_str(), H5F_ACC_RDONLY, file_access()),
                   "open the file: is it whole?");

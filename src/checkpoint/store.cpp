@@ -27,7 +27,7 @@ std::map<std::string, int64_t> to_numbers(const Progress& progress, int64_t atte
 Expected<Progress> to_progress(const StateFile& state, const std::filesystem::path& file) {
     for (const auto* name : {"step", "epoch", "samples_done", "num_tokens"})
         if (!state.numbers.contains(name))
-            return Failure{ExitCode::bad_data, text(file.string(), ": has no attribute ", name)};
+            return Failure{ExitCode::bad_data, concat(file.string(), ": has no attribute ", name)};
     return Progress{state.numbers.at("step"),
                     {state.numbers.at("epoch"), state.numbers.at("samples_done")},
                     state.numbers.at("num_tokens")};

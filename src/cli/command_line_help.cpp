@@ -100,8 +100,9 @@ int print_help(const Invocation& invocation) {
         if (!option->reason.empty()) std::cout << "      " << option->reason << '\n';
         return number(ExitCode::done);
     }
-    return tell({ExitCode::usage, text("there is no group or setting '", invocation.help_topic,
-                                       "'; groups are ", lower_case(join(table.groups(), ", ")))});
+    return tell(
+        {ExitCode::usage, concat("there is no group or setting '", invocation.help_topic,
+                                 "'; groups are ", lower_case(join(table.groups(), ", ")))});
 }
 
 }  // namespace ringshard::cli

@@ -85,20 +85,20 @@ std::string settings_for(const Answers& answers) {
     const bool is_alone = answers.num_devices == 1;
     const std::string profile = is_alone ? "single_gpu" : answers.fits ? "zero1" : "zero3";
     std::string yaml = "# Settings of a run, for: srun ./trainer --config FILE\n";
-    yaml += text("model_name_or_path: \"", answers.model, "\"\n");
-    yaml += text("dataset_name: \"", answers.dataset, "\"\n");
-    yaml += text("output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n");
+    yaml += concat("model_name_or_path: \"", answers.model, "\"\n");
+    yaml += concat("dataset_name: \"", answers.dataset, "\"\n");
+    yaml += concat("output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n");
     yaml += is_alone ? "# One device.\n"
             : answers.fits
                 ? "# The model fits one device: only the optimizer state is cut over the ranks.\n"
                 : "# The model does not fit one device: weights, gradients and optimizer state are "
                   "cut.\n";
-    yaml += text("profile: ", profile, "\n");
+    yaml += concat("profile: ", profile, "\n");
     if (ring > 1)
-        yaml += text("# Long rows: ", ring, " ranks share each of them.\ncp_size: ", ring, "\n");
-    yaml += text("\nmax_length: ", answers.max_length, "\n");
+        yaml += concat("# Long rows: ", ring, " ranks share each of them.\ncp_size: ", ring, "\n");
+    yaml += concat("\nmax_length: ", answers.max_length, "\n");
     yaml += "packing: true                # several documents to a row; none sees another\n";
-    yaml += text("per_device_train_batch_size: ", answers.max_length >= 8192 ? 1 : 8, "\n");
+    yaml += concat("per_device_train_batch_size: ", answers.max_length >= 8192 ? 1 : 8, "\n");
     yaml +=
         "learning_rate: 2.0e-5\nlr_scheduler_type: cosine\nwarmup_steps: 0.03           # a share "
         "of all steps\n";
@@ -114,16 +114,16 @@ int configure(const Invocation& invocation) {
     const std::string file = invocation.flags.empty() ? "run.yaml" : invocation.flags.front();
     if (file.starts_with("-"))
         return tell({ExitCode::usage,
-                     text("trainer configure takes the name of the file to write, not ", file)});
+                     concat("trainer configure takes the name of the file to write, not ", file)});
     if (std::ifstream(file).good())
         return tell({ExitCode::settings,
-                     text(file, " exists already: name another file, `trainer configure FILE`")});
+                     concat(file, " exists already: name another file, `trainer configure FILE`")});
     const auto answers = ask_all();
     if (!answers) return tell({ExitCode::usage, "the answers ended early; nothing was written"});
     std::ofstream out(file);
     out << settings_for(*answers);
     out.close();
-    if (!out) return tell({ExitCode::io, text(file, " cannot be written")});
+    if (!out) return tell({ExitCode::io, concat(file, " cannot be written")});
     std::cout << "wrote " << file << "; look at it with: trainer config --config " << file << '\n';
     return number(ExitCode::done);
 }

@@ -75,8 +75,8 @@ std::vector<std::string> check_threads() {
     });
     const size_t distinct = std::set(workers.begin(), workers.end()).size();
     if (promised < 2 || distinct >= 2) return {};
-    return {text("the computation runs on one thread where ", promised,
-                 " were promised: is OpenMP switched off?")};
+    return {concat("the computation runs on one thread where ", promised,
+                   " were promised: is OpenMP switched off?")};
 }
 
 // What any rank found wrong, each once.

@@ -45,18 +45,19 @@ std::string describe_step(const mesh::MeshShape& shape, const config::Config& co
     const int64_t batch =
         training.per_device_train_batch_size * shape.data() * training.gradient_accumulation_steps;
     std::string lines =
-        text("effective batch ", batch, " rows = ", training.per_device_train_batch_size,
-             " per device x ", shape.data(), " data ranks x ", training.gradient_accumulation_steps,
-             " accumulation\n");
+        concat("effective batch ", batch, " rows = ", training.per_device_train_batch_size,
+               " per device x ", shape.data(), " data ranks x ",
+               training.gradient_accumulation_steps, " accumulation\n");
     if (shape.sequence() > 1)
         lines +=
-            text("every ", shape.sequence(), " ranks share one batch (cp_size ", shape.ring,
-                 " x sp_size ", shape.ulysses, "), so there are fewer data ranks than devices\n");
+            concat("every ", shape.sequence(), " ranks share one batch (cp_size ", shape.ring,
+                   " x sp_size ", shape.ulysses, "), so there are fewer data ranks than devices\n");
     if (config.data.max_length)
-        lines += text("at most ", batch * *config.data.max_length, " tokens per step (max_length ",
-                      *config.data.max_length, ")\n");
+        lines += concat("at most ", batch * *config.data.max_length,
+                        " tokens per step (max_length ", *config.data.max_length, ")\n");
     const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
-    lines += text(cuts.any() ? text("over ", shape.zero(), " ranks ") : "", to_text(cuts), "\n");
+    lines +=
+        concat(cuts.any() ? concat("over ", shape.zero(), " ranks ") : "", to_text(cuts), "\n");
     return lines;
 }
 

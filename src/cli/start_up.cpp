@@ -20,7 +20,7 @@ std::string bus_id_of(c10::Device device, const std::vector<device::Gpu>& gpus) 
 std::string name_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
     for (const device::Gpu& gpu : gpus)
         if (device.is_cuda() && gpu.index == device.index())
-            return text("cuda:", gpu.index, " ", gpu.name, " ", gpu.bus_id);
+            return concat("cuda:", gpu.index, " ", gpu.name, " ", gpu.bus_id);
     return "cpu";
 }
 

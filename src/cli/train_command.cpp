@@ -20,7 +20,7 @@ namespace {
 // What is not built in yet is refused, not left out.
 std::optional<Failure> check_served(const config::Config& config) {
     const auto refuse = [](const char* what) {
-        return Failure{ExitCode::settings, text(what, " is not built in yet")};
+        return Failure{ExitCode::settings, concat(what, " is not built in yet")};
     };
     if (config.data.packing)
         return refuse("packing = true: packing (rows may be given packed, with seq_lengths)");
@@ -42,15 +42,15 @@ Expected<model::ModelSpec> read_spec(const config::Config& config, const mesh::M
         return Failure{ExitCode::settings,
                        "model_name_or_path is not set: name the folder of a model"};
     if (!is_directory(folder))
-        return Failure{ExitCode::missing_input,
-                       text("model_name_or_path = ", folder.string(), ": there is no such folder")};
+        return Failure{ExitCode::missing_input, concat("model_name_or_path = ", folder.string(),
+                                                       ": there is no such folder")};
     const auto spec = model::read_model_spec(folder / "config.json");
     if (!spec) return spec;
     const std::string why_not =
         attention::why_heads_do_not_split(spec.value().heads, shape.ulysses);
     if (why_not.empty()) return spec;
-    return Failure{ExitCode::settings,
-                   text("sp_size = ", shape.ulysses, ": ", why_not, "; use cp_size for the rest")};
+    return Failure{ExitCode::settings, concat("sp_size = ", shape.ulysses, ": ", why_not,
+                                              "; use cp_size for the rest")};
 }
 
 Expected<data::TokenRows> read_rows(const config::Config& config, const model::ModelSpec& spec) {
@@ -79,7 +79,7 @@ Expected<std::optional<std::filesystem::path>> find_checkpoint(const EngineCall&
         if (is_directory(std::filesystem::path(wish)))
             return std::optional(std::filesystem::path(wish));
         return Failure{ExitCode::missing_input,
-                       text("resume_from_checkpoint = ", wish, ": there is no such folder")};
+                       concat("resume_from_checkpoint = ", wish, ": there is no such folder")};
     }
     std::vector<std::string> warnings;
     const auto newest = store.newest(warnings);
@@ -87,9 +87,10 @@ Expected<std::optional<std::filesystem::path>> find_checkpoint(const EngineCall&
         std::cerr << "warning: checkpoint left out: " << warning << '\n';
     if (newest) return std::optional(newest->folder);
     if (word == "true")
-        return Failure{ExitCode::missing_input,
-                       text("resume_from_checkpoint = true: ", store.output_dir().string(),
-                            " holds no finished checkpoint; leave the setting out to begin a run")};
+        return Failure{
+            ExitCode::missing_input,
+            concat("resume_from_checkpoint = true: ", store.output_dir().string(),
+                   " holds no finished checkpoint; leave the setting out to begin a run")};
     return std::optional<std::filesystem::path>();
 }
 

@@ -13,7 +13,7 @@ void throw_if_mpi_failed(int result, const char* call, const char* file, int lin
     std::array<char, MPI_MAX_ERROR_STRING> message{};
     int length = 0;
     MPI_Error_string(result, message.data(), &length);
-    throw Error(ExitCode::internal, text(file, ":", line, ": ", call, ": ", message.data()));
+    throw Error(ExitCode::internal, concat(file, ":", line, ": ", call, ": ", message.data()));
 }
 
 void wait_for(std::span<MPI_Request> requests) {

@@ -14,7 +14,7 @@ namespace {
 void throw_if_nccl_failed(ncclResult_t result, const char* call, const char* file, int line) {
     if (result == ncclSuccess) return;
     throw Error(ExitCode::peer_lost,
-                text(file, ":", line, ": ", call, ": ", ncclGetErrorString(result)));
+                concat(file, ":", line, ": ", call, ": ", ncclGetErrorString(result)));
 }
 
 #define RINGSHARD_NCCL(call) throw_if_nccl_failed((call), #call, __FILE__, __LINE__)

@@ -82,8 +82,8 @@ const Origin from_command_line{Strength::command_line, "command line"};
 
 Failure unexpected(const std::string& word) {
     return {ExitCode::usage,
-            text("unexpected word '", word, "' on the command line: settings are written as ",
-                 "--name value; `trainer --help` lists them")};
+            concat("unexpected word '", word, "' on the command line: settings are written as ",
+                   "--name value; `trainer --help` lists them")};
 }
 
 // A repeated flag: the last one counts, as scripts rely on when they end in "$@".
@@ -119,7 +119,7 @@ Statements read_command_line(const OptionTable& table, const std::vector<std::st
                      .run();
     } catch (
         const po::error& error) {  // a wrapper: turns Boost's exception into an expected failure
-        problems.push_back({ExitCode::usage, text("command line: ", error.what())});
+        problems.push_back({ExitCode::usage, concat("command line: ", error.what())});
         return {};
     }
 
@@ -164,9 +164,9 @@ Statements read_environment(const OptionTable& table, const Environment& environ
         const std::string nearest = nearest_name(name, table.all_names());
         problems.push_back(
             {ExitCode::settings,
-             text(variable, " = ", value, " [environment]: there is no setting ", name,
-                  nearest.empty() ? "" : "; did you mean ", nearest.empty() ? "" : prefix,
-                  upper_case(nearest), "? Unset it or mend its name.")});
+             concat(variable, " = ", value, " [environment]: there is no setting ", name,
+                    nearest.empty() ? "" : "; did you mean ", nearest.empty() ? "" : prefix,
+                    upper_case(nearest), "? Unset it or mend its name.")});
     }
     return statements;
 }

@@ -32,7 +32,7 @@ const BuiltinProfile* find_trl_example(const std::filesystem::path& path) {
 Statements read_builtin(const OptionTable& table, const BuiltinProfile& profile,
                         Problems& problems) {
     return read_settings_text(table, std::string(profile.yaml), Strength::profile,
-                              text("profile ", profile.name), problems);
+                              concat("profile ", profile.name), problems);
 }
 
 }  // namespace
@@ -47,15 +47,15 @@ Statements read_profile(const OptionTable& table, const Statement& written,
         return read_settings_file(table, path, Strength::profile, problems);
     if (const BuiltinProfile* profile = find_trl_example(path)) {
         notes.push_back(
-            text(written.text, " is not here: the built-in profile ", profile->name, " is used"));
+            concat(written.text, " is not here: the built-in profile ", profile->name, " is used"));
         return read_builtin(table, *profile, problems);
     }
     const std::string nearest = nearest_name(written.text, builtin_names());
-    problems.push_back(
-        complaint(written,
-                  text("there is no such profile or file", nearest.empty() ? "" : "; did you mean ",
-                       nearest, "? Built in are: ", join(builtin_names(), ", ")),
-                  path.has_extension() ? ExitCode::missing_input : ExitCode::settings));
+    problems.push_back(complaint(
+        written,
+        concat("there is no such profile or file", nearest.empty() ? "" : "; did you mean ",
+               nearest, "? Built in are: ", join(builtin_names(), ", ")),
+        path.has_extension() ? ExitCode::missing_input : ExitCode::settings));
     return {};
 }
 

@@ -73,7 +73,7 @@ void Resolver::take(const Statement& statement) {
         return take(open_block(*block, statement, result_.problems));
     const Alias* alias = table_.find_alias(name);
     if (alias == nullptr) return report_unknown(statement);
-    if (!alias->note.empty()) result_.notes.push_back(text(alias->name, " ", alias->note));
+    if (!alias->note.empty()) result_.notes.push_back(concat(alias->name, " ", alias->note));
 
     std::string meaning = statement.text;
     if (!alias->values.empty()) {
@@ -102,11 +102,11 @@ void Resolver::take_fsdp_words(const Statement& statement) {
         else if (!read_value(word, ignored))
             say("fsdp_sharding_strategy", word);
         else
-            result_.problems.push_back(
-                complaint(statement,
-                          text("'", word,
-                               "' is not one of full_shard, shard_grad_op, no_shard, hybrid_shard, "
-                               "hybrid_shard_zero2, offload, auto_wrap")));
+            result_.problems.push_back(complaint(
+                statement,
+                concat("'", word,
+                       "' is not one of full_shard, shard_grad_op, no_shard, hybrid_shard, "
+                       "hybrid_shard_zero2, offload, auto_wrap")));
     }
 }
 
@@ -122,7 +122,7 @@ std::string Resolver::name_inside_block(const Statement& statement) const {
 
 void Resolver::assign(const Option& option, const std::string& value, const Statement& statement) {
     const auto refuse = [&](const std::string& reason) {
-        result_.problems.push_back(complaint(statement, text("is not served: ", reason)));
+        result_.problems.push_back(complaint(statement, concat("is not served: ", reason)));
     };
     for (const auto& [refused, reason] : option.refused_values)
         if (lower_with_underscores(value) == lower_with_underscores(refused)) return refuse(reason);
@@ -132,7 +132,7 @@ void Resolver::assign(const Option& option, const std::string& value, const Stat
         for (const std::string& word : words)
             if (const auto found = option.refused_values.find(word);
                 found != option.refused_values.end())
-                return refuse(text(word, ": ", found->second));
+                return refuse(concat(word, ": ", found->second));
     }
     if (option.treatment == Treatment::refused) {
         bool asks_for_nothing =
@@ -147,15 +147,15 @@ void Resolver::assign(const Option& option, const std::string& value, const Stat
 
 void Resolver::report_unknown(const Statement& statement) {
     if (const RefusedFamily* family = table_.find_refused_family(statement.name)) {
-        result_.problems.push_back(complaint(statement, text("is not served: ", family->reason)));
+        result_.problems.push_back(complaint(statement, concat("is not served: ", family->reason)));
         return;
     }
     const std::string nearest = nearest_name(statement.name, table_.all_names());
     const std::string where = statement.block.empty() ? "" : " in " + statement.block;
     result_.problems.push_back(complaint(
-        statement, text("there is no setting of this name", where,
-                        nearest.empty() ? "; `trainer --help all` lists them" : "; did you mean ",
-                        nearest, nearest.empty() ? "" : "?")));
+        statement, concat("there is no setting of this name", where,
+                          nearest.empty() ? "; `trainer --help all` lists them" : "; did you mean ",
+                          nearest, nearest.empty() ? "" : "?")));
 }
 
 // Two words of one strength on one setting must agree: `bf16: true` beside `mixed_precision: no`.
@@ -173,10 +173,10 @@ void Resolver::report_contradictions() {
             if (option.write(x) == option.write(y)) continue;
             result_.problems.push_back(
                 {ExitCode::settings,
-                 text(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place,
-                      "] and ", b.statement.name, " = ", b.statement.text, " [",
-                      b.statement.origin.place, "] contradict each other: both set ", option.name,
-                      "; leave one out")});
+                 concat(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place,
+                        "] and ", b.statement.name, " = ", b.statement.text, " [",
+                        b.statement.origin.place, "] contradict each other: both set ", option.name,
+                        "; leave one out")});
         }
     }
 }
@@ -198,11 +198,11 @@ void Resolver::set(const Assignment& assignment) {
             if (is_low)
                 return result_.problems.push_back(
                     complaint(assignment.statement,
-                              text("must be ", option.minimum_excluded ? "above " : "at least ",
-                                   shortest(*option.minimum))));
+                              concat("must be ", option.minimum_excluded ? "above " : "at least ",
+                                     shortest(*option.minimum))));
             if (option.maximum && *number > *option.maximum)
                 return result_.problems.push_back(complaint(
-                    assignment.statement, text("must be at most ", shortest(*option.maximum))));
+                    assignment.statement, concat("must be at most ", shortest(*option.maximum))));
         }
     }
     const std::string written =
@@ -236,7 +236,7 @@ void Resolver::report_accepted() {
             names.push_back(option.name);
     }
     for (const auto& [reason, names] : by_reason)
-        result_.notes.push_back(text(join(names, ", "), ": not needed, ", reason));
+        result_.notes.push_back(concat(join(names, ", "), ": not needed, ", reason));
 }
 
 }  // namespace

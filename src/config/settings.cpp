@@ -65,15 +65,15 @@ std::string print_yaml(const Settings& settings, const OptionTable& table) {
         if (option.treatment == Treatment::accepted && !is_given) continue;
         if (option.group != group) {
             group = option.group;
-            lines += text(lines.empty() ? "" : "\n", "# ", group, "\n");
+            lines += concat(lines.empty() ? "" : "\n", "# ", group, "\n");
         }
         const Origin origin = settings.origin_of(option.name);
         const std::string line =
-            text(option.name, ": ", yaml_value(option, value_of(option, settings)));
+            concat(option.name, ": ", yaml_value(option, value_of(option, settings)));
         const std::string padding(line.size() < 44 ? 44 - line.size() : 1, ' ');
         const bool is_live = origin.strength >= Strength::config_file;
         lines +=
-            text(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place, "\n");
+            concat(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place, "\n");
     }
     return lines;
 }

@@ -52,7 +52,7 @@ std::string to_text(const json& value) {
 }
 
 Origin origin(Strength strength, const std::string& called, const YAML::Node& node) {
-    return {strength, text(called, ":", node.Mark().line + 1)};
+    return {strength, concat(called, ":", node.Mark().line + 1)};
 }
 
 void read_mapping(const OptionTable& table, const YAML::Node& mapping, Strength strength,
@@ -94,14 +94,14 @@ Statements read_settings_text(const OptionTable& table, const std::string& yaml,
         if (root.IsNull()) return statements;
         if (!root.IsMap()) {
             problems.push_back({ExitCode::settings,
-                                text(called, ": must hold lines such as `learning_rate: 2e-5`")});
+                                concat(called, ": must hold lines such as `learning_rate: 2e-5`")});
             return statements;
         }
         read_mapping(table, root, strength, called, {}, statements);
     } catch (const YAML::Exception&
                  error) {  // a wrapper: turns the library's exception into an expected failure
-        problems.push_back({ExitCode::settings, text(called, ":", error.mark.line + 1,
-                                                     ": is not readable YAML: ", error.msg)});
+        problems.push_back({ExitCode::settings, concat(called, ":", error.mark.line + 1,
+                                                       ": is not readable YAML: ", error.msg)});
     }
     return statements;
 }
@@ -110,8 +110,9 @@ Statements read_settings_file(const OptionTable& table, const std::filesystem::p
                               Strength strength, Problems& problems) {
     const auto yaml = read_whole(file);
     if (!yaml) {
-        problems.push_back({ExitCode::missing_input,
-                            text(file.string(), ": there is no such file, or it cannot be read")});
+        problems.push_back(
+            {ExitCode::missing_input,
+             concat(file.string(), ": there is no such file, or it cannot be read")});
         return {};
     }
     return read_settings_text(table, *yaml, strength, file.string(), problems);

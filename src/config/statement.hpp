@@ -23,7 +23,7 @@ using Problems = std::vector<Failure>;
 // "learning_rate = fast [command line]: must be a number"
 inline Failure complaint(const Statement& about, const std::string& rule,
                          ExitCode code = ExitCode::settings) {
-    return {code, text(about.name, " = ", about.text, " [", about.origin.place, "]: ", rule)};
+    return {code, concat(about.name, " = ", about.text, " [", about.origin.place, "]: ", rule)};
 }
 
 }  // namespace ringshard::config

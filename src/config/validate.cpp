@@ -87,9 +87,9 @@ private:
                 continue;
             }
             values.push_back(
-                text(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
+                concat(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
         }
-        problems_.push_back({ExitCode::settings, text(join(values, ", "), ": ", rule)});
+        problems_.push_back({ExitCode::settings, concat(join(values, ", "), ": ", rule)});
     }
 
     Settings& settings_;

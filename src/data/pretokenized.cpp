@@ -27,10 +27,10 @@ public:
     std::optional<std::string> read(const std::string& text_of_line, Line& line) {
         dom::object row;
         if (const auto error = parser_.parse(text_of_line).get(row))
-            return text("is not a JSON object: ", simdjson::error_message(error));
+            return concat("is not a JSON object: ", simdjson::error_message(error));
         dom::array ids;
         if (row["input_ids"].get(ids) != simdjson::SUCCESS)
-            return text("has no list input_ids; its columns are ", columns(row));
+            return concat("has no list input_ids; its columns are ", columns(row));
         if (const auto wrong = read_numbers(ids, "input_ids", 0, vocabulary_ - 1, line.tokens))
             return wrong;
         line.labels = line.tokens;
@@ -40,8 +40,8 @@ public:
                     read_column(labels, "labels", -100, vocabulary_ - 1, line.labels))
                 return wrong;
             if (line.labels.size() != line.tokens.size())
-                return text("has ", line.labels.size(), " labels for ", line.tokens.size(),
-                            " input_ids");
+                return concat("has ", line.labels.size(), " labels for ", line.tokens.size(),
+                              " input_ids");
         }
         line.lengths.assign(1, static_cast<int32_t>(line.tokens.size()));
         if (dom::element lengths;
@@ -51,8 +51,8 @@ public:
             int64_t total = 0;
             for (const int32_t length : line.lengths) total += length;
             if (total != static_cast<int64_t>(line.tokens.size()))
-                return text("has seq_lengths of ", total, " tokens in all for ", line.tokens.size(),
-                            " input_ids");
+                return concat("has seq_lengths of ", total, " tokens in all for ",
+                              line.tokens.size(), " input_ids");
         }
         return std::nullopt;
     }
@@ -67,7 +67,7 @@ private:
                                                   int64_t least, int64_t most,
                                                   std::vector<int32_t>& into) {
         dom::array numbers;
-        if (column.get(numbers) != simdjson::SUCCESS) return text(name, " is not a list");
+        if (column.get(numbers) != simdjson::SUCCESS) return concat(name, " is not a list");
         return read_numbers(numbers, name, least, most, into);
     }
     static std::optional<std::string> read_numbers(const dom::array& numbers, const char* name,
@@ -77,11 +77,11 @@ private:
         for (const dom::element element : numbers) {
             int64_t value = 0;
             if (element.get(value) != simdjson::SUCCESS)
-                return text(name, " holds something that is not a whole number");
+                return concat(name, " holds something that is not a whole number");
             if (value != -100 || least > -100)
                 if (value < std::max<int64_t>(least, least == -100 ? 0 : least) || value > most)
-                    return text(name, " holds ", value, ", which is not in ",
-                                least == -100 ? "-100, 0" : std::to_string(least), " to ", most);
+                    return concat(name, " holds ", value, ", which is not in ",
+                                  least == -100 ? "-100, 0" : std::to_string(least), " to ", most);
             into.push_back(static_cast<int32_t>(value));
         }
         return std::nullopt;
@@ -112,7 +112,7 @@ Expected<TokenRows> read_pretokenized(const std::filesystem::path& file,
     std::ifstream stream(file);
     if (!stream || is_directory(file))
         return Failure{ExitCode::missing_input,
-                       text("dataset_name = ", file.string(), ": there is no such file")};
+                       concat("dataset_name = ", file.string(), ": there is no such file")};
     TokenRows rows;
     LineReader reader(vocabulary);
     Line line;
@@ -121,7 +121,7 @@ Expected<TokenRows> read_pretokenized(const std::filesystem::path& file,
         ++number;
         if (trim(text_of_line).empty()) continue;
         if (const auto wrong = reader.read(text_of_line, line))
-            return Failure{ExitCode::bad_data, text(file.string(), ":", number, ": ", *wrong)};
+            return Failure{ExitCode::bad_data, concat(file.string(), ":", number, ": ", *wrong)};
         if (max_length) truncate(line, static_cast<size_t>(*max_length));
         if (std::ranges::any_of(line.labels, [](int32_t label) { return label != -100; }))
             rows.add(line.tokens, line.labels, line.lengths);
@@ -129,8 +129,8 @@ Expected<TokenRows> read_pretokenized(const std::filesystem::path& file,
     if (rows.size() == 0)
         return Failure{
             ExitCode::bad_data,
-            text(file.string(),
-                 number == 0 ? ": is empty" : ": no row has a label left that could be learned")};
+            concat(file.string(),
+                   number == 0 ? ": is empty" : ": no row has a label left that could be learned")};
     return rows;
 }
 

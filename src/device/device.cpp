@@ -17,7 +17,7 @@ Expected<c10::Device> choose_device(DeviceChoice choice, int64_t local_rank,
                   "`nvidia-smi`, or use --device cpu"
                 : "this program was built without CUDA: build the preset `cuda`, or use --device "
                   "cpu";
-        return Failure{ExitCode::settings, text("device = cuda: ", cure)};
+        return Failure{ExitCode::settings, concat("device = cuda: ", cure)};
     }
     const auto index = local_rank % static_cast<int64_t>(visible.size());
     return c10::Device(c10::kCUDA,
@@ -32,10 +32,10 @@ std::optional<Failure> check_distinct(const std::vector<std::string>& places) {
         if (!is_new)
             return Failure{
                 ExitCode::settings,
-                text("ranks ", entry->second, " and ", rank, " are on one GPU (", places[rank],
-                     "): start as many ranks per host as it has GPUs, for example "
-                     "--ntasks-per-node and "
-                     "--gpus-per-node alike, or allow it with --allow_shared_gpu")};
+                concat("ranks ", entry->second, " and ", rank, " are on one GPU (", places[rank],
+                       "): start as many ranks per host as it has GPUs, for example "
+                       "--ntasks-per-node and "
+                       "--gpus-per-node alike, or allow it with --allow_shared_gpu")};
     }
     return std::nullopt;
 }

@@ -12,14 +12,14 @@ bool is_built_with_cuda() { return true; }
 
 std::string describe_gpu_libraries() {
     const auto readable = [](int version) {
-        return text(version / 1000, ".", version % 1000 / 10);
+        return concat(version / 1000, ".", version % 1000 / 10);
     };
     int runtime = 0;
     int driver = 0;
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
-    return text("CUDA      built with ", readable(CUDART_VERSION), ", runtime ", readable(runtime),
-                ", driver ", driver == 0 ? "none" : readable(driver));
+    return concat("CUDA      built with ", readable(CUDART_VERSION), ", runtime ",
+                  readable(runtime), ", driver ", driver == 0 ? "none" : readable(driver));
 }
 
 std::vector<Gpu> visible_gpus() {
@@ -38,7 +38,7 @@ std::vector<Gpu> visible_gpus() {
                         "GPU ", index);
         gpus.push_back({index, properties.name, bus_id.data(),
                         static_cast<int64_t>(properties.totalGlobalMem),
-                        text(properties.major, ".", properties.minor)});
+                        concat(properties.major, ".", properties.minor)});
     }
     return gpus;
 }

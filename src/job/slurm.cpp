@@ -37,11 +37,12 @@ Slurm read_slurm(const Environment& environment) {
 std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world) {
     if (!slurm.started_by_srun || !slurm.step_num_tasks || *slurm.step_num_tasks == world)
         return std::nullopt;
-    return Failure{ExitCode::settings, text("SLURM started ", *slurm.step_num_tasks,
-                                            " tasks in this step and MPI sees a world of ", world,
-                                            ": srun and MPI do not speak the same language; start "
-                                            "with srun --mpi=pmix (or what `srun "
-                                            "--mpi=list` offers for this MPI)")};
+    return Failure{ExitCode::settings,
+                   concat("SLURM started ", *slurm.step_num_tasks,
+                          " tasks in this step and MPI sees a world of ", world,
+                          ": srun and MPI do not speak the same language; start "
+                          "with srun --mpi=pmix (or what `srun "
+                          "--mpi=list` offers for this MPI)")};
 }
 
 }  // namespace ringshard::job

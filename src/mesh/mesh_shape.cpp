@@ -14,7 +14,7 @@ using config::ParallelSettings;
 using config::Settings;
 
 std::string to_text(const MeshShape& shape) {
-    return text(shape.replicate, "x", shape.shard, "x", shape.ring, "x", shape.ulysses);
+    return concat(shape.replicate, "x", shape.shard, "x", shape.ring, "x", shape.ulysses);
 }
 
 Coordinates coordinates_of(int64_t rank, const MeshShape& shape) {
@@ -62,9 +62,9 @@ std::string to_text(const Cuts& cuts) {
     if (!cuts.any()) return "nothing is cut";
     if (!cuts.gradients) return "optimizer state is cut";
     if (!cuts.weights) return "optimizer state and gradients are cut";
-    return text("optimizer state, gradients and weights are cut; gathered weights ",
-                cuts.keeps_weights_after_forward ? "stay until the backward pass"
-                                                 : "are given up after the forward pass");
+    return concat("optimizer state, gradients and weights are cut; gathered weights ",
+                  cuts.keeps_weights_after_forward ? "stay until the backward pass"
+                                                   : "are given up after the forward pass");
 }
 
 namespace {
@@ -107,8 +107,8 @@ std::optional<MeshShape> deal_out(const Wishes& wishes, int64_t world) {
 }
 
 std::string said(const Settings& settings, const std::string& name, int64_t size) {
-    return size == 0 ? text(name, " open")
-                     : text(name, " = ", size, " [", settings.origin_of(name).place, "]");
+    return size == 0 ? concat(name, " open")
+                     : concat(name, " = ", size, " [", settings.origin_of(name).place, "]");
 }
 
 // Every way to cut the world that changes as few of the wishes as possible.
@@ -150,19 +150,20 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
     if (settings.values.parallel.distributed_type == DistributedType::no && world > 1)
         return Failure{
             ExitCode::settings,
-            text("distributed_type = no [", settings.origin_of("distributed_type").place,
-                 "]: it is for one rank, and there are ", world,
-                 "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
+            concat("distributed_type = no [", settings.origin_of("distributed_type").place,
+                   "]: it is for one rank, and there are ", world,
+                   "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
     const Wishes wishes = wishes_of(settings, world, num_hosts);
     if (const auto shape = deal_out(wishes, world)) return *shape;
-    return Failure{ExitCode::settings,
-                   text("a world of ", world,
-                        " ranks is not dp_replicate_size x dp_shard_size x cp_size x sp_size with ",
-                        said(settings, "dp_replicate_size", wishes.shape.replicate), ", ",
-                        said(settings, "dp_shard_size", wishes.shape.shard), ", ",
-                        said(settings, "cp_size", wishes.shape.ring), ", ",
-                        said(settings, "sp_size", wishes.shape.ulysses),
-                        "; sizes that work: ", join(shapes_that_work(wishes, world), ", "))};
+    return Failure{
+        ExitCode::settings,
+        concat("a world of ", world,
+               " ranks is not dp_replicate_size x dp_shard_size x cp_size x sp_size with ",
+               said(settings, "dp_replicate_size", wishes.shape.replicate), ", ",
+               said(settings, "dp_shard_size", wishes.shape.shard), ", ",
+               said(settings, "cp_size", wishes.shape.ring), ", ",
+               said(settings, "sp_size", wishes.shape.ulysses),
+               "; sizes that work: ", join(shapes_that_work(wishes, world), ", "))};
 }
 
 }  // namespace ringshard::mesh

@@ -18,7 +18,7 @@ public:
     int64_t whole_number(const char* name) {
         const json value = content_.value(name, json());
         if (value.is_number_integer() && value.get<int64_t>() > 0) return value.get<int64_t>();
-        complain(text(name, " = ", value.dump(), ": must be a whole number above 0"));
+        complain(concat(name, " = ", value.dump(), ": must be a whole number above 0"));
         return 1;
     }
     int64_t whole_number(const char* name, int64_t otherwise) {
@@ -28,14 +28,14 @@ public:
         const json value = content_.value(name, json());
         if (value.is_null()) return otherwise;
         if (value.is_number()) return value.get<double>();
-        complain(text(name, " = ", value.dump(), ": must be a number"));
+        complain(concat(name, " = ", value.dump(), ": must be a number"));
         return otherwise;
     }
     bool boolean(const char* name, bool otherwise) {
         const json value = content_.value(name, json());
         if (value.is_null()) return otherwise;
         if (value.is_boolean()) return value.get<bool>();
-        complain(text(name, " = ", value.dump(), ": must be true or false"));
+        complain(concat(name, " = ", value.dump(), ": must be true or false"));
         return otherwise;
     }
     std::string word(const char* name, const std::string& otherwise) {
@@ -44,7 +44,7 @@ public:
     }
     json part(const char* name) const { return content_.value(name, json()); }
     void complain(const std::string& rule) {
-        if (!failure_) failure_ = Failure{ExitCode::settings, text(file_.string(), ": ", rule)};
+        if (!failure_) failure_ = Failure{ExitCode::settings, concat(file_.string(), ": ", rule)};
     }
     const std::optional<Failure>& failure() const { return failure_; }
 
@@ -60,10 +60,10 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     std::ifstream stream(config_json);
     if (!stream)
         return Failure{ExitCode::missing_input,
-                       text(config_json.string(), ": there is no such file")};
+                       concat(config_json.string(), ": there is no such file")};
     json content = json::parse(stream, nullptr, false);
     if (!content.is_object())
-        return Failure{ExitCode::bad_data, text(config_json.string(), ": is not readable JSON")};
+        return Failure{ExitCode::bad_data, concat(config_json.string(), ": is not readable JSON")};
     const json architectures = content.value("architectures", json());
     const bool names_one =
         architectures.is_array() && !architectures.empty() && architectures.front().is_string();
@@ -72,8 +72,8 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     ModelSpec spec;
     spec.architecture = names_one ? architectures.front().get<std::string>() : "";
     if (spec.architecture != "Qwen2ForCausalLM")
-        config.complain(text("architectures = [", spec.architecture,
-                             "]: this program trains Qwen2ForCausalLM"));
+        config.complain(concat("architectures = [", spec.architecture,
+                               "]: this program trains Qwen2ForCausalLM"));
     spec.vocabulary = config.whole_number("vocab_size");
     spec.width = config.whole_number("hidden_size");
     spec.intermediate = config.whole_number("intermediate_size");
@@ -90,19 +90,19 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     if (const json rope = config.part("rope_parameters"); rope.is_object())
         spec.rope_theta = ConfigReader(config_json, rope).number("rope_theta", spec.rope_theta);
     if (!config.part("rope_scaling").is_null())
-        config.complain(text("rope_scaling = ", config.part("rope_scaling").dump(),
-                             ": scaled positions are not served"));
+        config.complain(concat("rope_scaling = ", config.part("rope_scaling").dump(),
+                               ": scaled positions are not served"));
     if (config.word("hidden_act", "silu") != "silu")
-        config.complain(text("hidden_act = ", config.word("hidden_act", ""), ": must be silu"));
+        config.complain(concat("hidden_act = ", config.word("hidden_act", ""), ": must be silu"));
     if (spec.heads.query_heads % spec.heads.key_heads != 0)
         config.complain(
-            text("num_attention_heads = ", spec.heads.query_heads,
-                 ": must be a multiple of num_key_value_heads = ", spec.heads.key_heads));
+            concat("num_attention_heads = ", spec.heads.query_heads,
+                   ": must be a multiple of num_key_value_heads = ", spec.heads.key_heads));
     if (spec.heads.head_dim % 2 != 0)
-        config.complain(text("head_dim = ", spec.heads.head_dim, ": must be even"));
+        config.complain(concat("head_dim = ", spec.heads.head_dim, ": must be even"));
     if (config.boolean("use_sliding_window", false) && config.part("sliding_window").is_number())
-        config.complain(text("sliding_window = ", config.part("sliding_window").dump(),
-                             ": sliding windows are not served"));
+        config.complain(concat("sliding_window = ", config.part("sliding_window").dump(),
+                               ": sliding windows are not served"));
     if (config.failure()) return *config.failure();
     return spec;
 }
@@ -110,7 +110,7 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
 namespace {
 
 shard::FlatUnit make_block(const ModelSpec& spec, int64_t index, int64_t num_parts) {
-    const std::string prefix = text("model.layers.", index, ".");
+    const std::string prefix = concat("model.layers.", index, ".");
     const int64_t queries = spec.heads.query_heads * spec.heads.head_dim;
     const int64_t keys = spec.heads.key_heads * spec.heads.head_dim;
     const auto named = [&](const char* name, std::vector<int64_t> shape) {
@@ -130,7 +130,7 @@ shard::FlatUnit make_block(const ModelSpec& spec, int64_t index, int64_t num_par
         groups.push_back({named("self_attn.q_proj.bias", {queries}),
                           named("self_attn.k_proj.bias", {keys}),
                           named("self_attn.v_proj.bias", {keys})});
-    return {text("block ", index), groups, num_parts};
+    return {concat("block ", index), groups, num_parts};
 }
 
 }  // namespace

@@ -26,12 +26,12 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     if (!spec) return spec.failure();
     if (exists(folder / "model.safetensors"))
         return Failure{ExitCode::settings,
-                       text("output_dir = ", folder.string(), ": holds a model already")};
+                       concat("output_dir = ", folder.string(), ": holds a model already")};
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error)
-        return Failure{ExitCode::io, text("output_dir = ", folder.string(),
-                                          " cannot be made: ", error.message())};
+        return Failure{ExitCode::io, concat("output_dir = ", folder.string(),
+                                            " cannot be made: ", error.message())};
 
     std::vector<shard::TensorSpec> tensors;
     for (const shard::FlatUnit& unit : make_units(spec.value(), 1))

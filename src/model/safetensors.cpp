@@ -53,7 +53,7 @@ constexpr size_t length_field = 8;
 constexpr uint64_t longest_header = 100'000'000;
 
 Failure damaged(const std::filesystem::path& file, const std::string& what) {
-    return {ExitCode::bad_data, text(file.string(), ": ", what)};
+    return {ExitCode::bad_data, concat(file.string(), ": ", what)};
 }
 
 std::optional<std::vector<int64_t>> read_shape(const json& shape) {
@@ -81,7 +81,7 @@ Expected<StoredTensor> read_entry(const json& entry, std::span<const std::byte> 
     if (!entry.is_object()) return unreadable("its entry is not an object");
     const json dtype = entry.value("dtype", json());
     const auto type = read_stored_type(dtype.is_string() ? dtype.get<std::string>() : "");
-    if (!type) return unreadable(text("dtype ", dtype.dump(), " is not F32, BF16 or F16"));
+    if (!type) return unreadable(concat("dtype ", dtype.dump(), " is not F32, BF16 or F16"));
     const auto shape = read_shape(entry.value("shape", json()));
     if (!shape) return unreadable("its shape is not a list of sizes");
     const json offsets = entry.value("data_offsets", json());
@@ -91,11 +91,11 @@ Expected<StoredTensor> read_entry(const json& entry, std::span<const std::byte> 
     const auto begin = offsets[0].get<uint64_t>();
     const auto end = offsets[1].get<uint64_t>();
     if (begin > end || end > data.size())
-        return unreadable(text("its data end at ", end, " and the file's at ", data.size(),
-                               ": is the file whole?"));
+        return unreadable(concat("its data end at ", end, " and the file's at ", data.size(),
+                                 ": is the file whole?"));
     if (static_cast<uint64_t>(num_elements(*shape)) > data.size() ||
         end - begin != static_cast<uint64_t>(num_elements(*shape)) * bytes_per_element(*type))
-        return unreadable(text(end - begin, " bytes do not fit its shape"));
+        return unreadable(concat(end - begin, " bytes do not fit its shape"));
     return StoredTensor{*type, *shape, data.subspan(begin, end - begin)};
 }
 
@@ -105,15 +105,16 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
     const auto index_file = folder / "model.safetensors.index.json";
     std::ifstream stream(index_file);
     if (!stream)
-        return Failure{ExitCode::missing_input,
-                       text(folder.string(),
-                            ": holds neither model.safetensors nor model.safetensors.index.json")};
+        return Failure{
+            ExitCode::missing_input,
+            concat(folder.string(),
+                   ": holds neither model.safetensors nor model.safetensors.index.json")};
     const json index = json::parse(stream, nullptr, false);
     const json map = index.is_object() ? index.value("weight_map", json()) : json();
     if (!map.is_object()) return damaged(index_file, "has no weight_map");
     std::set<std::string> files;
     for (const auto& [tensor, file] : map.items()) {
-        if (!file.is_string()) return damaged(index_file, text("names no file for ", tensor));
+        if (!file.is_string()) return damaged(index_file, concat("names no file for ", tensor));
         files.insert(file.get<std::string>());
     }
     return std::vector<std::string>(files.begin(), files.end());
@@ -125,7 +126,7 @@ std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) 
     const auto mapping = std::make_shared<Mapping>(file);
     if (!mapping->is_open())
         return Failure{ExitCode::missing_input,
-                       text(file.string(), ": there is no such file, or it cannot be read")};
+                       concat(file.string(), ": there is no such file, or it cannot be read")};
     const auto bytes = mapping->bytes();
     uint64_t header_length = 0;
     if (bytes.size() >= length_field) std::memcpy(&header_length, bytes.data(), length_field);
@@ -141,16 +142,16 @@ std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) 
     for (const auto& [name, entry] : header.items()) {
         if (name == "__metadata__") continue;
         const auto tensor = read_entry(entry, data);
-        if (!tensor) return damaged(file, text(name, ": ", tensor.failure().message));
+        if (!tensor) return damaged(file, concat(name, ": ", tensor.failure().message));
         if (!tensors_.emplace(name, tensor.value()).second)
-            return damaged(file, text(name, " stands in two files"));
+            return damaged(file, concat(name, " stands in two files"));
         if (!tensor.value().bytes.empty() &&
             !by_place.emplace(tensor.value().bytes.data(), name).second)
-            return damaged(file, text(name, " lies where another tensor does"));
+            return damaged(file, concat(name, " lies where another tensor does"));
     }
     const std::byte* free_from = data.data();
     for (const auto& [place, name] : by_place) {
-        if (place < free_from) return damaged(file, text(name, " overlaps the tensor before it"));
+        if (place < free_from) return damaged(file, concat(name, " overlaps the tensor before it"));
         free_from = place + tensors_.at(name).bytes.size();
     }
     mappings_.push_back(mapping);
@@ -193,8 +194,9 @@ struct SafetensorsWriter::Output {
             const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
             if (written < 0 && errno == EINTR) continue;
             if (written < 0)
-                failure = Failure{ExitCode::io, text(file.string(),
-                                                     " cannot be written: ", std::strerror(errno))};
+                failure =
+                    Failure{ExitCode::io,
+                            concat(file.string(), " cannot be written: ", std::strerror(errno))};
             else
                 bytes = bytes.subspan(static_cast<size_t>(written));
         }
@@ -209,7 +211,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file,
     output_->descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (output_->descriptor < 0) {
         output_->failure = Failure{
-            ExitCode::io, text(file.string(), " cannot be written: ", std::strerror(errno))};
+            ExitCode::io, concat(file.string(), " cannot be written: ", std::strerror(errno))};
         return;
     }
     nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
@@ -255,7 +257,7 @@ std::optional<Failure> SafetensorsWriter::close() {
     if (!output_->failure && fsync(output_->descriptor) != 0)
         output_->failure =
             Failure{ExitCode::io,
-                    text(output_->file.string(), " cannot be written: ", std::strerror(errno))};
+                    concat(output_->file.string(), " cannot be written: ", std::strerror(errno))};
     if (output_->descriptor >= 0) ::close(std::exchange(output_->descriptor, -1));
     return output_->failure;
 }

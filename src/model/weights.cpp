@@ -11,7 +11,7 @@ namespace {
 std::string to_text(const std::vector<int64_t>& shape) {
     std::vector<std::string> sizes;
     for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-    return text("[", join(sizes, ", "), "]");
+    return concat("[", join(sizes, ", "), "]");
 }
 
 // Tensors that files may hold and no weight is made of.
@@ -28,19 +28,19 @@ std::optional<Failure> check_names_and_shapes(const StoredModel& stored, bool ti
             const StoredTensor* const found = stored.find(tensor.spec.name);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
-                               text(tensor.spec.name, " is not in the model's files")};
+                               concat(tensor.spec.name, " is not in the model's files")};
             if (found->shape != tensor.spec.shape)
                 return Failure{ExitCode::bad_data,
-                               text(tensor.spec.name, " has the shape ", to_text(found->shape),
-                                    " in the model's files, and config.json asks for ",
-                                    to_text(tensor.spec.shape))};
+                               concat(tensor.spec.name, " has the shape ", to_text(found->shape),
+                                      " in the model's files, and config.json asks for ",
+                                      to_text(tensor.spec.shape))};
         }
     }
     for (const auto& [name, tensor] : stored.tensors())
         if (!wanted.contains(name) && !is_ignored(name, tied))
             return Failure{
                 ExitCode::bad_data,
-                text(name, " is in the model's files, and config.json knows no such weight")};
+                concat(name, " is in the model's files, and config.json knows no such weight")};
     return std::nullopt;
 }
 

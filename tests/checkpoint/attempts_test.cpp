@@ -16,7 +16,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / text("ringshard_attempts_", getpid());
+        std::filesystem::temp_directory_path() / concat("ringshard_attempts_", getpid());
 
     void start(int64_t attempt, int64_t step) const {
         BOOST_TEST(claim_attempt(path).value() == attempt);

@@ -19,10 +19,11 @@ BOOST_AUTO_TEST_CASE(the_list_of_settings_is_the_agreed_one) {
                                           : "refused";
     };
     for (const config::Option& option : table.options())
-        lines.insert(text(option.name, " ", treatment(option.treatment), " ", option.default_text));
+        lines.insert(
+            concat(option.name, " ", treatment(option.treatment), " ", option.default_text));
     for (const config::Alias& alias : table.aliases())
-        lines.insert(text(alias.name, " = ", alias.target));
-    for (const config::Block& block : table.blocks()) lines.insert(text(block.name, " block"));
+        lines.insert(concat(alias.name, " = ", alias.target));
+    for (const config::Block& block : table.blocks()) lines.insert(concat(block.name, " block"));
 
     std::set<std::string> agreed;
     std::ifstream file(OPTION_LIST);

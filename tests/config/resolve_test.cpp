@@ -19,7 +19,7 @@ class TemporaryFile {
 public:
     TemporaryFile(const std::string& name, const std::string& content)
         : path_(std::filesystem::temp_directory_path() /
-                text("ringshard_test_", getpid(), "_", name)) {
+                concat("ringshard_test_", getpid(), "_", name)) {
         std::ofstream(path_) << content;
     }
     ~TemporaryFile() { std::filesystem::remove(path_); }

@@ -15,7 +15,7 @@ struct Folder {
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
     std::filesystem::path path =
-        std::filesystem::temp_directory_path() / text("ringshard_safetensors_", getpid());
+        std::filesystem::temp_directory_path() / concat("ringshard_safetensors_", getpid());
 
     // A file with this header and so many bytes of data.
     void write(const std::string& header, size_t data_bytes,
@@ -69,7 +69,7 @@ BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {
     std::ofstream(path / "model.safetensors") << "\xff\xff\xff\xff\xff\xff\xff\x7f"
                                               << "{}";
     expect_refused("not a safetensors file");
-    const auto entry = [](const char* fields) { return text(R"({"a": {)", fields, "}}"); };
+    const auto entry = [](const char* fields) { return concat(R"({"a": {)", fields, "}}"); };
     write(entry(R"("dtype": "F32", "shape": [2], "data_offsets": [0, 8])"), 4);
     expect_refused("is the file whole");
     write(entry(R"("dtype": "F32", "shape": [3], "data_offsets": [0, 8])"), 8);

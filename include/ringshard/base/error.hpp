@@ -26,9 +26,9 @@ private:
 }  // namespace ringshard
 
 // A promise between parts of the program. Mistakes of users are told as Failure or Error instead.
-#define RINGSHARD_CHECK(condition, ...)                                        \
-    do {                                                                       \
-        if (!(condition))                                                      \
-            ::ringshard::throw_broken_promise(#condition, __FILE__, __LINE__,  \
-                                              ::ringshard::text(__VA_ARGS__)); \
+#define RINGSHARD_CHECK(condition, ...)                                          \
+    do {                                                                         \
+        if (!(condition))                                                        \
+            ::ringshard::throw_broken_promise(#condition, __FILE__, __LINE__,    \
+                                              ::ringshard::concat(__VA_ARGS__)); \
     } while (false)

@@ -7,10 +7,10 @@
 
 namespace ringshard {
 
-// text("cp_size ", 3, " does not divide ", 8)
-inline std::string text() { return {}; }
+// concat("cp_size ", 3, " does not divide ", 8)
+inline std::string concat() { return {}; }
 template <class... Parts>
-std::string text(const Parts&... parts) {
+std::string concat(const Parts&... parts) {
     std::ostringstream out;
     (out << ... << parts);
     return out.str();
