@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ringshard/base/expected.hpp"
+
+namespace ringshard::text {
+
+// A value of JSON: what a row of a dataset holds, and what a chat template sees of it. Objects keep
+// the order of their members, because templates print them in it.
+class Value {
+public:
+    using List = std::vector<Value>;
+    using Object = std::vector<std::pair<std::string, Value>>;
+
+    Value() = default;  // null
+    explicit Value(bool truth) : held_(truth) {}
+    explicit Value(int64_t number) : held_(number) {}
+    explicit Value(double number) : held_(number) {}
+    explicit Value(std::string text) : held_(std::move(text)) {}
+    explicit Value(List items) : held_(std::move(items)) {}
+    explicit Value(Object members) : held_(std::move(members)) {}
+
+    bool is_null() const { return std::holds_alternative<std::monostate>(held_); }
+
+    // The value if it is of that kind, else nullptr.
+    const bool* truth() const { return std::get_if<bool>(&held_); }
+    const int64_t* integer() const { return std::get_if<int64_t>(&held_); }
+    const double* real() const { return std::get_if<double>(&held_); }
+    const std::string* string() const { return std::get_if<std::string>(&held_); }
+    const List* list() const { return std::get_if<List>(&held_); }
+    const Object* object() const { return std::get_if<Object>(&held_); }
+    List* list() { return std::get_if<List>(&held_); }
+    Object* object() { return std::get_if<Object>(&held_); }
+
+    // The member of an object; nullptr if this is no object or has no such member.
+    const Value* find(std::string_view name) const;
+    // Gives an object the member, in place of an older one of that name.
+    void set(std::string_view name, Value value);
+
+    // "null", "true or false", "a number", "text", "a list", "an object": for messages.
+    const char* kind() const;
+
+    bool operator==(const Value&) const = default;
+
+private:
+    std::variant<std::monostate, bool, int64_t, double, std::string, List, Object> held_;
+};
+
+// Reads JSON documents, one call each. Not for several threads at once.
+class JsonReader {
+public:
+    JsonReader();
+    ~JsonReader();
+    // What is wrong is told without a place, for the caller to add.
+    Expected<Value> read(std::string_view json);
+
+private:
+    struct Parser;
+    std::unique_ptr<Parser> parser_;
+};
+
+// On one line, with ", " and ": ", characters beyond ASCII as they are.
+std::string to_json(const Value& value);
+
+}  // namespace ringshard::text

@@ -1,0 +1,31 @@
+#include "ringshard/text/value.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace ringshard::text {
+
+const Value* Value::find(std::string_view name) const {
+    if (const Object* members = object())
+        for (const auto& [key, value] : *members)
+            if (key == name) return &value;
+    return nullptr;
+}
+
+void Value::set(std::string_view name, Value value) {
+    RINGSHARD_CHECK(object() != nullptr, "members are set on objects");
+    for (auto& [key, old] : *object()) {
+        if (key != name) continue;
+        old = std::move(value);
+        return;
+    }
+    object()->emplace_back(std::string(name), std::move(value));
+}
+
+const char* Value::kind() const {
+    static constexpr std::array names{"null", "true or false", "a number", "a number",
+                                      "text", "a list",        "an object"};
+    return names[held_.index()];
+}
+
+}  // namespace ringshard::text
