@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/data/row_plan.hpp"
+#include "ringshard/data/token_store.hpp"
+
+namespace ringshard::data {
+
+// Which samples of a store are used: a mixture's shares, and one side of a split.
+struct SampleChoice {
+    std::vector<uint64_t> source_ends;  // in samples, of every source of a mixture
+    std::vector<double> fractions;      // of the sources in the mixture; empty: all of all
+    enum class Side { all, train, test } side = Side::all;
+    double test_size = 0;  // share of the samples that are split off
+    int64_t seed = 0;
+};
+// In the order in which they are used. As TRL and datasets choose, but the split has a seed.
+std::vector<int64_t> choose_samples(const SampleChoice& choice);
+
+struct RowSettings {
+    std::optional<int64_t> max_length;
+    config::TruncationMode truncation = config::TruncationMode::keep_start;
+    bool packs = false;
+    config::PackingStrategy strategy = config::PackingStrategy::bfd;
+    config::PackingScope scope = config::PackingScope::batch;
+    bool shuffles = false;
+    int64_t seed = 0;
+};
+
+// What became of the samples.
+struct RowReport {
+    int64_t samples = 0;
+    int64_t tokens = 0;       // of the samples
+    int64_t cut_tokens = 0;   // lost to max_length
+    int64_t samples_cut = 0;  // that lost some
+    int64_t dropped = 0;      // samples without anything to learn within max_length
+    int64_t longest = 0;      // sample
+    int64_t rows = 0;
+    int64_t row_tokens = 0;
+    std::array<int64_t, 32> lengths{};  // samples of 2^i to 2^(i+1)-1 tokens; empty ones count as 1
+};
+
+// Rows of at most max_length tokens from these samples, as TRL makes them: cut and, where nothing
+// is left to learn, dropped; or packed; shuffled before packing and after.
+RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
+                  const RowSettings& settings, RowReport& report);
+
+}  // namespace ringshard::data

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "ringshard/data/row_plan.hpp"
+#include "ringshard/data/token_store.hpp"
+
+namespace ringshard::data {
+
+// A micro-batch before it is cut over a sequence group: one list of the tokens of all its
+// documents.
+struct FlatBatch {
+    std::vector<int64_t> tokens;
+    std::vector<int64_t> targets;  // the next token of the document, or no_label
+    std::vector<int64_t> document_starts;
+};
+
+// The rows that training sees: tokens, and the plan that says which of them make up each row.
+class Rows {
+public:
+    Rows(TokenStore store, RowPlan plan);
+    static Expected<Rows> map(const std::filesystem::path& store,
+                              const std::filesystem::path& plan);
+
+    int64_t size() const { return static_cast<int64_t>(row_starts_.size()) - 1; }
+    int64_t length(int64_t row) const;
+    std::span<const Piece> pieces(int64_t row) const;
+    const TokenStore& store() const { return store_; }
+
+    void append(int64_t row, FlatBatch& batch) const;
+
+private:
+    Rows(TokenStore store, const ArrayFile& plan);
+    TokenStore store_;
+    std::shared_ptr<const void> owner_;  // of what the spans show
+    std::span<const uint64_t> row_starts_;
+    std::span<const Piece> pieces_;
+};
+
+}  // namespace ringshard::data

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ringshard/data/array_file.hpp"
+
+namespace ringshard::data {
+
+// One row of a dataset, tokenized: where its tokens begin, and where in it there is something to
+// learn: from first_label up to end_label, counted from its beginning. Equal: nothing.
+struct Sample {
+    uint64_t begin = 0;
+    uint32_t first_label = 0;
+    uint32_t end_label = 0;
+};
+
+constexpr int32_t no_label = -100;
+
+// Samples in memory, one after another, while a store is made.
+struct SampleList {
+    // A token that is not to be learned is written as its complement, ~token, which is negative.
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> labels;  // of every token, if one is to be learned as another; else empty
+    std::vector<Sample> samples;
+    // The lengths of the documents of each sample, if one has several; else empty.
+    std::vector<uint64_t> document_ends;  // in `document_lengths`, per sample
+    std::vector<uint32_t> document_lengths;
+
+    // labels: as many as tokens, no_label or what the token is learned as. document_lengths: add up
+    // to the tokens.
+    void add(std::span<const int32_t> tokens, std::span<const int32_t> labels,
+             std::span<const int32_t> document_lengths);
+    void add(std::span<const int32_t> tokens, std::span<const int32_t> labels);
+
+    void give_labels();     // where the tokens had said everything
+    void give_documents();  // where every sample was one document
+};
+
+// The tokens of all samples of a dataset.
+class TokenStore {
+public:
+    static Expected<TokenStore> map(const std::filesystem::path& file);
+    explicit TokenStore(SampleList samples);
+
+    int64_t size() const { return static_cast<int64_t>(samples_.size()); }
+    const Sample& sample(int64_t number) const { return samples_[static_cast<size_t>(number)]; }
+    uint32_t length(int64_t number) const;
+    uint64_t num_tokens() const { return tokens_.size(); }
+
+    // Lengths of the documents that a sample was given as; empty if it is one document.
+    std::span<const uint32_t> documents(int64_t number) const;
+
+    int32_t token(uint64_t place) const {
+        const int32_t stored = tokens_[place];
+        return stored < 0 ? ~stored : stored;
+    }
+    int32_t label(uint64_t place) const {
+        if (!labels_.empty()) return labels_[place];
+        return tokens_[place] < 0 ? no_label : tokens_[place];
+    }
+
+    // How the store was made, as JSON; empty for one in memory.
+    const std::string& about() const { return about_; }
+
+private:
+    TokenStore() = default;
+    std::shared_ptr<const void> owner_;  // of what the spans show
+    std::string about_;
+    std::span<const int32_t> tokens_;
+    std::span<const int32_t> labels_;
+    std::span<const Sample> samples_;
+    std::span<const uint64_t> document_ends_;
+    std::span<const uint32_t> document_lengths_;
+};
+
+}  // namespace ringshard::data

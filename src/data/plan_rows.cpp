@@ -1,0 +1,152 @@
+#include "ringshard/data/plan_rows.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "ringshard/data/numpy_random.hpp"
+#include "ringshard/data/packing.hpp"
+
+namespace ringshard::data {
+
+namespace {
+
+// How many samples of each source a mixture takes: shares of the largest one in which no source
+// gives more than it has.
+std::vector<int64_t> mixture_counts(const SampleChoice& choice) {
+    std::vector<int64_t> counts;
+    uint64_t begin = 0;
+    for (const uint64_t end : choice.source_ends) {
+        counts.push_back(static_cast<int64_t>(end - begin));
+        begin = end;
+    }
+    if (choice.fractions.empty()) return counts;
+    const double sum = std::accumulate(choice.fractions.begin(), choice.fractions.end(), 0.0);
+    double total = std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < counts.size(); ++i)
+        if (choice.fractions[i] > 0)
+            total = std::min(total, static_cast<double>(counts[i]) / (choice.fractions[i] / sum));
+    for (size_t i = 0; i < counts.size(); ++i)
+        counts[i] = static_cast<int64_t>(std::nearbyint(choice.fractions[i] / sum * total));
+    return counts;
+}
+
+template <class T>
+std::vector<T> shuffled(const std::vector<T>& items, int64_t seed) {
+    std::vector<T> result;
+    result.reserve(items.size());
+    for (const int64_t i :
+         numpy_permutation(static_cast<uint64_t>(seed), static_cast<int64_t>(items.size())))
+        result.push_back(items[static_cast<size_t>(i)]);
+    return result;
+}
+
+void shuffle_rows(RowPlan& plan, int64_t seed) {
+    RowPlan shuffled;
+    shuffled.pieces.reserve(plan.pieces.size());
+    shuffled.row_starts.reserve(plan.row_starts.size());
+    for (const int64_t row : numpy_permutation(static_cast<uint64_t>(seed), plan.size())) {
+        const auto pieces = plan.row(row);
+        shuffled.pieces.insert(shuffled.pieces.end(), pieces.begin(), pieces.end());
+        shuffled.end_row();
+    }
+    plan = std::move(shuffled);
+}
+
+// `length` tokens of the beginning or of the end of a sample, with the borders of its documents.
+void add_row(const TokenStore& store, int64_t number, uint32_t length, bool keeps_end,
+             RowPlan& plan) {
+    const Sample& sample = store.sample(number);
+    const uint32_t whole = store.length(number);
+    const uint64_t begin = sample.begin + (keeps_end ? whole - length : 0);
+    const std::span<const uint32_t> documents = store.documents(number);
+    uint64_t document_begin = sample.begin;
+    for (const uint32_t document : documents.empty() ? std::span(&whole, 1) : documents) {
+        const uint64_t first = std::max(begin, document_begin);
+        const uint64_t last = std::min(begin + length, document_begin + document);
+        if (first < last) plan.pieces.push_back({first, static_cast<uint32_t>(last - first)});
+        document_begin += document;
+    }
+    plan.end_row();
+}
+
+bool has_label(const Sample& sample, uint32_t whole, uint32_t length, bool keeps_end) {
+    if (sample.first_label == sample.end_label) return false;
+    return keeps_end ? sample.end_label > whole - length : sample.first_label < length;
+}
+
+RowPlan one_row_each(const TokenStore& store, std::span<const int64_t> samples,
+                     const RowSettings& settings, RowReport& report) {
+    const bool keeps_end = settings.truncation == config::TruncationMode::keep_end;
+    const auto limit = static_cast<uint32_t>(settings.max_length.value_or(UINT32_MAX));
+    RowPlan plan;
+    for (const int64_t number : samples) {
+        const uint32_t whole = store.length(number);
+        const uint32_t length = std::min(whole, limit);
+        if (settings.max_length && !has_label(store.sample(number), whole, length, keeps_end)) {
+            ++report.dropped;
+            continue;
+        }
+        report.samples_cut += length < whole ? 1 : 0;
+        report.cut_tokens += whole - length;
+        add_row(store, number, length, keeps_end, plan);
+    }
+    return plan;
+}
+
+RowPlan packed(const TokenStore& store, std::span<const int64_t> samples,
+               const RowSettings& settings, RowReport& report) {
+    RINGSHARD_CHECK(settings.max_length, "packing needs max_length");
+    const auto limit = static_cast<uint32_t>(*settings.max_length);
+    std::vector<Piece> documents;
+    documents.reserve(samples.size());
+    for (const int64_t number : samples) {
+        const uint32_t length = store.length(number);
+        documents.push_back({store.sample(number).begin, length});
+        if (settings.strategy != config::PackingStrategy::bfd || length <= limit) continue;
+        ++report.samples_cut;
+        report.cut_tokens += length - limit;
+    }
+    if (settings.shuffles) documents = shuffled(documents, settings.seed);
+    return pack(documents, settings.strategy, limit,
+                settings.scope == config::PackingScope::global ? 0 : trl_problem_size);
+}
+
+}  // namespace
+
+std::vector<int64_t> choose_samples(const SampleChoice& choice) {
+    std::vector<int64_t> chosen;
+    int64_t begin = 0;
+    const std::vector<int64_t> counts = mixture_counts(choice);
+    for (size_t source = 0; source < counts.size(); ++source) {
+        for (int64_t i = 0; i < counts[source]; ++i) chosen.push_back(begin + i);
+        begin = static_cast<int64_t>(choice.source_ends[source]);
+    }
+    if (choice.side == SampleChoice::Side::all) return chosen;
+    const std::vector<int64_t> mixed = shuffled(chosen, choice.seed);
+    const auto test_end =
+        mixed.begin() + static_cast<std::ptrdiff_t>(
+                            std::ceil(choice.test_size * static_cast<double>(mixed.size())));
+    return choice.side == SampleChoice::Side::test ? std::vector(mixed.begin(), test_end)
+                                                   : std::vector(test_end, mixed.end());
+}
+
+RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
+                  const RowSettings& settings, RowReport& report) {
+    for (const int64_t number : samples) {
+        const uint32_t length = store.length(number);
+        report.tokens += length;
+        report.longest = std::max<int64_t>(report.longest, length);
+        ++report.lengths[static_cast<size_t>(std::bit_width(std::max(1U, length)) - 1)];
+    }
+    report.samples = static_cast<int64_t>(samples.size());
+    RowPlan plan = settings.packs ? packed(store, samples, settings, report)
+                                  : one_row_each(store, samples, settings, report);
+    if (settings.shuffles) shuffle_rows(plan, settings.seed);
+    report.rows = plan.size();
+    for (const Piece& piece : plan.pieces) report.row_tokens += piece.length;
+    return plan;
+}
+
+}  // namespace ringshard::data

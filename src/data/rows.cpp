@@ -1,0 +1,58 @@
+#include "ringshard/data/rows.hpp"
+
+namespace ringshard::data {
+
+Rows::Rows(TokenStore store, RowPlan plan) : store_(std::move(store)) {
+    const auto held = std::make_shared<const RowPlan>(std::move(plan));
+    row_starts_ = held->row_starts;
+    pieces_ = held->pieces;
+    owner_ = held;
+}
+
+Rows::Rows(TokenStore store, const ArrayFile& plan)
+    : store_(std::move(store)),
+      owner_(plan.owner()),
+      row_starts_(plan.array<uint64_t>("row_starts")),
+      pieces_(plan.array<Piece>("pieces")) {}
+
+Expected<Rows> Rows::map(const std::filesystem::path& store_file,
+                         const std::filesystem::path& plan_file) {
+    auto store = TokenStore::map(store_file);
+    if (!store) return store.failure();
+    const auto plan = ArrayFile::map(plan_file);
+    if (!plan) return plan.failure();
+    Rows rows(std::move(store).value(), plan.value());
+    if (rows.row_starts_.empty() || rows.row_starts_.back() != rows.pieces_.size())
+        return Failure{ExitCode::bad_data, concat(plan_file.string(), " holds no plan of rows")};
+    return rows;
+}
+
+std::span<const Piece> Rows::pieces(int64_t row) const {
+    const auto i = static_cast<size_t>(row);
+    RINGSHARD_CHECK(row >= 0 && row < size());
+    return pieces_.subspan(row_starts_[i], row_starts_[i + 1] - row_starts_[i]);
+}
+
+int64_t Rows::length(int64_t row) const {
+    int64_t length = 0;
+    for (const Piece& piece : pieces(row)) length += piece.length;
+    return length;
+}
+
+void Rows::append(int64_t row, FlatBatch& batch) const {
+    for (const Piece& piece : pieces(row)) {
+        if (piece.length == 0) continue;
+        RINGSHARD_CHECK(piece.begin + piece.length <= store_.num_tokens());
+        if (piece.goes_on == 0)
+            batch.document_starts.push_back(static_cast<int64_t>(batch.tokens.size()));
+        else
+            batch.targets.back() = store_.label(piece.begin);
+        for (uint64_t at = piece.begin; at < piece.begin + piece.length; ++at) {
+            batch.tokens.push_back(store_.token(at));
+            if (at > piece.begin) batch.targets.push_back(store_.label(at));
+        }
+        batch.targets.push_back(no_label);
+    }
+}
+
+}  // namespace ringshard::data

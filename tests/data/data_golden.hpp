@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::test {
+
+// A file below tests/parity/data.
+text::Value read_json(const std::filesystem::path& file);
+std::vector<text::Value> read_json_lines(const std::filesystem::path& file);
+
+std::vector<int64_t> integers(const text::Value& list);
+
+}  // namespace ringshard::test

@@ -1,0 +1,19 @@
+#include "ringshard/data/numpy_random.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "data_golden.hpp"
+
+using namespace ringshard;
+
+BOOST_AUTO_TEST_CASE(permutations_are_those_of_numpy) {
+    const text::Value golden = test::read_json("order/order.json");
+    const auto& cases = *golden.find("dataset_shuffle")->list();
+    BOOST_TEST_REQUIRE(!cases.empty());
+    for (const text::Value& one : cases) {
+        const auto expected = test::integers(*one.find("order"));
+        const auto order = data::numpy_permutation(
+            static_cast<uint64_t>(*one.find("seed")->integer()), *one.find("n")->integer());
+        BOOST_TEST(order == expected, boost::test_tools::per_element());
+    }
+}
