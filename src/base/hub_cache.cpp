@@ -1,0 +1,57 @@
+#include "ringshard/base/hub_cache.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "ringshard/base/files.hpp"
+
+namespace ringshard {
+
+namespace {
+
+std::filesystem::path folder_of(const Environment& environment, const char* name,
+                                std::filesystem::path otherwise) {
+    const auto set = environment.find(name);
+    return set && !set->empty() ? std::filesystem::path(*set) : std::move(otherwise);
+}
+
+}  // namespace
+
+HubCache::HubCache(const Environment& environment) {
+    const std::filesystem::path user = environment.find("HOME").value_or("/");
+    const auto cache = folder_of(environment, "XDG_CACHE_HOME", user / ".cache");
+    home_ = folder_of(environment, "HF_HOME", cache / "huggingface");
+    hub_ = folder_of(environment, "HF_HUB_CACHE",
+                     folder_of(environment, "HUGGINGFACE_HUB_CACHE", home_ / "hub"));
+    datasets_ = folder_of(environment, "HF_DATASETS_CACHE", home_ / "datasets");
+}
+
+bool looks_like_repository(const std::string& name) {
+    const auto is_allowed = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ||
+               c == '.' || c == '/';
+    };
+    return !name.empty() && std::ranges::all_of(name, is_allowed) && name.front() != '/' &&
+           name.front() != '.' && name.back() != '/' && std::ranges::count(name, '/') <= 1;
+}
+
+Expected<std::filesystem::path> HubCache::find(Kind kind, const std::string& repository,
+                                               const std::string& revision,
+                                               const std::string& setting) const {
+    std::string folder = kind == Kind::model ? "models--" : "datasets--";
+    for (const char c : repository) folder += c == '/' ? "--" : std::string(1, c);
+    const std::filesystem::path root = hub_ / folder;
+    const auto named = read_file(root / "refs" / revision);
+    const std::string commit = named ? std::string(trim(*named)) : revision;
+    const std::filesystem::path snapshot = root / "snapshots" / commit;
+    if (is_directory(snapshot)) return snapshot;
+    return Failure{
+        ExitCode::missing_input,
+        concat(setting, " = ", repository, ": there is no such file or folder, and ", root.string(),
+               " holds no snapshot of revision ", revision,
+               "; where there is a network, run: hf download ",
+               kind == Kind::dataset ? "--repo-type dataset " : "",
+               revision == "main" ? "" : concat("--revision ", revision, " "), repository)};
+}
+
+}  // namespace ringshard

@@ -1,0 +1,75 @@
+#include <arrow/buffer.h>
+#include <arrow/io/file.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/record_batch.h>
+
+#include "arrow_value.hpp"
+#include "row_formats.hpp"
+
+namespace ringshard::data {
+
+namespace {
+
+using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
+
+// Every batch of the file, mapped into memory: none of it is read before a row is.
+class ArrowRows : public RowFile {
+public:
+    ArrowRows(std::filesystem::path name, Batches batches, std::vector<std::string> wanted)
+        : name_(std::move(name)), batches_(std::move(batches)), wanted_(std::move(wanted)) {}
+
+    int64_t num_blocks() const override { return static_cast<int64_t>(batches_.size()); }
+
+    std::optional<Failure> read(int64_t block, const Use& use) const override {
+        const arrow::RecordBatch& batch = *batches_[static_cast<size_t>(block)];
+        for (int64_t row = 0; row < batch.num_rows(); ++row) use(row, row_of(batch, row, wanted_));
+        return std::nullopt;
+    }
+
+    std::string place(int64_t block, int64_t row) const override {
+        int64_t before = 0;
+        for (int64_t i = 0; i < block; ++i) before += batches_[static_cast<size_t>(i)]->num_rows();
+        return concat(name_.string(), ", row ", before + row + 1);
+    }
+
+private:
+    std::filesystem::path name_;
+    Batches batches_;
+    std::vector<std::string> wanted_;
+};
+
+arrow::Result<Batches> read_stream(const std::shared_ptr<arrow::io::InputStream>& file) {
+    ARROW_ASSIGN_OR_RAISE(const auto reader, arrow::ipc::RecordBatchStreamReader::Open(file));
+    return reader->ToRecordBatches();
+}
+
+arrow::Result<Batches> read_file(const std::shared_ptr<arrow::io::RandomAccessFile>& file) {
+    ARROW_ASSIGN_OR_RAISE(const auto reader, arrow::ipc::RecordBatchFileReader::Open(file));
+    Batches batches;
+    for (int i = 0; i < reader->num_record_batches(); ++i) {
+        ARROW_ASSIGN_OR_RAISE(batches.emplace_back(), reader->ReadRecordBatch(i));
+    }
+    return batches;
+}
+
+arrow::Result<Batches> read_batches(const std::filesystem::path& path) {
+    ARROW_ASSIGN_OR_RAISE(const auto file, arrow::io::MemoryMappedFile::Open(
+                                               path.string(), arrow::io::FileMode::READ));
+    ARROW_ASSIGN_OR_RAISE(const auto start, file->ReadAt(0, 6));
+    const bool is_file = start->ToString() == "ARROW1";
+    ARROW_ASSIGN_OR_RAISE(const Batches batches, is_file ? read_file(file) : read_stream(file));
+    for (const auto& batch : batches) ARROW_RETURN_NOT_OK(batch->Validate());
+    return batches;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<RowFile>> open_arrow(const std::filesystem::path& path,
+                                              const std::vector<std::string>& wanted) {
+    auto batches = read_batches(path);
+    if (!batches.ok()) return arrow_failure(path.string(), batches.status());
+    return std::unique_ptr<RowFile>(
+        std::make_unique<ArrowRows>(path, std::move(batches).ValueUnsafe(), wanted));
+}
+
+}  // namespace ringshard::data

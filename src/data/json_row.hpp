@@ -1,0 +1,32 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::data {
+
+// Reads rows from their JSON.
+class JsonRow {
+public:
+    explicit JsonRow(std::vector<std::string> wanted) : wanted_(std::move(wanted)) {}
+
+    Expected<text::Value> read(text::JsonReader& reader, std::string_view json) const {
+        auto row = reader.read(json);
+        if (!row) return Failure{ExitCode::bad_data, concat("is no JSON: ", row.failure().message)};
+        text::Value::Object* columns = row.value().object();
+        if (columns == nullptr)
+            return Failure{ExitCode::bad_data,
+                           concat("is ", row.value().kind(), ", where an object is needed")};
+        for (auto& [name, value] : *columns)
+            if (std::ranges::find(wanted_, name) == wanted_.end()) value = text::Value();
+        return row;
+    }
+
+private:
+    std::vector<std::string> wanted_;
+};
+
+}  // namespace ringshard::data

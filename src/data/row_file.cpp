@@ -1,0 +1,51 @@
+#include "ringshard/data/row_file.hpp"
+
+#include <fcntl.h>
+
+#include <fstream>
+
+#include "row_formats.hpp"
+
+namespace ringshard::data {
+
+namespace {
+
+std::string first_bytes(const std::filesystem::path& file, size_t count) {
+    std::string bytes(count, '\0');
+    std::ifstream stream(file, std::ios::binary);
+    stream.read(bytes.data(), static_cast<std::streamsize>(count));
+    bytes.resize(static_cast<size_t>(stream.gcount()));
+    return bytes;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& file,
+                                                 std::vector<std::string> wanted) {
+    const auto opened = File::open(file, O_RDONLY);
+    if (!opened) return opened.failure();
+    const std::string start = first_bytes(file, 4096);
+    if (start.starts_with("PAR1")) return open_parquet(file, wanted);
+    // A stream of Arrow begins with a length, before which newer writers put four bytes of ones.
+    if (start.starts_with("ARROW1") || start.starts_with("\xff\xff\xff\xff") ||
+        file.extension() == ".arrow")
+        return open_arrow(file, wanted);
+    std::string_view text = start;
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+    text = trim(text);
+    if (text.starts_with("[")) return open_json_list(file, std::move(wanted));
+    if (text.empty() || text.starts_with("{")) return open_json_lines(file, std::move(wanted));
+    if (file.extension() == ".jsonl" || file.extension() == ".json")
+        return open_json_lines(file, std::move(wanted));  // which tells what is wrong with line 1
+    return Failure{ExitCode::bad_data,
+                   concat(file.string(),
+                          " is neither JSON lines, a list in JSON, Parquet nor Arrow; write one of "
+                          "these (datasets has to_json and to_parquet)")};
+}
+
+bool is_compressed(const std::filesystem::path& file) {
+    const std::string start = first_bytes(file, 4);
+    return start.starts_with("\x1f\x8b") || start == "\x28\xb5\x2f\xfd";
+}
+
+}  // namespace ringshard::data
