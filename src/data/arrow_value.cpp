@@ -6,9 +6,10 @@
 #include <arrow/scalar.h>
 #include <arrow/status.h>
 #include <arrow/type.h>
-#include <simdjson.h>
 
 #include <algorithm>
+
+#include "ringshard/text/utf8.hpp"
 
 namespace ringshard::data {
 
@@ -29,10 +30,9 @@ Value number_of(const arrow::Array& array, int64_t i) {
 
 template <class Array>
 Expected<Value> text_of(const arrow::Array& array, int64_t i) {
-    const auto text = static_cast<const Array&>(array).GetView(i);
-    if (!simdjson::validate_utf8(text.data(), text.size()))
-        return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
-    return Value(std::string(text));
+    const auto words = static_cast<const Array&>(array).GetView(i);
+    if (!text::is_utf8(words)) return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
+    return Value(std::string(words));
 }
 
 Expected<Value> list_of(const arrow::Array& items, int64_t begin, int64_t end) {
@@ -69,7 +69,7 @@ Expected<Value> extension_of(const arrow::ExtensionArray& array, int64_t i) {
     const bool is_json =
         static_cast<const arrow::ExtensionType&>(*array.type()).extension_name() == "arrow.json";
     if (!stored || !is_json || stored.value().string() == nullptr) return stored;
-    return text::JsonReader().read(*stored.value().string());
+    return text::read_json(*stored.value().string());
 }
 
 Expected<Value> value_of(const arrow::Array& array, int64_t i) {

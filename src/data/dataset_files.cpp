@@ -103,7 +103,7 @@ std::map<std::string, Files> by_split(const Files& files, const fs::path& root) 
 
 // A folder that Dataset.save_to_disk has made.
 Expected<Files> saved_files(const DatasetName& dataset, const fs::path& folder) {
-    const auto state = text::JsonReader().read(read_file(folder / "state.json").value_or(""));
+    const auto state = text::read_json(read_file(folder / "state.json").value_or(""));
     const text::Value* listed = state ? state.value().find("_data_files") : nullptr;
     if (listed == nullptr || listed->list() == nullptr)
         return Failure{ExitCode::bad_data,

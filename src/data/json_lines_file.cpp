@@ -25,12 +25,11 @@ public:
     std::optional<Failure> read(int64_t block, const Use& use) const override {
         std::string text;
         if (auto failure = read_lines(static_cast<uint64_t>(block), text)) return failure;
-        text::JsonReader reader;
         std::string_view rest = text;
         for (int64_t line = 0; !rest.empty(); ++line) {
             const std::string_view one = rest.substr(0, rest.find('\n'));
             rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-            if (!trim(one).empty()) use(line, row_.read(reader, one));
+            if (!trim(one).empty()) use(line, row_.read(one));
         }
         return std::nullopt;
     }

@@ -70,11 +70,10 @@ public:
                                          static_cast<int64_t>(block.begin)))
             return failure;
         if (trim(text).empty()) return std::nullopt;
-        text::JsonReader reader;
         int64_t row = 0;
         size_t begin = 0;
         const auto use_item = [&](size_t end) {
-            use(row++, row_.read(reader, std::string_view(text).substr(begin, end - begin)));
+            use(row++, row_.read(std::string_view(text).substr(begin, end - begin)));
             begin = end + 1;
         };
         ItemScanner(1).scan(text, use_item);

@@ -13,8 +13,8 @@ class JsonRow {
 public:
     explicit JsonRow(std::vector<std::string> wanted) : wanted_(std::move(wanted)) {}
 
-    Expected<text::Value> read(text::JsonReader& reader, std::string_view json) const {
-        auto row = reader.read(json);
+    Expected<text::Value> read(std::string_view json) const {
+        auto row = text::read_json(json);
         if (!row) return Failure{ExitCode::bad_data, concat("is no JSON: ", row.failure().message)};
         text::Value::Object* columns = row.value().object();
         if (columns == nullptr)

@@ -6,23 +6,19 @@
 
 namespace ringshard::test {
 
-namespace {
-
-std::filesystem::path golden(const std::filesystem::path& file) {
+std::filesystem::path golden_file(const std::filesystem::path& file) {
     return std::filesystem::path(RINGSHARD_GOLDENS) / file;
 }
 
-}  // namespace
-
 text::Value read_json(const std::filesystem::path& file) {
-    return text::JsonReader().read(read_file(golden(file)).value()).value();
+    return text::read_json(read_file(golden_file(file)).value()).value();
 }
 
 std::vector<text::Value> read_json_lines(const std::filesystem::path& file) {
-    text::JsonReader reader;
     std::vector<text::Value> lines;
-    std::ifstream stream(golden(file));
-    for (std::string line; std::getline(stream, line);) lines.push_back(reader.read(line).value());
+    std::ifstream stream(golden_file(file));
+    for (std::string line; std::getline(stream, line);)
+        lines.push_back(text::read_json(line).value());
     return lines;
 }
 

@@ -9,6 +9,7 @@
 namespace ringshard::test {
 
 // A file below tests/parity/data.
+std::filesystem::path golden_file(const std::filesystem::path& file);
 text::Value read_json(const std::filesystem::path& file);
 std::vector<text::Value> read_json_lines(const std::filesystem::path& file);
 

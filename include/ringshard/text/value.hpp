@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,18 +52,8 @@ private:
     std::variant<std::monostate, bool, int64_t, double, std::string, List, Object> held_;
 };
 
-// Reads JSON documents, one call each. Not for several threads at once.
-class JsonReader {
-public:
-    JsonReader();
-    ~JsonReader();
-    // What is wrong is told without a place, for the caller to add.
-    Expected<Value> read(std::string_view json);
-
-private:
-    struct Parser;
-    std::unique_ptr<Parser> parser_;
-};
+// One JSON document. What is wrong with another is told with its byte, for the caller to add where.
+Expected<Value> read_json(std::string_view json);
 
 // On one line, with ", " and ": ", characters beyond ASCII as they are.
 std::string to_json(const Value& value);

@@ -1,0 +1,158 @@
+// The same rows from every kind of file, cut into blocks of any kind; and what is wrong with broken
+// files.
+#include "ringshard/data/row_file.hpp"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "data_golden.hpp"
+#include "ringshard/base/files.hpp"
+
+using namespace ringshard;
+using namespace ringshard::data;
+using text::Value;
+
+namespace {
+
+const std::vector<std::string> wanted{"messages", "text", "n"};
+
+struct Read {
+    std::vector<std::string> rows;    // as JSON
+    std::vector<std::string> places;  // of them
+    std::vector<std::string> wrong;   // "place: what"
+};
+
+Read read_all(const std::filesystem::path& file) {
+    const auto rows = open_row_file(file, wanted).value();
+    Read read;
+    for (int64_t block = 0; block < rows->num_blocks(); ++block) {
+        const auto failure = rows->read(block, [&](int64_t row, const Expected<Value>& content) {
+            if (!content) {
+                read.wrong.push_back(
+                    concat(rows->place(block, row), ": ", content.failure().message));
+                return;
+            }
+            read.rows.push_back(to_json(content.value()));
+            if (block < 3) read.places.push_back(rows->place(block, row));
+        });
+        BOOST_TEST(!failure);
+    }
+    return read;
+}
+
+std::string failure_of(const std::filesystem::path& file) {
+    const auto rows = open_row_file(file, wanted);
+    if (!rows) return rows.failure().message;
+    for (int64_t block = 0; block < rows.value()->num_blocks(); ++block)
+        if (const auto failure = rows.value()->read(block, [](int64_t, const Expected<Value>&) {}))
+            return failure->message;
+    return "";
+}
+
+struct Folder {
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / concat("ringshard_rows_", getpid());
+    std::filesystem::path write(const std::string& name, const std::string& content) const {
+        std::ofstream(path / name, std::ios::binary) << content;
+        return path / name;
+    }
+};
+
+const auto golden = test::golden_file("text/data");
+
+std::string bytes_of(const std::filesystem::path& file) { return read_file(file).value(); }
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(every_format_gives_the_same_rows, Folder) {
+    const auto expected = read_all(golden / "chat_small.jsonl").rows;
+    BOOST_TEST_REQUIRE(expected.size() == 44U);
+    for (const auto* name : {"chat_small.snappy.parquet", "chat_small.zstd.parquet"})
+        BOOST_TEST(read_all(golden / name).rows == expected, boost::test_tools::per_element());
+    auto arrow = read_all(golden / "chat_small.arrow_dataset/data-00000-of-00002.arrow").rows;
+    for (auto& row : read_all(golden / "chat_small.arrow_dataset/data-00001-of-00002.arrow").rows)
+        arrow.push_back(row);
+    BOOST_TEST(arrow == expected, boost::test_tools::per_element());
+    for (const auto* name : {"chat_small.jsonl.gz", "chat_small.jsonl.zst"}) {
+        BOOST_TEST(is_compressed(golden / name));
+        BOOST_TEST(!unpack(golden / name, path / "unpacked"));
+        BOOST_TEST(bytes_of(path / "unpacked") == bytes_of(golden / "chat_small.jsonl"));
+    }
+    std::string list = "[";
+    for (const std::string& row : expected) list += (list.size() > 1 ? ",\n" : "") + row;
+    BOOST_TEST(read_all(write("list.json", list + "]\n")).rows == expected,
+               boost::test_tools::per_element());
+}
+
+BOOST_FIXTURE_TEST_CASE(lines_and_items_of_any_length_are_read_once, Folder) {
+    // Around the borders of blocks of a megabyte, and far beyond them.
+    for (const size_t length : {50U, 1000U, 1U << 20U, (1U << 20U) - 12U, 5U << 20U}) {
+        std::string lines;
+        std::string list;
+        std::vector<std::string> expected;
+        std::vector<std::string> places;
+        for (size_t i = 0; lines.size() < (7U << 20U); ++i) {
+            const std::string row = concat("{\"n\": ", i, ", \"text\": \"],[{\\\"",
+                                           std::string(length + i % 7, 'x'), "\"}");
+            expected.push_back(row);
+            lines += row + "\n";
+            list += (i > 0 ? "," : "") + row;
+        }
+        const auto read = read_all(write("lines.jsonl", lines));
+        BOOST_TEST((read.rows == expected));
+        for (size_t i = 0; i < read.places.size(); ++i)
+            BOOST_TEST_REQUIRE(read.places[i] ==
+                               concat((path / "lines.jsonl").string(), ":", i + 1));
+        const auto items = read_all(write("list.json", "[" + list + "]"));
+        BOOST_TEST((items.rows == expected));
+        BOOST_TEST(items.places.back() ==
+                   concat((path / "list.json").string(), ", item ", items.places.size()));
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(wrong_lines_are_told_with_their_numbers, Folder) {
+    const auto read = read_all(write(
+        "a.jsonl", "\xEF\xBB\xBF{\"n\": 1}\r\n\r\n{\"n\": 2\n[3]\n{\"n\": \"\xff\"}\n{\"n\": 4}"));
+    BOOST_TEST(read.rows == std::vector<std::string>({"{\"n\": 1}", "{\"n\": 4}"}),
+               boost::test_tools::per_element());
+    BOOST_TEST_REQUIRE(read.wrong.size() == 3U);
+    const std::string name = (path / "a.jsonl").string();
+    BOOST_TEST(read.wrong[0].starts_with(name + ":3: is no JSON"), read.wrong[0]);
+    BOOST_TEST(read.wrong[1].starts_with(name + ":4: is a list"), read.wrong[1]);
+    BOOST_TEST(read.wrong[2].starts_with(name + ":5: is no JSON"), read.wrong[2]);
+}
+
+BOOST_FIXTURE_TEST_CASE(columns_that_are_not_wanted_keep_their_names, Folder) {
+    BOOST_TEST(read_all(write("a.jsonl", "{\"n\": 1, \"other\": [1, 2]}")).rows.at(0) ==
+               "{\"n\": 1, \"other\": null}");
+}
+
+BOOST_FIXTURE_TEST_CASE(broken_files_are_refused, Folder) {
+    const std::string parquet = bytes_of(golden / "chat_small.snappy.parquet");
+    const std::string arrow =
+        bytes_of(golden / "chat_small.arrow_dataset/data-00000-of-00002.arrow");
+    const auto refused = [&](const std::string& name, const std::string& content) {
+        const std::string message = failure_of(write(name, content));
+        BOOST_TEST(message.find(name) != std::string::npos, name << ": " << message);
+    };
+    refused("cut.parquet", parquet.substr(0, parquet.size() / 2));
+    refused("short.parquet", "PAR1");
+    refused("cut.arrow", arrow.substr(0, arrow.size() / 2));
+    refused("empty.arrow", "");
+    refused("cut.json", "[{\"n\": 1}, {\"n\"");
+    refused("longer.json", "[{\"n\": 1}] [");
+    refused("text.csv", "a,b\n1,2\n");
+    for (const auto* name : {"chat_small.jsonl.gz", "chat_small.jsonl.zst"}) {
+        const std::string packed = bytes_of(golden / name);
+        const auto failure =
+            unpack(write("cut", packed.substr(0, packed.size() / 2)), path / "unpacked");
+        BOOST_TEST_REQUIRE(failure.has_value());
+        BOOST_TEST(number(failure->code) == 65);
+    }
+    BOOST_TEST(read_all(write("empty.jsonl", "")).rows.empty());
+    BOOST_TEST(read_all(write("empty.json", " [ ] ")).rows.empty());
+}
