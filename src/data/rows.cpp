@@ -11,6 +11,7 @@ Rows::Rows(TokenStore store, RowPlan plan) : store_(std::move(store)) {
 
 Rows::Rows(TokenStore store, const ArrayFile& plan)
     : store_(std::move(store)),
+      about_(plan.about()),
       owner_(plan.owner()),
       row_starts_(plan.array<uint64_t>("row_starts")),
       pieces_(plan.array<Piece>("pieces")) {}

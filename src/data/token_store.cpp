@@ -22,9 +22,8 @@ void SampleList::add(std::span<const int32_t> new_tokens, std::span<const int32_
     }
     if (needs_labels) give_labels();
     const bool has_several = new_lengths.size() != 1;
-    if (has_several) give_documents();
+    if (has_several) give_documents(tokens.size());
 
-    tokens.reserve(tokens.size() + new_tokens.size());
     for (size_t i = 0; i < new_tokens.size(); ++i)
         tokens.push_back(new_labels[i] == no_label ? ~new_tokens[i] : new_tokens[i]);
     if (!labels.empty() || needs_labels)
@@ -42,10 +41,10 @@ void SampleList::give_labels() {
     for (const int32_t token : tokens) labels.push_back(token < 0 ? no_label : token);
 }
 
-void SampleList::give_documents() {
+void SampleList::give_documents(uint64_t num_tokens) {
     if (!document_ends.empty()) return;
     for (size_t i = 0; i < samples.size(); ++i) {
-        const uint64_t end = i + 1 < samples.size() ? samples[i + 1].begin : tokens.size();
+        const uint64_t end = i + 1 < samples.size() ? samples[i + 1].begin : num_tokens;
         document_lengths.push_back(static_cast<uint32_t>(end - samples[i].begin));
         document_ends.push_back(document_lengths.size());
     }

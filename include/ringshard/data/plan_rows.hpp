@@ -6,6 +6,7 @@
 #include "ringshard/config/config.hpp"
 #include "ringshard/data/row_plan.hpp"
 #include "ringshard/data/token_store.hpp"
+#include "ringshard/text/value.hpp"
 
 namespace ringshard::data {
 
@@ -42,6 +43,11 @@ struct RowReport {
     int64_t row_tokens = 0;
     std::array<int64_t, 32> lengths{};  // samples of 2^i to 2^(i+1)-1 tokens; empty ones count as 1
 };
+
+// To keep it, and for people.
+text::Value to_value(const RowReport& report);
+RowReport report_of(const text::Value& value);
+std::string to_text(const RowReport& report, const RowSettings& settings);
 
 // Rows of at most max_length tokens from these samples, as TRL makes them: cut and, where nothing
 // is left to learn, dropped; or packed; shuffled before packing and after.

@@ -24,12 +24,15 @@ public:
     int64_t length(int64_t row) const;
     std::span<const Piece> pieces(int64_t row) const;
     const TokenStore& store() const { return store_; }
+    // How the rows were made, as JSON; empty for rows in memory.
+    const std::string& about() const { return about_; }
 
     void append(int64_t row, FlatBatch& batch) const;
 
 private:
     Rows(TokenStore store, const ArrayFile& plan);
     TokenStore store_;
+    std::string about_;
     std::shared_ptr<const void> owner_;  // of what the spans show
     std::span<const uint64_t> row_starts_;
     std::span<const Piece> pieces_;

@@ -37,8 +37,10 @@ struct SampleList {
              std::span<const int32_t> document_lengths);
     void add(std::span<const int32_t> tokens, std::span<const int32_t> labels);
 
-    void give_labels();     // where the tokens had said everything
-    void give_documents();  // where every sample was one document
+    void give_labels();  // where the tokens had said everything
+    // Where every sample was one document. num_tokens: as many as there are in `tokens`, which may be
+    // kept elsewhere.
+    void give_documents(uint64_t num_tokens);
 };
 
 // The tokens of all samples of a dataset.

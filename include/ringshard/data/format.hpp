@@ -1,0 +1,84 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::data {
+
+// How rows of a dataset become tokens and labels.
+struct FormatSettings {
+    std::filesystem::path tokenizer;          // a Hugging Face folder
+    std::filesystem::path chat_template;      // a file or a folder; empty: the tokenizer's own
+    std::string eos_token;                    // empty: the tokenizer's own
+    std::string text_field = "text";
+    std::optional<bool> completion_only_loss;  // unset: where there are prompts and completions
+    bool assistant_only_loss = false;
+};
+
+// The columns that are ever looked at.
+std::vector<std::string> known_columns(const FormatSettings& settings);
+
+// A row with no other columns than these; no columns: the row as it is.
+text::Value only_columns(const text::Value& row, const std::vector<std::string>& columns);
+
+// What a row can be. Its first row decides for a dataset.
+enum class Layout { pretokenized, text, chat, prompt_completion, chat_prompt_completion };
+struct DatasetFormat {
+    Layout layout = Layout::text;
+    bool is_share_gpt = false;  // messages with from and value
+    // Which masks of a row decide what is learned.
+    bool uses_completion_mask = false;
+    bool uses_assistant_mask = false;
+    std::vector<std::string> warnings;  // for the user, about what the settings come to
+};
+Expected<DatasetFormat> find_format(const text::Value& first_row, const FormatSettings& settings);
+
+// A row as tokens. labels: the token, or no_label.
+struct EncodedRow {
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> labels;
+    std::vector<int32_t> document_lengths;
+};
+
+// Turns rows into tokens. Threads may share one; each has a Scratch of its own.
+class RowEncoder {
+public:
+    // For rows of these formats: rows that are tokens already need no tokenizer.
+    static Expected<RowEncoder> make(const FormatSettings& settings,
+                                     std::span<const DatasetFormat> formats);
+    RowEncoder(RowEncoder&&) noexcept;
+    RowEncoder& operator=(RowEncoder&&) = delete;
+    ~RowEncoder();
+
+    class Scratch;
+    // A failure is one of this row.
+    std::optional<Failure> encode(const text::Value& row, const DatasetFormat& format,
+                                  Scratch& scratch, EncodedRow& into) const;
+
+    // Rows whose prompt alone has other tokens than as the beginning of the whole row, so far.
+    int64_t num_merged_prompts() const;
+
+private:
+    struct Parts;
+    explicit RowEncoder(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+class RowEncoder::Scratch {
+public:
+    explicit Scratch(const RowEncoder& encoder);
+    ~Scratch();
+
+private:
+    friend class RowEncoder;
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace ringshard::data

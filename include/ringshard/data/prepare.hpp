@@ -1,0 +1,52 @@
+#pragma once
+
+#include "ringshard/comm/group.hpp"
+#include "ringshard/data/dataset_files.hpp"
+#include "ringshard/data/format.hpp"
+#include "ringshard/data/plan_rows.hpp"
+#include "ringshard/data/rows.hpp"
+
+namespace ringshard::data {
+
+// One of the datasets that are put together.
+struct Source {
+    DatasetName dataset;
+    std::vector<std::string> columns;  // the only ones that are looked at; empty: all
+    double fraction = 0;               // of the mixture; 0 in all: everything
+};
+
+// Everything that decides what rows training sees.
+struct Preparation {
+    std::vector<Source> sources;
+    FormatSettings format;
+    SampleChoice::Side side = SampleChoice::Side::all;
+    double test_size = 0;
+    int64_t split_seed = 0;
+    RowSettings rows;
+};
+
+// Where and with what the work is done; nothing of it changes the rows.
+struct Workshop {
+    std::filesystem::path cache;  // a folder that all ranks see
+    HubCache hub;
+    int64_t skip_bad_rows = 0;
+    int threads = 1;           // of each rank
+    bool shows_progress = true;  // on standard error of rank 0
+};
+
+struct Prepared {
+    Rows rows;
+    RowReport report;
+    std::filesystem::path store_file;
+    std::filesystem::path plan_file;
+    std::vector<std::string> warnings;
+};
+
+// Makes the rows, or finds them in the cache, where they are kept under a hash of the data and of
+// all settings: the tokens of the dataset, cut over all ranks and threads of the group, and the plan
+// of the rows. The files are the same bytes at any number of ranks and threads. They appear under
+// their names when they are whole. Collective over the group.
+Expected<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
+                           const comm::Group& group);
+
+}  // namespace ringshard::data

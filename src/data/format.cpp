@@ -1,0 +1,132 @@
+#include "ringshard/data/format.hpp"
+
+#include <algorithm>
+
+namespace ringshard::data {
+
+using text::Value;
+
+std::vector<std::string> known_columns(const FormatSettings& settings) {
+    return {settings.text_field, "messages",  "conversations",   "prompt",
+            "completion",        "tools",     "chat_template_kwargs", "input_ids",
+            "labels",            "completion_mask", "assistant_masks", "seq_lengths"};
+}
+
+Value only_columns(const Value& row, const std::vector<std::string>& columns) {
+    if (columns.empty()) return row;
+    Value::Object chosen;
+    for (const auto& [name, value] : *row.object())
+        if (std::ranges::find(columns, name) != columns.end()) chosen.emplace_back(name, value);
+    return Value(std::move(chosen));
+}
+
+namespace {
+
+std::string names_of_columns(const Value& row) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : *row.object()) names.push_back(name);
+    return names.empty() ? "none" : join(names, ", ");
+}
+
+// Whether a column is a list whose first item is an object with this member.
+bool is_list_of(const Value* column, const char* member) {
+    const Value::List* items = column == nullptr ? nullptr : column->list();
+    return items != nullptr && !items->empty() && items->front().find(member) != nullptr;
+}
+
+Failure refuse(const std::string& message) { return {ExitCode::bad_data, message}; }
+
+Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings& settings) {
+    DatasetFormat format{.layout = Layout::pretokenized};
+    if (settings.assistant_only_loss)
+        return refuse(
+            "assistant_only_loss = true is for conversations, and the rows are tokens already "
+            "(input_ids); a column assistant_masks is used without it");
+    const bool has_labels = row.find("labels") != nullptr;
+    const bool has_mask = row.find("completion_mask") != nullptr;
+    format.uses_assistant_mask = !has_labels && row.find("assistant_masks") != nullptr;
+    format.uses_completion_mask =
+        !has_labels && has_mask && settings.completion_only_loss.value_or(false);
+    if (has_mask && !has_labels && !settings.completion_only_loss)
+        format.warnings.emplace_back(
+            "the rows have a completion_mask, which is not used, as in TRL: all tokens are learned; "
+            "set completion_only_loss = true to learn completions only");
+    if (has_labels && (has_mask || row.find("assistant_masks") != nullptr))
+        format.warnings.emplace_back("the rows have labels, so their masks are not used");
+    return format;
+}
+
+Expected<DatasetFormat> find_prompt_completion(const Value& row, const FormatSettings& settings) {
+    const Value* prompt = row.find("prompt");
+    const Value* completion = row.find("completion");
+    if (completion == nullptr)
+        return refuse(concat("there is a column prompt and no column completion; the columns are ",
+                             names_of_columns(row)));
+    DatasetFormat format{
+        .uses_completion_mask = settings.completion_only_loss.value_or(true),
+        .uses_assistant_mask = settings.assistant_only_loss,
+    };
+    if (is_list_of(prompt, "role") && is_list_of(completion, "role")) {
+        format.layout = Layout::chat_prompt_completion;
+    } else if (prompt->string() != nullptr && completion->string() != nullptr) {
+        format.layout = Layout::prompt_completion;
+    } else {
+        return refuse(concat("prompt is ", prompt->kind(), " and completion is ",
+                             completion->kind(),
+                             "; both have to be text, or both lists of messages with role and "
+                             "content"));
+    }
+    return format;
+}
+
+Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& settings) {
+    DatasetFormat format{.layout = Layout::chat,
+                         .uses_assistant_mask = settings.assistant_only_loss};
+    format.is_share_gpt = is_list_of(&messages, "from") && is_list_of(&messages, "value");
+    if (!format.is_share_gpt && !is_list_of(&messages, "role"))
+        return refuse(concat("messages is ", messages.kind(),
+                             "; it has to be a list of messages with role and content"));
+    if (format.is_share_gpt)
+        format.warnings.emplace_back(
+            "the messages have from and value, which are taken as role and content; the names of "
+            "the roles reach the chat template unchanged, as in TRL: human and gpt are not user "
+            "and assistant");
+    return format;
+}
+
+}  // namespace
+
+Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
+    if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
+    const auto refuse_assistant_only = [&] {
+        return refuse(
+            "assistant_only_loss = true is for conversations with role and content, and the rows "
+            "are none; leave it out, or bring the rows into the form "
+            R"({"messages": [{"role": ..., "content": ...}]})");
+    };
+    Expected<DatasetFormat> format = DatasetFormat();
+    const Value* messages = row.find("messages");
+    if (messages == nullptr || messages->is_null()) messages = row.find("conversations");
+    if (row.find("prompt") != nullptr)
+        format = find_prompt_completion(row, settings);
+    else if (messages != nullptr && !messages->is_null())
+        format = find_chat(*messages, settings);
+    else if (row.find(settings.text_field) == nullptr)
+        return refuse(concat("there is no column ", settings.text_field,
+                             " (dataset_text_field), messages, prompt and completion, "
+                             "conversations or input_ids; the columns are ",
+                             names_of_columns(row)));
+    if (!format) return format;
+    const Layout layout = format.value().layout;
+    const bool is_plain = layout == Layout::text || layout == Layout::prompt_completion;
+    if (settings.assistant_only_loss && (is_plain || format.value().is_share_gpt))
+        return refuse_assistant_only();
+    if (settings.completion_only_loss.value_or(false) &&
+        (layout == Layout::text || layout == Layout::chat))
+        format.value().warnings.emplace_back(
+            "completion_only_loss = true does nothing here, as in TRL: the rows have no prompt and "
+            "completion");
+    return format;
+}
+
+}  // namespace ringshard::data

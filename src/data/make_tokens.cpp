@@ -1,0 +1,295 @@
+#include "make_tokens.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ringshard/comm/agree.hpp"
+#include "tokenize_blocks.hpp"
+
+namespace ringshard::data {
+
+namespace {
+
+struct Share {
+    int64_t first = 0;
+    int64_t last = 0;
+};
+Share share_of(int64_t total, const comm::Group& group) {
+    return {total * group.rank() / group.size(), total * (group.rank() + 1) / group.size()};
+}
+
+// Compressed files get their plain form in the work folder. Collective over the group.
+std::optional<Failure> unpack_files(std::vector<InputFile>& files,
+                                    const std::filesystem::path& work, const comm::Group& group) {
+    std::optional<Failure> failure;
+    for (size_t i = 0; i < files.size(); ++i) {
+        if (!is_compressed(files[i].name)) continue;
+        files[i].plain = work / concat("unpacked-", i);
+        if (!failure && static_cast<int>(i % static_cast<size_t>(group.size())) == group.rank())
+            failure = unpack(files[i].name, files[i].plain);
+    }
+    return comm::first_failure(group, failure);
+}
+
+// Counts the blocks of all files, each rank those of some. Collective over the group.
+Expected<WorkList> list_work(std::vector<InputFile> files, std::vector<std::string> wanted,
+                             const comm::Group& group) {
+    std::vector<double> counts(files.size());
+    std::optional<Failure> failure;
+    for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
+         i += static_cast<size_t>(group.size())) {
+        const auto file = open_row_file(files[i].plain, wanted);
+        if (file)
+            counts[i] = static_cast<double>(file.value()->num_blocks());
+        else
+            failure = file.failure();
+    }
+    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    WorkList work{.files = std::move(files), .first_items = {0}, .wanted = std::move(wanted)};
+    for (const double count : group.sum(counts))
+        work.first_items.push_back(work.first_items.back() + static_cast<int64_t>(count));
+    return work;
+}
+
+std::optional<Failure> find_first_row(const std::filesystem::path& path,
+                                      const std::vector<std::string>& wanted, text::Value& first) {
+    const auto file = open_row_file(path, wanted);
+    if (!file) return file.failure();
+    std::optional<Failure> failure;
+    for (int64_t block = 0; block < file.value()->num_blocks() && first.is_null() && !failure;
+         ++block)
+        failure = file.value()->read(block, [&](int64_t, const Expected<text::Value>& row) {
+            if (row && first.is_null()) first = row.value();
+        });
+    return failure;
+}
+
+// The first row of every source that can be read decides how its rows are taken. Rank 0 looks.
+// Collective over the group.
+Expected<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens, const WorkList& work,
+                                                  const comm::Group& group) {
+    text::Value::List first_rows(tokens.columns.size());
+    std::optional<Failure> failure;
+    for (size_t i = 0; i < work.files.size() && group.is_root() && !failure; ++i) {
+        text::Value& first = first_rows[work.files[i].source];
+        if (!first.is_null()) continue;
+        failure = find_first_row(work.files[i].plain, work.wanted, first);
+    }
+    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    const auto agreed_rows =
+        text::read_json(group.broadcast(to_json(text::Value(std::move(first_rows)))));
+    std::vector<DatasetFormat> formats;
+    for (size_t source = 0; source < tokens.columns.size(); ++source) {
+        const text::Value& row = (*agreed_rows.value().list())[source];
+        const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
+        if (row.is_null())
+            return Failure{ExitCode::bad_data,
+                           concat(file->name.string(), " is empty: it has no row that can be read")};
+        auto format = find_format(only_columns(row, tokens.columns[source]), tokens.format);
+        if (!format)
+            return Failure{format.failure().code,
+                           concat(file->name.string(), ": ", format.failure().message)};
+        formats.push_back(std::move(format).value());
+    }
+    return formats;
+}
+
+// How many there are in the parts of the ranks before this one, and in all. Collective.
+struct Count {
+    uint64_t before = 0;
+    uint64_t total = 0;
+};
+Count count(const comm::Group& group, uint64_t mine) {
+    Count count;
+    const std::vector<int64_t> all = group.gather(static_cast<int64_t>(mine));
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+        if (static_cast<int>(rank) < group.rank()) count.before += static_cast<uint64_t>(all[rank]);
+        count.total += static_cast<uint64_t>(all[rank]);
+    }
+    return count;
+}
+
+// Writes this rank's part of the store. Collective over the group.
+class StoreWriter {
+public:
+    StoreWriter(TokenizedPart& part, const TokenSpool& spool, size_t num_sources,
+                const comm::Group& group)
+        : part_(part), spool_(spool), group_(group), per_source_(num_sources) {}
+
+    std::optional<Failure> write(const std::filesystem::path& file, const std::string& about) {
+        plan();
+        const auto write_head = [&](bool is_mine) {
+            return ArrayFileWriter::open(file, about, arrays_, is_mine);
+        };
+        // The head is there before anybody else writes.
+        if (auto failure = comm::first_failure(
+                group_, group_.is_root() ? failure_of(write_head(true)) : std::nullopt))
+            return failure;
+        return comm::first_failure(group_, write_part(write_head(false)));
+    }
+
+private:
+    template <class T>
+    static std::optional<Failure> failure_of(const Expected<T>& made) {
+        return made ? std::nullopt : std::optional(made.failure());
+    }
+
+    // Agrees on the sizes. Collective over the group.
+    void plan() {
+        uint64_t tokens = 0;
+        uint64_t samples = 0;
+        uint64_t documents = 0;
+        has_labels_ = has_documents_ = false;
+        for (SpooledBlock& block : part_.blocks) {
+            has_labels_ = has_labels_ || block.has_labels;
+            has_documents_ = has_documents_ || block.has_documents();
+        }
+        has_labels_ = group_.maximum(has_labels_ ? 1 : 0) == 1;
+        has_documents_ = group_.maximum(has_documents_ ? 1 : 0) == 1;
+        for (size_t i = 0; i < part_.blocks.size(); ++i) {
+            SpooledBlock& block = part_.blocks[i];
+            if (has_documents_) block.rest.give_documents(block.num_tokens);
+            tokens += block.num_tokens;
+            samples += block.rest.samples.size();
+            documents += block.rest.document_lengths.size();
+            per_source_[part_.sources[i]] += static_cast<double>(block.rest.samples.size());
+        }
+        per_source_ = group_.sum(per_source_);
+        tokens_ = count(group_, tokens);
+        samples_ = count(group_, samples);
+        documents_ = count(group_, documents);
+        arrays_ = {{"tokens", tokens_.total * sizeof(int32_t)},
+                   {"samples", samples_.total * sizeof(Sample)},
+                   {"source_ends", per_source_.size() * sizeof(uint64_t)}};
+        if (has_labels_) arrays_.push_back({"labels", tokens_.total * sizeof(int32_t)});
+        if (has_documents_) {
+            arrays_.push_back({"document_ends", samples_.total * sizeof(uint64_t)});
+            arrays_.push_back({"document_lengths", documents_.total * sizeof(uint32_t)});
+        }
+    }
+
+    std::optional<Failure> write_part(Expected<ArrayFileWriter> opened) {
+        if (!opened) return opened.failure();
+        ArrayFileWriter& file = opened.value();
+        for (SpooledBlock& block : part_.blocks)
+            if (auto failure = write_block(block, file)) return failure;
+        if (group_.is_root()) {
+            std::vector<uint64_t> ends;
+            uint64_t end = 0;
+            for (const double number : per_source_)
+                ends.push_back(end += static_cast<uint64_t>(number));
+            if (auto failure = file.write("source_ends", 0, std::as_bytes(std::span(ends))))
+                return failure;
+        }
+        return file.flush();
+    }
+
+    std::optional<Failure> write_block(SpooledBlock& block, ArrayFileWriter& file) {
+        SampleList list = std::move(block.rest);
+        if (auto failure = spool_.get(block, list.tokens, list.labels)) return failure;
+        if (has_labels_) list.give_labels();
+        for (Sample& sample : list.samples) sample.begin += tokens_.before;
+        for (uint64_t& end : list.document_ends) end += documents_.before;
+        const auto put = [&]<class T>(const char* array, const std::vector<T>& items,
+                                      uint64_t before) {
+            return file.write(array, before * sizeof(T), std::as_bytes(std::span(items)));
+        };
+        if (auto failure = put("tokens", list.tokens, tokens_.before)) return failure;
+        if (auto failure = put("samples", list.samples, samples_.before)) return failure;
+        if (has_labels_)
+            if (auto failure = put("labels", list.labels, tokens_.before)) return failure;
+        if (has_documents_) {
+            if (auto failure = put("document_ends", list.document_ends, samples_.before))
+                return failure;
+            if (auto failure = put("document_lengths", list.document_lengths, documents_.before))
+                return failure;
+        }
+        tokens_.before += list.tokens.size();
+        samples_.before += list.samples.size();
+        documents_.before += list.document_lengths.size();
+        return std::nullopt;
+    }
+
+    TokenizedPart& part_;
+    const TokenSpool& spool_;
+    const comm::Group& group_;
+    std::vector<double> per_source_;  // samples, over all ranks
+    Count tokens_, samples_, documents_;
+    bool has_labels_ = false;
+    bool has_documents_ = false;
+    std::vector<ArrayPlace> arrays_;
+};
+
+// "chat.jsonl:17: is no JSON: ..."
+std::string describe(const BadRow& bad, const WorkList& work) {
+    const size_t number = work.file_of(bad.item);
+    const InputFile& input = work.files[number];
+    const auto file = open_row_file(input.plain, work.wanted);
+    if (!file) return file.failure().message;
+    std::string place = file.value()->place(bad.item - work.first_items[number], bad.row);
+    if (place.starts_with(input.plain.string()))
+        place.replace(0, input.plain.string().size(), input.name.string());
+    return concat(place, ": ", bad.what);
+}
+
+// Lists the rows that are left out, or fails if they are too many. Collective over the group.
+std::optional<Failure> judge_bad_rows(const TokenizedPart& part, const WorkList& work,
+                                      int64_t allowed, const comm::Group& group,
+                                      std::vector<std::string>& warnings) {
+    const int64_t total = group.sum(static_cast<int64_t>(part.bad_rows.size()));
+    if (total == 0) return std::nullopt;
+    std::string mine;
+    const size_t told = total > allowed ? 1 : part.bad_rows.size();
+    for (size_t i = 0; i < std::min(told, part.bad_rows.size()); ++i)
+        mine += describe(part.bad_rows[i], work) + "\n";
+    std::string all;
+    for (const std::string& some : group.gather(mine)) all += some;
+    std::vector<std::string> lines = split(all, '\n');
+    if (total <= allowed) {
+        for (const std::string& line : lines)
+            if (!line.empty()) warnings.push_back("left out: " + line);
+        return std::nullopt;
+    }
+    const std::string how_many =
+        allowed == 0 ? ""
+                     : concat(" (more than skip_bad_rows = ", allowed, " rows cannot be used)");
+    return Failure{ExitCode::bad_data, lines.front() + how_many};
+}
+
+}  // namespace
+
+std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
+                                   const Workshop& workshop, const comm::Group& group,
+                                   std::vector<std::string>& warnings) {
+    std::vector<InputFile> files = tokens.files;
+    if (auto failure = unpack_files(files, work, group)) return failure;
+    const auto list = list_work(std::move(files), known_columns(tokens.format), group);
+    if (!list) return list.failure();
+    const auto formats = find_formats(tokens, list.value(), group);
+    if (!formats) return formats.failure();
+    for (const DatasetFormat& format : formats.value())
+        warnings.insert(warnings.end(), format.warnings.begin(), format.warnings.end());
+    const auto encoder = comm::agreed(group, RowEncoder::make(tokens.format, formats.value()));
+    if (!encoder) return encoder.failure();
+    auto spool = comm::agreed(group, TokenSpool::open(work / concat("spool-", group.rank())));
+    if (!spool) return spool.failure();
+
+    const Share share = share_of(list.value().size(), group);
+    auto part = comm::agreed(
+        group, tokenize_blocks(list.value(), share.first, share.last, encoder.value(),
+                               formats.value(), tokens.columns, spool.value(), workshop,
+                               group.size(), work / "give-up"));
+    if (!part) return part.failure();
+    if (auto failure = judge_bad_rows(part.value(), list.value(), workshop.skip_bad_rows, group,
+                                      warnings))
+        return failure;
+    if (const int64_t merged = group.sum(part.value().merged_prompts); merged > 0)
+        warnings.push_back(
+            concat("in ", merged,
+                   " rows the tokens of the prompt alone are not the beginning of those of prompt "
+                   "and completion; the completion begins where they differ"));
+    return StoreWriter(part.value(), spool.value(), tokens.columns.size(), group)
+        .write(work / "result", tokens.about);
+}
+
+}  // namespace ringshard::data

@@ -1,0 +1,243 @@
+#include "ringshard/data/prepare.hpp"
+
+#include <iostream>
+
+#include "cache_entry.hpp"
+#include "make_tokens.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+using text::Value;
+
+// Goes up when the same settings come to other files.
+constexpr int64_t version = 1;
+
+// Names are written with their sizes and times: a file that was changed is another file.
+Value describe_file(const fs::path& file) {
+    std::error_code error;
+    const auto absolute = fs::absolute(file, error);
+    const auto size = fs::file_size(file, error);
+    const auto time = fs::last_write_time(file, error).time_since_epoch().count();
+    return Value(Value::List{Value(absolute.string()), Value(static_cast<int64_t>(size)),
+                             Value(static_cast<int64_t>(time))});
+}
+
+// The files of a folder or the file itself, and what is in them: small files only.
+Value describe_content(const fs::path& path) {
+    Value::Object files;
+    const auto add = [&](const fs::path& file) {
+        if (const auto content = read_file(file))
+            files.emplace_back(file.filename().string(), Value(hash_of(*content)));
+    };
+    if (!is_directory(path)) {
+        add(path);
+    } else {
+        for (const auto* name : {"tokenizer.json", "tokenizer_config.json",
+                                 "special_tokens_map.json", "chat_template.jinja"})
+            add(path / name);
+    }
+    return Value(std::move(files));
+}
+
+Value names(const std::vector<std::string>& columns) {
+    Value::List list;
+    for (const std::string& column : columns) list.emplace_back(column);
+    return Value(std::move(list));
+}
+
+// Everything that decides the tokens, as JSON.
+Value describe_tokens(const Preparation& preparation, const std::vector<InputFile>& files) {
+    const FormatSettings& format = preparation.format;
+    Value::List sources;
+    for (size_t i = 0; i < preparation.sources.size(); ++i) {
+        Value::List list;
+        for (const InputFile& file : files)
+            if (file.source == i) list.push_back(describe_file(file.name));
+        sources.emplace_back(Value::Object{{"files", Value(std::move(list))},
+                                           {"columns", names(preparation.sources[i].columns)}});
+    }
+    const auto only = format.completion_only_loss;
+    return Value(Value::Object{
+        {"version", Value(version)},
+        {"sources", Value(std::move(sources))},
+        {"tokenizer", Value(fs::absolute(format.tokenizer).string())},
+        {"tokenizer_files", describe_content(format.tokenizer)},
+        {"chat_template", describe_content(format.chat_template)},
+        {"eos_token", Value(format.eos_token)},
+        {"dataset_text_field", Value(format.text_field)},
+        {"completion_only_loss", only ? Value(*only) : Value()},
+        {"assistant_only_loss", Value(format.assistant_only_loss)},
+    });
+}
+
+Value describe_rows(const Preparation& preparation, const std::string& store) {
+    const RowSettings& rows = preparation.rows;
+    Value::List fractions;
+    for (const Source& source : preparation.sources) fractions.emplace_back(source.fraction);
+    return Value(Value::Object{
+        {"version", Value(version)},
+        {"tokens", Value(store)},
+        {"fractions", Value(std::move(fractions))},
+        {"side", Value(static_cast<int64_t>(preparation.side))},
+        {"test_size", Value(preparation.test_size)},
+        {"split_seed", Value(preparation.split_seed)},
+        {"max_length", rows.max_length ? Value(*rows.max_length) : Value()},
+        {"truncation", Value(static_cast<int64_t>(rows.truncation))},
+        {"packing", Value(rows.packs)},
+        {"packing_strategy", Value(static_cast<int64_t>(rows.strategy))},
+        {"packing_scope", Value(static_cast<int64_t>(rows.scope))},
+        {"shuffle", Value(rows.shuffles)},
+        {"seed", Value(rows.seed)},
+    });
+}
+
+// Rank 0 looks for the files. Collective over the group.
+Expected<std::vector<InputFile>> find_files(const Preparation& preparation, const HubCache& hub,
+                                            const comm::Group& group) {
+    std::optional<Failure> failure;
+    Value::List found;
+    for (size_t i = 0; i < preparation.sources.size() && group.is_root() && !failure; ++i) {
+        const auto files = find_dataset_files(preparation.sources[i].dataset, hub);
+        if (!files) {
+            failure = files.failure();
+            break;
+        }
+        for (const fs::path& file : files.value())
+            found.emplace_back(
+                Value::List{Value(file.string()), Value(static_cast<int64_t>(i))});
+    }
+    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    const auto list = text::read_json(group.broadcast(to_json(Value(std::move(found)))));
+    if (!list) return list.failure();
+    std::vector<InputFile> files;
+    for (const Value& entry : *list.value().list()) {
+        const auto& [name, source] = std::tie((*entry.list())[0], (*entry.list())[1]);
+        files.push_back({*name.string(), *name.string(), static_cast<size_t>(*source.integer())});
+    }
+    return files;
+}
+
+// A claim of rank 0, or none on the others.
+using Claim = std::optional<CacheEntry>;
+
+// Rank 0 claims the file; all learn of the folder to work in, empty if somebody else has made the
+// file meanwhile. Collective over the group.
+Expected<fs::path> claim(const fs::path& file, const comm::Group& group, Claim& mine) {
+    std::optional<Failure> failure;
+    if (group.is_root()) {
+        bool had_to_wait = false;
+        auto entry = CacheEntry::claim(file, had_to_wait);
+        if (!entry)
+            failure = entry.failure();
+        else if (!ArrayFile::map(file))
+            mine.emplace(std::move(entry).value());
+    }
+    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    return fs::path(group.broadcast(mine ? mine->work().string() : ""));
+}
+
+// The file of the tokens, made if it is not there. Collective over the group.
+Expected<fs::path> provide_tokens(const Preparation& preparation, const Workshop& workshop,
+                                  const comm::Group& group, std::vector<std::string>& warnings) {
+    auto files = find_files(preparation, workshop.hub, group);
+    if (!files) return files.failure();
+    const std::string about =
+        group.broadcast(group.is_root() ? to_json(describe_tokens(preparation, files.value())) : "");
+    const fs::path file = workshop.cache / concat("tokens-", hash_of(about));
+    if (group.all(ArrayFile::map(file).operator bool())) return file;
+
+    Claim mine;
+    const auto work = claim(file, group, mine);
+    if (!work || work.value().empty()) return work ? Expected(file) : work;
+    TokensToMake tokens{.files = std::move(files).value(),
+                        .columns = {},
+                        .format = preparation.format,
+                        .about = about};
+    for (const Source& source : preparation.sources) tokens.columns.push_back(source.columns);
+    auto failure = make_tokens(tokens, work.value(), workshop, group, warnings);
+    if (!failure && mine) failure = mine->publish();
+    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    return file;
+}
+
+std::optional<Failure> write_plan(const fs::path& file, const std::string& about,
+                                  const RowPlan& plan) {
+    const auto starts = std::as_bytes(std::span(plan.row_starts));
+    const auto pieces = std::as_bytes(std::span(plan.pieces));
+    auto writer = ArrayFileWriter::open(
+        file, about, {{"row_starts", starts.size()}, {"pieces", pieces.size()}}, true);
+    if (!writer) return writer.failure();
+    if (auto failure = writer.value().write("row_starts", 0, starts)) return failure;
+    if (auto failure = writer.value().write("pieces", 0, pieces)) return failure;
+    return writer.value().flush();
+}
+
+// Plans the rows of a store. Only rank 0 does.
+std::optional<Failure> make_plan(const Preparation& preparation, const fs::path& store_file,
+                                 Value about, const CacheEntry& entry) {
+    const auto store = TokenStore::map(store_file);
+    const auto arrays = ArrayFile::map(store_file);
+    if (!store || !arrays) return store ? arrays.failure() : store.failure();
+    SampleChoice choice{.side = preparation.side,
+                        .test_size = preparation.test_size,
+                        .seed = preparation.split_seed};
+    for (const uint64_t end : arrays.value().array<uint64_t>("source_ends"))
+        choice.source_ends.push_back(end);
+    for (const Source& source : preparation.sources)
+        if (source.fraction > 0) choice.fractions.push_back(source.fraction);
+    RowReport report;
+    const auto samples = choose_samples(choice);
+    const RowPlan plan = plan_rows(store.value(), samples, preparation.rows, report);
+    about.set("tokens_file", Value(store_file.filename().string()));
+    about.set("report", to_value(report));
+    if (auto failure = write_plan(entry.work() / "result", to_json(about), plan)) return failure;
+    return entry.publish();
+}
+
+// The file of the plan, made if it is not there. Collective over the group.
+Expected<fs::path> provide_plan(const Preparation& preparation, const Workshop& workshop,
+                                const fs::path& store_file, const comm::Group& group) {
+    const Value about = describe_rows(preparation, store_file.filename().string());
+    const fs::path file = workshop.cache / concat("rows-", hash_of(to_json(about)));
+    if (group.all(ArrayFile::map(file).operator bool())) return file;
+    Claim mine;
+    const auto work = claim(file, group, mine);
+    if (!work) return work;
+    std::optional<Failure> failure;
+    if (mine) failure = make_plan(preparation, store_file, about, *mine);
+    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    return file;
+}
+
+}  // namespace
+
+Expected<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
+                           const comm::Group& group) {
+    std::vector<std::string> warnings;
+    const auto store_file = provide_tokens(preparation, workshop, group, warnings);
+    if (!store_file) return store_file.failure();
+    const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group);
+    if (!plan_file) return plan_file.failure();
+    auto rows = comm::agreed(group, Rows::map(store_file.value(), plan_file.value()));
+    if (!rows) return rows.failure();
+    const auto about = text::read_json(rows.value().about());
+    const RowReport report = about ? report_of(about.value().find("report") ? *about.value().find("report") : Value()) : RowReport();
+    if (report.rows == 0) {
+        const char* why = report.samples == 0 ? "it holds no sample"
+                          : report.dropped > 0
+                              ? "within max_length no sample has anything left to learn"
+                              : "all of its samples are empty";
+        return Failure{ExitCode::bad_data,
+                       concat(preparation.sources.front().dataset.setting, " = ",
+                              preparation.sources.front().dataset.path, ": ", why)};
+    }
+    return Prepared{std::move(rows).value(), report, store_file.value(), plan_file.value(),
+                    std::move(warnings)};
+}
+
+}  // namespace ringshard::data

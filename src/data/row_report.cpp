@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "ringshard/data/plan_rows.hpp"
+
+namespace ringshard::data {
+
+using text::Value;
+
+namespace {
+
+// 12,345,678
+std::string with_commas(int64_t number) {
+    std::string digits = std::to_string(number);
+    for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+        digits.insert(static_cast<size_t>(at), ",");
+    return digits;
+}
+
+std::string percent(int64_t part, int64_t whole) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(1)
+         << 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole))
+         << " %";
+    return text.str();
+}
+
+}  // namespace
+
+Value to_value(const RowReport& report) {
+    Value::List lengths;
+    for (const int64_t number : report.lengths) lengths.emplace_back(number);
+    return Value(Value::Object{{"samples", Value(report.samples)},
+                               {"tokens", Value(report.tokens)},
+                               {"cut_tokens", Value(report.cut_tokens)},
+                               {"samples_cut", Value(report.samples_cut)},
+                               {"dropped", Value(report.dropped)},
+                               {"longest", Value(report.longest)},
+                               {"rows", Value(report.rows)},
+                               {"row_tokens", Value(report.row_tokens)},
+                               {"lengths", Value(std::move(lengths))}});
+}
+
+RowReport report_of(const Value& value) {
+    RowReport report;
+    const auto read = [&](const char* name, int64_t& number) {
+        const Value* member = value.find(name);
+        if (member != nullptr && member->integer() != nullptr) number = *member->integer();
+    };
+    read("samples", report.samples);
+    read("tokens", report.tokens);
+    read("cut_tokens", report.cut_tokens);
+    read("samples_cut", report.samples_cut);
+    read("dropped", report.dropped);
+    read("longest", report.longest);
+    read("rows", report.rows);
+    read("row_tokens", report.row_tokens);
+    const Value* lengths = value.find("lengths");
+    if (lengths != nullptr && lengths->list() != nullptr)
+        for (size_t i = 0; i < std::min(report.lengths.size(), lengths->list()->size()); ++i)
+            if (const auto* number = (*lengths->list())[i].integer()) report.lengths[i] = *number;
+    return report;
+}
+
+std::string to_text(const RowReport& report, const RowSettings& settings) {
+    std::ostringstream out;
+    out << "  documents   " << with_commas(report.samples) << ", " << with_commas(report.tokens)
+        << " tokens, the longest has " << with_commas(report.longest) << "\n";
+    if (report.samples_cut > 0)
+        out << "  cut off     " << with_commas(report.cut_tokens) << " tokens ("
+            << percent(report.cut_tokens, report.tokens) << ") of "
+            << with_commas(report.samples_cut) << " documents longer than max_length = "
+            << *settings.max_length << "\n";
+    if (report.dropped > 0)
+        out << "  dropped     " << with_commas(report.dropped)
+            << " documents without anything to learn within max_length\n";
+    out << "  rows        " << with_commas(report.rows) << ", " << with_commas(report.row_tokens)
+        << " tokens";
+    if (settings.packs)
+        out << ", filled to " << percent(report.row_tokens, report.rows * *settings.max_length);
+    out << "\n  lengths of documents\n";
+    const int64_t most = *std::ranges::max_element(report.lengths);
+    for (size_t i = 0; i < report.lengths.size(); ++i) {
+        if (report.lengths[i] == 0) continue;
+        const auto width = static_cast<size_t>((report.lengths[i] * 40 + most - 1) / most);
+        out << "    " << std::setw(10) << with_commas(int64_t{1} << i) << " + "
+            << std::string(width, '#') << ' ' << with_commas(report.lengths[i]) << "\n";
+    }
+    return out.str();
+}
+
+}  // namespace ringshard::data

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "make_tokens.hpp"
+#include "ringshard/data/row_file.hpp"
+#include "token_spool.hpp"
+
+namespace ringshard::data {
+
+// A row that could not be used.
+struct BadRow {
+    int64_t item = 0;  // of the work list
+    int64_t row = 0;   // within the block
+    std::string what;
+};
+
+// What this rank's part of the dataset came to, in order.
+struct TokenizedPart {
+    std::vector<SpooledBlock> blocks;
+    std::vector<size_t> sources;  // of the blocks
+    std::vector<BadRow> bad_rows;
+    int64_t merged_prompts = 0;
+};
+
+// The blocks of all files, one after another: item i of the work is block i of this list.
+struct WorkList {
+    std::vector<InputFile> files;
+    std::vector<int64_t> first_items;  // per file, and the end
+    std::vector<std::string> wanted;   // columns
+    int64_t size() const { return first_items.back(); }
+    size_t file_of(int64_t item) const;
+};
+
+// The rows of the items from `first` to `last` as tokens. Several threads share them. Gives up
+// after more than skip_bad_rows bad rows, here or, as `give_up` tells by being there, elsewhere.
+Expected<TokenizedPart> tokenize_blocks(const WorkList& work, int64_t first, int64_t last,
+                                        const RowEncoder& encoder,
+                                        std::span<const DatasetFormat> formats,
+                                        const std::vector<std::vector<std::string>>& columns,
+                                        TokenSpool& spool, const Workshop& workshop, int num_ranks,
+                                        const std::filesystem::path& give_up);
+
+}  // namespace ringshard::data
