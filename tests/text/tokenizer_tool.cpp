@@ -1,9 +1,12 @@
 // Drives a tokenizer for the tests in Python:
 //   tokenizer_tool tokenizer.json < requests.jsonl > answers.jsonl
 // A request is {"text": ...} or {"decode": [ids]}; what goes wrong comes back as {"error": ...}.
-//   tokenizer_tool tokenizer.json --folder ...    reads a tokenizer folder instead
 //   tokenizer_tool tokenizer.json --speed N < lines    times N rounds over the lines of the input
+//   tokenizer_tool tokenizer.json --memory 1           what the process holds after loading
+#include <unistd.h>
+
 #include <chrono>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +75,13 @@ void time_rounds(const Tokenizer& tokenizer, int rounds) {
     }
 }
 
+int64_t resident_kib() {
+    std::ifstream statistics("/proc/self/statm");
+    int64_t all = 0, resident = 0;
+    statistics >> all >> resident;
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -86,6 +96,10 @@ int main(int argc, char** argv) {
     const Tokenizer& tokenizer = loaded.value();
     if (argc > 3 && std::string_view(argv[2]) == "--speed")
         return time_rounds(tokenizer, std::stoi(argv[3])), 0;
+    if (argc > 3 && std::string_view(argv[2]) == "--memory") {
+        std::cout << json{{"resident_kib", resident_kib()}} << '\n';
+        return 0;
+    }
     std::cout << json{{"vocab_size", tokenizer.vocab_size()}} << '\n';
     Tokenizer::Scratch scratch(tokenizer);
     for (std::string line; std::getline(std::cin, line);)
