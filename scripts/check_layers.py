@@ -20,6 +20,7 @@ MAY_USE = {
     "attention": {"base", "comm"},
     "shard": {"base", "comm", "mesh", "ops"},
     "model": {"base", "config", "comm", "mesh", "ops", "attention", "shard"},
+    "text": {"base"},
     "data": {"base", "config", "mesh", "attention", "model"},
     "optim": {"base", "config", "ops", "shard"},
     "checkpoint": {"base", "comm", "shard", "data", "optim"},

@@ -1,0 +1,220 @@
+#include "bpe.hpp"
+
+#include <algorithm>
+
+#include "utf8.hpp"
+
+namespace ringshard::text {
+
+namespace {
+
+constexpr std::string_view space_sign = "\xE2\x96\x81";  // U+2581
+
+// Printable bytes stand for themselves, the others for letters from U+0100 on, in order.
+struct Letters {
+    std::array<char32_t, 256> of_byte{};
+    std::array<int16_t, 0x144> of_letter{};
+    Letters() {
+        of_letter.fill(-1);
+        char32_t next = 0x100;
+        for (unsigned byte = 0; byte < 256; ++byte) {
+            const bool printable =
+                (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+            of_byte[byte] = printable ? byte : next++;
+            of_letter[of_byte[byte]] = static_cast<int16_t>(byte);
+        }
+    }
+};
+const Letters& letters() {
+    static const Letters table;
+    return table;
+}
+
+bool is_set(const Json& model, std::string_view key) {
+    const auto value = find(model, key);
+    if (!value) return false;
+    std::string_view text;
+    return value->get(text) != simdjson::SUCCESS || !text.empty();
+}
+
+}  // namespace
+
+char32_t letter_of_byte(unsigned char byte) { return letters().of_byte[byte]; }
+int byte_of_letter(char32_t letter) {
+    return letter < letters().of_letter.size() ? letters().of_letter[letter] : -1;
+}
+
+Bpe::Bpe(const Json& model, bool byte_level) {
+    if (!model.is_object()) refuse("\"model\" is not an object");
+    if (find(model, "type")) {
+        const std::string kind = text_of(model, "type");
+        if (kind != "BPE") refuse_kind("a model", kind);
+    }
+    if (find(model, "dropout")) {
+        double dropout = -1;
+        if (get(model, "dropout").get(dropout) != simdjson::SUCCESS || dropout != 0)
+            refuse("\"dropout\" of the model is not supported: set it to null");
+    }
+    for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
+        if (is_set(model, key)) refuse(concat("\"", key, "\" of the model is not supported"));
+    fuses_unknown_ = flag_of(model, "fuse_unk", false);
+    byte_fallback_ = flag_of(model, "byte_fallback", false);
+    ignore_merges_ = flag_of(model, "ignore_merges", false);
+    read_vocabulary(model);
+    find_special_ids(model, byte_level);
+    read_merges(model);
+}
+
+void Bpe::read_vocabulary(const Json& model) {
+    simdjson::dom::object vocab;
+    if (get(model, "vocab").get(vocab) != simdjson::SUCCESS) refuse("\"vocab\" is not an object");
+    size_t tokens = 0, bytes = 0;
+    for (const auto field : vocab) {
+        ++tokens;
+        bytes += field.key.size();
+    }
+    vocabulary_.reserve(tokens, bytes);
+    const uint64_t greatest = 16 * uint64_t{tokens} + 1'000'000;
+    for (const auto field : vocab) {
+        uint64_t id = 0;
+        if (field.value.get(id) != simdjson::SUCCESS || id > greatest)
+            refuse(
+                concat("the id of token \"", field.key, "\" is not a number from 0 to ", greatest));
+        vocabulary_.add(field.key, static_cast<uint32_t>(id));
+    }
+    vocabulary_.finish();
+}
+
+void Bpe::find_special_ids(const Json& model, bool byte_level) {
+    if (find(model, "unk_token")) {
+        unknown_token_ = text_of(model, "unk_token");
+        has_unknown_ = true;
+        unknown_id_ = vocabulary_.id_of(unknown_token_).value_or(absent);
+    }
+    has_all_bytes_ = byte_level;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        std::string letter;
+        append_point(letter, letter_of_byte(static_cast<unsigned char>(byte)));
+        byte_ids_[byte] = vocabulary_.id_of(letter).value_or(absent);
+        has_all_bytes_ = has_all_bytes_ && byte_ids_[byte] != absent;
+        char code[8];
+        std::snprintf(code, sizeof code, "<0x%02X>", byte);
+        fallback_ids_[byte] = vocabulary_.id_of(code).value_or(absent);
+        if (byte < 128)
+            ascii_ids_[byte] =
+                vocabulary_.id_of(std::string(1, static_cast<char>(byte))).value_or(absent);
+    }
+    // read_merges() takes it back if a merge reaches across a space. ignore_merges looks up words.
+    cuts_at_spaces_ = !byte_level && !ignore_merges_ && vocabulary_.id_of(space_sign).has_value();
+}
+
+void Bpe::read_merges(const Json& model) {
+    const simdjson::dom::array list = list_of(model, "merges");
+    size_t size = 0;
+    for ([[maybe_unused]] const Json entry : list) ++size;
+    merges_.reserve(size);
+    uint32_t rank = 0;
+    std::optional<bool> as_pairs;
+    for (const Json entry : list) {
+        const bool is_pair = entry.is_array();
+        if (as_pairs.value_or(is_pair) != is_pair) refuse("\"merges\" has two kinds of entries");
+        as_pairs = is_pair;
+        std::string_view left, right, both;
+        if (is_pair) {
+            const simdjson::dom::array pair = entry.get_array();
+            auto part = pair.begin();
+            size_t parts = 0;
+            for ([[maybe_unused]] const Json each : pair) ++parts;
+            if (parts != 2 || (*part).get(left) != simdjson::SUCCESS ||
+                (*++part).get(right) != simdjson::SUCCESS)
+                refuse(concat("entry ", rank, " of \"merges\" is not a pair of tokens"));
+        } else {
+            if (entry.get(both) != simdjson::SUCCESS)
+                refuse(concat("entry ", rank, " of \"merges\" is not a pair of tokens"));
+            if (both.starts_with("#version")) continue;
+            const size_t space = both.find(' ');
+            if (space == std::string_view::npos ||
+                both.find(' ', space + 1) != std::string_view::npos)
+                refuse(concat("entry ", rank, " of \"merges\", \"", both,
+                              "\", is not two tokens with a space between"));
+            left = both.substr(0, space);
+            right = both.substr(space + 1);
+        }
+        add_merge(left, right, rank++);
+    }
+}
+
+void Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank) {
+    const auto id = [&](std::string_view token) {
+        const auto found = vocabulary_.id_of(token);
+        if (!found)
+            refuse(concat("entry ", rank, " of \"merges\" needs the token \"", token,
+                          "\", which is not in the vocabulary"));
+        return *found;
+    };
+    merges_.add(id(left), id(right), {rank, id(std::string(left).append(right))});
+    if (!left.ends_with(space_sign) && right.starts_with(space_sign)) cuts_at_spaces_ = false;
+}
+
+void Bpe::encode_bytes(std::string_view word, Buffers& buffers) const {
+    std::vector<Symbol>& symbols = buffers.symbols;
+    symbols.clear();
+    if (ignore_merges_) {
+        buffers.letters.clear();
+        for (const char byte : word)
+            append_point(buffers.letters, letter_of_byte(static_cast<unsigned char>(byte)));
+        if (const auto id = vocabulary_.id_of(buffers.letters)) {
+            symbols.push_back({*id, static_cast<uint32_t>(word.size())});
+            return;
+        }
+    }
+    for (const char byte : word)
+        symbols.push_back({byte_ids_[static_cast<unsigned char>(byte)], 1});
+    merge_symbols(merges_, buffers);
+}
+
+bool Bpe::falls_back(std::string_view character, std::vector<Symbol>& symbols) const {
+    if (!byte_fallback_) return false;
+    for (const char byte : character)
+        if (fallback_ids_[static_cast<unsigned char>(byte)] == absent) return false;
+    for (const char byte : character)
+        symbols.push_back({fallback_ids_[static_cast<unsigned char>(byte)], 1});
+    return true;
+}
+
+void Bpe::encode_characters(std::string_view word, Buffers& buffers) const {
+    std::vector<Symbol>& symbols = buffers.symbols;
+    symbols.clear();
+    if (ignore_merges_)
+        if (const auto id = vocabulary_.id_of(word)) {
+            symbols.push_back({*id, static_cast<uint32_t>(word.size())});
+            return;
+        }
+    // An unknown character waits for the next known one, and bytes pass it by: so does the
+    // original.
+    uint32_t unknown_length = 0;
+    const auto flush = [&] {
+        if (unknown_length > 0) symbols.push_back({unknown_id_, unknown_length});
+        unknown_length = 0;
+    };
+    for (size_t place = 0; place < word.size();) {
+        const unsigned length = length_of(word[place]);
+        const std::string_view character = word.substr(place, length);
+        place += length;
+        const uint32_t id = length == 1 ? ascii_ids_[static_cast<unsigned char>(character[0])]
+                                        : vocabulary_.id_of(character).value_or(absent);
+        if (id != absent) {
+            flush();
+            symbols.push_back({id, length});
+        } else if (!falls_back(character, symbols) && has_unknown_) {
+            if (unknown_id_ == absent)
+                refuse(concat("\"unk_token\" \"", unknown_token_, "\" is not in the vocabulary"));
+            if (!fuses_unknown_) flush();
+            unknown_length += length;
+        }
+    }
+    flush();
+    merge_symbols(merges_, buffers);
+}
+
+}  // namespace ringshard::text

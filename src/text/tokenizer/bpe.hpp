@@ -1,0 +1,78 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "json_reader.hpp"
+#include "vocabulary.hpp"
+
+namespace ringshard::text {
+
+// A token within a word, and how many bytes of the word it stands for.
+struct Symbol {
+    uint32_t id;
+    uint32_t length;
+};
+
+// Byte-pair encoding: the vocabulary, and which pairs of tokens become one in which order.
+class Bpe {
+public:
+    // `byte_level`: words come as bytes, and each byte has a letter of its own in the vocabulary.
+    Bpe(const Json& model, bool byte_level);
+
+    const Vocabulary& vocabulary() const { return vocabulary_; }
+
+    // Whether every byte is in the vocabulary. Then a word is a run of bytes, nothing is unknown,
+    // and a token is as long as its letters are many.
+    bool has_all_bytes() const { return has_all_bytes_; }
+
+    // Whether a word may be cut before each U+2581 that follows another character: no merge reaches
+    // across, so the pieces give the same tokens.
+    bool cuts_at_spaces() const { return cuts_at_spaces_; }
+
+    // Buffers of one thread.
+    struct Buffers {
+        std::vector<Symbol> symbols;
+        std::vector<uint32_t> ranks, merged, previous, next;
+        std::vector<uint64_t> queue;
+        std::string letters;
+    };
+
+    // The tokens of a word, in buffers.symbols.
+    void encode_bytes(std::string_view word, Buffers& buffers) const;       // if has_all_bytes()
+    void encode_characters(std::string_view word, Buffers& buffers) const;  // otherwise
+
+private:
+    void read_vocabulary(const Json& model);
+    void read_merges(const Json& model);
+    void add_merge(std::string_view left, std::string_view right, uint32_t rank);
+    void find_special_ids(const Json& model, bool byte_level);
+    bool falls_back(std::string_view character, std::vector<Symbol>& symbols) const;
+
+    Vocabulary vocabulary_;
+    Merges merges_;
+    std::array<uint32_t, 256> byte_ids_{};      // byte-level letters
+    std::array<uint32_t, 256> fallback_ids_{};  // <0x41>; `absent` if not there
+    std::array<uint32_t, 128> ascii_ids_{};
+    static constexpr uint32_t absent = ~uint32_t{0};
+    std::string unknown_token_;
+    uint32_t unknown_id_ = absent;
+    bool has_unknown_ = false;
+    bool fuses_unknown_ = false;
+    bool byte_fallback_ = false;
+    bool ignore_merges_ = false;
+    bool has_all_bytes_ = false;
+    bool cuts_at_spaces_ = false;
+};
+
+// The letter that stands for a byte in byte-level vocabularies.
+char32_t letter_of_byte(unsigned char byte);
+// And the byte of a letter, or -1.
+int byte_of_letter(char32_t letter);
+
+// Merges the symbols of a word: always the pair of lowest rank, the leftmost of those.
+void merge_symbols(const Merges& merges, Bpe::Buffers& buffers);
+
+}  // namespace ringshard::text

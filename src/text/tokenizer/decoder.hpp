@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "json_reader.hpp"
+
+namespace ringshard::text {
+
+// Tokens to text. Each step makes other tokens of the tokens; the last ones are joined.
+class DecoderStep {
+public:
+    virtual ~DecoderStep() = default;
+    virtual void apply(std::vector<std::string>& tokens) const = 0;
+};
+
+class Decoder {
+public:
+    Decoder() = default;
+    explicit Decoder(const Json& decoder);
+    // Without any decoder, tokens stand with a space between them.
+    std::string decode(std::vector<std::string> tokens) const;
+
+private:
+    void add(const Json& decoder);
+    std::vector<std::unique_ptr<DecoderStep>> steps_;
+    bool is_none_ = true;
+};
+
+}  // namespace ringshard::text

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringshard/text/tokenizer.hpp"
+#include "utf8.hpp"
+
+namespace ringshard::text {
+
+// Text that a step of the pipeline wrote and, if somebody wants to know, for each of its bytes the
+// bytes of the input that it comes from.
+struct TrackedText {
+    std::string text;
+    std::vector<Span> origins;  // one per byte, or none
+
+    void clear() {
+        text.clear();
+        origins.clear();
+    }
+};
+
+// A view of the text at some step of the pipeline.
+struct Passage {
+    std::string_view text;
+    const Span* origins = nullptr;  // null: this is the input itself, from `offset`, or not tracked
+    uint32_t offset = 0;
+
+    // The input that a byte comes from: whole characters.
+    Span origin(size_t byte) const {
+        if (origins != nullptr) return origins[byte];
+        const size_t start = character_start(text, byte);
+        return {static_cast<uint32_t>(offset + start),
+                static_cast<uint32_t>(offset + start + length_of(text[start]))};
+    }
+    Span origin(size_t first, size_t last) const {
+        return {origin(first).first, origin(last - 1).last};
+    }
+    Passage part(size_t first, size_t last) const {
+        return {text.substr(first, last - first), origins == nullptr ? nullptr : origins + first,
+                static_cast<uint32_t>(offset + first)};
+    }
+    static Passage of(const TrackedText& tracked) {
+        return {tracked.text, tracked.origins.empty() ? nullptr : tracked.origins.data(), 0};
+    }
+};
+
+// Copies bytes of a passage with where they come from.
+inline void append(TrackedText& into, const Passage& from, size_t first, size_t last, bool track) {
+    into.text += from.text.substr(first, last - first);
+    if (!track) return;
+    if (from.origins != nullptr) {
+        into.origins.insert(into.origins.end(), from.origins + first, from.origins + last);
+        return;
+    }
+    for (size_t byte = first; byte < last; ++byte) into.origins.push_back(from.origin(byte));
+}
+// Adds text that was not there, with the origin of something that was.
+inline void append(TrackedText& into, std::string_view text, Span origin, bool track) {
+    into.text += text;
+    if (track) into.origins.insert(into.origins.end(), text.size(), origin);
+}
+
+// Two texts that take turns: a step reads one and writes the other.
+class TurnTaking {
+public:
+    TrackedText& next() {
+        turn_ = !turn_;
+        texts_[turn_ ? 1 : 0].clear();
+        return texts_[turn_ ? 1 : 0];
+    }
+
+private:
+    TrackedText texts_[2];
+    bool turn_ = false;
+};
+
+// A part of a passage: bytes [first, last).
+struct Cut {
+    uint32_t first;
+    uint32_t last;
+};
+
+}  // namespace ringshard::text
