@@ -10,7 +10,6 @@ import sys
 
 MAY_USE = {
     "base": set(),
-    "text": {"base"},
     "config": {"base"},
     "job": {"base"},
     "device": {"base", "config"},
@@ -21,7 +20,7 @@ MAY_USE = {
     "shard": {"base", "comm", "mesh", "ops"},
     "model": {"base", "config", "comm", "mesh", "ops", "attention", "shard"},
     "text": {"base"},
-    "data": {"base", "config", "mesh", "attention", "model"},
+    "data": {"base", "text", "config", "comm", "mesh", "attention", "model"},
     "optim": {"base", "config", "ops", "shard"},
     "checkpoint": {"base", "comm", "shard", "data", "optim"},
     "train": {"base", "config", "comm", "mesh", "ops", "shard", "model", "data", "optim", "checkpoint"},

@@ -10,21 +10,6 @@
 
 namespace ringshard::data {
 
-FlatBatch flatten(const TokenRows& rows, std::span<const int64_t> row_numbers) {
-    FlatBatch batch;
-    for (const int64_t number : row_numbers) {
-        const RowView row = rows[number];
-        auto start = static_cast<int64_t>(batch.tokens.size());
-        for (const int32_t length : row.document_lengths) {
-            batch.document_starts.push_back(start);
-            start += length;
-        }
-        batch.tokens.insert(batch.tokens.end(), row.tokens.begin(), row.tokens.end());
-        batch.targets.insert(batch.targets.end(), row.targets.begin(), row.targets.end());
-    }
-    return batch;
-}
-
 namespace {
 
 at::Tensor to_tensor(const std::vector<int64_t>& values) {
@@ -39,7 +24,9 @@ at::Tensor to_tensor(const std::vector<int64_t>& values) {
 model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
                             const mesh::Coordinates& at) {
     const auto length = static_cast<int64_t>(batch.tokens.size());
-    const attention::SequencePartition partition(length, shape.ring, shape.ulysses);
+    // Without any token there is still the document that fills up.
+    const attention::SequencePartition partition(std::max<int64_t>(1, length), shape.ring,
+                                                 shape.ulysses);
     const auto filled = static_cast<size_t>(partition.filled_length());
     if (partition.filled_length() > length) batch.document_starts.push_back(length);
     batch.tokens.resize(filled, 0);
@@ -55,37 +42,56 @@ model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
             attention::make_plan(partition, at.ring, batch.document_starts)};
 }
 
-Loader::Loader(const TokenRows& rows, const Dealing& dealing, int64_t data_rank,
-               int64_t accumulation)
+Loader::Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)
     : rows_(rows), dealing_(dealing), data_rank_(data_rank), accumulation_(accumulation) {
     RINGSHARD_CHECK(dealing.num_rows == rows.size());
 }
+
+Loader::~Loader() = default;
 
 int64_t Loader::steps_per_epoch() const {
     return (dealing_.batches_per_rank() + accumulation_ - 1) / accumulation_;
 }
 
-std::vector<FlatBatch> Loader::next_step() {
-    if (order_epoch_ != state_.epoch) {
-        order_ = epoch_order(dealing_, state_.epoch);
-        order_epoch_ = state_.epoch;
+Loader::Step Loader::read_step(LoaderState state) {
+    if (order_epoch_ != state.epoch) {
+        order_ = epoch_order(dealing_, state.epoch);
+        order_epoch_ = state.epoch;
     }
     const auto num_samples = static_cast<int64_t>(order_.size());
-    std::vector<FlatBatch> step;
-    for (int64_t micro = 0; micro < accumulation_ && state_.samples_done < num_samples; ++micro) {
+    Step step;
+    for (int64_t micro = 0; micro < accumulation_ && state.samples_done < num_samples; ++micro) {
         const int64_t begin =
-            std::min(num_samples, state_.samples_done + data_rank_ * dealing_.batch_size);
+            std::min(num_samples, state.samples_done + data_rank_ * dealing_.batch_size);
         const int64_t end = std::min(num_samples, begin + dealing_.batch_size);
-        step.push_back(flatten(rows_, std::span(order_).subspan(static_cast<size_t>(begin),
-                                                                static_cast<size_t>(end - begin))));
-        state_.samples_done =
-            std::min(num_samples, state_.samples_done + dealing_.batch_size * dealing_.num_ranks);
+        FlatBatch& batch = step.micro_batches.emplace_back(
+            flatten(rows_, std::span(order_).subspan(static_cast<size_t>(begin),
+                                                     static_cast<size_t>(end - begin))));
+        if (dealing_.counts_padding_to > 0) batch.count_padding(dealing_.counts_padding_to);
+        state.samples_done =
+            std::min(num_samples, state.samples_done + dealing_.batch_size * dealing_.num_ranks);
     }
-    if (state_.samples_done >= num_samples) state_ = {state_.epoch + 1, 0};
+    step.after = state.samples_done >= num_samples ? LoaderState{state.epoch + 1, 0} : state;
     return step;
 }
 
-void Loader::go_to(const LoaderState& state) { state_ = state; }
+void Loader::read_ahead() {
+    next_ = std::async(std::launch::async, [this, from = state_] { return read_step(from); });
+}
+
+std::vector<FlatBatch> Loader::next_step() {
+    if (!next_.valid()) read_ahead();
+    Step step = next_.get();
+    state_ = step.after;
+    read_ahead();
+    return std::move(step.micro_batches);
+}
+
+void Loader::go_to(const LoaderState& state) {
+    if (next_.valid()) next_.wait();
+    next_ = {};
+    state_ = state;
+}
 
 double Loader::epochs_done() const {
     const int64_t per_round = dealing_.batch_size * dealing_.num_ranks;

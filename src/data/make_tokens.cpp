@@ -258,9 +258,19 @@ std::optional<Failure> judge_bad_rows(const TokenizedPart& part, const WorkList&
 
 }  // namespace
 
+std::vector<std::string> warnings_of(const TokenStore& store) {
+    std::vector<std::string> warnings;
+    const auto about = text::read_json(store.about());
+    const text::Value* list = about ? about.value().find("warnings") : nullptr;
+    if (list != nullptr && list->list() != nullptr)
+        for (const text::Value& warning : *list->list())
+            if (warning.string() != nullptr) warnings.push_back(*warning.string());
+    return warnings;
+}
+
 std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
-                                   const Workshop& workshop, const comm::Group& group,
-                                   std::vector<std::string>& warnings) {
+                                   const Workshop& workshop, const comm::Group& group) {
+    std::vector<std::string> warnings;
     std::vector<InputFile> files = tokens.files;
     if (auto failure = unpack_files(files, work, group)) return failure;
     const auto list = list_work(std::move(files), known_columns(tokens.format), group);
@@ -288,8 +298,10 @@ std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesy
             concat("in ", merged,
                    " rows the tokens of the prompt alone are not the beginning of those of prompt "
                    "and completion; the completion begins where they differ"));
+    text::Value about = tokens.about;
+    about.set("warnings", text::to_list(warnings));
     return StoreWriter(part.value(), spool.value(), tokens.columns.size(), group)
-        .write(work / "result", tokens.about);
+        .write(work / "result", to_json(about));
 }
 
 }  // namespace ringshard::data

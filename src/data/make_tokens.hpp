@@ -15,13 +15,15 @@ struct TokensToMake {
     std::vector<InputFile> files;
     std::vector<std::vector<std::string>> columns;  // per source: the only ones looked at; or all
     FormatSettings format;
-    std::string about;
+    text::Value about;  // what decides the tokens
 };
 
 // Tokenizes all rows and writes them to work/result, in the order of the files, the same bytes at
-// any number of ranks and threads. Warnings are for rank 0 to tell. Collective over the group.
+// any number of ranks and threads. What the user should know is kept in the file: see warnings_of().
+// Collective over the group.
 std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
-                                   const Workshop& workshop, const comm::Group& group,
-                                   std::vector<std::string>& warnings);
+                                   const Workshop& workshop, const comm::Group& group);
+
+std::vector<std::string> warnings_of(const TokenStore& store);
 
 }  // namespace ringshard::data

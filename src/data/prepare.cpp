@@ -44,12 +44,6 @@ Value describe_content(const fs::path& path) {
     return Value(std::move(files));
 }
 
-Value names(const std::vector<std::string>& columns) {
-    Value::List list;
-    for (const std::string& column : columns) list.emplace_back(column);
-    return Value(std::move(list));
-}
-
 // Everything that decides the tokens, as JSON.
 Value describe_tokens(const Preparation& preparation, const std::vector<InputFile>& files) {
     const FormatSettings& format = preparation.format;
@@ -59,7 +53,7 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         for (const InputFile& file : files)
             if (file.source == i) list.push_back(describe_file(file.name));
         sources.emplace_back(Value::Object{{"files", Value(std::move(list))},
-                                           {"columns", names(preparation.sources[i].columns)}});
+                                           {"columns", text::to_list(preparation.sources[i].columns)}});
     }
     const auto only = format.completion_only_loss;
     return Value(Value::Object{
@@ -143,7 +137,7 @@ Expected<fs::path> claim(const fs::path& file, const comm::Group& group, Claim& 
 
 // The file of the tokens, made if it is not there. Collective over the group.
 Expected<fs::path> provide_tokens(const Preparation& preparation, const Workshop& workshop,
-                                  const comm::Group& group, std::vector<std::string>& warnings) {
+                                  const comm::Group& group) {
     auto files = find_files(preparation, workshop.hub, group);
     if (!files) return files.failure();
     const std::string about =
@@ -157,9 +151,9 @@ Expected<fs::path> provide_tokens(const Preparation& preparation, const Workshop
     TokensToMake tokens{.files = std::move(files).value(),
                         .columns = {},
                         .format = preparation.format,
-                        .about = about};
+                        .about = text::read_json(about).value()};
     for (const Source& source : preparation.sources) tokens.columns.push_back(source.columns);
-    auto failure = make_tokens(tokens, work.value(), workshop, group, warnings);
+    auto failure = make_tokens(tokens, work.value(), workshop, group);
     if (!failure && mine) failure = mine->publish();
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
     return file;
@@ -218,8 +212,7 @@ Expected<fs::path> provide_plan(const Preparation& preparation, const Workshop& 
 
 Expected<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
                            const comm::Group& group) {
-    std::vector<std::string> warnings;
-    const auto store_file = provide_tokens(preparation, workshop, group, warnings);
+    const auto store_file = provide_tokens(preparation, workshop, group);
     if (!store_file) return store_file.failure();
     const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group);
     if (!plan_file) return plan_file.failure();
@@ -236,6 +229,7 @@ Expected<Prepared> prepare(const Preparation& preparation, const Workshop& works
                        concat(preparation.sources.front().dataset.setting, " = ",
                               preparation.sources.front().dataset.path, ": ", why)};
     }
+    auto warnings = warnings_of(rows.value().store());
     return Prepared{std::move(rows).value(), report, store_file.value(), plan_file.value(),
                     std::move(warnings)};
 }

@@ -56,4 +56,10 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
     }
 }
 
+FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
+    FlatBatch batch;
+    for (const int64_t number : numbers) rows.append(number, batch);
+    return batch;
+}
+
 }  // namespace ringshard::data

@@ -10,7 +10,7 @@ namespace ringshard::data {
 struct SpooledBlock {
     int64_t place = 0;  // in the spool, in bytes: tokens, then labels if there are any
     uint64_t num_tokens = 0;
-    SampleList rest;  // without tokens and labels
+    SampleList rest{};  // without tokens and labels
     bool has_labels = false;
     bool has_documents() const { return !rest.document_ends.empty(); }
 };

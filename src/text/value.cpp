@@ -28,4 +28,10 @@ const char* Value::kind() const {
     return names[held_.index()];
 }
 
+Value to_list(const std::vector<std::string>& texts) {
+    Value::List list;
+    for (const std::string& text : texts) list.emplace_back(text);
+    return Value(std::move(list));
+}
+
 }  // namespace ringshard::text

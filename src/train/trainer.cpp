@@ -50,7 +50,7 @@ StepNumbers Trainer::step() {
     std::vector<double> counted(2);
     for (const data::FlatBatch& batch : micro_batches) {
         counted[0] += counts ? static_cast<double>(count_targets(batch)) : 0;
-        counted[1] += counts ? static_cast<double>(batch.tokens.size()) : 0;
+        counted[1] += counts ? static_cast<double>(batch.num_counted()) : 0;
     }
     counted = world_.sum(counted);
     const double targets = std::max(1.0, counted[0]);

@@ -22,7 +22,7 @@ struct Case {
 };
 
 Case make_case(const Golden& golden) {
-    data::TokenRows rows;
+    data::SampleList rows;
     std::vector<int64_t> numbers;
     Case made;
     const auto add = [&](const at::Tensor& ids, const at::Tensor& labels,
@@ -49,7 +49,7 @@ Case make_case(const Golden& golden) {
             golden.at("labels")[row].narrow(0, 0, length), lengths);
         made.logits.push_back(golden.at("logits")[row].narrow(0, 0, length));
     }
-    made.batch = data::flatten(rows, numbers);
+    made.batch = data::flatten(test::one_row_each(std::move(rows)), numbers);
     return made;
 }
 

@@ -66,12 +66,12 @@ enum class Rows { one_document, packed };
 
 // Rows of up to 150 tokens of one document, or of several whose lengths divide nothing; some labels
 // are left out.
-data::TokenRows make_rows(Rows kind, int64_t num_rows) {
+data::Rows make_rows(Rows kind, int64_t num_rows) {
     std::mt19937 random(7);
     const auto below = [&](int bound) {
         return static_cast<int32_t>(random() % static_cast<unsigned>(bound));
     };
-    data::TokenRows rows;
+    data::SampleList rows;
     for (int64_t row = 0; row < num_rows; ++row) {
         const std::vector<int32_t> lengths =
             kind == Rows::one_document
@@ -87,7 +87,7 @@ data::TokenRows make_rows(Rows kind, int64_t num_rows) {
         }
         rows.add(tokens, labels, lengths);
     }
-    return rows;
+    return test::one_row_each(std::move(rows));
 }
 
 struct Outcome {
@@ -98,7 +98,7 @@ struct Outcome {
 constexpr int64_t rows_per_micro_batch = 4;  // over all data ranks
 constexpr int64_t num_steps = 10;
 
-Outcome run(const comm::Group& group, const Layout& layout, const data::TokenRows& rows,
+Outcome run(const comm::Group& group, const Layout& layout, const data::Rows& rows,
             int64_t accumulation) {
     config::Config config;
     config.training.learning_rate = 2e-3;
@@ -148,7 +148,7 @@ void expect_equal(const Outcome& outcome, const Outcome& reference) {
 }
 
 // Which documents' logits differ at all between two batches that differ in one token.
-void expect_no_leak(const Layout& layout, const data::TokenRows& rows) {
+void expect_no_leak(const Layout& layout, const data::Rows& rows) {
     TestModel model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
                     {.shape = layout.shape, .cuts = layout.cuts});
     const std::vector<int64_t> numbers{0, 1};
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(every_layout_gives_the_numbers_of_one_rank) {
     const comm::Group alone(MPI_COMM_SELF);
     const Layout one_rank{"one rank", multi_gpu, {1, 1, 1, 1}};
     for (const Rows kind : {Rows::one_document, Rows::packed}) {
-        const data::TokenRows rows = make_rows(kind, 24);
+        const data::Rows rows = make_rows(kind, 24);
         const std::map<int64_t, Outcome> reference{{1, run(alone, one_rank, rows, 1)},
                                                    {3, run(alone, one_rank, rows, 3)}};
         for (const Layout& layout : layouts) {

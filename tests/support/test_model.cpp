@@ -2,9 +2,21 @@
 
 #include <ATen/ATen.h>
 
+#include <numeric>
+
+#include "ringshard/data/plan_rows.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::test {
+
+data::Rows one_row_each(data::SampleList samples) {
+    data::TokenStore store(std::move(samples));
+    std::vector<int64_t> numbers(static_cast<size_t>(store.size()));
+    std::iota(numbers.begin(), numbers.end(), int64_t{0});
+    data::RowReport report;
+    data::RowPlan plan = data::plan_rows(store, numbers, {}, report);
+    return {std::move(store), std::move(plan)};
+}
 
 TestModel::TestModel(const comm::Group& group, const std::filesystem::path& folder,
                      const Options& options)

@@ -12,6 +12,9 @@
 
 namespace ringshard::test {
 
+// Each sample as a row, as it is.
+data::Rows one_row_each(data::SampleList samples);
+
 // A model of a Hugging Face folder on a mesh, with everything it stands on.
 class TestModel {
 public:

@@ -35,7 +35,7 @@ struct DatasetFormat {
     // Which masks of a row decide what is learned.
     bool uses_completion_mask = false;
     bool uses_assistant_mask = false;
-    std::vector<std::string> warnings;  // for the user, about what the settings come to
+    std::vector<std::string> warnings{};  // for the user, about what the settings come to
 };
 Expected<DatasetFormat> find_format(const text::Value& first_row, const FormatSettings& settings);
 
@@ -66,6 +66,7 @@ public:
 
 private:
     struct Parts;
+    class Work;
     explicit RowEncoder(std::unique_ptr<Parts> parts);
     std::unique_ptr<Parts> parts_;
 };
@@ -73,6 +74,7 @@ private:
 class RowEncoder::Scratch {
 public:
     explicit Scratch(const RowEncoder& encoder);
+    Scratch(Scratch&&) noexcept;
     ~Scratch();
 
 private:

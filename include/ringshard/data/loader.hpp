@@ -1,25 +1,17 @@
 #pragma once
 
+#include <future>
 #include <vector>
 
+#include "ringshard/data/rows.hpp"
 #include "ringshard/data/sample_order.hpp"
-#include "ringshard/data/token_rows.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
 #include "ringshard/model/token_batch.hpp"
 
 namespace ringshard::data {
 
-// A micro-batch before it is cut over a sequence group: one list of the tokens of all its
-// documents.
-struct FlatBatch {
-    std::vector<int64_t> tokens;
-    std::vector<int64_t> targets;
-    std::vector<int64_t> document_starts;
-};
-FlatBatch flatten(const TokenRows& rows, std::span<const int64_t> row_numbers);
-
-// This rank's part of it. The list is filled up with a document that has no targets, so that it can
-// be cut.
+// This rank's part of a micro-batch. The list is filled up with a document that has no targets, so
+// that it can be cut.
 model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
                             const mesh::Coordinates& at);
 
@@ -32,9 +24,12 @@ struct LoaderState {
 };
 
 // The micro-batches of a step for one data rank. The ranks of a sequence group get the same ones.
+// The next step is read on a thread while the present one is worked on.
 class Loader {
 public:
-    Loader(const TokenRows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation);
+    Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation);
+    ~Loader();
+    Loader(const Loader&) = delete;
 
     int64_t steps_per_epoch() const;
     std::vector<FlatBatch> next_step();  // the last one of an epoch may have fewer micro-batches
@@ -47,13 +42,22 @@ public:
     bool is_at_epoch_end() const { return state_.samples_done == 0; }
 
 private:
-    const TokenRows& rows_;
+    struct Step {
+        std::vector<FlatBatch> micro_batches;
+        LoaderState after;
+    };
+    Step read_step(LoaderState state);
+    void read_ahead();
+
+    const Rows& rows_;
     Dealing dealing_;
     int64_t data_rank_;
     int64_t accumulation_;
     LoaderState state_;
+    // Only the reading thread uses these; there is one at a time.
     std::vector<int64_t> order_;
     int64_t order_epoch_ = -1;
+    std::future<Step> next_;
 };
 
 }  // namespace ringshard::data

@@ -12,8 +12,8 @@ namespace ringshard::data {
 
 // Which samples of a store are used: a mixture's shares, and one side of a split.
 struct SampleChoice {
-    std::vector<uint64_t> source_ends;  // in samples, of every source of a mixture
-    std::vector<double> fractions;      // of the sources in the mixture; empty: all of all
+    std::vector<uint64_t> source_ends{};  // in samples, of every source of a mixture
+    std::vector<double> fractions{};      // of the sources in the mixture; empty: all of all
     enum class Side { all, train, test } side = Side::all;
     double test_size = 0;  // share of the samples that are split off
     int64_t seed = 0;

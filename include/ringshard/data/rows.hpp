@@ -11,6 +11,13 @@ struct FlatBatch {
     std::vector<int64_t> tokens;
     std::vector<int64_t> targets;  // the next token of the document, or no_label
     std::vector<int64_t> document_starts;
+    // As TRL counts: where rows are flattened, what fills them up to a multiple counts as well.
+    int64_t num_counted() const { return static_cast<int64_t>(tokens.size()) + counted_padding; }
+    int64_t counted_padding = 0;
+    void count_padding(int64_t multiple) {
+        const auto length = static_cast<int64_t>(tokens.size());
+        counted_padding = (length + multiple - 1) / multiple * multiple - length;
+    }
 };
 
 // The rows that training sees: tokens, and the plan that says which of them make up each row.
@@ -27,7 +34,7 @@ public:
     // How the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
 
-    void append(int64_t row, FlatBatch& batch) const;
+    void append(int64_t row, FlatBatch& batch) const;  // to its end
 
 private:
     Rows(TokenStore store, const ArrayFile& plan);
@@ -37,5 +44,7 @@ private:
     std::span<const uint64_t> row_starts_;
     std::span<const Piece> pieces_;
 };
+
+FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
 
 }  // namespace ringshard::data

@@ -19,6 +19,8 @@ struct Dealing {
     int64_t seed = 0;
     config::SamplingStrategy strategy = config::SamplingStrategy::random;
     bool drop_last = false;
+    // Flattened batches are counted as if filled up to a multiple of this; 0: as they are.
+    int64_t counts_padding_to = 0;
 
     int64_t batches_per_rank() const;
 };

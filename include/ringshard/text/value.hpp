@@ -55,6 +55,8 @@ private:
 // One JSON document. What is wrong with another is told with its byte, for the caller to add where.
 Expected<Value> read_json(std::string_view json);
 
+Value to_list(const std::vector<std::string>& texts);
+
 // On one line, with ", " and ": ", characters beyond ASCII as they are.
 std::string to_json(const Value& value);
 

@@ -1,0 +1,318 @@
+#include <algorithm>
+#include <atomic>
+
+#include "ringshard/data/format.hpp"
+#include "ringshard/data/token_store.hpp"
+#include "text_tools.hpp"
+
+namespace ringshard::data {
+
+using text::SpecialTokens;
+using text::Value;
+
+namespace {
+
+Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
+
+std::optional<Failure> read_text(const Value& row, const std::string& column, std::string& into) {
+    const Value* value = row.find(column);
+    if (value == nullptr) return wrong(concat("has no column ", column));
+    if (value->string() == nullptr)
+        return wrong(concat(column, " is ", value->kind(), ", where text is needed"));
+    into = *value->string();
+    return std::nullopt;
+}
+
+void end_with(std::string& text, const std::string& eos) {
+    if (!text.ends_with(eos)) text += eos;
+}
+
+// Whole numbers of a column; `most` bounds them.
+std::optional<Failure> read_numbers(const Value& column, const char* name, int64_t least,
+                                    std::vector<int32_t>& into) {
+    if (column.list() == nullptr)
+        return wrong(concat(name, " is ", column.kind(), ", where a list is needed"));
+    into.clear();
+    into.reserve(column.list()->size());
+    for (const Value& item : *column.list()) {
+        const int64_t* number = item.integer();
+        if (number == nullptr)
+            return wrong(concat(name, " holds ", item.kind(), ", where whole numbers are needed"));
+        if (*number < least || *number > INT32_MAX || (*number < 0 && *number != no_label))
+            return wrong(concat(name, " holds ", *number, ", which is no token",
+                                least < 0 ? " and not -100" : ""));
+        into.push_back(static_cast<int32_t>(*number));
+    }
+    return std::nullopt;
+}
+
+// Labels become no_label where a mask is 0.
+std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow& into) {
+    const Value* column = row.find(name);
+    if (column == nullptr) return wrong(concat("has no column ", name));
+    std::vector<int32_t> mask;
+    if (column->list() != nullptr && !column->list()->empty() && column->list()->front().truth())
+        for (const Value& item : *column->list())
+            mask.push_back(item.truth() != nullptr && *item.truth() ? 1 : 0);
+    else if (auto failure = read_numbers(*column, name, 0, mask))
+        return failure;
+    if (mask.size() != into.tokens.size())
+        return wrong(concat(name, " has ", mask.size(), " entries for ", into.tokens.size(),
+                            " input_ids"));
+    for (size_t i = 0; i < mask.size(); ++i)
+        if (mask[i] == 0) into.labels[i] = no_label;
+    return std::nullopt;
+}
+
+std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat& format,
+                                           EncodedRow& into) {
+    const Value* ids = row.find("input_ids");
+    if (ids == nullptr) return wrong("has no column input_ids");
+    if (auto failure = read_numbers(*ids, "input_ids", 0, into.tokens)) return failure;
+    into.labels = into.tokens;
+    if (const Value* labels = row.find("labels"); labels != nullptr && !labels->is_null()) {
+        if (auto failure = read_numbers(*labels, "labels", no_label, into.labels)) return failure;
+        if (into.labels.size() != into.tokens.size())
+            return wrong(concat("has ", into.labels.size(), " labels for ", into.tokens.size(),
+                                " input_ids"));
+    }
+    if (format.uses_completion_mask)
+        if (auto failure = apply_mask(row, "completion_mask", into)) return failure;
+    if (format.uses_assistant_mask)
+        if (auto failure = apply_mask(row, "assistant_masks", into)) return failure;
+    const Value* lengths = row.find("seq_lengths");
+    if (lengths == nullptr || lengths->is_null()) return std::nullopt;
+    if (auto failure = read_numbers(*lengths, "seq_lengths", 0, into.document_lengths))
+        return failure;
+    int64_t total = 0;
+    for (const int32_t length : into.document_lengths) total += length;
+    if (total != static_cast<int64_t>(into.tokens.size()))
+        return wrong(concat("has seq_lengths of ", total, " tokens in all for ",
+                            into.tokens.size(), " input_ids"));
+    return std::nullopt;
+}
+
+// Checks what every template relies on, and gives ShareGPT's members their names.
+Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
+    const Value* value = row.find(column);
+    if (value == nullptr || value->is_null()) return wrong(concat("has no ", column));
+    if (value->list() == nullptr)
+        return wrong(concat(column, " is ", value->kind(), ", where a list of messages is needed"));
+    if (value->list()->empty()) return wrong(concat(column, " is empty"));
+    Value messages = *value;
+    size_t number = 0;
+    for (Value& message : *messages.list()) {
+        ++number;
+        if (message.object() == nullptr)
+            return wrong(concat("message ", number, " of ", column, " is ", message.kind(),
+                                ", where an object is needed"));
+        if (is_share_gpt)
+            for (auto& [name, member] : *message.object())
+                name = name == "from" ? "role" : name == "value" ? "content" : name;
+        const Value* role = message.find("role");
+        if (role == nullptr || role->string() == nullptr)
+            return wrong(concat("message ", number, " of ", column, " has ",
+                                role == nullptr ? "no role" : concat("a role that is ", role->kind()),
+                                ", where text is needed"));
+    }
+    return messages;
+}
+
+}  // namespace
+
+struct RowEncoder::Parts {
+    FormatSettings settings;
+    std::optional<TextTools> tools;
+    mutable std::atomic<int64_t> merged_prompts = 0;
+};
+
+struct RowEncoder::Scratch::State {
+    std::optional<text::Tokenizer::Scratch> tokenizer;
+    std::vector<int32_t> prompt;
+    std::vector<text::Span> spans;
+};
+
+RowEncoder::Scratch::Scratch(const RowEncoder& encoder) : state_(std::make_unique<State>()) {
+    if (encoder.parts_->tools) state_->tokenizer.emplace(encoder.parts_->tools->tokenizer());
+}
+RowEncoder::Scratch::Scratch(Scratch&&) noexcept = default;
+RowEncoder::Scratch::~Scratch() = default;
+
+RowEncoder::RowEncoder(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+RowEncoder::RowEncoder(RowEncoder&&) noexcept = default;
+RowEncoder::~RowEncoder() = default;
+
+Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
+                                      std::span<const DatasetFormat> formats) {
+    const auto is_chat = [](const DatasetFormat& format) {
+        return format.layout == Layout::chat || format.layout == Layout::chat_prompt_completion;
+    };
+    auto parts = std::make_unique<Parts>();
+    parts->settings = settings;
+    if (!std::ranges::all_of(formats, [](const DatasetFormat& format) {
+            return format.layout == Layout::pretokenized;
+        })) {
+        auto tools = TextTools::load(settings, std::ranges::any_of(formats, is_chat));
+        if (!tools) return tools.failure();
+        if (tools.value().eos().empty() && !std::ranges::all_of(formats, is_chat))
+            return Failure{ExitCode::settings,
+                           concat("eos_token: the tokenizer of ", settings.tokenizer.string(),
+                                  " has none, and text rows end with it; set eos_token to a token "
+                                  "of its vocabulary")};
+        parts->tools.emplace(std::move(tools).value());
+    }
+    return RowEncoder(std::move(parts));
+}
+
+int64_t RowEncoder::num_merged_prompts() const { return parts_->merged_prompts; }
+
+// What encodes one row: the encoder, the row and the thread's own things.
+class RowEncoder::Work {
+public:
+    Work(const Parts& parts, const Value& row, const DatasetFormat& format, Scratch::State& scratch,
+         EncodedRow& into)
+        : parts_(parts), row_(row), format_(format), scratch_(scratch), into_(into) {}
+
+    std::optional<Failure> encode() {
+        switch (format_.layout) {
+            case Layout::pretokenized: return encode_pretokenized(row_, format_, into_);
+            case Layout::text: return encode_text();
+            case Layout::prompt_completion: return encode_prompt_completion();
+            case Layout::chat: return encode_chat();
+            case Layout::chat_prompt_completion: return encode_chat_prompt_completion();
+        }
+        return std::nullopt;
+    }
+
+private:
+    std::optional<Failure> encode_text() {
+        std::string text;
+        if (auto failure = read_text(row_, parts_.settings.text_field, text)) return failure;
+        end_with(text, parts_.tools->eos());
+        if (auto failure = tokenize(text, SpecialTokens::add, into_.tokens)) return failure;
+        into_.labels = into_.tokens;
+        return std::nullopt;
+    }
+
+    std::optional<Failure> encode_prompt_completion() {
+        std::string prompt;
+        std::string completion;
+        if (auto failure = read_text(row_, "prompt", prompt)) return failure;
+        if (auto failure = read_text(row_, "completion", completion)) return failure;
+        end_with(completion, parts_.tools->eos());
+        if (auto failure = tokenize(prompt, SpecialTokens::add, scratch_.prompt)) return failure;
+        if (auto failure = tokenize(prompt + completion, SpecialTokens::add, into_.tokens))
+            return failure;
+        into_.labels = into_.tokens;
+        mask_prompt();
+        return std::nullopt;
+    }
+
+    std::optional<Failure> encode_chat() {
+        const char* column = row_.find("messages") != nullptr && !row_.find("messages")->is_null()
+                                 ? "messages"
+                                 : "conversations";
+        const auto messages = read_messages(row_, column, format_.is_share_gpt);
+        return messages ? encode_messages(messages.value()) : std::optional(messages.failure());
+    }
+
+    std::optional<Failure> encode_chat_prompt_completion() {
+        const auto prompt = read_messages(row_, "prompt", false);
+        if (!prompt) return prompt.failure();
+        const auto completion = read_messages(row_, "completion", false);
+        if (!completion) return completion.failure();
+        Value both = prompt.value();
+        both.list()->insert(both.list()->end(), completion.value().list()->begin(),
+                            completion.value().list()->end());
+        const auto rendered = render(prompt.value(), true, false);
+        if (!rendered) return rendered.failure();
+        if (auto failure =
+                tokenize(rendered.value().text, SpecialTokens::leave_out, scratch_.prompt))
+            return failure;
+        if (auto failure = encode_messages(both)) return failure;
+        mask_prompt();
+        return std::nullopt;
+    }
+
+    std::optional<Failure> encode_messages(const Value& messages) {
+        const bool finds_assistant = format_.uses_assistant_mask;
+        const auto rendered = render(messages, false, finds_assistant);
+        if (!rendered) return rendered.failure();
+        const std::string& text = rendered.value().text;
+        if (!finds_assistant) {
+            if (auto failure = tokenize(text, SpecialTokens::leave_out, into_.tokens))
+                return failure;
+            into_.labels = into_.tokens;
+            return std::nullopt;
+        }
+        into_.tokens.clear();
+        scratch_.spans.clear();
+        if (auto failure =
+                parts_.tools->tokenizer().encode(text, SpecialTokens::leave_out,
+                                                 *scratch_.tokenizer, into_.tokens, scratch_.spans))
+            return failure;
+        into_.labels = into_.tokens;
+        const auto is_assistant = tokens_in(rendered.value().assistant, scratch_.spans);
+        if (std::ranges::find(is_assistant, true) == is_assistant.end())
+            return wrong(
+                "assistant_only_loss = true, and no token of this conversation is the assistant's");
+        for (size_t i = 0; i < is_assistant.size(); ++i)
+            if (!is_assistant[i]) into_.labels[i] = no_label;
+        return std::nullopt;
+    }
+
+    Expected<RenderedChat> render(const Value& messages, bool adds_generation_prompt,
+                                  bool finds_assistant) {
+        TextTools::Chat chat{messages, Value(), Value(), adds_generation_prompt};
+        if (const Value* tools = row_.find("tools"); tools != nullptr && !tools->is_null()) {
+            chat.tools = *tools;
+            if (tools->string() != nullptr) {
+                auto read = text::read_json(*tools->string());
+                if (!read) return wrong(concat("tools is no JSON: ", read.failure().message));
+                chat.tools = std::move(read).value();
+            }
+            if (chat.tools.list() == nullptr && !chat.tools.is_null())
+                return wrong(concat("tools is ", chat.tools.kind(), ", where a list is needed"));
+        }
+        const Value* variables = row_.find("chat_template_kwargs");
+        if (variables != nullptr && !variables->is_null()) {
+            if (variables->object() == nullptr)
+                return wrong(concat("chat_template_kwargs is ", variables->kind(),
+                                    ", where an object is needed"));
+            chat.variables = *variables;
+        }
+        return parts_.tools->render(chat, finds_assistant);
+    }
+
+    std::optional<Failure> tokenize(const std::string& text, SpecialTokens special,
+                                    std::vector<int32_t>& ids) {
+        ids.clear();
+        return parts_.tools->tokenizer().encode(text, special, *scratch_.tokenizer, ids);
+    }
+
+    // The completion begins where the tokens of the prompt alone and of the whole row differ.
+    void mask_prompt() {
+        const auto differ = std::ranges::mismatch(scratch_.prompt, into_.tokens);
+        if (differ.in1 != scratch_.prompt.end()) ++parts_.merged_prompts;
+        if (format_.uses_completion_mask)
+            std::fill_n(into_.labels.begin(), differ.in2 - into_.tokens.begin(), no_label);
+    }
+
+    const Parts& parts_;
+    const Value& row_;
+    const DatasetFormat& format_;
+    Scratch::State& scratch_;
+    EncodedRow& into_;
+};
+
+std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat& format,
+                                          Scratch& scratch, EncodedRow& into) const {
+    into.document_lengths.clear();
+    if (auto failure = Work(*parts_, row, format, *scratch.state_, into).encode()) return failure;
+    const bool has_documents = format.layout == Layout::pretokenized && row.find("seq_lengths") &&
+                               !row.find("seq_lengths")->is_null();
+    if (!has_documents) into.document_lengths.assign(1, static_cast<int32_t>(into.tokens.size()));
+    return std::nullopt;
+}
+
+}  // namespace ringshard::data

@@ -1,0 +1,2 @@
+#include "text_tools.hpp"
+namespace ringshard::data { }
