@@ -104,8 +104,14 @@ void Bpe::find_special_ids(const Json& model, bool byte_level) {
             ascii_ids_[byte] =
                 vocabulary_.id_of(std::string(1, static_cast<char>(byte))).value_or(absent);
     }
-    // read_merges() takes it back if a merge reaches across a space. ignore_merges looks up words.
-    cuts_at_spaces_ = !byte_level && !ignore_merges_ && vocabulary_.id_of(space_sign).has_value();
+    // read_merges() takes it back if a merge reaches across a space. ignore_merges looks up words,
+    // and where characters are dropped, the spans behind them shift to the end of the word.
+    const bool drops =
+        !has_unknown_ && !(byte_fallback_ && std::ranges::none_of(fallback_ids_, [](uint32_t id) {
+                               return id == absent;
+                           }));
+    cuts_at_spaces_ =
+        !byte_level && !ignore_merges_ && !drops && vocabulary_.id_of(space_sign).has_value();
 }
 
 void Bpe::read_merges(const Json& model) {
