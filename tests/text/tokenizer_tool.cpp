@@ -1,6 +1,7 @@
 // Drives a tokenizer for the tests in Python:
 //   tokenizer_tool tokenizer.json < requests.jsonl > answers.jsonl
 // A request is {"text": ...} or {"decode": [ids]}; what goes wrong comes back as {"error": ...}.
+// Of a folder instead of a file, the first answer holds what stands beside the tokenizer.
 //   tokenizer_tool tokenizer.json --speed N < lines    times N rounds over the lines of the input
 //   tokenizer_tool tokenizer.json --memory 1           what the process holds after loading
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/text/tokenizer.hpp"
+#include "ringshard/text/tokenizer_folder.hpp"
 
 using nlohmann::json;
 using namespace ringshard::text;
@@ -82,26 +84,49 @@ int64_t resident_kib() {
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+int refused(const std::string& message) {
+    std::cout << json{{"refused", message}}.dump(-1, ' ', false, json::error_handler_t::replace)
+              << '\n';
+    return 0;
+}
+
+void answer_all(const Tokenizer& tokenizer) {
+    Tokenizer::Scratch scratch(tokenizer);
+    for (std::string line; std::getline(std::cin, line);)
+        std::cout << answer(tokenizer, scratch, json::parse(line)) << '\n';
+}
+
+int answer_folder(const std::string& path) {
+    const auto folder = TokenizerFolder::read(path);
+    if (!folder) return refused(folder.failure().message);
+    const TokenizerFolder& found = folder.value();
+    json tokens = json::array();
+    for (const auto& [name, text] : found.special_tokens)
+        tokens.push_back({name, text, found.special_token_id(name).value_or(-1)});
+    std::cout << json{{"vocab_size", found.tokenizer.vocab_size()},
+                      {"special_tokens", tokens},
+                      {"extra_special_tokens", found.extra_special_tokens},
+                      {"chat_templates", found.chat_templates}}
+              << '\n';
+    answer_all(found.tokenizer);
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     if (argc < 2) return 64;
-    auto loaded = Tokenizer::from_file(argv[1]);
-    if (!loaded) {
-        std::cout << json{{"refused", loaded.failure().message}}.dump(
-                         -1, ' ', false, json::error_handler_t::replace)
-                  << '\n';
-        return 0;
-    }
+    if (std::filesystem::is_directory(argv[1])) return answer_folder(argv[1]);
+    const auto loaded = Tokenizer::from_file(argv[1]);
+    if (!loaded) return refused(loaded.failure().message);
     const Tokenizer& tokenizer = loaded.value();
-    if (argc > 3 && std::string_view(argv[2]) == "--speed")
-        return time_rounds(tokenizer, std::stoi(argv[3])), 0;
-    if (argc > 3 && std::string_view(argv[2]) == "--memory") {
+    const std::string_view task = argc > 3 ? argv[2] : "";
+    if (task == "--speed") {
+        time_rounds(tokenizer, std::stoi(argv[3]));
+    } else if (task == "--memory") {
         std::cout << json{{"resident_kib", resident_kib()}} << '\n';
-        return 0;
+    } else {
+        std::cout << json{{"vocab_size", tokenizer.vocab_size()}} << '\n';
+        answer_all(tokenizer);
     }
-    std::cout << json{{"vocab_size", tokenizer.vocab_size()}} << '\n';
-    Tokenizer::Scratch scratch(tokenizer);
-    for (std::string line; std::getline(std::cin, line);)
-        std::cout << answer(tokenizer, scratch, json::parse(line)) << '\n';
 }

@@ -41,7 +41,9 @@ class Tokenizer {
 public:
     // Refuses, by name, what it could not do exactly as the `tokenizers` package.
     static Expected<Tokenizer> from_file(const std::filesystem::path& tokenizer_json);
-    static Expected<Tokenizer> from_json(std::string_view json, const std::string& name);
+    // `replacement`: a JSON object whose parts stand instead of the file's.
+    static Expected<Tokenizer> from_json(std::string_view json, const std::string& name,
+                                         std::string_view replacement = "{}");
 
     Tokenizer(Tokenizer&&) noexcept;
     Tokenizer& operator=(Tokenizer&&) noexcept;

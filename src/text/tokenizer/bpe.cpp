@@ -44,24 +44,24 @@ int byte_of_letter(char32_t letter) {
     return letter < letters().of_letter.size() ? letters().of_letter[letter] : -1;
 }
 
-Bpe::Bpe(const Json& model, bool byte_level) {
-    if (!model.is_object()) refuse("\"model\" is not an object");
+Bpe::Bpe(const Json& model, const Json& options, bool byte_level) {
+    if (!model.is_object() || !options.is_object()) refuse("\"model\" is not an object");
     if (find(model, "type")) {
         const std::string kind = text_of(model, "type");
         if (kind != "BPE") refuse_kind("a model", kind);
     }
-    if (find(model, "dropout")) {
+    if (find(options, "dropout")) {
         double dropout = -1;
-        if (get(model, "dropout").get(dropout) != simdjson::SUCCESS || dropout != 0)
+        if (get(options, "dropout").get(dropout) != simdjson::SUCCESS || dropout != 0)
             refuse("\"dropout\" of the model is not supported: set it to null");
     }
     for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
-        if (is_set(model, key)) refuse(concat("\"", key, "\" of the model is not supported"));
-    fuses_unknown_ = flag_of(model, "fuse_unk", false);
-    byte_fallback_ = flag_of(model, "byte_fallback", false);
-    ignore_merges_ = flag_of(model, "ignore_merges", false);
+        if (is_set(options, key)) refuse(concat("\"", key, "\" of the model is not supported"));
+    fuses_unknown_ = flag_of(options, "fuse_unk", false);
+    byte_fallback_ = flag_of(options, "byte_fallback", false);
+    ignore_merges_ = flag_of(options, "ignore_merges", false);
     read_vocabulary(model);
-    find_special_ids(model, byte_level);
+    find_special_ids(options, byte_level);
     read_merges(model);
 }
 
@@ -85,9 +85,9 @@ void Bpe::read_vocabulary(const Json& model) {
     vocabulary_.finish();
 }
 
-void Bpe::find_special_ids(const Json& model, bool byte_level) {
-    if (find(model, "unk_token")) {
-        unknown_token_ = text_of(model, "unk_token");
+void Bpe::find_special_ids(const Json& options, bool byte_level) {
+    if (find(options, "unk_token")) {
+        unknown_token_ = text_of(options, "unk_token");
         has_unknown_ = true;
         unknown_id_ = vocabulary_.id_of(unknown_token_).value_or(absent);
     }
@@ -104,8 +104,14 @@ void Bpe::find_special_ids(const Json& model, bool byte_level) {
             ascii_ids_[byte] =
                 vocabulary_.id_of(std::string(1, static_cast<char>(byte))).value_or(absent);
     }
-    // read_merges() takes it back if a merge reaches across a space. ignore_merges looks up words.
-    cuts_at_spaces_ = !byte_level && !ignore_merges_ && vocabulary_.id_of(space_sign).has_value();
+    // read_merges() takes it back if a merge reaches across a space. ignore_merges looks up words,
+    // and where characters are dropped, the spans behind them shift to the end of the word.
+    const bool drops =
+        !has_unknown_ && !(byte_fallback_ && std::ranges::none_of(fallback_ids_, [](uint32_t id) {
+                               return id == absent;
+                           }));
+    cuts_at_spaces_ =
+        !byte_level && !ignore_merges_ && !drops && vocabulary_.id_of(space_sign).has_value();
 }
 
 void Bpe::read_merges(const Json& model) {

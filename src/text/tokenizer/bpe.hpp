@@ -19,8 +19,9 @@ struct Symbol {
 // Byte-pair encoding: the vocabulary, and which pairs of tokens become one in which order.
 class Bpe {
 public:
+    // `options`: the model itself, or what stands instead of all but its vocabulary and merges.
     // `byte_level`: words come as bytes, and each byte has a letter of its own in the vocabulary.
-    Bpe(const Json& model, bool byte_level);
+    Bpe(const Json& model, const Json& options, bool byte_level);
 
     const Vocabulary& vocabulary() const { return vocabulary_; }
 
@@ -48,7 +49,7 @@ private:
     void read_vocabulary(const Json& model);
     void read_merges(const Json& model);
     void add_merge(std::string_view left, std::string_view right, uint32_t rank);
-    void find_special_ids(const Json& model, bool byte_level);
+    void find_special_ids(const Json& options, bool byte_level);
     bool falls_back(std::string_view character, std::vector<Symbol>& symbols) const;
 
     Vocabulary vocabulary_;

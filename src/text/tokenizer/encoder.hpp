@@ -13,7 +13,7 @@ namespace ringshard::text {
 
 // What a tokenizer.json is made of.
 struct Tokenizer::Parts {
-    explicit Parts(const Json& file);
+    Parts(const Json& file, const Json& replacement);
 
     Normalizer normalizer;
     PreTokenizer pre_tokenizer;

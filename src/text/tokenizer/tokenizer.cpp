@@ -22,9 +22,17 @@ AddedToken read_added_token(const Json& token) {
             .special = flag_of(token, "special")};
 }
 
+// A part of the file, or what stands instead of it.
+std::optional<Json> part_of(const Json& file, const Json& replacement, std::string_view key) {
+    Json stated;
+    if (replacement.get_object().at_key(key).get(stated) == simdjson::SUCCESS)
+        return stated.is_null() ? std::nullopt : std::optional(stated);
+    return find(file, key);
+}
+
 template <class Part>
-Part read_part(const Json& file, std::string_view key) {
-    const auto part = find(file, key);
+Part read_part(const Json& file, const Json& replacement, std::string_view key) {
+    const auto part = part_of(file, replacement, key);
     return part ? Part(*part) : Part();
 }
 
@@ -37,16 +45,18 @@ Json checked(const Json& file) {
 
 }  // namespace
 
-Tokenizer::Parts::Parts(const Json& file)
-    : normalizer(read_part<Normalizer>(checked(file), "normalizer")),
-      pre_tokenizer(read_part<PreTokenizer>(file, "pre_tokenizer")),
-      model(get(file, "model"), pre_tokenizer.is_byte_level()),
-      decoder(read_part<Decoder>(file, "decoder")) {
-    if (const auto processor = find(file, "post_processor"))
+Tokenizer::Parts::Parts(const Json& file, const Json& replacement)
+    : normalizer(read_part<Normalizer>(checked(file), replacement, "normalizer")),
+      pre_tokenizer(read_part<PreTokenizer>(file, replacement, "pre_tokenizer")),
+      model(get(file, "model"), part_of(file, replacement, "model").value_or(get(file, "model")),
+            pre_tokenizer.is_byte_level()),
+      decoder(read_part<Decoder>(file, replacement, "decoder")) {
+    if (const auto processor = part_of(file, replacement, "post_processor"))
         post_processor = read_post_processor(*processor);
     std::vector<AddedToken> tokens;
-    if (find(file, "added_tokens"))
-        for (const Json token : list_of(file, "added_tokens"))
+    const Json& listing = part_of(replacement, replacement, "added_tokens") ? replacement : file;
+    if (find(listing, "added_tokens"))
+        for (const Json token : list_of(listing, "added_tokens"))
             tokens.push_back(read_added_token(token));
     added.add(tokens, model.vocabulary(), normalizer);
 }
@@ -64,14 +74,19 @@ Expected<Tokenizer> Tokenizer::from_file(const std::filesystem::path& tokenizer_
     return from_json(*content, tokenizer_json.string());
 }
 
-Expected<Tokenizer> Tokenizer::from_json(std::string_view json, const std::string& name) {
+Expected<Tokenizer> Tokenizer::from_json(std::string_view json, const std::string& name,
+                                         std::string_view replacement) {
     try {
-        simdjson::dom::parser parser;
-        Json file;
+        simdjson::dom::parser parser, second_parser;
+        Json file, instead;
         if (const auto error = parser.parse(json.data(), json.size()).get(file))
             return Failure{ExitCode::bad_data,
                            concat(name, ": is not JSON: ", simdjson::error_message(error))};
-        return Tokenizer(std::make_unique<Parts>(file));
+        if (second_parser.parse(replacement.data(), replacement.size()).get(instead) !=
+                simdjson::SUCCESS ||
+            !instead.is_object())
+            return Failure{ExitCode::internal, "what stands instead of parts is not an object"};
+        return Tokenizer(std::make_unique<Parts>(file, instead));
     } catch (const Error& error) {
         return Failure{error.code(), concat(name, ": ", error.what())};
     }

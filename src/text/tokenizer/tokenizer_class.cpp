@@ -1,0 +1,185 @@
+#include "tokenizer_class.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "scanners.hpp"
+
+namespace ringshard::text {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view generic = "TokenizersBackend";
+
+// The class of a kind of model, and whether it stands above what the folder says.
+struct ModelClass {
+    std::string_view model_type;
+    std::string_view name;
+    bool overrules;
+};
+constexpr ModelClass model_classes[] = {
+    {"gpt2", "GPT2Tokenizer", false},
+    {"mistral", generic, false},
+    {"mixtral", generic, false},
+    {"olmo2", generic, false},
+    {"phi3", generic, true},
+    {"qwen2", "Qwen2Tokenizer", true},
+    {"qwen2_moe", "Qwen2Tokenizer", false},
+    {"qwen3", "Qwen2Tokenizer", false},
+    {"qwen3_moe", "Qwen2Tokenizer", false},
+};
+
+// Classes that make a pipeline of their own which this program does not know.
+constexpr std::string_view unsupported[] = {
+    "AlbertTokenizer",
+    "BartTokenizer",
+    "BartphoTokenizer",
+    "BertTokenizer",
+    "BioGptTokenizer",
+    "BlenderbotTokenizer",
+    "BlenderbotSmallTokenizer",
+    "ByT5Tokenizer",
+    "CLIPTokenizer",
+    "CTRLTokenizer",
+    "CamembertTokenizer",
+    "CodeLlamaTokenizer",
+    "CohereTokenizer",
+    "CpmAntTokenizer",
+    "CpmTokenizer",
+    "DebertaTokenizer",
+    "DebertaV2Tokenizer",
+    "DiaTokenizer",
+    "EsmTokenizer",
+    "EsmcTokenizer",
+    "GPTNeoXJapaneseTokenizer",
+    "GPTNeoXTokenizer",
+    "GemmaTokenizer",
+    "LEDTokenizer",
+    "MBart50Tokenizer",
+    "MBartTokenizer",
+    "MPNetTokenizer",
+    "MyT5Tokenizer",
+    "NllbTokenizer",
+    "OpenAIGPTTokenizer",
+    "PLBartTokenizer",
+    "PegasusTokenizer",
+    "PhobertTokenizer",
+    "Qwen3_5Tokenizer",
+    "RemBertTokenizer",
+    "RoFormerTokenizer",
+    "RobertaTokenizer",
+    "SeamlessM4TTokenizer",
+    "T5Tokenizer",
+    "UdopTokenizer",
+    "WhisperTokenizer",
+    "XGLMTokenizer",
+    "XLMRobertaTokenizer",
+    "XLMTokenizer",
+    "XLNetTokenizer",
+};
+
+std::string without_fast(std::string_view name) {
+    if (name.ends_with("Fast")) name.remove_suffix(4);
+    return std::string(name);
+}
+
+TokenizerClass class_named(const std::string& name) {
+    if (name == "Qwen2Tokenizer")
+        return {name,
+                true,
+                true,
+                {{"unk_token", "<|endoftext|>"},
+                 {"eos_token", "<|endoftext|>"},
+                 {"pad_token", "<|endoftext|>"}}};
+    if (name == "LlamaTokenizer")
+        return {name,
+                true,
+                true,
+                {{"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}}};
+    if (name == "GPT2Tokenizer")
+        return {name,
+                true,
+                true,
+                {{"unk_token", "<|endoftext|>"},
+                 {"bos_token", "<|endoftext|>"},
+                 {"eos_token", "<|endoftext|>"}}};
+    if (std::ranges::find(unsupported, name) != std::end(unsupported))
+        return {name, true, false, {}};
+    return {std::string(generic), false, true, {}};  // the names that mean it, and all unknown ones
+}
+
+json byte_level(bool add_prefix_space, bool use_regex) {
+    return {{"type", "ByteLevel"},
+            {"add_prefix_space", add_prefix_space},
+            {"trim_offsets", true},
+            {"use_regex", use_regex}};
+}
+
+}  // namespace
+
+TokenizerClass choose_class(const ClassClues& clues) {
+    const auto* const model =
+        std::ranges::find(model_classes, clues.model_type, &ModelClass::model_type);
+    const bool has_model_class = model != std::end(model_classes);
+    const std::string stated = without_fast(clues.stated.value_or(""));
+    const bool overrules = has_model_class && model->overrules;
+    // Mistral's models have a class of their own where its package is installed; it is generic
+    // here.
+    const bool is_mistral = clues.model_type == "mistral" || clues.model_type == "mixtral";
+    if (stated == "LlamaTokenizer" && clues.mentions_byte_level && !overrules && !is_mistral)
+        return class_named(std::string(generic));
+    if (!clues.stated)
+        return class_named(has_model_class ? std::string(model->name) : std::string(generic));
+    if (has_model_class && model->name != stated) {
+        if (model->name == generic) return class_named(std::string(generic));
+        return class_named(overrules ? std::string(model->name) : stated);
+    }
+    return class_named(stated);
+}
+
+std::string rebuilt_parts(const TokenizerClass& tokenizer_class, const RebuildSettings& settings) {
+    if (!tokenizer_class.rebuilds) return "{}";
+    json model = {{"unk_token", nullptr},
+                  {"fuse_unk", false},
+                  {"byte_fallback", false},
+                  {"ignore_merges", false}};
+    json parts = {{"normalizer", nullptr}, {"added_tokens", json::array()}};
+    if (tokenizer_class.name == "LlamaTokenizer") {
+        const bool prefix = settings.add_prefix_space.value_or(true);
+        model["fuse_unk"] = model["byte_fallback"] = true;
+        parts["pre_tokenizer"] = {{"type", "Metaspace"},
+                                  {"replacement", "\u2581"},
+                                  {"prepend_scheme", !prefix           ? "never"
+                                                     : settings.legacy ? "always"
+                                                                       : "first"},
+                                  {"split", false}};
+        json decoders = {
+            {{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+            {{"type", "ByteFallback"}},
+            {{"type", "Fuse"}}};
+        if (prefix)
+            decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+        parts["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
+    } else {
+        const bool prefix = settings.add_prefix_space.value_or(false);
+        parts["decoder"] = byte_level(true, true);
+        parts["pre_tokenizer"] = byte_level(prefix, true);
+        if (tokenizer_class.name == "Qwen2Tokenizer") {
+            parts["normalizer"] = {{"type", "NFC"}};
+            const json split = {{"type", "Split"},
+                                {"pattern", {{"Regex", pattern_of(Scanner::one_digit)}}},
+                                {"behavior", "Isolated"},
+                                {"invert", false}};
+            parts["pre_tokenizer"] = {
+                {"type", "Sequence"},
+                {"pretokenizers", json::array({split, byte_level(prefix, false)})}};
+        }
+    }
+    parts["model"] = model;
+    return parts.dump();
+}
+
+}  // namespace ringshard::text

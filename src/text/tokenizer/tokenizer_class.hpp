@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ringshard::text {
+
+// The Python class that reads a folder's tokenizer.json: some take it as it is, others take only
+// its vocabulary, merges and post-processor and make the rest anew.
+struct TokenizerClass {
+    std::string name;
+    bool rebuilds = false;
+    bool is_supported = true;
+    // Special tokens that it has where tokenizer_config.json says nothing of them.
+    std::vector<std::pair<std::string, std::string>> default_tokens;
+};
+
+struct ClassClues {
+    std::optional<std::string>
+        stated;              // tokenizer_class of tokenizer_config.json, else of config.json
+    std::string model_type;  // of config.json; empty: unknown
+    bool mentions_byte_level = false;  // tokenizer.json does
+};
+
+TokenizerClass choose_class(const ClassClues& clues);
+
+// Settings of tokenizer_config.json that a rebuilding class heeds.
+struct RebuildSettings {
+    std::optional<bool> add_prefix_space;
+    bool legacy = false;
+};
+// What stands instead of the parts of tokenizer.json: a JSON object.
+std::string rebuilt_parts(const TokenizerClass& tokenizer_class, const RebuildSettings& settings);
+
+}  // namespace ringshard::text
