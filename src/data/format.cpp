@@ -7,9 +7,18 @@ namespace ringshard::data {
 using text::Value;
 
 std::vector<std::string> known_columns(const FormatSettings& settings) {
-    return {settings.text_field, "messages",  "conversations",   "prompt",
-            "completion",        "tools",     "chat_template_kwargs", "input_ids",
-            "labels",            "completion_mask", "assistant_masks", "seq_lengths"};
+    return {settings.text_field,
+            "messages",
+            "conversations",
+            "prompt",
+            "completion",
+            "tools",
+            "chat_template_kwargs",
+            "input_ids",
+            "labels",
+            "completion_mask",
+            "assistant_masks",
+            "seq_lengths"};
 }
 
 Value only_columns(const Value& row, const std::vector<std::string>& columns) {
@@ -49,7 +58,8 @@ Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings
         !has_labels && has_mask && settings.completion_only_loss.value_or(false);
     if (has_mask && !has_labels && !settings.completion_only_loss)
         format.warnings.emplace_back(
-            "the rows have a completion_mask, which is not used, as in TRL: all tokens are learned; "
+            "the rows have a completion_mask, which is not used, as in TRL: all tokens are "
+            "learned; "
             "set completion_only_loss = true to learn completions only");
     if (has_labels && (has_mask || row.find("assistant_masks") != nullptr))
         format.warnings.emplace_back("the rows have labels, so their masks are not used");

@@ -83,8 +83,8 @@ Expected<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens, co
         const text::Value& row = (*agreed_rows.value().list())[source];
         const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
         if (row.is_null())
-            return Failure{ExitCode::bad_data,
-                           concat(file->name.string(), " is empty: it has no row that can be read")};
+            return Failure{ExitCode::bad_data, concat(file->name.string(),
+                                                      " is empty: it has no row that can be read")};
         auto format = find_format(only_columns(row, tokens.columns[source]), tokens.format);
         if (!format)
             return Failure{format.failure().code,
@@ -285,13 +285,13 @@ std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesy
     if (!spool) return spool.failure();
 
     const Share share = share_of(list.value().size(), group);
-    auto part = comm::agreed(
-        group, tokenize_blocks(list.value(), share.first, share.last, encoder.value(),
-                               formats.value(), tokens.columns, spool.value(), workshop,
-                               group.size(), work / "give-up"));
+    auto part =
+        comm::agreed(group, tokenize_blocks(list.value(), share.first, share.last, encoder.value(),
+                                            formats.value(), tokens.columns, spool.value(),
+                                            workshop, group.size(), work / "give-up"));
     if (!part) return part.failure();
-    if (auto failure = judge_bad_rows(part.value(), list.value(), workshop.skip_bad_rows, group,
-                                      warnings))
+    if (auto failure =
+            judge_bad_rows(part.value(), list.value(), workshop.skip_bad_rows, group, warnings))
         return failure;
     if (const int64_t merged = group.sum(part.value().merged_prompts); merged > 0)
         warnings.push_back(

@@ -102,8 +102,7 @@ Expected<std::vector<InputFile>> find_files(const Preparation& preparation, cons
             break;
         }
         for (const fs::path& file : files.value())
-            found.emplace_back(
-                Value::List{Value(file.string()), Value(static_cast<int64_t>(i))});
+            found.emplace_back(Value::List{Value(file.string()), Value(static_cast<int64_t>(i))});
     }
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
     const auto list = text::read_json(group.broadcast(to_json(Value(std::move(found)))));
@@ -140,8 +139,8 @@ Expected<fs::path> provide_tokens(const Preparation& preparation, const Workshop
                                   const comm::Group& group) {
     auto files = find_files(preparation, workshop.hub, group);
     if (!files) return files.failure();
-    const std::string about =
-        group.broadcast(group.is_root() ? to_json(describe_tokens(preparation, files.value())) : "");
+    const std::string about = group.broadcast(
+        group.is_root() ? to_json(describe_tokens(preparation, files.value())) : "");
     const fs::path file = workshop.cache / concat("tokens-", hash_of(about));
     if (group.all(ArrayFile::map(file).operator bool())) return file;
 
@@ -219,7 +218,9 @@ Expected<Prepared> prepare(const Preparation& preparation, const Workshop& works
     auto rows = comm::agreed(group, Rows::map(store_file.value(), plan_file.value()));
     if (!rows) return rows.failure();
     const auto about = text::read_json(rows.value().about());
-    const RowReport report = about ? report_of(about.value().find("report") ? *about.value().find("report") : Value()) : RowReport();
+    const RowReport report =
+        about ? report_of(about.value().find("report") ? *about.value().find("report") : Value())
+              : RowReport();
     if (report.rows == 0) {
         const char* why = report.samples == 0 ? "it holds no sample"
                           : report.dropped > 0

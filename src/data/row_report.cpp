@@ -70,8 +70,8 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
     if (report.samples_cut > 0)
         out << "  cut off     " << with_commas(report.cut_tokens) << " tokens ("
             << percent(report.cut_tokens, report.tokens) << ") of "
-            << with_commas(report.samples_cut) << " documents longer than max_length = "
-            << *settings.max_length << "\n";
+            << with_commas(report.samples_cut)
+            << " documents longer than max_length = " << *settings.max_length << "\n";
     if (report.dropped > 0)
         out << "  dropped     " << with_commas(report.dropped)
             << " documents without anything to learn within max_length\n";

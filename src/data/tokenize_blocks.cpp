@@ -107,10 +107,9 @@ Expected<TokenizedPart> tokenize_blocks(const WorkList& work, int64_t first, int
     TokenizedPart part;
     part.blocks.resize(static_cast<size_t>(last - first));
     Progress progress("tokenizing", last - first, num_ranks, workshop.shows_progress);
-    Worker::Shared shared{work,    encoder, formats, columns,
-                          files,   spool,   progress, first,
-                          last,    workshop.skip_bad_rows, give_up, part.blocks,
-                          first};
+    Worker::Shared shared{work,    encoder,     formats, columns, files,
+                          spool,   progress,    first,   last,    workshop.skip_bad_rows,
+                          give_up, part.blocks, first};
     std::vector<Worker> workers;
     for (int i = 0; i < workshop.threads; ++i) workers.emplace_back(shared);
     {
@@ -123,7 +122,8 @@ Expected<TokenizedPart> tokenize_blocks(const WorkList& work, int64_t first, int
         if (worker.failure_) return *worker.failure_;
         std::ranges::move(worker.bad_rows, std::back_inserter(part.bad_rows));
     }
-    std::ranges::sort(part.bad_rows, {}, [](const BadRow& bad) { return std::pair(bad.item, bad.row); });
+    std::ranges::sort(part.bad_rows, {},
+                      [](const BadRow& bad) { return std::pair(bad.item, bad.row); });
     for (int64_t item = first; item < last; ++item)
         part.sources.push_back(work.files[work.file_of(item)].source);
     part.merged_prompts = encoder.num_merged_prompts();

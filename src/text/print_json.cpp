@@ -47,6 +47,8 @@ void print(const Value& value, std::string& out) {
         out += *truth ? "true" : "false";
     } else if (const auto* integer = value.integer()) {
         out += std::to_string(*integer);
+    } else if (const auto* large = value.large()) {
+        out += std::to_string(*large);
     } else if (const auto* real = value.real()) {
         print_real(*real, out);
     } else if (const auto* items = value.list()) {

@@ -190,9 +190,12 @@ private:
             if (digits() == 0) return fail("a digit of the exponent");
         }
         int64_t integer = 0;
+        uint64_t large = 0;
         double real = 0;
         if (is_whole && std::from_chars(at_, end, integer).ec == std::errc())
             value = Value(integer);
+        else if (is_whole && std::from_chars(at_, end, large).ec == std::errc())
+            value = Value(large);
         else if (std::from_chars(at_, end, real).ec == std::errc())
             value = Value(real);
         else

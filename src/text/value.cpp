@@ -23,8 +23,8 @@ void Value::set(std::string_view name, Value value) {
 }
 
 const char* Value::kind() const {
-    static constexpr std::array names{"null", "true or false", "a number", "a number",
-                                      "text", "a list",        "an object"};
+    static constexpr std::array names{"null",     "true or false", "a number", "a number",
+                                      "a number", "text",          "a list",   "an object"};
     return names[held_.index()];
 }
 

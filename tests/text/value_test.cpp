@@ -8,7 +8,8 @@ using namespace ringshard::text;
 BOOST_AUTO_TEST_CASE(what_is_read_is_printed) {
     for (const std::string json :
          {R"({"b": [1, -2, 3.5, 1.0], "a": {"x": null, "y": [true, false]}})",
-          R"("é \" \\ \n \u0001 / 😀")", "[]", "{}", "-9223372036854775808", "0.1"})
+          R"("é \" \\ \n \u0001 / 😀")", "[]", "{}", "-9223372036854775808", "12345678901234567890",
+          "0.1"})
         BOOST_TEST(to_json(read_json(json).value()) == json);
 }
 

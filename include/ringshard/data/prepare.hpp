@@ -30,7 +30,7 @@ struct Workshop {
     std::filesystem::path cache;  // a folder that all ranks see
     HubCache hub;
     int64_t skip_bad_rows = 0;
-    int threads = 1;           // of each rank
+    int threads = 1;             // of each rank
     bool shows_progress = true;  // on standard error of rank 0
 };
 
@@ -43,9 +43,9 @@ struct Prepared {
 };
 
 // Makes the rows, or finds them in the cache, where they are kept under a hash of the data and of
-// all settings: the tokens of the dataset, cut over all ranks and threads of the group, and the plan
-// of the rows. The files are the same bytes at any number of ranks and threads. They appear under
-// their names when they are whole. Collective over the group.
+// all settings: the tokens of the dataset, cut over all ranks and threads of the group, and the
+// plan of the rows. The files are the same bytes at any number of ranks and threads. They appear
+// under their names when they are whole. Collective over the group.
 Expected<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
                            const comm::Group& group);
 

@@ -38,8 +38,8 @@ struct SampleList {
     void add(std::span<const int32_t> tokens, std::span<const int32_t> labels);
 
     void give_labels();  // where the tokens had said everything
-    // Where every sample was one document. num_tokens: as many as there are in `tokens`, which may be
-    // kept elsewhere.
+    // Where every sample was one document. num_tokens: as many as there are in `tokens`, which may
+    // be kept elsewhere.
     void give_documents(uint64_t num_tokens);
 };
 

@@ -21,6 +21,7 @@ public:
     Value() = default;  // null
     explicit Value(bool truth) : held_(truth) {}
     explicit Value(int64_t number) : held_(number) {}
+    explicit Value(uint64_t number) : held_(number) {}
     explicit Value(double number) : held_(number) {}
     explicit Value(std::string text) : held_(std::move(text)) {}
     explicit Value(List items) : held_(std::move(items)) {}
@@ -31,6 +32,8 @@ public:
     // The value if it is of that kind, else nullptr.
     const bool* truth() const { return std::get_if<bool>(&held_); }
     const int64_t* integer() const { return std::get_if<int64_t>(&held_); }
+    // A whole number too large for integer(): kept, so that it is printed as it came.
+    const uint64_t* large() const { return std::get_if<uint64_t>(&held_); }
     const double* real() const { return std::get_if<double>(&held_); }
     const std::string* string() const { return std::get_if<std::string>(&held_); }
     const List* list() const { return std::get_if<List>(&held_); }
@@ -49,7 +52,7 @@ public:
     bool operator==(const Value&) const = default;
 
 private:
-    std::variant<std::monostate, bool, int64_t, double, std::string, List, Object> held_;
+    std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, List, Object> held_;
 };
 
 // One JSON document. What is wrong with another is told with its byte, for the caller to add where.

@@ -1,0 +1,112 @@
+#include "ringshard/text/chat_template.hpp"
+
+#include <algorithm>
+
+#include "conversation.hpp"
+#include "ringshard/text/utf8.hpp"
+#include "unicode.hpp"
+
+namespace ringshard::text {
+
+namespace {
+
+using namespace jinja;
+
+Failure failure_of(const TemplateError& error, const std::string& name, int line) {
+    const int where = error.line > 0 ? error.line : line;
+    const std::string place = where > 0 ? concat(", line ", where) : "";
+    return {ExitCode::bad_data, concat(name, place, ": ", error.message)};
+}
+
+std::tm local_time() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    localtime_r(&now, &parts);
+    return parts;
+}
+
+void set_variables(Run& run, const ChatTemplate& chat_template, const Conversation& conversation) {
+    static constexpr std::array<std::string_view, 4> own{"messages", "tools", "documents",
+                                                         "add_generation_prompt"};
+    if (conversation.variables != nullptr)
+        for (const auto& [name, value] : *conversation.variables) {
+            if (std::ranges::find(own, name) != own.end())
+                fail("'", name, "' cannot be among the variables: the conversation has its own");
+            if (chat_template.uses(name)) run.set_outside(name, from_value(run, value));
+        }
+    run.set_outside("tools", list_of_objects(run, conversation.tools, "tools"));
+    run.set_outside("documents", list_of_objects(run, conversation.documents, "documents"));
+    run.set_outside("add_generation_prompt", Datum(conversation.add_generation_prompt));
+}
+
+// From code points to bytes. Where a block was put out as it is, its bytes are known; where a macro
+// or a set block came between, its length is counted off in what stands there instead.
+ByteRange span_of(const Generated& block, std::string_view text) {
+    const std::string_view rest = text.substr(std::min(block.begin, text.size()));
+    const std::string_view same = rest.substr(0, block.bytes);
+    const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
+    const bool fits = same.size() == block.bytes && count_code_points(same) == block.code_points &&
+                      (same.size() == rest.size() || !continues(rest[same.size()]));
+    if (fits) return {block.begin, block.begin + block.bytes};
+    const size_t there = std::min(count_code_points(rest), block.code_points);
+    return {block.begin, block.begin + byte_of(rest, there) + (block.code_points - there)};
+}
+
+Rendered render_with(Run& run, const ChatTemplate& chat_template,
+                     const Conversation& conversation) {
+    const bool continues = !conversation.continued_field.empty();
+    if (continues && conversation.add_generation_prompt)
+        fail("the last message cannot be continued with a generation prompt after it");
+    std::string continued_text;
+    run.set_outside("messages",
+                    prepare_messages(run, conversation, chat_template.source(), continued_text));
+    set_variables(run, chat_template, conversation);
+    Rendered rendered{run.render(), {}};
+    if (continues) {
+        cut_at_mark(rendered.text, continued_text);
+    } else {
+        for (const Generated& block : run.generated())
+            rendered.assistant.push_back(span_of(block, rendered.text));
+    }
+    return rendered;
+}
+
+}  // namespace
+
+Expected<ChatTemplate> ChatTemplate::parse(std::string source, std::string name,
+                                           const TemplateLimits& limits) {
+    if (source.size() > limits.source_bytes)
+        return Failure{ExitCode::bad_data,
+                       concat(name, ": the template is longer than ",
+                              human_bytes(static_cast<double>(limits.source_bytes)))};
+    if (!is_utf8(source))
+        return Failure{ExitCode::bad_data, concat(name, ": the template is not UTF-8")};
+    ChatTemplate made;
+    made.source_ = std::move(source);
+    made.name_ = std::move(name);
+    made.limits_ = limits;
+    try {
+        made.program_ = std::make_shared<const Program>(compile(made.source_));
+    } catch (const TemplateError& error) {
+        return failure_of(error, made.name_, 0);
+    }
+    return made;
+}
+
+Expected<Rendered> ChatTemplate::render(const Conversation& conversation) const {
+    Run run(*program_, {limits_.steps, limits_.output_bytes, limits_.held_bytes});
+    run.clock = clock_ ? clock_ : local_time;
+    try {
+        return render_with(run, *this, conversation);
+    } catch (const TemplateError& error) {
+        return failure_of(error, name_, run.line);
+    }
+}
+
+bool ChatTemplate::marks_assistant() const { return program_->marks_assistant; }
+
+bool ChatTemplate::uses(std::string_view variable) const {
+    return std::ranges::find(program_->outside_names, variable) != program_->outside_names.end();
+}
+
+}  // namespace ringshard::text

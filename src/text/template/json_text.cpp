@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cmath>
+
+#include "compare.hpp"
+#include "failing.hpp"
+#include "printing.hpp"
+#include "unicode.hpp"
+
+// JSON as Python's json.dumps writes it.
+namespace ringshard::text::jinja {
+
+namespace {
+
+void append_unit(std::string& out, uint32_t unit) {
+    static constexpr char digits[] = "0123456789abcdef";
+    out += "\\u";
+    for (int shift = 12; shift >= 0; shift -= 4) out += digits[(unit >> shift) & 15U];
+}
+
+void append_beyond_ascii(std::string& out, char32_t c) {
+    if (c < 0x10000) return append_unit(out, c);
+    append_unit(out, 0xD800 + ((c - 0x10000) >> 10));
+    append_unit(out, 0xDC00 + ((c - 0x10000) & 0x3FF));
+}
+
+void append_quoted(std::string& out, std::string_view text, bool ascii) {
+    out += '"';
+    while (!text.empty()) {
+        const char c = text.front();
+        if (static_cast<unsigned char>(c) >= 0x80 && ascii) {
+            append_beyond_ascii(out, take_first(text));
+            continue;
+        }
+        text.remove_prefix(1);
+        switch (c) {
+            case '"': out += "\\\""; break;
+            case '\\': out += "\\\\"; break;
+            case '\n': out += "\\n"; break;
+            case '\r': out += "\\r"; break;
+            case '\t': out += "\\t"; break;
+            case '\b': out += "\\b"; break;
+            case '\f': out += "\\f"; break;
+            default:
+                if (static_cast<unsigned char>(c) < 0x20) {
+                    append_unit(out, static_cast<unsigned char>(c));
+                } else {
+                    out += c;
+                }
+        }
+    }
+    out += '"';
+}
+
+class Writer {
+public:
+    explicit Writer(const JsonStyle& style) : style_(style) {}
+    std::string text;
+
+    void write(const Datum& value) {
+        switch (value.kind()) {
+            case Kind::none: text += "null"; break;
+            case Kind::boolean: text += value.truth() ? "true" : "false"; break;
+            case Kind::integer: text += std::to_string(value.integer()); break;
+            case Kind::large: text += std::to_string(value.large()); break;
+            case Kind::real: text += real(value.real()); break;
+            case Kind::text: append_quoted(text, value.text(), style_.ascii); break;
+            case Kind::list:
+            case Kind::tuple: write_list(value.items()); break;
+            case Kind::dict: write_dict(value.as<Dict>().members); break;
+            case Kind::undefined:
+                fail("an undefined value cannot be written as JSON: ", "give it a default");
+            default: fail("a ", type_name(value), " cannot be written as JSON");
+        }
+    }
+
+private:
+    static std::string real(double value) {
+        if (std::isnan(value)) return "NaN";
+        if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+        return real_repr(value);
+    }
+
+    void line() {
+        if (!style_.indented) return;
+        text += '\n';
+        for (int i = 0; i < depth_; ++i) text += style_.indent;
+    }
+
+    void enter() {
+        if (++depth_ > max_data_depth) fail("data is nested more than ", max_data_depth, " deep");
+    }
+
+    void write_list(const std::vector<Datum>& items) {
+        text += '[';
+        if (!items.empty()) {
+            enter();
+            for (size_t i = 0; i < items.size(); ++i) {
+                if (i > 0) text += style_.item_separator;
+                line();
+                write(items[i]);
+            }
+            --depth_;
+            line();
+        }
+        text += ']';
+    }
+
+    void write_key(const Datum& key) {
+        switch (key.kind()) {
+            case Kind::text: return append_quoted(text, key.text(), style_.ascii);
+            case Kind::none:
+            case Kind::boolean:
+            case Kind::integer:
+            case Kind::large:
+            case Kind::real:
+                text += '"';
+                write(key);
+                text += '"';
+                return;
+            default: fail("a ", type_name(key), " cannot be the name of a member in JSON");
+        }
+    }
+
+    void write_dict(const std::vector<Member>& members) {
+        std::vector<const Member*> ordered;
+        for (const Member& member : members) ordered.push_back(&member);
+        if (style_.sorted)
+            std::ranges::stable_sort(
+                ordered, [](const Member* a, const Member* b) { return less(a->first, b->first); });
+        text += '{';
+        if (!ordered.empty()) {
+            enter();
+            for (size_t i = 0; i < ordered.size(); ++i) {
+                if (i > 0) text += style_.item_separator;
+                line();
+                write_key(ordered[i]->first);
+                text += style_.member_separator;
+                write(ordered[i]->second);
+            }
+            --depth_;
+            line();
+        }
+        text += '}';
+    }
+
+    const JsonStyle& style_;
+    int depth_ = 0;
+};
+
+}  // namespace
+
+std::string json(const Datum& value, const JsonStyle& style) {
+    Writer writer(style);
+    writer.write(value);
+    return std::move(writer.text);
+}
+
+}  // namespace ringshard::text::jinja

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "run.hpp"
+
+namespace ringshard::text::jinja {
+
+// Where a loop's items come from, and those that its condition lets through.
+class LoopItems {
+public:
+    // `around`: the frame in which the loop stands, and its condition with it.
+    LoopItems(Run& run, Datum over, const For& statement, Ref<Object> around)
+        : statement_(&statement), cursor_(run, std::move(over)), around_(std::move(around)) {}
+    void clear() { around_ = {}; }
+    bool next(Run& run, Datum& out);
+    bool knows_size() const { return !statement_->condition && cursor_.knows_size(); }
+    size_t size() const { return cursor_.size(); }
+
+private:
+    const For* statement_;
+    Cursor cursor_;
+    Ref<Object> around_;
+};
+
+// "loop": looks ahead only when it is asked.
+struct Loop : Callable {
+    Loop(Heap& store, Run& run, const For& of, Datum over, int level, Ref<Object> around)
+        : Callable(store, 256),
+          statement(of),
+          items(run, std::move(over), of, around),
+          depth(level),
+          definition(std::move(around)) {
+        heap.watch(*this);
+    }
+    void clear() override {
+        definition = {};
+        items.clear();
+    }
+    bool next(Run& run, Datum& out);
+    const Datum& peek(Run& run);
+    int64_t length(Run& run);
+    // Of a recursive loop: the body for other items.
+    Datum call(Run& run, Arguments& arguments) override;
+    std::string print() const override { return "<LoopContext>"; }
+
+    const For& statement;
+    LoopItems items;
+    int depth;
+    int64_t index = -1;
+    Datum before, current, after;
+    std::vector<Datum> changed;
+    bool was_asked = false;
+    Ref<Object> definition;  // the frame in which the loop stands
+
+private:
+    std::vector<Datum> collected_;  // when all had to be looked at
+    bool is_collected_ = false;
+    size_t next_collected_ = 0;
+    int64_t length_ = -1;
+};
+
+Datum apply_chain(Run& run, const Expression& chain, const Datum& text);
+
+}  // namespace ringshard::text::jinja
