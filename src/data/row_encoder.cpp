@@ -261,7 +261,7 @@ private:
         return std::nullopt;
     }
 
-    Expected<RenderedChat> render(const Value& messages, bool adds_generation_prompt,
+    Expected<text::Rendered> render(const Value& messages, bool adds_generation_prompt,
                                   bool finds_assistant) {
         TextTools::Chat chat{messages, Value(), Value(), adds_generation_prompt};
         if (const Value* tools = row_.find("tools"); tools != nullptr && !tools->is_null()) {

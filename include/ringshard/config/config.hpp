@@ -84,6 +84,7 @@ struct DataSettings {
     SamplingStrategy train_sampling_strategy = SamplingStrategy::random;
     bool dataloader_drop_last = false;
     int64_t skip_bad_rows = 0;
+    std::string data_cache_dir;  // empty: beside what the Hugging Face tools keep
 };
 
 struct TrainingSettings {

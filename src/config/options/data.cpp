@@ -51,6 +51,8 @@ void add_data_options(OptionTable& table) {
         .serve("skip_bad_rows", &DataSettings::skip_bad_rows,
                "Go on over up to this many rows that cannot be read, and list them.")
         .at_least(0);
+    group.serve("data_cache_dir", &DataSettings::data_cache_dir,
+                "Folder for prepared data that all nodes see; default: HF_HOME/ringshard.");
     group.block("dataset_kwargs", "Settings of the preparation as JSON.");
 
     group.older("max_seq_length", "max_length");

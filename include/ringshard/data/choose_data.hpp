@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/data/prepare.hpp"
+
+namespace ringshard::data {
+
+// What the settings say about the data to train on.
+Expected<Preparation> training_data(const config::Config& config, const HubCache& hub);
+
+// And about the data to evaluate on: --eval_dataset_name, else what test_split_size splits off,
+// else the test split of the dataset.
+Expected<Preparation> evaluation_data(const config::Config& config, const HubCache& hub);
+
+// --data_cache_dir, else beside what the user's Hugging Face tools keep.
+std::filesystem::path cache_folder(const config::DataSettings& settings, const HubCache& hub);
+
+// The folder of a model or tokenizer: itself, or where the hub's cache has it.
+Expected<std::filesystem::path> model_folder(const std::string& name, const std::string& revision,
+                                             const std::string& setting, const HubCache& hub);
+
+}  // namespace ringshard::data

@@ -1,0 +1,62 @@
+#include "prepare_command.hpp"
+
+#include <iostream>
+
+#include "ringshard/base/narrow.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/data/choose_data.hpp"
+#include "ringshard/device/host.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+bool is_evaluated(const config::Config& config) {
+    return config.evaluation.eval_strategy != config::Interval::no ||
+           config.evaluation.eval_on_start || !config.data.eval_dataset_name.empty();
+}
+
+void tell(const char* what, const data::Prepared& prepared, const data::RowSettings& settings) {
+    for (const std::string& warning : prepared.warnings)
+        std::cerr << "warning: " << warning << '\n';
+    std::cout << what << ": " << prepared.plan_file.string() << '\n'
+              << to_text(prepared.report, settings);
+}
+
+}  // namespace
+
+data::Workshop make_workshop(const EngineCall& call, int64_t threads, const HubCache& hub) {
+    const config::DataSettings& data = call.settings.values.data;
+    return {.cache = data::cache_folder(data, hub),
+            .hub = hub,
+            .skip_bad_rows = data.skip_bad_rows,
+            .threads = narrow<int>(threads),
+            .shows_progress = call.world.is_root() &&
+                              !call.settings.values.logging.disable_tqdm};
+}
+
+int run_prepare(const EngineCall& call) {
+    const comm::Group& world = call.world;
+    const config::Config& config = call.settings.values;
+    const HubCache hub(call.environment);
+    const int64_t threads = device::choose_num_threads(
+        config.run.num_threads, call.environment, device::describe_host(),
+        world.split_by_host().size());
+    const data::Workshop workshop = make_workshop(call, threads, hub);
+    const auto make = [&](const char* what, const Expected<data::Preparation>& chosen) {
+        const auto preparation = comm::agreed(world, chosen);
+        if (!preparation) return std::optional(preparation.failure());
+        const auto prepared = data::prepare(preparation.value(), workshop, world);
+        if (!prepared) return std::optional(prepared.failure());
+        if (world.is_root()) tell(what, prepared.value(), preparation.value().rows);
+        return std::optional<Failure>();
+    };
+    auto failure = make("training data", data::training_data(config, hub));
+    if (!failure && is_evaluated(config))
+        failure = make("evaluation data", data::evaluation_data(config, hub));
+    if (!failure) return number(ExitCode::done);
+    if (world.is_root()) std::cerr << "trainer: " << failure->message << '\n';
+    return number(failure->code);
+}
+
+}  // namespace ringshard::cli

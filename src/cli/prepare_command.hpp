@@ -1,0 +1,14 @@
+#pragma once
+
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/data/prepare.hpp"
+
+namespace ringshard::cli {
+
+// trainer prepare: the rows that training will see, made ahead of the job. Collective over the world.
+int run_prepare(const EngineCall& call);
+
+// Where and with what data is prepared.
+data::Workshop make_workshop(const EngineCall& call, int64_t threads, const HubCache& hub);
+
+}  // namespace ringshard::cli
