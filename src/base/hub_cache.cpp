@@ -44,7 +44,7 @@ Expected<std::filesystem::path> HubCache::find(Kind kind, const std::string& rep
     const auto named = read_file(root / "refs" / revision);
     const std::string commit = named ? std::string(trim(*named)) : revision;
     const std::filesystem::path snapshot = root / "snapshots" / commit;
-    if (is_directory(snapshot)) return snapshot;
+    if (folder_exists(snapshot)) return snapshot;
     return Failure{
         ExitCode::missing_input,
         concat(setting, " = ", repository, ": there is no such file or folder, and ", root.string(),
