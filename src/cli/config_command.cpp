@@ -2,14 +2,10 @@
 #include <iostream>
 
 #include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/tell.hpp"
 #include "ringshard/config/resolve.hpp"
 
 namespace ringshard::cli {
-
-int tell(const Failure& failure) {
-    std::cerr << "trainer: " << failure.message << '\n';
-    return number(failure.code);
-}
 
 int print_config(const Invocation& invocation, const Environment& environment) {
     std::vector<std::string> flags = invocation.flags;
@@ -23,12 +19,16 @@ int print_config(const Invocation& invocation, const Environment& environment) {
     return number(ExitCode::done);
 }
 
-std::optional<int> run_front_command(const Invocation& invocation, const Environment& environment) {
+bool is_front_command(const Invocation& invocation) {
+    return invocation.wants_help || invocation.command == "config" ||
+           invocation.command == "configure" || invocation.command == "version";
+}
+
+int run_front_command(const Invocation& invocation, const Environment& environment) {
     if (invocation.wants_help) return print_help(invocation);
     if (invocation.command == "config") return print_config(invocation, environment);
     if (invocation.command == "configure") return configure(invocation);
-    if (invocation.command == "version") return print_version();
-    return std::nullopt;
+    return print_version();
 }
 
 }  // namespace ringshard::cli
