@@ -6,6 +6,7 @@
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/invocation.hpp"
+#include "ringshard/cli/tell.hpp"
 #include "ringshard/comm/mpi_session.hpp"
 #include "ringshard/device/environment.hpp"
 #include "ringshard/job/slurm.hpp"
@@ -17,20 +18,22 @@ int main(int argc, char** argv) {
     const Environment environment = Environment::of_this_process();
 
     const auto invocation = cli::read_invocation({argv + 1, argv + argc});
-    if (!invocation) return cli::tell(invocation.failure());
-    if (const auto exit_code = cli::run_front_command(invocation.value(), environment))
-        return *exit_code;
+    if (!invocation || cli::is_front_command(invocation.value())) {
+        if (!job::is_first_task(environment))
+            return number(ExitCode::done);  // one answer is enough
+        return invocation ? cli::run_front_command(invocation.value(), environment)
+                          : cli::tell(invocation.failure());
+    }
 
     device::prepare_environment(environment);
     const comm::MpiSession
         mpi;  // from here on an uncaught exception on any rank ends the whole job
     const comm::Group& world = mpi.world();
     if (const auto mismatch = job::check_world_size(job::read_slurm(environment), world.size()))
-        return cli::tell(*mismatch);
+        return job::is_first_task(environment) ? cli::tell(*mismatch) : number(mismatch->code);
 
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
-    if (!agreed)
-        return world.is_root() ? cli::tell(agreed.failure()) : number(agreed.failure().code);
+    if (!agreed) return cli::tell(agreed.failure(), world);
 
     const auto run_in_engine = cli::load_engine();
     return run_in_engine({invocation.value().command, agreed.value().settings, agreed.value().notes,

@@ -1,6 +1,5 @@
 #include "ringshard/base/faults.hpp"
 
-#include <charconv>
 #include <csignal>
 
 #include "ringshard/base/text.hpp"
@@ -23,11 +22,8 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     const size_t middle =
         last == std::string::npos || last == 0 ? std::string::npos : rest.rfind(':', last - 1);
     if (middle == std::string::npos) return malformed;
-    int nth = 0;
-    const char* const digits_end = rest.data() + last;
-    const auto [end, error] = std::from_chars(rest.data() + middle + 1, digits_end, nth);
-    if (error != std::errc() || end != digits_end || nth < 1 || rest.substr(last + 1) != "kill")
-        return malformed;
+    const int64_t nth = read_whole_number(rest.substr(middle + 1, last - middle - 1)).value_or(0);
+    if (nth < 1 || rest.substr(last + 1) != "kill") return malformed;
     faults.wish_ = Wish{rest.substr(0, middle), nth, rest.substr(last + 1)};
     return faults;
 }

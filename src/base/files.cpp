@@ -15,6 +15,16 @@ Failure io_failure(const std::filesystem::path& file, std::string_view what) {
     return {ExitCode::io, concat(file.string(), " ", what, ": ", std::strerror(errno))};
 }
 
+bool file_exists(const std::filesystem::path& file) {
+    std::error_code ignored;
+    return std::filesystem::exists(file, ignored);
+}
+
+bool folder_exists(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    return std::filesystem::is_directory(folder, ignored);
+}
+
 std::optional<std::string> read_file(const std::filesystem::path& file) {
     std::error_code ignored;
     std::ifstream stream(file, std::ios::binary);
@@ -81,19 +91,36 @@ std::optional<Failure> flush_folder(const std::filesystem::path& folder) {
     return opened.value().flush();
 }
 
+namespace {
+
+std::optional<Failure> write_flushed(const std::filesystem::path& file, std::string_view content) {
+    auto opened = File::open(file, O_WRONLY | O_CREAT | O_TRUNC);
+    if (!opened) return opened.failure();
+    if (auto failure = opened.value().write_at(std::as_bytes(std::span(content)), 0))
+        return failure;
+    return opened.value().flush();
+}
+
+}  // namespace
+
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content) {
     std::filesystem::path temporary = file;
     temporary += concat(".tmp-", getpid());
-    {
-        auto opened = File::open(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-        if (!opened) return opened.failure();
-        if (auto failure = opened.value().write_at(std::as_bytes(std::span(content)), 0))
-            return failure;
-        if (auto failure = opened.value().flush()) return failure;
+    if (auto failure = write_flushed(temporary, content)) {
+        std::remove(temporary.c_str());
+        return failure;
     }
-    if (std::rename(temporary.c_str(), file.c_str()) != 0)
-        return io_failure(file, "cannot be replaced");
+    return rename_atomically(temporary, file);
+}
+
+std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,
+                                         const std::filesystem::path& file) {
+    if (std::rename(temporary.c_str(), file.c_str()) != 0) {
+        const Failure failure = io_failure(file, "cannot be replaced");
+        std::remove(temporary.c_str());
+        return failure;
+    }
     return flush_folder(file.has_parent_path() ? file.parent_path() : ".");
 }
 
@@ -103,8 +130,11 @@ std::optional<Failure> append_line(const std::filesystem::path& file, std::strin
     const std::string whole = std::string(line) + "\n";
     const ssize_t written = ::write(descriptor, whole.data(), whole.size());
     std::optional<Failure> failure;
-    if (written != static_cast<ssize_t>(whole.size()))
+    if (written < 0)
         failure = io_failure(file, "cannot be written");
+    else if (static_cast<size_t>(written) < whole.size())
+        failure = Failure{ExitCode::io, concat(file.string(), " took ", written, " of ",
+                                               whole.size(), " bytes: is the disk full?")};
     ::close(descriptor);
     return failure;
 }

@@ -44,7 +44,7 @@ Expected<std::filesystem::path> HubCache::find(Kind kind, const std::string& rep
     const auto named = read_file(root / "refs" / revision);
     const std::string commit = named ? std::string(trim(*named)) : revision;
     const std::filesystem::path snapshot = root / "snapshots" / commit;
-    if (is_directory(snapshot)) return snapshot;
+    if (folder_exists(snapshot)) return snapshot;
     return Failure{
         ExitCode::missing_input,
         concat(setting, " = ", repository, ": there is no such file or folder, and ", root.string(),
@@ -52,6 +52,18 @@ Expected<std::filesystem::path> HubCache::find(Kind kind, const std::string& rep
                "; where there is a network, run: hf download ",
                kind == Kind::dataset ? "--repo-type dataset " : "",
                revision == "main" ? "" : concat("--revision ", revision, " "), repository)};
+}
+
+Expected<std::filesystem::path> HubCache::model_folder(const std::string& name,
+                                                       const std::string& revision,
+                                                       const std::string& setting) const {
+    if (name.empty())
+        return Failure{ExitCode::settings,
+                       concat(setting, " is not set: name the folder of a model, or a hub model")};
+    if (folder_exists(name)) return std::filesystem::path(name);
+    if (looks_like_repository(name)) return find(Kind::model, name, revision, setting);
+    return Failure{ExitCode::missing_input,
+                   concat(setting, " = ", name, ": there is no such folder")};
 }
 
 }  // namespace ringshard

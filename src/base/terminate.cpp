@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "ringshard/base/error.hpp"
@@ -19,6 +20,8 @@ Failure describe_current_exception() {
     } catch (const std::bad_alloc&) {
         return {ExitCode::internal,
                 "out of memory: use smaller batches, shorter rows or more ranks"};
+    } catch (const std::filesystem::filesystem_error& error) {
+        return {ExitCode::io, error.what()};
     } catch (const std::exception& error) {
         return {ExitCode::internal, error.what()};
     } catch (...) {

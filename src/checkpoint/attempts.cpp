@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
@@ -19,12 +18,8 @@ namespace {
 // "attempt-12" with "attempt-" is 12; nothing for other names, "checkpoint-4.tmp-1" among them.
 std::optional<int64_t> number_after(const std::string& name, std::string_view prefix) {
     if (!name.starts_with(prefix)) return std::nullopt;
-    const char* const begin = name.data() + prefix.size();
-    const char* const end = name.data() + name.size();
-    int64_t number = 0;
-    const auto [read_to, error] = std::from_chars(begin, end, number);
-    if (error != std::errc() || read_to != end || number < 0) return std::nullopt;
-    return number;
+    const auto number = read_whole_number(std::string_view(name).substr(prefix.size()));
+    return number && *number >= 0 ? number : std::nullopt;
 }
 
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
@@ -48,8 +43,6 @@ std::optional<int64_t> read_start(const std::filesystem::path& folder) {
 }
 
 }  // namespace
-
-std::string checkpoint_name(int64_t step) { return concat("checkpoint-", step); }
 
 Attempts::Attempts(const std::filesystem::path& output_dir) {
     for (const std::string& name : names_in(output_dir))
@@ -79,6 +72,14 @@ std::optional<Failure> record_start(const std::filesystem::path& output_dir, int
                                     int64_t step) {
     return write_file_atomically(attempt_folder(output_dir, attempt) / "start.json",
                                  json{{"step", step}}.dump());
+}
+
+std::optional<Failure> check_newest(const std::filesystem::path& output_dir, int64_t attempt) {
+    const int64_t newest = Attempts(output_dir).newest();
+    if (newest == attempt) return std::nullopt;
+    return Failure{ExitCode::superseded, concat(output_dir.string(), ": attempt ", newest,
+                                                " of this run has begun, and this is attempt ",
+                                                attempt, "; it leaves the run alone")};
 }
 
 std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,

@@ -10,6 +10,7 @@ using nlohmann::json;
 
 namespace {
 
+const char* const format = "ringshard checkpoint";
 constexpr int64_t format_version = 1;
 
 json to_json(const std::vector<WrittenRange>& ranges) {
@@ -32,6 +33,8 @@ std::vector<WrittenRange> from_json(const json& list) {
 
 }  // namespace
 
+std::string checkpoint_name(int64_t step) { return concat("checkpoint-", step); }
+
 std::string to_text(const std::vector<WrittenRange>& ranges) { return to_json(ranges).dump(); }
 std::vector<WrittenRange> ranges_from_text(const std::string& text) {
     return from_json(json::parse(text));
@@ -39,7 +42,7 @@ std::vector<WrittenRange> ranges_from_text(const std::string& text) {
 
 std::optional<Failure> write_manifest(const std::filesystem::path& folder,
                                       const Manifest& manifest) {
-    const json content{{"format", "ringshard checkpoint"},
+    const json content{{"format", format},
                        {"version", format_version},
                        {"step", manifest.step},
                        {"attempt", manifest.attempt},
@@ -57,6 +60,7 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     Manifest manifest;
     try {
         const json read = json::parse(*content);
+        if (read.at("format") != format) return damaged("manifest.json is not of a checkpoint");
         if (read.at("version") != format_version)
             return damaged(concat("is of format version ", read.at("version").dump(),
                                   ", and this program reads ", format_version));
@@ -66,6 +70,8 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
                  error) {  // a wrapper: turns the library's exception into an expected failure
         return damaged(concat("manifest.json cannot be read: ", error.what()));
     }
+    if (folder.filename() != checkpoint_name(manifest.step))
+        return damaged(concat("holds step ", manifest.step, ", which its name does not say"));
     for (const auto& [name, size] : manifest.file_sizes) {
         std::error_code error;
         const auto found = std::filesystem::file_size(folder / name, error);

@@ -15,61 +15,124 @@ Publication::Publication(std::filesystem::path output_dir, int64_t step, int64_t
       temporary_(output_dir_ / concat(checkpoint_name(step), ".tmp-", attempt)),
       final_(output_dir_ / checkpoint_name(step)) {}
 
-// A newer attempt owns the run as soon as it has its folder.
-std::optional<Failure> Publication::check_newest() const {
-    const int64_t newest = Attempts(output_dir_).newest();
-    if (newest == attempt_) return std::nullopt;
-    return Failure{ExitCode::superseded, concat(output_dir_.string(), ": attempt ", newest,
-                                                " of this run has begun, and this is attempt ",
-                                                attempt_, "; it leaves the run alone")};
-}
-
-std::optional<Failure> Publication::begin(const std::vector<std::filesystem::path>& files) const {
-    if (auto failure = check_newest()) return failure;
+std::optional<Failure> Publication::begin(const std::map<std::string, std::string>& files) const {
+    if (auto failure = check_newest(output_dir_, attempt_)) return failure;
+    abandon();  // of a save that failed before
     std::error_code error;
-    std::filesystem::remove_all(temporary_, error);  // of a save that failed before
     if (!std::filesystem::create_directory(temporary_, error) && error)
         return Failure{ExitCode::io,
                        concat(temporary_.string(), " cannot be made: ", error.message())};
-    for (const auto& file : files) {
-        const auto content = read_file(file);
-        if (!content) return Failure{ExitCode::io, concat(file.string(), " cannot be read")};
-        if (auto failure = write_file_atomically(temporary_ / file.filename(), *content))
-            return failure;
-    }
+    for (const auto& [name, content] : files)
+        if (auto failure = write_file_atomically(temporary_ / name, content)) return failure;
     return std::nullopt;
+}
+
+void Publication::abandon() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(temporary_, ignored);
 }
 
 // What stands under the name already is void: this attempt started before that step.
 std::optional<Failure> Publication::make_way() const {
-    if (!exists(final_)) return std::nullopt;
+    if (!file_exists(final_)) return std::nullopt;
     const auto there = read_manifest(final_);
     const int64_t attempt = there ? there.value().attempt : 0;
     for (int64_t copy = 0;; ++copy) {
         const auto aside = output_dir_ / concat("superseded-", step_, "-", attempt,
                                                 copy == 0 ? "" : concat(".", copy));
-        if (exists(aside)) continue;
+        if (file_exists(aside)) continue;
         if (std::rename(final_.c_str(), aside.c_str()) != 0)
             return io_failure(final_, "cannot be set aside");
         return std::nullopt;
     }
 }
 
-std::optional<Failure> Publication::finish(const std::vector<std::string>& ranges_of_all) const {
+namespace {
+
+Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& folder) {
+    std::map<std::string, int64_t> sizes;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+        sizes[entry.path().filename()] = static_cast<int64_t>(entry.file_size(error));
+        if (error) break;
+    }
+    if (!error) return sizes;
+    return Failure{ExitCode::io, concat(folder.string(), " cannot be read: ", error.message())};
+}
+
+}  // namespace
+
+std::optional<Failure> Publication::finish(const std::vector<std::string>& ranges_of_all,
+                                           Faults& faults,
+                                           std::vector<std::string>& warnings) const {
     Manifest manifest{step_, attempt_, {}, {}};
     for (const std::string& ranges : ranges_of_all)
         for (WrittenRange& range : ranges_from_text(ranges))
             manifest.ranges.push_back(std::move(range));
-    for (const auto& entry : std::filesystem::directory_iterator(temporary_))
-        manifest.file_sizes[entry.path().filename()] = static_cast<int64_t>(entry.file_size());
+    const auto sizes = sizes_in(temporary_);
+    if (!sizes) return sizes.failure();
+    manifest.file_sizes = sizes.value();
     if (auto failure = write_manifest(temporary_, manifest)) return failure;
     if (auto failure = flush_folder(temporary_)) return failure;
-    if (auto failure = check_newest()) return failure;
+    faults.reach("save_described");
+    if (auto failure = check_newest(output_dir_, attempt_)) return failure;
     if (auto failure = make_way()) return failure;
     if (std::rename(temporary_.c_str(), final_.c_str()) != 0)
         return io_failure(temporary_, "cannot get its name");
     if (auto failure = flush_folder(output_dir_)) return failure;
-    return write_file_atomically(output_dir_ / "latest", final_.filename().string() + "\n");
+    faults.reach("save_named");
+    if (const auto failure =
+            write_file_atomically(output_dir_ / "latest", final_.filename().string() + "\n"))
+        warnings.push_back(failure->message);
+    return std::nullopt;
+}
+
+namespace {
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> entries;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+        entries.push_back(entry.path());
+    return entries;
+}
+
+}  // namespace
+
+// A process of an earlier attempt that still lives finds its files gone, and then the newer
+// attempt.
+void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) {
+    for (const std::filesystem::path& entry : entries_of(output_dir)) {
+        const std::string name = entry.filename();
+        const size_t mark = name.find(".tmp-");
+        if (mark == std::string::npos) continue;
+        const bool is_checkpoint = name.starts_with("checkpoint-");
+        const bool is_small = name.starts_with("latest.") || name.starts_with("metrics.jsonl.");
+        const auto whose = read_whole_number(std::string_view(name).substr(mark + 5));
+        std::error_code ignored;
+        if (is_small || (is_checkpoint && whose && *whose < attempt))
+            std::filesystem::remove_all(entry, ignored);
+    }
+}
+
+std::optional<Failure> keep_newest(const std::filesystem::path& output_dir, int64_t limit,
+                                   int64_t attempt) {
+    std::vector<std::string> damaged;  // are left for people to look at
+    const auto valid = valid_checkpoints(output_dir, damaged);
+    for (size_t i = static_cast<size_t>(limit); i < valid.size(); ++i) {
+        if (auto failure = check_newest(output_dir, attempt)) return failure;
+        // It loses its name first: what is half removed must not look like a checkpoint.
+        std::filesystem::path going = valid[i].folder;
+        going += concat(".tmp-", attempt);
+        if (std::rename(valid[i].folder.c_str(), going.c_str()) != 0)
+            return io_failure(valid[i].folder, "cannot be removed");
+        std::error_code error;
+        std::filesystem::remove_all(going, error);
+        if (error)
+            return Failure{ExitCode::io,
+                           concat(going.string(), " cannot be removed: ", error.message())};
+    }
+    return std::nullopt;
 }
 
 }  // namespace ringshard::checkpoint

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ringshard/base/exit_code.hpp"
+#include "ringshard/base/faults.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -17,13 +19,16 @@ public:
 
     const std::filesystem::path& temporary() const { return temporary_; }
 
-    // Makes the temporary folder and copies the small files into it.
-    std::optional<Failure> begin(const std::vector<std::filesystem::path>& files) const;
-    // Manifest, name, `latest`. ranges_of_all: the text of every rank's ranges.
-    std::optional<Failure> finish(const std::vector<std::string>& ranges_of_all) const;
+    // Makes the temporary folder with the small files in it, content by name.
+    std::optional<Failure> begin(const std::map<std::string, std::string>& files) const;
+    // Manifest, name, `latest`. ranges_of_all: the text of every rank's ranges. What went wrong
+    // once the checkpoint was there is a warning.
+    std::optional<Failure> finish(const std::vector<std::string>& ranges_of_all, Faults& faults,
+                                  std::vector<std::string>& warnings) const;
+    // Takes away what was not finished.
+    void abandon() const;
 
 private:
-    std::optional<Failure> check_newest() const;
     std::optional<Failure> make_way() const;
 
     std::filesystem::path output_dir_;
@@ -32,5 +37,12 @@ private:
     std::filesystem::path temporary_;
     std::filesystem::path final_;
 };
+
+// Takes away what attempts before this one did not finish.
+void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt);
+
+// Takes away the oldest of the valid checkpoints until `limit` are left; never a newer attempt's.
+std::optional<Failure> keep_newest(const std::filesystem::path& output_dir, int64_t limit,
+                                   int64_t attempt);
 
 }  // namespace ringshard::checkpoint

@@ -1,13 +1,13 @@
 #include "state_exchange.hpp"
 
 #include <fcntl.h>
-#include <xxhash.h>
 
-#include <iomanip>
+#include <array>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "range_check.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/finite.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -28,33 +28,29 @@ std::array<Kind, 3> kinds_of(const shard::Zero& zero, optim::AdamW& optimizer, s
             Kind{"/optimizer/exp_avg_sq/", optimizer.moments(unit).second}};
 }
 
-std::string hash_of(std::span<const std::byte> bytes) {
-    const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-    std::ostringstream digits;
-    digits << std::hex << std::setfill('0') << std::setw(16) << hash.high64 << std::setw(16)
-           << hash.low64;
-    return digits.str();
-}
-
 std::span<std::byte> bytes_of(const at::Tensor& flat, int64_t first, int64_t count) {
     return {static_cast<std::byte*>(flat.data_ptr()) + first * element_bytes,
             static_cast<size_t>(count * element_bytes)};
 }
 
+std::span<const float> numbers_in(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / element_bytes};
+}
+
 }  // namespace
 
-std::vector<DatasetSpec> all_datasets(const shard::Zero& zero) {
+std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units) {
     std::vector<DatasetSpec> datasets;
     for (const auto* group : {"/model/", "/optimizer/exp_avg/", "/optimizer/exp_avg_sq/"})
-        for (const shard::FlatUnit& unit : zero.units())
+        for (const shard::FlatUnit& unit : units)
             for (const shard::PlacedTensor& tensor : unit.tensors())
                 datasets.push_back({group + tensor.spec.name, tensor.spec.shape});
     return datasets;
 }
 
 std::optional<Failure> check_datasets(const std::filesystem::path& file, const StateFile& state,
-                                      const shard::Zero& zero) {
-    for (const DatasetSpec& wanted : all_datasets(zero)) {
+                                      const std::vector<shard::FlatUnit>& units) {
+    for (const DatasetSpec& wanted : all_datasets(units)) {
         const auto found = state.datasets.find(wanted.name);
         if (found == state.datasets.end())
             return Failure{ExitCode::bad_data,
@@ -95,6 +91,11 @@ std::optional<Failure> write_ranges(const std::filesystem::path& file, const Sta
                 const int64_t offset =
                     layout.datasets.at(name).offset + piece.first * element_bytes;
                 const auto bytes = bytes_of(kind.flat, before + piece.in_range, piece.size);
+                if (!all_finite(numbers_in(bytes)))
+                    return Failure{ExitCode::bad_numbers,
+                                   concat(name,
+                                          " holds NaN or infinite numbers: no checkpoint "
+                                          "is made of them")};
                 if (auto failure = opened.value().write_at(bytes, offset)) return failure;
                 ranges.push_back(
                     {name, offset, static_cast<int64_t>(bytes.size()), hash_of(bytes)});

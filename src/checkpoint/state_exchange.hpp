@@ -15,9 +15,9 @@
 namespace ringshard::checkpoint {
 
 // Every dataset of the state, whoever writes it.
-std::vector<DatasetSpec> all_datasets(const shard::Zero& zero);
+std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units);
 std::optional<Failure> check_datasets(const std::filesystem::path& file, const StateFile& state,
-                                      const shard::Zero& zero);
+                                      const std::vector<shard::FlatUnit>& units);
 
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);

@@ -1,6 +1,9 @@
 #include "ringshard/checkpoint/state_file.hpp"
 
+#include <algorithm>
+
 #include "hdf5_handle.hpp"
+#include "ringshard/base/files.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -81,12 +84,20 @@ void write_number(const FileId& file, const std::string& name, int64_t value) {
     expect(H5Awrite(attribute, H5T_NATIVE_INT64, &value), "write an attribute");
 }
 
-std::string read_text(const DatasetId& dataset) {
+constexpr size_t longest_text = size_t{64} << 20;
+
+std::string read_text(const DatasetId& dataset, const std::string& name) {
     const TypeId type(H5Dget_type(dataset), "read a type");
-    std::string content(H5Tget_size(type), '\0');
+    const SpaceId space(H5Dget_space(dataset), "read a shape");
+    const size_t size = H5Tget_size(type);
+    if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 ||
+        H5Sget_simple_extent_npoints(space) != 1 || size > longest_text)
+        throw Error(ExitCode::bad_data, concat(name, " is not one text of fixed length"));
+    std::string content(size, '\0');
     expect(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, content.data()), "read a text");
-    const size_t end = content.find('\0');
-    return end == std::string::npos ? content : content.substr(0, end);
+    content.resize(std::min(content.find('\0'), content.size()));
+    if (!is_utf8(content)) throw Error(ExitCode::bad_data, concat(name, " is not UTF-8"));
+    return content;
 }
 
 std::vector<int64_t> shape_of(const DatasetId& dataset) {
@@ -96,15 +107,22 @@ std::vector<int64_t> shape_of(const DatasetId& dataset) {
     return {sizes.begin(), sizes.end()};
 }
 
-// Called by HDF5 for every object below the root.
-herr_t visit_object(hid_t root, const char* relative_name, const H5O_info_t* info, void* result) {
-    if (info->type != H5O_TYPE_DATASET) return 0;
-    auto& found = *static_cast<StateFile*>(result);
-    const std::string name = std::string("/") + relative_name;
-    const DatasetId dataset(H5Dopen2(root, relative_name, H5P_DEFAULT), "open a dataset");
+// Called by HDF5, through which no exception may pass: they only take down names.
+herr_t note_object(hid_t, const char* name, const H5O_info_t* info, void* names) noexcept {
+    if (info->type == H5O_TYPE_DATASET)
+        static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    return 0;
+}
+herr_t note_attribute(hid_t, const char* name, const H5A_info_t*, void* names) noexcept {
+    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    return 0;
+}
+
+void read_dataset(const FileId& file, const std::string& name, StateFile& found) {
+    const DatasetId dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "open a dataset");
     if (parent_of(name) == text_group) {
-        found.texts[name.substr(name.rfind('/') + 1)] = read_text(dataset);
-        return 0;
+        found.texts[name.substr(name.rfind('/') + 1)] = read_text(dataset, name);
+        return;
     }
     const TypeId type(H5Dget_type(dataset), "read a type");
     if (H5Tequal(type, H5T_IEEE_F32LE) <= 0)
@@ -112,15 +130,19 @@ herr_t visit_object(hid_t root, const char* relative_name, const H5O_info_t* inf
     const haddr_t offset = H5Dget_offset(dataset);
     if (offset == HADDR_UNDEF) throw Error(ExitCode::bad_data, concat(name, " is not contiguous"));
     found.datasets[name] = {shape_of(dataset), static_cast<int64_t>(offset)};
-    return 0;
 }
 
-herr_t visit_attribute(hid_t file, const char* name, const H5A_info_t*, void* result) {
-    const AttributeId attribute(H5Aopen(file, name, H5P_DEFAULT), "open an attribute");
+// What is not a whole number is not ours.
+void read_number(const FileId& file, const std::string& name, StateFile& found) {
+    const AttributeId attribute(H5Aopen(file, name.c_str(), H5P_DEFAULT), "open an attribute");
+    const TypeId type(H5Aget_type(attribute), "read a type");
+    const SpaceId space(H5Aget_space(attribute), "read a shape");
+    if (H5Tget_class(type) != H5T_INTEGER || H5Tget_size(type) != sizeof(int64_t) ||
+        H5Sget_simple_extent_npoints(space) != 1)
+        return;
     int64_t value = 0;
     expect(H5Aread(attribute, H5T_NATIVE_INT64, &value), "read an attribute");
-    static_cast<StateFile*>(result)->numbers[name] = value;
-    return 0;
+    found.numbers[name] = value;
 }
 
 // A wrapper: what HDF5 says in its own way, and what the handles above throw, becomes an expected
@@ -159,15 +181,25 @@ Expected<StateFile> create_state_file(const std::filesystem::path& file,
 }
 
 Expected<StateFile> open_state_file(const std::filesystem::path& file) {
-    if (!exists(file))
+    if (!file_exists(file))
         return Failure{ExitCode::missing_input, concat(file.string(), ": there is no such file")};
     return with_failure_as_value(file, [&] {
-        FileId id(H5Fopen(file.c_str(), H5F_ACC_RDONLY, file_access()),
-                  "open the file: is it whole?");
-        StateFile found;
-        expect(H5Ovisit(id, H5_INDEX_NAME, H5_ITER_NATIVE, visit_object, &found), "list the file");
-        expect(H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, visit_attribute, &found),
+        const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, file_access());
+        if (opened < 0)
+            throw Error(ExitCode::bad_data, "HDF5 could not open the file: is it whole?");
+        const FileId id(opened, "open the file");
+        std::vector<std::string> datasets;
+        std::vector<std::string> attributes;
+        expect(H5Ovisit(id, H5_INDEX_NAME, H5_ITER_NATIVE, note_object, &datasets),
+               "list the file");
+        expect(H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, note_attribute, &attributes),
                "read the attributes");
+        for (const auto* names : {&datasets, &attributes})
+            if (!std::ranges::all_of(*names, is_utf8))
+                throw Error(ExitCode::bad_data, "holds names that are not UTF-8");
+        StateFile found;
+        for (const std::string& name : datasets) read_dataset(id, "/" + name, found);
+        for (const std::string& name : attributes) read_number(id, name, found);
         return found;
     });
 }

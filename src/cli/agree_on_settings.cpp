@@ -8,8 +8,9 @@ namespace ringshard::cli {
 
 using nlohmann::json;
 
-Expected<AgreedSettings> agree_on_settings(const comm::Group& world, const Invocation& invocation,
-                                           const Environment& environment) {
+comm::Agreed<AgreedSettings> agree_on_settings(const comm::Group& world,
+                                               const Invocation& invocation,
+                                               const Environment& environment) {
     const config::OptionTable table;
     json letter;
     if (world.is_root()) {
@@ -24,8 +25,8 @@ Expected<AgreedSettings> agree_on_settings(const comm::Group& world, const Invoc
     letter =
         json::parse(world.broadcast(letter.dump(-1, ' ', false, json::error_handler_t::replace)));
     if (letter.contains("failure"))
-        return Failure{static_cast<ExitCode>(letter["failure"][0].get<int>()),
-                       letter["failure"][1]};
+        return comm::found_by_all(
+            {static_cast<ExitCode>(letter["failure"][0].get<int>()), letter["failure"][1]});
     return AgreedSettings{config::Settings::from_text(letter["settings"], table), letter["notes"]};
 }
 

@@ -2,6 +2,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/tell.hpp"
 #include "ringshard/config/option_table.hpp"
 
 namespace ringshard::cli {

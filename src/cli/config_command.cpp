@@ -1,15 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <iostream>
 
 #include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/tell.hpp"
 #include "ringshard/config/resolve.hpp"
 
 namespace ringshard::cli {
-
-int tell(const Failure& failure) {
-    std::cerr << "trainer: " << failure.message << '\n';
-    return number(failure.code);
-}
 
 int print_config(const Invocation& invocation, const Environment& environment) {
     std::vector<std::string> flags = invocation.flags;
@@ -23,12 +20,18 @@ int print_config(const Invocation& invocation, const Environment& environment) {
     return number(ExitCode::done);
 }
 
-std::optional<int> run_front_command(const Invocation& invocation, const Environment& environment) {
+bool is_front_command(const Invocation& invocation) {
+    static constexpr std::array commands{"config", "configure", "inspect", "tokenize", "version"};
+    return invocation.wants_help || std::ranges::find(commands, invocation.command) != commands.end();
+}
+
+int run_front_command(const Invocation& invocation, const Environment& environment) {
     if (invocation.wants_help) return print_help(invocation);
     if (invocation.command == "config") return print_config(invocation, environment);
     if (invocation.command == "configure") return configure(invocation);
-    if (invocation.command == "version") return print_version();
-    return std::nullopt;
+    if (invocation.command == "inspect") return inspect(invocation);
+    if (invocation.command == "tokenize") return tokenize(invocation, environment);
+    return print_version();
 }
 
 }  // namespace ringshard::cli

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <charconv>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -8,6 +7,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/tell.hpp"
 
 namespace ringshard::cli {
 
@@ -28,14 +28,6 @@ std::optional<std::string> ask(const std::string& question, const std::string& u
     }
 }
 
-std::optional<int64_t> whole_number(const std::string& digits) {
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < 1)
-        return std::nullopt;
-    return value;
-}
-
 struct Answers {
     std::string model;
     std::string dataset;
@@ -48,7 +40,7 @@ std::optional<Answers> ask_all() {
     Answers answers;
     const auto anything = [](const std::string& answer) { return !answer.empty(); };
     const auto is_number = [](const std::string& answer) {
-        return whole_number(answer).has_value();
+        return read_whole_number(answer).value_or(0) >= 1;
     };
     const auto yes_or_no = [](const std::string& answer) {
         return answer == "yes" || answer == "no";
@@ -69,7 +61,7 @@ std::optional<Answers> ask_all() {
         ask("Do the model, its gradients and its optimizer fit one device (16 bytes per weight)?",
             "no", yes_or_no, "yes or no");
     if (!fits) return std::nullopt;
-    return Answers{*model, *dataset, *whole_number(*devices), *whole_number(*length),
+    return Answers{*model, *dataset, *read_whole_number(*devices), *read_whole_number(*length),
                    *fits == "yes"};
 }
 
@@ -80,13 +72,20 @@ int64_t ring_size(const Answers& answers) {
     return ring;
 }
 
+// A text as YAML takes it, whatever stands in it.
+std::string quoted(const std::string& text) {
+    std::string yaml = "'";
+    for (const char c : text) yaml += c == '\'' ? std::string("''") : std::string(1, c);
+    return yaml + "'";
+}
+
 std::string settings_for(const Answers& answers) {
     const int64_t ring = ring_size(answers);
     const bool is_alone = answers.num_devices == 1;
     const std::string profile = is_alone ? "single_gpu" : answers.fits ? "zero1" : "zero3";
     std::string yaml = "# Settings of a run, for: srun ./trainer --config FILE\n";
-    yaml += concat("model_name_or_path: \"", answers.model, "\"\n");
-    yaml += concat("dataset_name: \"", answers.dataset, "\"\n");
+    yaml += concat("model_name_or_path: ", quoted(answers.model), "\n");
+    yaml += concat("dataset_name: ", quoted(answers.dataset), "\n");
     yaml += concat("output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n");
     yaml += is_alone ? "# One device.\n"
             : answers.fits

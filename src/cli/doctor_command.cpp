@@ -16,6 +16,7 @@
 #include "check_communicator.hpp"
 #include "mesh_picture.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/cli/tell.hpp"
 #include "ringshard/job/slurm.hpp"
 #include "start_up.hpp"
 
@@ -95,10 +96,7 @@ std::vector<std::string> findings_of_all(const comm::Group& world,
 int run_doctor(const EngineCall& call) {
     const bool speaks = call.world.is_root();
     const auto place = start_up(call);
-    if (!place) {
-        if (speaks) std::cerr << "trainer: " << place.failure().message << '\n';
-        return number(place.failure().code);
-    }
+    if (!place) return tell(place.failure(), call.world);
     const StartUp& here = place.value();
     if (speaks) {
         print_versions();

@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "ringshard/comm/agree.hpp"
+#include "ringshard/cli/tell.hpp"
 #include "ringshard/model/random_model.hpp"
 
 namespace ringshard::cli {
@@ -19,13 +19,10 @@ int run_init(const EngineCall& call) {
     else if (call.world.is_root())
         failure = model::write_random_model(config.model.config_json, config.run.output_dir,
                                             config.run.seed);
-    failure = comm::first_failure(call.world, failure);
-    if (!call.world.is_root()) return failure ? number(failure->code) : number(ExitCode::done);
-    if (failure) {
-        std::cerr << "trainer: " << failure->message << '\n';
-        return number(failure->code);
-    }
-    std::cout << "wrote " << config.run.output_dir << ": a model with random weights\n";
+    if (const auto agreed = comm::first_failure(call.world, failure))
+        return tell(*agreed, call.world);
+    if (call.world.is_root())
+        std::cout << "wrote " << config.run.output_dir << ": a model with random weights\n";
     return number(ExitCode::done);
 }
 

@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
-#include "ringshard/comm/agree.hpp"
+#include "ringshard/cli/tell.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/device/host.hpp"
 
@@ -16,7 +16,7 @@ bool is_evaluated(const config::Config& config) {
            config.evaluation.eval_on_start || !config.data.eval_dataset_name.empty();
 }
 
-void tell(const char* what, const data::Prepared& prepared, const data::RowSettings& settings) {
+void report(const char* what, const data::Prepared& prepared, const data::RowSettings& settings) {
     for (const std::string& warning : prepared.warnings)
         std::cerr << "warning: " << warning << '\n';
     std::cout << what << ": " << prepared.plan_file.string() << '\n'
@@ -43,20 +43,17 @@ int run_prepare(const EngineCall& call) {
         config.run.num_threads, call.environment, device::describe_host(),
         world.split_by_host().size());
     const data::Workshop workshop = make_workshop(call, threads, hub);
-    const auto make = [&](const char* what, const Expected<data::Preparation>& chosen) {
-        const auto preparation = comm::agreed(world, chosen);
-        if (!preparation) return std::optional(preparation.failure());
+    const auto make = [&](const char* what, Expected<data::Preparation> chosen) -> int {
+        const auto preparation = comm::agreed(world, std::move(chosen));
+        if (!preparation) return tell(preparation.failure(), world);
         const auto prepared = data::prepare(preparation.value(), workshop, world);
-        if (!prepared) return std::optional(prepared.failure());
-        if (world.is_root()) tell(what, prepared.value(), preparation.value().rows);
-        return std::optional<Failure>();
+        if (!prepared) return tell(prepared.failure(), world);
+        if (world.is_root()) report(what, prepared.value(), preparation.value().rows);
+        return number(ExitCode::done);
     };
-    auto failure = make("training data", data::training_data(config, hub));
-    if (!failure && is_evaluated(config))
-        failure = make("evaluation data", data::evaluation_data(config, hub));
-    if (!failure) return number(ExitCode::done);
-    if (world.is_root()) std::cerr << "trainer: " << failure->message << '\n';
-    return number(failure->code);
+    const int code = make("training data", data::training_data(config, hub));
+    if (code != 0 || !is_evaluated(config)) return code;
+    return make("evaluation data", data::evaluation_data(config, hub));
 }
 
 }  // namespace ringshard::cli

@@ -5,7 +5,6 @@
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
-#include "ringshard/comm/agree.hpp"
 
 namespace ringshard::cli {
 
@@ -26,37 +25,38 @@ std::string name_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
 
 }  // namespace
 
-Expected<StartUp> start_up(const EngineCall& call) {
+comm::Agreed<StartUp> start_up(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::RunSettings& run = call.settings.values.run;
     const comm::Group neighbours = world.split_by_host();
     const device::Host host = device::describe_host();
     const auto gpus = device::visible_gpus();
 
-    const auto device = device::choose_device(run.device, neighbours.rank(), gpus);
-    if (const auto failure =
-            comm::first_failure(world, device ? std::nullopt : std::optional(device.failure())))
-        return *failure;
+    const auto device =
+        comm::agreed(world, device::choose_device(run.device, neighbours.rank(), gpus));
+    if (!device) return device.failure();
     const std::string bus_id = bus_id_of(device.value(), gpus);
     const auto gpu_places = world.gather(bus_id.empty() ? "" : host.name + " " + bus_id);
     if (const auto failure = device::check_distinct(gpu_places); failure && !run.allow_shared_gpu)
-        return *failure;
+        return comm::found_by_all(*failure);
 
     const int64_t num_hosts = world.sum(neighbours.is_root() ? 1 : 0);
     const auto shape = mesh::choose_shape(call.settings, world.size(), num_hosts);
-    if (!shape) return shape.failure();
+    if (!shape) return comm::found_by_all(shape.failure());
 
     device::make_current(device.value());
-    const int64_t num_threads =
-        device::choose_num_threads(run.num_threads, call.environment, host, neighbours.size());
-    at::set_num_threads(narrow<int>(num_threads));
+    const auto num_threads = comm::agreed(
+        world,
+        device::choose_num_threads(run.num_threads, call.environment, host, neighbours.size()));
+    if (!num_threads) return num_threads.failure();
+    at::set_num_threads(narrow<int>(num_threads.value()));
 
     std::vector<RankPlace> places;
     const auto host_names = world.gather(host.name);
     const auto device_names = world.gather(name_of(device.value(), gpus));
     for (size_t rank = 0; rank < host_names.size(); ++rank)
         places.push_back({host_names[rank], device_names[rank]});
-    return StartUp{host, device.value(), shape.value(), std::move(places), num_threads};
+    return StartUp{host, device.value(), shape.value(), std::move(places), num_threads.value()};
 }
 
 void print_start(const EngineCall& call, const StartUp& start) {

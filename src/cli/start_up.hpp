@@ -5,6 +5,7 @@
 
 #include "mesh_picture.hpp"
 #include "ringshard/cli/engine.hpp"
+#include "ringshard/comm/agree.hpp"
 #include "ringshard/device/device.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
@@ -22,7 +23,7 @@ struct StartUp {
 
 // Chooses and binds the device of every rank, the threads and the mesh; all ranks succeed, or all
 // get the same failure. Collective over the world.
-Expected<StartUp> start_up(const EngineCall& call);
+comm::Agreed<StartUp> start_up(const EngineCall& call);
 
 // Notes on the settings, the picture of the mesh, what a step is: from rank 0, to stderr.
 void print_start(const EngineCall& call, const StartUp& start);

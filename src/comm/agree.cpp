@@ -14,7 +14,7 @@ std::string host_name() {
     return name.data();
 }
 
-std::optional<Failure> first_failure(const Group& group, const std::optional<Failure>& mine) {
+std::optional<AgreedFailure> first_failure(const Group& group, const std::optional<Failure>& mine) {
     const int64_t first = group.minimum(mine ? group.rank() : group.size());
     if (first == group.size()) return std::nullopt;
     const int root = static_cast<int>(first);
@@ -22,7 +22,9 @@ std::optional<Failure> first_failure(const Group& group, const std::optional<Fai
     const std::string whose =
         group.size() > 1 ? concat("[rank ", root, " on ", host_name(), "] ") : "";
     const auto agreed_code = static_cast<ExitCode>(group.maximum(code));
-    return Failure{agreed_code, group.broadcast(mine ? whose + mine->message : "", root)};
+    return AgreedFailure({agreed_code, group.broadcast(mine ? whose + mine->message : "", root)});
 }
+
+AgreedFailure found_by_all(Failure failure) { return AgreedFailure(std::move(failure)); }
 
 }  // namespace ringshard::comm

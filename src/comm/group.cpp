@@ -72,11 +72,16 @@ int64_t Group::minimum(int64_t value) const { return reduce(*this, value, MPI_MI
 int64_t Group::maximum(int64_t value) const { return reduce(*this, value, MPI_MAX); }
 
 std::vector<double> Group::sum(std::vector<double> values) const {
+    // One rank adds and tells: an all-reduce may round differently on every rank.
+    std::vector<double> total(values.size());
+    const int count = narrow<int>(values.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()),
-                                 MPI_DOUBLE, MPI_SUM, handle(), &request));
+    RINGSHARD_MPI(MPI_Ireduce(values.data(), total.data(), count, MPI_DOUBLE, MPI_SUM, 0, handle(),
+                              &request));
     wait_for(request);
-    return values;
+    RINGSHARD_MPI(MPI_Ibcast(total.data(), count, MPI_DOUBLE, 0, handle(), &request));
+    wait_for(request);
+    return total;
 }
 
 std::vector<int64_t> Group::gather(int64_t value) const {
@@ -100,26 +105,52 @@ std::string Group::broadcast(const std::string& text, int root) const {
     return received;
 }
 
-std::vector<std::string> Group::gather(const std::string& text) const {
-    const std::vector<int64_t> lengths = gather(static_cast<int64_t>(text.size()));
-    std::vector<int> counts(lengths.size());
-    std::vector<int> offsets(lengths.size());
-    int64_t total = 0;
-    for (size_t i = 0; i < lengths.size(); ++i) {
-        counts[i] = narrow<int>(lengths[i]);
-        offsets[i] = narrow<int>(total);
-        total += lengths[i];
+namespace {
+
+// Where the texts of all ranks lie when they are put one behind the other.
+struct Places {
+    explicit Places(const std::vector<int64_t>& lengths) {
+        int64_t total = 0;
+        for (const int64_t length : lengths) {
+            counts.push_back(narrow<int>(length));
+            offsets.push_back(narrow<int>(total));
+            total += length;
+        }
+        whole.resize(static_cast<size_t>(total));
     }
-    std::string whole(static_cast<size_t>(total), '\0');
+    std::vector<std::string> texts() const {
+        std::vector<std::string> parts;
+        for (size_t i = 0; i < counts.size(); ++i)
+            parts.push_back(
+                whole.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i])));
+        return parts;
+    }
+    std::vector<int> counts;
+    std::vector<int> offsets;
+    std::string whole;
+};
+
+}  // namespace
+
+std::vector<std::string> Group::gather_to_root(const std::string& text) const {
+    const std::vector<int64_t> lengths = gather(static_cast<int64_t>(text.size()));
+    Places places(is_root() ? lengths : std::vector<int64_t>());
     MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Iallgatherv(text.data(), narrow<int>(text.size()), MPI_BYTE, whole.data(),
-                                  counts.data(), offsets.data(), MPI_BYTE, handle(), &request));
+    RINGSHARD_MPI(MPI_Igatherv(text.data(), narrow<int>(text.size()), MPI_BYTE, places.whole.data(),
+                               places.counts.data(), places.offsets.data(), MPI_BYTE, 0, handle(),
+                               &request));
     wait_for(request);
-    std::vector<std::string> texts;
-    for (size_t i = 0; i < lengths.size(); ++i)
-        texts.push_back(
-            whole.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i])));
-    return texts;
+    return places.texts();
+}
+
+std::vector<std::string> Group::gather(const std::string& text) const {
+    Places places(gather(static_cast<int64_t>(text.size())));
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Iallgatherv(text.data(), narrow<int>(text.size()), MPI_BYTE,
+                                  places.whole.data(), places.counts.data(), places.offsets.data(),
+                                  MPI_BYTE, handle(), &request));
+    wait_for(request);
+    return places.texts();
 }
 
 }  // namespace ringshard::comm

@@ -57,6 +57,17 @@ MPI_Datatype mpi_type_of(at::ScalarType type) {
     }
 }
 
+// One rank adds and tells: MPI's all-reduce may round differently on every rank.
+void reduce_and_tell(std::span<std::byte> whole, int count, MPI_Datatype type, const Group& group) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    const void* const mine = group.is_root() ? MPI_IN_PLACE : whole.data();
+    void* const total = group.is_root() ? whole.data() : nullptr;
+    RINGSHARD_MPI(MPI_Ireduce(mine, total, count, type, MPI_SUM, 0, group.handle(), &request));
+    wait_for(request);
+    RINGSHARD_MPI(MPI_Ibcast(whole.data(), count, type, 0, group.handle(), &request));
+    wait_for(request);
+}
+
 class WorkerCompletion final : public Completion {
 public:
     explicit WorkerCompletion(Worker::Done done) : done_(std::move(done)) {}
@@ -83,10 +94,7 @@ Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
         const auto whole = bytes_of(in_out);
         const MPI_Datatype type = mpi_type_of(in_out.scalar_type());
         if (whole.size() <= small_bytes && type != MPI_DATATYPE_NULL) {
-            MPI_Request request = MPI_REQUEST_NULL;
-            RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, whole.data(), narrow<int>(in_out.numel()),
-                                         type, MPI_SUM, group_.handle(), &request));
-            return wait_for(request);
+            return reduce_and_tell(whole, narrow<int>(in_out.numel()), type, group_);
         }
         const auto parts = nearly_equal_parts(whole, size());
         ring_reduce_in_place(

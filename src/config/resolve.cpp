@@ -57,6 +57,9 @@ private:
 };
 
 void Resolver::take(const Statement& statement) {
+    if (!is_utf8(statement.name) || !is_utf8(statement.text))
+        return result_.problems.push_back(
+            complaint(statement, "is not UTF-8: give it, or the file it names, another name"));
     if (statement.block == "deepspeed_config" && statement.text == "auto") return;
     if (statement.name == "fsdp") return take_fsdp_words(statement);
     FsdpStrategy ignored{};

@@ -19,7 +19,8 @@ std::string Settings::to_text() const {
     ordered_json all = ordered_json::object();
     for (const auto& [name, setting] : given)
         all[name] = {setting.text, static_cast<int>(setting.origin.strength), setting.origin.place};
-    return all.dump();
+    // Names of files, which places are, may be any bytes.
+    return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 Settings Settings::from_text(const std::string& text, const OptionTable& table) {
@@ -94,7 +95,7 @@ std::string print_json(const Settings& settings, const OptionTable& table) {
                             {"origin", settings.origin_of(option.name).place},
                             {"given", is_given}};
     }
-    return all.dump(2);
+    return all.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace ringshard::config

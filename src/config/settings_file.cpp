@@ -68,8 +68,9 @@ void read_mapping(const OptionTable& table, const YAML::Node& mapping, Strength 
 }
 
 std::optional<std::string> read_whole(const std::filesystem::path& file) {
+    std::error_code ignored;
     std::ifstream stream(file, std::ios::binary);
-    if (!stream || std::filesystem::is_directory(file)) return std::nullopt;
+    if (!stream || std::filesystem::is_directory(file, ignored)) return std::nullopt;
     return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 

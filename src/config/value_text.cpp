@@ -40,10 +40,9 @@ Rule read_value(const std::string& text, bool& value) {
 }
 
 Rule read_value(const std::string& text, int64_t& value) {
-    const std::string_view digits = trim(text);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size())
-        return "must be a whole number";
+    const auto read = read_whole_number(trim(text));
+    if (!read) return "must be a whole number";
+    value = *read;
     return std::nullopt;
 }
 

@@ -94,8 +94,8 @@ bool is_share_of_all(const config::DataSettings& data) { return data.test_split_
 Expected<Preparation> common_settings(const config::Config& config, const HubCache& hub) {
     const config::DataSettings& data = config.data;
     Preparation preparation;
-    const auto tokenizer = model_folder(config.model.model_name_or_path, config.model.model_revision,
-                                        "model_name_or_path", hub);
+    const auto tokenizer = hub.model_folder(
+        config.model.model_name_or_path, config.model.model_revision, "model_name_or_path");
     if (!tokenizer) return tokenizer.failure();
     preparation.format = {.tokenizer = tokenizer.value(),
                           .chat_template = config.model.chat_template_path,
@@ -105,7 +105,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
                           .assistant_only_loss = data.assistant_only_loss};
     if (const std::string& path = config.model.chat_template_path;
         !path.empty() && !exists(fs::path(path))) {
-        const auto other = model_folder(path, "main", "chat_template_path", hub);
+        const auto other = hub.model_folder(path, "main", "chat_template_path");
         if (!other) return other.failure();
         preparation.format.chat_template = other.value();
     }
@@ -174,19 +174,6 @@ Expected<Preparation> evaluation_data(const config::Config& config, const HubCac
 fs::path cache_folder(const config::DataSettings& settings, const HubCache& hub) {
     return settings.data_cache_dir.empty() ? hub.home() / "ringshard"
                                            : fs::path(settings.data_cache_dir);
-}
-
-Expected<fs::path> model_folder(const std::string& name, const std::string& revision,
-                                const std::string& setting, const HubCache& hub) {
-    std::error_code error;
-    if (name.empty())
-        return Failure{ExitCode::settings,
-                       concat(setting, " is not set: name the folder of a model, or a hub model")};
-    if (fs::is_directory(name, error)) return fs::path(name);
-    if (looks_like_repository(name))
-        return hub.find(HubCache::Kind::model, name, revision, setting);
-    return Failure{ExitCode::missing_input,
-                   concat(setting, " = ", name, ": there is no such folder")};
 }
 
 }  // namespace ringshard::data

@@ -19,7 +19,7 @@ Share share_of(int64_t total, const comm::Group& group) {
 }
 
 // Compressed files get their plain form in the work folder. Collective over the group.
-std::optional<Failure> unpack_files(std::vector<InputFile>& files,
+std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
                                     const std::filesystem::path& work, const comm::Group& group) {
     std::optional<Failure> failure;
     for (size_t i = 0; i < files.size(); ++i) {
@@ -32,7 +32,7 @@ std::optional<Failure> unpack_files(std::vector<InputFile>& files,
 }
 
 // Counts the blocks of all files, each rank those of some. Collective over the group.
-Expected<WorkList> list_work(std::vector<InputFile> files, std::vector<std::string> wanted,
+comm::Agreed<WorkList> list_work(std::vector<InputFile> files, std::vector<std::string> wanted,
                              const comm::Group& group) {
     std::vector<double> counts(files.size());
     std::optional<Failure> failure;
@@ -66,7 +66,7 @@ std::optional<Failure> find_first_row(const std::filesystem::path& path,
 
 // The first row of every source that can be read decides how its rows are taken. Rank 0 looks.
 // Collective over the group.
-Expected<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens, const WorkList& work,
+comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens, const WorkList& work,
                                                   const comm::Group& group) {
     text::Value::List first_rows(tokens.columns.size());
     std::optional<Failure> failure;
@@ -87,8 +87,9 @@ Expected<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens, co
                                                       " is empty: it has no row that can be read")};
         auto format = find_format(only_columns(row, tokens.columns[source]), tokens.format);
         if (!format)
-            return Failure{format.failure().code,
-                           concat(file->name.string(), ": ", format.failure().message)};
+            return comm::found_by_all(
+                {format.failure().code,
+                 concat(file->name.string(), ": ", format.failure().message)});
         formats.push_back(std::move(format).value());
     }
     return formats;
@@ -116,7 +117,7 @@ public:
                 const comm::Group& group)
         : part_(part), spool_(spool), group_(group), per_source_(num_sources) {}
 
-    std::optional<Failure> write(const std::filesystem::path& file, const std::string& about) {
+    std::optional<comm::AgreedFailure> write(const std::filesystem::path& file, const std::string& about) {
         plan();
         const auto write_head = [&](bool is_mine) {
             return ArrayFileWriter::open(file, about, arrays_, is_mine);
@@ -233,7 +234,7 @@ std::string describe(const BadRow& bad, const WorkList& work) {
 }
 
 // Lists the rows that are left out, or fails if they are too many. Collective over the group.
-std::optional<Failure> judge_bad_rows(const TokenizedPart& part, const WorkList& work,
+std::optional<comm::AgreedFailure> judge_bad_rows(const TokenizedPart& part, const WorkList& work,
                                       int64_t allowed, const comm::Group& group,
                                       std::vector<std::string>& warnings) {
     const int64_t total = group.sum(static_cast<int64_t>(part.bad_rows.size()));
@@ -253,22 +254,21 @@ std::optional<Failure> judge_bad_rows(const TokenizedPart& part, const WorkList&
     const std::string how_many =
         allowed == 0 ? ""
                      : concat(" (more than skip_bad_rows = ", allowed, " rows cannot be used)");
-    return Failure{ExitCode::bad_data, lines.front() + how_many};
+    return comm::found_by_all({ExitCode::bad_data, lines.front() + how_many});
 }
 
 }  // namespace
 
-std::vector<std::string> warnings_of(const TokenStore& store) {
+std::vector<std::string> warnings_of(const text::Value& about) {
     std::vector<std::string> warnings;
-    const auto about = text::read_json(store.about());
-    const text::Value* list = about ? about.value().find("warnings") : nullptr;
+    const text::Value* list = about.find("warnings");
     if (list != nullptr && list->list() != nullptr)
         for (const text::Value& warning : *list->list())
             if (warning.string() != nullptr) warnings.push_back(*warning.string());
     return warnings;
 }
 
-std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
+std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
                                    const Workshop& workshop, const comm::Group& group) {
     std::vector<std::string> warnings;
     std::vector<InputFile> files = tokens.files;
@@ -299,6 +299,10 @@ std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesy
                    " rows the tokens of the prompt alone are not the beginning of those of prompt "
                    "and completion; the completion begins where they differ"));
     text::Value about = tokens.about;
+    int64_t largest = -1;
+    for (const SpooledBlock& block : part.value().blocks)
+        largest = std::max<int64_t>(largest, block.rest.largest_token);
+    about.set("largest_token", text::Value(group.maximum(largest)));
     about.set("warnings", text::to_list(warnings));
     return StoreWriter(part.value(), spool.value(), tokens.columns.size(), group)
         .write(work / "result", to_json(about));

@@ -91,7 +91,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
 }
 
 // Rank 0 looks for the files. Collective over the group.
-Expected<std::vector<InputFile>> find_files(const Preparation& preparation, const HubCache& hub,
+comm::Agreed<std::vector<InputFile>> find_files(const Preparation& preparation, const HubCache& hub,
                                             const comm::Group& group) {
     std::optional<Failure> failure;
     Value::List found;
@@ -106,7 +106,6 @@ Expected<std::vector<InputFile>> find_files(const Preparation& preparation, cons
     }
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
     const auto list = text::read_json(group.broadcast(to_json(Value(std::move(found)))));
-    if (!list) return list.failure();
     std::vector<InputFile> files;
     for (const Value& entry : *list.value().list()) {
         const auto& [name, source] = std::tie((*entry.list())[0], (*entry.list())[1]);
@@ -120,7 +119,7 @@ using Claim = std::optional<CacheEntry>;
 
 // Rank 0 claims the file; all learn of the folder to work in, empty if somebody else has made the
 // file meanwhile. Collective over the group.
-Expected<fs::path> claim(const fs::path& file, const comm::Group& group, Claim& mine) {
+comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Claim& mine) {
     std::optional<Failure> failure;
     if (group.is_root()) {
         bool had_to_wait = false;
@@ -135,7 +134,7 @@ Expected<fs::path> claim(const fs::path& file, const comm::Group& group, Claim& 
 }
 
 // The file of the tokens, made if it is not there. Collective over the group.
-Expected<fs::path> provide_tokens(const Preparation& preparation, const Workshop& workshop,
+comm::Agreed<fs::path> provide_tokens(const Preparation& preparation, const Workshop& workshop,
                                   const comm::Group& group) {
     auto files = find_files(preparation, workshop.hub, group);
     if (!files) return files.failure();
@@ -146,15 +145,16 @@ Expected<fs::path> provide_tokens(const Preparation& preparation, const Workshop
 
     Claim mine;
     const auto work = claim(file, group, mine);
-    if (!work || work.value().empty()) return work ? Expected(file) : work;
+    if (!work) return work;
+    if (work.value().empty()) return file;
     TokensToMake tokens{.files = std::move(files).value(),
                         .columns = {},
                         .format = preparation.format,
                         .about = text::read_json(about).value()};
     for (const Source& source : preparation.sources) tokens.columns.push_back(source.columns);
-    auto failure = make_tokens(tokens, work.value(), workshop, group);
-    if (!failure && mine) failure = mine->publish();
-    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    if (auto failure = make_tokens(tokens, work.value(), workshop, group)) return *failure;
+    if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
+        return *agreed;
     return file;
 }
 
@@ -193,7 +193,7 @@ std::optional<Failure> make_plan(const Preparation& preparation, const fs::path&
 }
 
 // The file of the plan, made if it is not there. Collective over the group.
-Expected<fs::path> provide_plan(const Preparation& preparation, const Workshop& workshop,
+comm::Agreed<fs::path> provide_plan(const Preparation& preparation, const Workshop& workshop,
                                 const fs::path& store_file, const comm::Group& group) {
     const Value about = describe_rows(preparation, store_file.filename().string());
     const fs::path file = workshop.cache / concat("rows-", hash_of(to_json(about)));
@@ -209,8 +209,8 @@ Expected<fs::path> provide_plan(const Preparation& preparation, const Workshop& 
 
 }  // namespace
 
-Expected<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
-                           const comm::Group& group) {
+comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
+                               const comm::Group& group) {
     const auto store_file = provide_tokens(preparation, workshop, group);
     if (!store_file) return store_file.failure();
     const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group);
@@ -226,13 +226,19 @@ Expected<Prepared> prepare(const Preparation& preparation, const Workshop& works
                           : report.dropped > 0
                               ? "within max_length no sample has anything left to learn"
                               : "all of its samples are empty";
-        return Failure{ExitCode::bad_data,
-                       concat(preparation.sources.front().dataset.setting, " = ",
-                              preparation.sources.front().dataset.path, ": ", why)};
+        return comm::found_by_all({ExitCode::bad_data,
+                                   concat(preparation.sources.front().dataset.setting, " = ",
+                                          preparation.sources.front().dataset.path, ": ", why)});
     }
-    auto warnings = warnings_of(rows.value().store());
-    return Prepared{std::move(rows).value(), report, store_file.value(), plan_file.value(),
-                    std::move(warnings)};
+    const Value store_about =
+        text::read_json(rows.value().store().about()).value();
+    const Value* largest = store_about.find("largest_token");
+    return Prepared{.rows = std::move(rows).value(),
+                    .report = report,
+                    .largest_token = largest != nullptr ? *largest->integer() : 0,
+                    .store_file = store_file.value(),
+                    .plan_file = plan_file.value(),
+                    .warnings = warnings_of(store_about)};
 }
 
 }  // namespace ringshard::data

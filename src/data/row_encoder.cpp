@@ -3,7 +3,7 @@
 
 #include "ringshard/data/format.hpp"
 #include "ringshard/data/token_store.hpp"
-#include "text_tools.hpp"
+#include "ringshard/data/text_tools.hpp"
 
 namespace ringshard::data {
 
@@ -92,29 +92,18 @@ std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat
     return std::nullopt;
 }
 
-// Checks what every template relies on, and gives ShareGPT's members their names.
+// The list of a column; ShareGPT's members get their usual names.
 Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
     const Value* value = row.find(column);
-    if (value == nullptr || value->is_null()) return wrong(concat("has no ", column));
-    if (value->list() == nullptr)
-        return wrong(concat(column, " is ", value->kind(), ", where a list of messages is needed"));
-    if (value->list()->empty()) return wrong(concat(column, " is empty"));
+    if (value == nullptr || value->list() == nullptr)
+        return wrong(concat(column, " is ", value == nullptr ? "not there" : value->kind(),
+                            ", where a list of messages is needed"));
     Value messages = *value;
-    size_t number = 0;
-    for (Value& message : *messages.list()) {
-        ++number;
-        if (message.object() == nullptr)
-            return wrong(concat("message ", number, " of ", column, " is ", message.kind(),
-                                ", where an object is needed"));
-        if (is_share_gpt)
-            for (auto& [name, member] : *message.object())
-                name = name == "from" ? "role" : name == "value" ? "content" : name;
-        const Value* role = message.find("role");
-        if (role == nullptr || role->string() == nullptr)
-            return wrong(concat("message ", number, " of ", column, " has ",
-                                role == nullptr ? "no role" : concat("a role that is ", role->kind()),
-                                ", where text is needed"));
-    }
+    if (is_share_gpt)
+        for (Value& message : *messages.list())
+            if (message.object() != nullptr)
+                for (auto& [name, member] : *message.object())
+                    name = name == "from" ? "role" : name == "value" ? "content" : name;
     return messages;
 }
 
@@ -152,7 +141,9 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
     if (!std::ranges::all_of(formats, [](const DatasetFormat& format) {
             return format.layout == Layout::pretokenized;
         })) {
-        auto tools = TextTools::load(settings, std::ranges::any_of(formats, is_chat));
+        auto tools = TextTools::load(settings, std::ranges::any_of(formats, is_chat)
+                                                   ? TextTools::Template::needed
+                                                   : TextTools::Template::not_needed);
         if (!tools) return tools.failure();
         if (tools.value().eos().empty() && !std::ranges::all_of(formats, is_chat))
             return Failure{ExitCode::settings,
@@ -263,25 +254,15 @@ private:
 
     Expected<text::Rendered> render(const Value& messages, bool adds_generation_prompt,
                                   bool finds_assistant) {
-        TextTools::Chat chat{messages, Value(), Value(), adds_generation_prompt};
-        if (const Value* tools = row_.find("tools"); tools != nullptr && !tools->is_null()) {
-            chat.tools = *tools;
-            if (tools->string() != nullptr) {
-                auto read = text::read_json(*tools->string());
-                if (!read) return wrong(concat("tools is no JSON: ", read.failure().message));
-                chat.tools = std::move(read).value();
-            }
-            if (chat.tools.list() == nullptr && !chat.tools.is_null())
-                return wrong(concat("tools is ", chat.tools.kind(), ", where a list is needed"));
-        }
-        const Value* variables = row_.find("chat_template_kwargs");
-        if (variables != nullptr && !variables->is_null()) {
-            if (variables->object() == nullptr)
-                return wrong(concat("chat_template_kwargs is ", variables->kind(),
-                                    ", where an object is needed"));
-            chat.variables = *variables;
-        }
-        return parts_.tools->render(chat, finds_assistant);
+        const auto column = [&](const char* name) {
+            const Value* value = row_.find(name);
+            return value != nullptr ? *value : Value();
+        };
+        auto chat =
+            TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
+        if (!chat) return chat.failure();
+        chat.value().adds_generation_prompt = adds_generation_prompt;
+        return parts_.tools->render(chat.value(), finds_assistant);
     }
 
     std::optional<Failure> tokenize(const std::string& text, SpecialTokens special,

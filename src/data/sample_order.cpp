@@ -16,13 +16,29 @@ int64_t Dealing::batches_per_rank() const {
     return (num_rows + per_round - 1) / per_round;
 }
 
+namespace {
+
+// TRL flattens batches of rows that are packed by best fit, or when told to, and counts what it
+// fills them up with.
+int64_t counted_multiple(const config::DataSettings& data) {
+    const bool is_flattened =
+        data.padding_free ||
+        (data.packing && data.packing_strategy != config::PackingStrategy::wrapped);
+    const std::string& multiple = data.pad_to_multiple_of;
+    if (!is_flattened || multiple.empty() || multiple == "auto") return 0;
+    return std::stoll(multiple);
+}
+
+}  // namespace
+
 Dealing make_dealing(const config::Config& config, int64_t num_rows, const mesh::MeshShape& shape) {
     return {.num_rows = num_rows,
             .batch_size = config.training.per_device_train_batch_size,
             .num_ranks = shape.data(),
             .seed = config.run.data_seed.value_or(config.run.seed),
             .strategy = config.data.train_sampling_strategy,
-            .drop_last = config.data.dataloader_drop_last};
+            .drop_last = config.data.dataloader_drop_last,
+            .counts_padding_to = counted_multiple(config.data)};
 }
 
 std::vector<int64_t> epoch_order(const Dealing& dealing, int64_t epoch) {

@@ -1,4 +1,4 @@
-#include "text_tools.hpp"
+#include "ringshard/data/text_tools.hpp"
 
 #include <algorithm>
 
@@ -27,7 +27,37 @@ void set(Value::Object& variables, const std::string& name, const std::string& t
 
 }  // namespace
 
-Expected<TextTools> TextTools::load(const FormatSettings& settings, bool needs_template) {
+Expected<TextTools::Chat> TextTools::Chat::read(Value messages, Value tools, Value variables) {
+    const auto wrong = [](const std::string& what) { return Failure{ExitCode::bad_data, what}; };
+    if (messages.list() == nullptr || messages.list()->empty())
+        return wrong(concat("messages is ", messages.list() != nullptr ? "empty" : messages.kind(),
+                            ", where a list of messages is needed"));
+    size_t number = 0;
+    for (const Value& message : *messages.list()) {
+        ++number;
+        if (message.object() == nullptr)
+            return wrong(concat("message ", number, " is ", message.kind(),
+                                ", where an object is needed"));
+        const Value* role = message.find("role");
+        if (role == nullptr) return wrong(concat("message ", number, " has no role"));
+        if (role->string() == nullptr)
+            return wrong(concat("message ", number, " has a role that is ", role->kind(),
+                                ", where text is needed"));
+    }
+    if (tools.string() != nullptr) {
+        auto read = text::read_json(*tools.string());
+        if (!read) return wrong(concat("tools is no JSON: ", read.failure().message));
+        tools = std::move(read).value();
+    }
+    if (tools.list() == nullptr && !tools.is_null())
+        return wrong(concat("tools is ", tools.kind(), ", where a list is needed"));
+    if (variables.object() == nullptr && !variables.is_null())
+        return wrong(concat("chat_template_kwargs is ", variables.kind(),
+                            ", where an object is needed"));
+    return Chat{std::move(messages), std::move(tools), std::move(variables)};
+}
+
+Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use) {
     auto folder = TokenizerFolder::read(settings.tokenizer);
     if (!folder) return folder.failure();
     TextTools tools(std::move(folder).value());
@@ -36,7 +66,9 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, bool needs_t
         tools.variables_.emplace_back(name, token);
     if (!settings.eos_token.empty())
         if (auto failure = tools.take_eos(settings.eos_token, "eos_token")) return *failure;
-    if (needs_template)
+    const bool has_template =
+        !settings.chat_template.empty() || tools.folder_.chat_template(false).has_value();
+    if (use == Template::needed || (use == Template::if_there && has_template))
         if (auto failure = tools.take_template(settings)) return *failure;
     // As TRL: what has no token for padding pads with the end of the sequence.
     if (!tools.folder_.special_token("pad_token") && !tools.eos_.empty())
@@ -100,12 +132,16 @@ Expected<text::Rendered> TextTools::render(const Chat& chat, bool finds_assistan
     Value::Object variables = variables_;
     if (const Value::Object* more = chat.variables.object())
         variables.insert(variables.end(), more->begin(), more->end());
+    if (templates_.empty())
+        return Failure{ExitCode::bad_data, "the tokenizer has no chat template; name one with "
+                                           "chat_template_path"};
     const bool has_tools = chat.tools.list() != nullptr;
     const ChatTemplate& chat_template = has_tools ? templates_.back() : templates_.front();
     const text::Conversation conversation{.messages = *chat.messages.list(),
                                           .tools = has_tools ? &chat.tools : nullptr,
                                           .variables = &variables,
-                                          .add_generation_prompt = chat.adds_generation_prompt};
+                                          .add_generation_prompt = chat.adds_generation_prompt,
+                                          .continued_field = chat.continued_field};
     auto rendered = chat_template.render(conversation);
     if (!rendered || !finds_assistant || chat_template.marks_assistant()) return rendered;
     auto ranges = text::find_assistant_spans(chat_template, conversation);

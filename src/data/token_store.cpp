@@ -19,6 +19,7 @@ void SampleList::add(std::span<const int32_t> new_tokens, std::span<const int32_
         needs_labels = needs_labels || (is_learned && new_labels[i] != new_tokens[i]);
         if (is_learned && sample.end_label == 0) sample.first_label = static_cast<uint32_t>(i);
         if (is_learned) sample.end_label = static_cast<uint32_t>(i + 1);
+        largest_token = std::max({largest_token, new_tokens[i], new_labels[i]});
     }
     if (needs_labels) give_labels();
     const bool has_several = new_lengths.size() != 1;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <memory>
 
@@ -64,16 +63,28 @@ Host describe_host() {
     return host;
 }
 
-int64_t choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
-                           const Host& host, int64_t ranks_on_host) {
-    if (wish) return *wish;
+namespace {
+
+// More threads than this only wait for each other, and a slip of the finger can ask for millions.
+Expected<int64_t> at_most_what_the_host_bears(int64_t threads, const char* setting,
+                                              const Host& host) {
+    const int64_t most = 4 * std::max<int64_t>(1, host.num_threads);
+    if (threads <= most) return threads;
+    return Failure{ExitCode::settings,
+                   concat(setting, " = ", threads, ": ", host.name, " has ", host.num_threads,
+                          " hardware threads; at most ", most,
+                          " are served, and leaving it out takes those of this rank")};
+}
+
+}  // namespace
+
+Expected<int64_t> choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
+                                     const Host& host, int64_t ranks_on_host) {
+    if (wish) return at_most_what_the_host_bears(*wish, "num_threads", host);
     if (const auto variable = environment.find("OMP_NUM_THREADS")) {
-        int64_t threads = 0;
-        const auto [end, error] =
-            std::from_chars(variable->data(), variable->data() + variable->size(), threads);
-        if (error == std::errc() && threads > 0 &&
-            (end == variable->data() + variable->size() || *end == ','))
-            return threads;
+        // "4", or "4,2" for nested levels
+        const int64_t threads = read_whole_number(split(*variable, ',').front()).value_or(0);
+        if (threads > 0) return at_most_what_the_host_bears(threads, "OMP_NUM_THREADS", host);
     }
     // A scheduler that binds gives every rank cores of its own; one that does not shows all of them
     // to all.

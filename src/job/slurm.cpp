@@ -1,7 +1,5 @@
 #include "ringshard/job/slurm.hpp"
 
-#include <charconv>
-
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::job {
@@ -9,15 +7,17 @@ namespace ringshard::job {
 namespace {
 
 std::optional<int64_t> whole_number(const std::optional<std::string>& digits) {
-    if (!digits) return std::nullopt;
-    int64_t value = 0;
-    const auto [end, error] =
-        std::from_chars(digits->data(), digits->data() + digits->size(), value);
-    if (error != std::errc() || end != digits->data() + digits->size()) return std::nullopt;
-    return value;
+    return digits ? read_whole_number(*digits) : std::nullopt;
 }
 
 }  // namespace
+
+bool is_first_task(const Environment& environment) {
+    for (const auto* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+        if (const auto rank = environment.find(variable)) return *rank == "0";
+    return !environment.find("SLURM_STEP_ID") ||
+           environment.find("SLURM_PROCID").value_or("0") == "0";
+}
 
 Slurm read_slurm(const Environment& environment) {
     Slurm slurm;

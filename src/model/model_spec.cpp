@@ -1,7 +1,9 @@
 #include "ringshard/model/model_spec.hpp"
 
-#include <fstream>
+#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "ringshard/base/files.hpp"
 
 namespace ringshard::model {
 
@@ -9,26 +11,36 @@ using nlohmann::json;
 
 namespace {
 
+// Beyond any model: what is larger is a slip. Their products fit in 63 bits.
+constexpr int64_t widest = int64_t{1} << 22;
+constexpr int64_t most_tokens = int64_t{1} << 26;
+constexpr int64_t most_blocks = 4096;
+
 // Reads fields of config.json and remembers the first that is missing or of the wrong kind.
 class ConfigReader {
 public:
     ConfigReader(std::filesystem::path file, json content)
         : file_(std::move(file)), content_(std::move(content)) {}
 
-    int64_t whole_number(const char* name) {
+    // At most `most`: what is larger is a slip, and products of sizes must fit.
+    int64_t whole_number(const char* name, int64_t most) {
         const json value = content_.value(name, json());
-        if (value.is_number_integer() && value.get<int64_t>() > 0) return value.get<int64_t>();
-        complain(concat(name, " = ", value.dump(), ": must be a whole number above 0"));
+        const bool is_whole = value.is_number_integer();
+        if (is_whole && value.get<int64_t>() > 0 && value.get<int64_t>() <= most)
+            return value.get<int64_t>();
+        complain(concat(name, " = ", value.dump(), ": must be a whole number above 0",
+                        is_whole && value.get<int64_t>() > most ? concat(", at most ", most) : ""));
         return 1;
     }
-    int64_t whole_number(const char* name, int64_t otherwise) {
-        return content_.value(name, json()).is_null() ? otherwise : whole_number(name);
+    int64_t whole_number_or(const char* name, int64_t most, int64_t otherwise) {
+        return content_.value(name, json()).is_null() ? otherwise : whole_number(name, most);
     }
-    double number(const char* name, double otherwise) {
+    double number_above_0(const char* name, double otherwise) {
         const json value = content_.value(name, json());
         if (value.is_null()) return otherwise;
-        if (value.is_number()) return value.get<double>();
-        complain(concat(name, " = ", value.dump(), ": must be a number"));
+        if (value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0)
+            return value.get<double>();
+        complain(concat(name, " = ", value.dump(), ": must be a number above 0"));
         return otherwise;
     }
     bool boolean(const char* name, bool otherwise) {
@@ -43,12 +55,41 @@ public:
         return value.is_string() ? value.get<std::string>() : otherwise;
     }
     json part(const char* name) const { return content_.value(name, json()); }
+    // transformers 5 writes rope_parameters; older releases rope_theta, and rope_scaling where
+    // positions are scaled.
+    double rope_theta() {
+        double theta = number_above_0("rope_theta", 10000.0);
+        for (const auto* name : {"rope_parameters", "rope_scaling"}) {
+            const json rope = part(name);
+            if (rope.is_null()) continue;
+            if (!rope.is_object()) {
+                complain(concat(name, " = ", rope.dump(), ": must be an object"));
+                continue;
+            }
+            for (const auto& [key, value] : rope.items()) check_rope(name, key, value);
+            ConfigReader inner(file_, rope);
+            theta = inner.number_above_0("rope_theta", theta);
+            if (inner.failure() && !failure_) failure_ = inner.failure();
+        }
+        return theta;
+    }
     void complain(const std::string& rule) {
         if (!failure_) failure_ = Failure{ExitCode::settings, concat(file_.string(), ": ", rule)};
     }
     const std::optional<Failure>& failure() const { return failure_; }
 
 private:
+    // Everything that would change the positions must be known here.
+    void check_rope(const char* name, const std::string& key, const json& value) {
+        const bool is_type = key == "rope_type" || key == "type";
+        const bool changes_nothing = (is_type && value == "default") || key == "rope_theta" ||
+                                     (key == "partial_rotary_factor" && value == 1.0);
+        if (changes_nothing) return;
+        complain(concat(name, ": ", key, " = ", value.dump(),
+                        is_type ? ": this program knows the positions of rope_type \"default\" only"
+                                : ": scaled positions are not served"));
+    }
+
     std::filesystem::path file_;
     json content_;
     std::optional<Failure> failure_;
@@ -57,11 +98,11 @@ private:
 }  // namespace
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
-    std::ifstream stream(config_json);
-    if (!stream)
+    const auto text = read_file(config_json);
+    if (!text)
         return Failure{ExitCode::missing_input,
                        concat(config_json.string(), ": there is no such file")};
-    json content = json::parse(stream, nullptr, false);
+    json content = json::parse(*text, nullptr, false);
     if (!content.is_object())
         return Failure{ExitCode::bad_data, concat(config_json.string(), ": is not readable JSON")};
     const json architectures = content.value("architectures", json());
@@ -70,34 +111,38 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
 
     ConfigReader config(config_json, content);
     ModelSpec spec;
+    spec.config_json = *text;
     spec.architecture = names_one ? architectures.front().get<std::string>() : "";
     if (spec.architecture != "Qwen2ForCausalLM")
         config.complain(concat("architectures = [", spec.architecture,
                                "]: this program trains Qwen2ForCausalLM"));
-    spec.vocabulary = config.whole_number("vocab_size");
-    spec.width = config.whole_number("hidden_size");
-    spec.intermediate = config.whole_number("intermediate_size");
-    spec.num_blocks = config.whole_number("num_hidden_layers");
-    spec.heads.query_heads = config.whole_number("num_attention_heads");
-    spec.heads.key_heads = config.whole_number("num_key_value_heads", spec.heads.query_heads);
-    spec.heads.head_dim = config.whole_number("head_dim", spec.width / spec.heads.query_heads);
+    spec.vocabulary = config.whole_number("vocab_size", most_tokens);
+    spec.width = config.whole_number("hidden_size", widest);
+    spec.intermediate = config.whole_number("intermediate_size", widest);
+    spec.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
+    spec.heads.query_heads = config.whole_number("num_attention_heads", widest);
+    spec.heads.key_heads =
+        config.whole_number_or("num_key_value_heads", widest, spec.heads.query_heads);
+    if (spec.width < spec.heads.query_heads)
+        config.complain(concat("hidden_size = ", spec.width,
+                               ": is below num_attention_heads = ", spec.heads.query_heads));
+    spec.heads.head_dim =
+        config.whole_number_or("head_dim", widest, spec.width / spec.heads.query_heads);
     spec.attention_bias = true;
     spec.tied = config.boolean("tie_word_embeddings", false);
-    spec.norm_epsilon = config.number("rms_norm_eps", 1e-6);
-    spec.initializer_range = config.number("initializer_range", 0.02);
-    spec.max_positions = config.whole_number("max_position_embeddings", 32768);
-    spec.rope_theta = config.number("rope_theta", 10000.0);
-    if (const json rope = config.part("rope_parameters"); rope.is_object())
-        spec.rope_theta = ConfigReader(config_json, rope).number("rope_theta", spec.rope_theta);
-    if (!config.part("rope_scaling").is_null())
-        config.complain(concat("rope_scaling = ", config.part("rope_scaling").dump(),
-                               ": scaled positions are not served"));
+    spec.norm_epsilon = config.number_above_0("rms_norm_eps", 1e-6);
+    spec.initializer_range = config.number_above_0("initializer_range", 0.02);
+    spec.max_positions = config.whole_number_or("max_position_embeddings", int64_t{1} << 40, 32768);
+    spec.rope_theta = config.rope_theta();
     if (config.word("hidden_act", "silu") != "silu")
         config.complain(concat("hidden_act = ", config.word("hidden_act", ""), ": must be silu"));
     if (spec.heads.query_heads % spec.heads.key_heads != 0)
         config.complain(
             concat("num_attention_heads = ", spec.heads.query_heads,
                    ": must be a multiple of num_key_value_heads = ", spec.heads.key_heads));
+    if (spec.heads.head_dim > widest / spec.heads.query_heads)
+        config.complain(concat("num_attention_heads = ", spec.heads.query_heads, " of head_dim = ",
+                               spec.heads.head_dim, ": are wider than any model"));
     if (spec.heads.head_dim % 2 != 0)
         config.complain(concat("head_dim = ", spec.heads.head_dim, ": must be even"));
     if (config.boolean("use_sliding_window", false) && config.part("sliding_window").is_number())

@@ -2,6 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/model/model_spec.hpp"
@@ -11,11 +14,39 @@ namespace ringshard::model {
 
 namespace {
 
-at::Tensor random_tensor(const shard::TensorSpec& spec, double deviation,
-                         const at::Generator& generator) {
-    at::Tensor tensor = at::empty(spec.shape, at::TensorOptions(at::kFloat));
-    if (spec.shape.size() > 1) return tensor.normal_(0, deviation, generator);
-    return tensor.fill_(spec.name.ends_with("bias") ? 0 : 1);
+// What is made at a time: more than this of a tensor need not be in memory.
+constexpr int64_t piece_elements = int64_t{1} << 24;
+
+void write_random(const shard::TensorSpec& spec, double deviation, const at::Generator& generator,
+                  SafetensorsWriter& writer) {
+    int64_t left = 1;
+    for (const int64_t size : spec.shape) left *= size;
+    for (; left > 0; left -= piece_elements) {
+        const at::Tensor piece =
+            at::empty({std::min(left, piece_elements)}, at::TensorOptions(at::kFloat));
+        if (spec.shape.size() > 1)
+            piece.normal_(0, deviation, generator);
+        else
+            piece.fill_(spec.name.ends_with("bias") ? 0 : 1);
+        writer.write(
+            {static_cast<const float*>(piece.data_ptr()), static_cast<size_t>(piece.numel())});
+    }
+}
+
+std::optional<Failure> check_space(const std::filesystem::path& folder,
+                                   const std::vector<SafetensorsWriter::Entry>& entries) {
+    double bytes = 0;
+    for (const SafetensorsWriter::Entry& entry : entries) {
+        double elements = 1;
+        for (const int64_t size : entry.shape) elements *= static_cast<double>(size);
+        bytes += 4 * elements;
+    }
+    std::error_code error;
+    const auto space = std::filesystem::space(folder, error);
+    if (error || bytes < static_cast<double>(space.available)) return std::nullopt;
+    return Failure{ExitCode::io, concat("output_dir = ", folder.string(), ": the model takes ",
+                                        human_bytes(bytes), ", and there is room for ",
+                                        human_bytes(static_cast<double>(space.available)))};
 }
 
 }  // namespace
@@ -24,33 +55,38 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
                                           const std::filesystem::path& folder, int64_t seed) {
     const auto spec = read_model_spec(config_json);
     if (!spec) return spec.failure();
-    if (exists(folder / "model.safetensors"))
+    const auto file = folder / "model.safetensors";
+    std::error_code error;
+    if (std::filesystem::exists(file, error))
         return Failure{ExitCode::settings,
                        concat("output_dir = ", folder.string(), ": holds a model already")};
-    std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error)
         return Failure{ExitCode::io, concat("output_dir = ", folder.string(),
                                             " cannot be made: ", error.message())};
 
     std::vector<shard::TensorSpec> tensors;
-    for (const shard::FlatUnit& unit : make_units(spec.value(), 1))
-        for (const shard::PlacedTensor& tensor : unit.tensors()) tensors.push_back(tensor.spec);
     std::vector<SafetensorsWriter::Entry> entries;
-    for (const shard::TensorSpec& tensor : tensors)
-        entries.push_back({tensor.name, StoredType::fp32, tensor.shape});
-
-    SafetensorsWriter writer(folder / "model.safetensors", entries);
-    const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
-    for (const shard::TensorSpec& tensor : tensors) {
-        const at::Tensor values = random_tensor(tensor, spec.value().initializer_range, generator);
-        writer.write(
-            {static_cast<const float*>(values.data_ptr()), static_cast<size_t>(values.numel())});
+    for (const shard::FlatUnit& unit : make_units(spec.value(), 1)) {
+        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+            tensors.push_back(tensor.spec);
+            entries.push_back({tensor.spec.name, StoredType::fp32, tensor.spec.shape});
+        }
     }
-    if (auto failure = writer.close()) return failure;
-    if (auto failure = write_file_atomically(folder / "generation_config.json", "{}\n"))
-        return failure;
-    return write_file_atomically(folder / "config.json", *read_file(config_json));
+    if (auto failure = check_space(folder, entries)) return failure;
+
+    // The weights get their name last: a folder that holds them is whole.
+    const auto unfinished = folder / concat("model.safetensors.tmp-", getpid());
+    SafetensorsWriter writer(unfinished, entries);
+    const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
+    for (const shard::TensorSpec& tensor : tensors)
+        write_random(tensor, spec.value().initializer_range, generator, writer);
+    auto failure = writer.close();
+    if (!failure) failure = write_file_atomically(folder / "generation_config.json", "{}\n");
+    if (!failure) failure = write_file_atomically(folder / "config.json", spec.value().config_json);
+    if (!failure) return rename_atomically(unfinished, file);
+    std::filesystem::remove(unfinished, error);
+    return failure;
 }
 
 }  // namespace ringshard::model

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "stored_type.hpp"
 
@@ -101,7 +102,8 @@ Expected<StoredTensor> read_entry(const json& entry, std::span<const std::byte> 
 
 // Files of a folder that hold weights: one, or those of the index.
 Expected<std::vector<std::string>> weight_files(const std::filesystem::path& folder) {
-    if (exists(folder / "model.safetensors")) return std::vector<std::string>{"model.safetensors"};
+    if (file_exists(folder / "model.safetensors"))
+        return std::vector<std::string>{"model.safetensors"};
     const auto index_file = folder / "model.safetensors.index.json";
     std::ifstream stream(index_file);
     if (!stream)

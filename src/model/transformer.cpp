@@ -9,7 +9,7 @@
 
 namespace ringshard::model {
 
-using Pass = shard::Zero::Pass;
+using NextUse = shard::Zero::NextUse;
 
 // What the forward pass leaves for the backward pass.
 struct Transformer::Saved {
@@ -32,7 +32,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
 
 at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
     const ops::RopeTable rope = ops::make_rope_table(batch.positions, inverse_frequencies_, 1.0);
-    const Pass last_use = saved == nullptr ? Pass::backward : Pass::forward;
+    const NextUse next_use = saved == nullptr ? NextUse::none : NextUse::backward;
+    const bool is_tied = index_.head == index_.embedding;
     const auto num_blocks = static_cast<size_t>(spec_.num_blocks);
     const auto after_block = [&](size_t block) {
         return block + 1 < num_blocks ? UnitIndex::block(block + 1) : index_.head;
@@ -42,7 +43,8 @@ at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
     const at::Tensor table = embedding.view(zero_.weights(index_.embedding), EmbeddingGroup::table);
     zero_.prefetch(UnitIndex::block(0));
     at::Tensor x = ops::embedding(batch.tokens, table);
-    zero_.release(index_.embedding, last_use);
+    // The backward pass reads no table; a tied one is the head's too.
+    zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
 
     const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
     for (size_t block = 0; block < num_blocks; ++block) {
@@ -52,7 +54,7 @@ at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
         BlockActivations activations;
         activations.input = x;
         x = block_forward(context, weights, activations);
-        zero_.release(unit, last_use);
+        zero_.release(unit, next_use);
         if (saved != nullptr) saved->blocks.push_back(std::move(activations));
     }
     if (saved != nullptr) saved->rope = rope;
@@ -69,7 +71,7 @@ void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient,
         const BlockViews gradients(zero_.units()[unit], zero_.gradients(unit), spec_);
         block_backward(context, weights, gradients, gradient, std::move(saved.blocks.back()));
         saved.blocks.pop_back();
-        zero_.release(unit, Pass::backward);
+        zero_.release(unit, NextUse::none);
         zero_.reduce(unit);
     }
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
@@ -89,7 +91,7 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
     const HeadViews gradients(head, zero_.gradients(index_.head));
     const HeadResult result =
         head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale);
-    zero_.release(index_.head, Pass::backward);
+    zero_.release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
@@ -101,7 +103,7 @@ ops::TokenSums Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward(batch, nullptr);
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
     const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets);
-    zero_.release(index_.head, Pass::backward);
+    zero_.release(index_.head, NextUse::none);
     return sums;
 }
 
@@ -109,7 +111,7 @@ at::Tensor Transformer::logits(const TokenBatch& batch) const {
     const at::Tensor x = forward(batch, nullptr);
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
     at::Tensor logits = head_logits(spec_, weights, x);
-    zero_.release(index_.head, Pass::backward);
+    zero_.release(index_.head, NextUse::none);
     return logits;
 }
 

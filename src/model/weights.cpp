@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -19,8 +20,10 @@ bool is_ignored(const std::string& name, bool tied) {
     return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
 }
 
-std::optional<Failure> check_names_and_shapes(const StoredModel& stored, bool tied,
-                                              const std::vector<shard::FlatUnit>& units) {
+}  // namespace
+
+std::optional<Failure> check_weights(const StoredModel& stored, bool tied,
+                                     const std::vector<shard::FlatUnit>& units) {
     std::set<std::string> wanted;
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
@@ -44,16 +47,19 @@ std::optional<Failure> check_names_and_shapes(const StoredModel& stored, bool ti
     return std::nullopt;
 }
 
-}  // namespace
-
 std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard::Zero& zero) {
-    if (const auto failure = check_names_and_shapes(stored, tied, zero.units())) return failure;
+    if (auto failure = check_weights(stored, tied, zero.units())) return failure;
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         const shard::Zero::Shard& shard = zero.shard(unit);
         auto* const weights = static_cast<float*>(shard.weights.data_ptr());
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(shard.range))
-            read_elements(*stored.find(piece.tensor->spec.name), piece.first,
-                          {weights + piece.in_range, static_cast<size_t>(piece.size)});
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(shard.range)) {
+            const std::span<float> into(weights + piece.in_range, static_cast<size_t>(piece.size));
+            read_elements(*stored.find(piece.tensor->spec.name), piece.first, into);
+            if (!all_finite(into))
+                return Failure{ExitCode::bad_data, concat(piece.tensor->spec.name,
+                                                          " holds NaN or infinite numbers in "
+                                                          "the model's files")};
+        }
     }
     return std::nullopt;
 }

@@ -52,24 +52,26 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
 
 void Zero::prefetch(size_t unit) {
     UnitState& state = states_[unit];
-    if (!cuts_.weights || state.gathered.defined()) return;
-    state.gathered = weight_buffers_.take(units_[unit].size(), options(types_.compute));
-    state.gathering = mesh_.zero().all_gather(state.gathered, state.compute_shard);
+    if (!cuts_.weights || state.gathered) return;
+    at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(types_.compute));
+    comm::Pending arriving = mesh_.zero().all_gather(whole, state.compute_shard);
+    state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
 at::Tensor Zero::weights(size_t unit) {
     if (!cuts_.weights) return states_[unit].whole_weights;
     prefetch(unit);
-    states_[unit].gathering.wait();
-    return states_[unit].gathered;
+    states_[unit].gathered->arriving.wait();
+    return states_[unit].gathered->whole;
 }
 
-void Zero::release(size_t unit, Pass pass) {
+void Zero::release(size_t unit, NextUse next_use) {
     UnitState& state = states_[unit];
-    const bool stays = pass == Pass::forward && cuts_.keeps_weights_after_forward;
-    if (!cuts_.weights || stays || !state.gathered.defined()) return;
-    state.gathering.wait();
-    weight_buffers_.give_back(std::move(state.gathered));
+    const bool stays = next_use == NextUse::backward && cuts_.keeps_weights_after_forward;
+    if (!cuts_.weights || stays) return;
+    RINGSHARD_CHECK(state.gathered, units_[unit].name(), " is released and was not gathered");
+    state.gathered->arriving.wait();
+    weight_buffers_.give_back(std::move(state.gathered->whole));
     state.gathered.reset();
 }
 
@@ -165,7 +167,9 @@ Range Zero::own_range(size_t unit) const {
 
 void Zero::publish_weights() {
     std::vector<comm::Pending> pending;
-    for (UnitState& state : states_) {
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+        UnitState& state = states_[unit];
+        RINGSHARD_CHECK(!state.gathered, units_[unit].name(), " still holds its old weights");
         if (state.compute_shard.data_ptr() != state.shard.weights.data_ptr())
             ops::cast(state.compute_shard, state.shard.weights);
         if (cuts_.optimizer && !cuts_.weights)

@@ -35,6 +35,19 @@ StepNumbers MetricsWindow::take() {
 MetricsFile::MetricsFile(std::filesystem::path output_dir, int64_t attempt)
     : file_(output_dir / "metrics.jsonl"), output_dir_(std::move(output_dir)), attempt_(attempt) {}
 
+namespace {
+
+// Lines without an attempt are not ours: they stay.
+bool is_void(const ordered_json& line, const checkpoint::Attempts& attempts) {
+    if (!line.is_object()) return false;
+    const ordered_json attempt = line.value("attempt", ordered_json());
+    const ordered_json step = line.value("step", ordered_json());
+    return attempt.is_number_integer() && step.is_number_integer() &&
+           attempts.is_void(attempt.get<int64_t>(), step.get<int64_t>());
+}
+
+}  // namespace
+
 std::optional<Failure> MetricsFile::clean() const {
     const auto content = read_file(file_);
     if (!content) return std::nullopt;
@@ -42,8 +55,7 @@ std::optional<Failure> MetricsFile::clean() const {
     std::string kept;
     for (const std::string& line : split(*content, '\n')) {
         const ordered_json read = ordered_json::parse(line, nullptr, false);
-        if (!read.is_object() || !read.contains("attempt") || !read.contains("step")) continue;
-        if (!attempts.is_void(read["attempt"], read["step"])) kept += line + "\n";
+        if (!read.is_discarded() && !is_void(read, attempts)) kept += line + "\n";
     }
     if (kept == *content) return std::nullopt;
     return write_file_atomically(file_, kept);
@@ -61,6 +73,7 @@ int64_t peak_resident_bytes() {
 
 std::optional<Failure> MetricsFile::append(const StepNumbers& numbers,
                                            double seconds_per_step) const {
+    if (auto failure = checkpoint::check_newest(output_dir_, attempt_)) return failure;
     const ordered_json line{
         {"step", numbers.step},
         {"loss", numbers.loss},

@@ -12,8 +12,19 @@ namespace {
 
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch) {
     if (settings.max_steps > 0) return settings.max_steps;
-    return static_cast<int64_t>(
-        std::ceil(settings.num_train_epochs * static_cast<double>(steps_per_epoch)));
+    // Beyond this many no run ends, and the count no longer fits.
+    constexpr double most = 1e15;
+    return static_cast<int64_t>(std::min(
+        most, std::ceil(settings.num_train_epochs * static_cast<double>(steps_per_epoch))));
+}
+
+// The sums are of all ranks, so every rank finds the same.
+Failure bad_numbers(int64_t step, double loss, double norm) {
+    return {ExitCode::bad_numbers,
+            concat("step ", step, ": the loss is ", loss, " and the norm of the gradient ", norm,
+                   ". The weights are as before this step, and nothing was saved since the last "
+                   "checkpoint. Lower learning_rate, set max_grad_norm, or look at the rows of "
+                   "this step")};
 }
 
 int64_t count_targets(const data::FlatBatch& batch) {
@@ -40,7 +51,7 @@ void Trainer::go_on_from(const checkpoint::Progress& progress) {
     loader_.go_to(progress.data);
 }
 
-StepNumbers Trainer::step() {
+comm::Agreed<StepNumbers> Trainer::step() {
     const Timer timer;
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
 
@@ -65,6 +76,9 @@ StepNumbers Trainer::step() {
     const auto total = world_.sum(std::vector<double>{
         sums.loss, sums.entropy, static_cast<double>(sums.num_correct), zero_.gradient_squares()});
     const double norm = std::sqrt(total[3]);
+    const double loss = total[0] / targets;
+    if (!std::isfinite(loss) || !std::isfinite(norm))
+        return comm::found_by_all(bad_numbers(progress_.step + 1, loss, norm));
     const double rate = optim::learning_rate(settings_, progress_.step, num_steps_);
     optimizer_.step(zero_, rate, optim::clip_scale(norm, settings_.max_grad_norm));
     zero_.publish_weights();
@@ -72,16 +86,16 @@ StepNumbers Trainer::step() {
     progress_.step += 1;
     progress_.data = loader_.state();
     progress_.num_tokens += static_cast<int64_t>(counted[1]);
-    return {.step = progress_.step,
-            .epoch = loader_.epochs_done(),
-            .loss = total[0] / targets,
-            .grad_norm = norm,
-            .learning_rate = rate,
-            .entropy = total[1] / targets,
-            .accuracy = total[2] / targets,
-            .num_tokens = progress_.num_tokens,
-            .step_tokens = static_cast<int64_t>(counted[1]),
-            .seconds = timer.seconds()};
+    return StepNumbers{.step = progress_.step,
+                       .epoch = loader_.epochs_done(),
+                       .loss = loss,
+                       .grad_norm = norm,
+                       .learning_rate = rate,
+                       .entropy = total[1] / targets,
+                       .accuracy = total[2] / targets,
+                       .num_tokens = progress_.num_tokens,
+                       .step_tokens = static_cast<int64_t>(counted[1]),
+                       .seconds = timer.seconds()};
 }
 
 }  // namespace ringshard::train

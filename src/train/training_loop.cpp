@@ -3,7 +3,8 @@
 #include <cmath>
 #include <iostream>
 
-#include "ringshard/comm/agree.hpp"
+#include "requests.hpp"
+#include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/train/metrics.hpp"
 
 namespace ringshard::train {
@@ -27,10 +28,11 @@ public:
           num_steps_(num_steps),
           interval_(interval(settings.logging_steps, num_steps)) {}
 
-    std::optional<Failure> begin() const { return world_.is_root() ? file_.clean() : std::nullopt; }
+    std::optional<comm::AgreedFailure> begin() const {
+        return comm::first_failure(world_, world_.is_root() ? file_.clean() : std::nullopt);
+    }
 
-    // Only rank 0 fails; the others learn of it at the next agreement.
-    std::optional<Failure> add(const StepNumbers& numbers, bool ends_epoch) {
+    std::optional<comm::AgreedFailure> add(const StepNumbers& numbers, bool ends_epoch) {
         window_.add(numbers);
         ++steps_in_window_;
         const bool is_due = (settings_.logging_strategy == config::Interval::steps &&
@@ -41,9 +43,12 @@ public:
         const StepNumbers line = window_.take();
         const double seconds_per_step =
             line.seconds / static_cast<double>(std::exchange(steps_in_window_, 0));
-        if (!world_.is_root()) return std::nullopt;
-        std::cerr << progress_line(line, num_steps_, seconds_per_step) << std::endl;
-        return file_.append(line, seconds_per_step);
+        std::optional<Failure> failure;
+        if (world_.is_root()) {
+            std::cerr << progress_line(line, num_steps_, seconds_per_step) << std::endl;
+            failure = file_.append(line, seconds_per_step);
+        }
+        return comm::first_failure(world_, failure);
     }
 
 private:
@@ -66,26 +71,39 @@ bool is_save_due(const config::CheckpointSettings& settings, int64_t step, int64
 
 }  // namespace
 
-std::optional<Failure> train_to_the_end(const config::Config& config, const comm::Group& world,
-                                        Trainer& trainer, const checkpoint::Store& store,
-                                        const shard::Zero& zero, optim::AdamW& optimizer,
-                                        const CheckpointExtras& extras, Faults& faults) {
+std::optional<comm::AgreedFailure> train_to_the_end(
+    const config::Config& config, const comm::Group& world, Trainer& trainer,
+    const checkpoint::Store& store, const shard::Zero& zero, optim::AdamW& optimizer,
+    const checkpoint::Extras& extras, Faults& faults) {
+    const Requests requests(store.output_dir());
     Log log(config.logging, world, store, trainer.num_steps());
-    std::optional<Failure> failure = log.begin();
-    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    if (const auto failure = log.begin()) return failure;
     while (trainer.progress().step < trainer.num_steps()) {
         faults.reach("step");
-        const StepNumbers numbers = trainer.step();
-        const bool ends_epoch = trainer.progress().data.samples_done == 0;
-        failure = log.add(numbers, ends_epoch);
-        if (!is_save_due(config.checkpoint, numbers.step, trainer.num_steps(), ends_epoch))
-            continue;
-        if (const auto agreed = comm::first_failure(world, failure)) return agreed;
-        if (const auto failed =
-                store.save(trainer.progress(), zero, optimizer, extras.files, extras.texts))
-            return failed;
+        const auto numbers = trainer.step();
+        if (!numbers) return numbers.failure();
+        const int64_t step = numbers.value().step;
+        const bool ends_epoch = trainer.is_at_epoch_end();
+        if (const auto failure = log.add(numbers.value(), ends_epoch)) return failure;
+
+        const Requests::Wish wish = requests.look(world);
+        const bool is_due = is_save_due(config.checkpoint, step, trainer.num_steps(), ends_epoch);
+        if (is_due || wish != Requests::Wish::none) {
+            const auto saved = store.save(trainer.progress(), zero, optimizer, extras,
+                                          config.checkpoint.save_total_limit, faults);
+            if (!saved) return saved.failure();
+            for (const std::string& warning : saved.value())
+                std::cerr << "warning: " << warning << std::endl;
+        }
+        if (wish == Requests::Wish::stop && step < trainer.num_steps())
+            return comm::found_by_all(
+                {ExitCode::stopped_early,
+                 concat("asked to stop after step ", step, " of ", trainer.num_steps(), ": ",
+                        checkpoint::checkpoint_name(step),
+                        " is whole, and the same command goes "
+                        "on from there")});
     }
-    return comm::first_failure(world, failure);
+    return std::nullopt;
 }
 
 }  // namespace ringshard::train

@@ -1,8 +1,12 @@
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <limits>
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/expected.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -21,6 +25,38 @@ BOOST_AUTO_TEST_CASE(numbers_are_written_as_short_as_they_read_back) {
     BOOST_TEST(shortest(2e-5) == "2e-05");
     BOOST_TEST(shortest(0.1) == "0.1");
     BOOST_TEST(shortest(3) == "3");
+}
+
+BOOST_AUTO_TEST_CASE(whole_numbers_are_digits_and_nothing_else) {
+    BOOST_TEST(read_whole_number("-12").value() == -12);
+    for (const auto* wrong : {"", "1 ", " 1", "1.0", "0x1", "+1", "99999999999999999999", "a"})
+        BOOST_TEST(!read_whole_number(wrong));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_leaves_nothing_behind) {
+    const auto folder =
+        std::filesystem::temp_directory_path() / concat("ringshard_base_", getpid());
+    std::filesystem::create_directories(folder / "in the way" / "inside");
+    BOOST_TEST(!write_file_atomically(folder / "good", "1"));
+    BOOST_TEST(write_file_atomically(folder / "in the way", "1").has_value());
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        names.push_back(entry.path().filename());
+    BOOST_TEST(names.size() == 2U);
+    const auto full = append_line("/dev/full", "line");
+    BOOST_TEST_REQUIRE(full.has_value());
+    BOOST_TEST(number(full->code) == 74);
+    BOOST_TEST(full->message.find("No space left") != std::string::npos);
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(utf8_is_told_from_other_bytes) {
+    for (const auto* good :
+         {"", "a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"})
+        BOOST_TEST(is_utf8(good));
+    for (const auto* bad : {"\xff", "\xc3", "\xc3(", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                            "\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "a\xe2\x82"})
+        BOOST_TEST(!is_utf8(bad));
 }
 
 BOOST_AUTO_TEST_CASE(texts_are_cut_and_joined) {

@@ -53,16 +53,24 @@ BOOST_AUTO_TEST_CASE(threads_are_shared_among_neighbours) {
     host.num_threads = 16;
     host.num_usable_threads = 16;
     const Environment nothing;
-    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 1) == 16);
-    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 4) == 4);
-    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 32) == 1);
+    const Environment three(Environment::Variables{{"OMP_NUM_THREADS", "3"}});
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 1).value() == 16);
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 4).value() == 4);
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 32).value() == 1);
     host.num_usable_threads = 4;  // bound by the scheduler
-    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 4) == 4);
-    BOOST_TEST(device::choose_num_threads(
-                   std::nullopt, Environment(Environment::Variables{{"OMP_NUM_THREADS", "3"}}),
-                   host, 4) == 3);
-    BOOST_TEST(device::choose_num_threads(
-                   2, Environment(Environment::Variables{{"OMP_NUM_THREADS", "3"}}), host, 4) == 2);
+    BOOST_TEST(device::choose_num_threads(std::nullopt, nothing, host, 4).value() == 4);
+    BOOST_TEST(device::choose_num_threads(std::nullopt, three, host, 4).value() == 3);
+    BOOST_TEST(device::choose_num_threads(2, three, host, 4).value() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(more_threads_than_a_host_bears_are_refused) {
+    device::Host host;
+    host.num_threads = 16;
+    BOOST_TEST(device::choose_num_threads(64, Environment(), host, 1).value() == 64);
+    const auto many = device::choose_num_threads(int64_t{1} << 40, Environment(), host, 1);
+    BOOST_TEST_REQUIRE(!many);
+    BOOST_TEST(number(many.failure().code) == 78);
+    BOOST_TEST(many.failure().message.find("num_threads = 1099511627776") == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(the_host_is_described) {

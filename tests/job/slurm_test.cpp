@@ -40,3 +40,15 @@ BOOST_AUTO_TEST_CASE(mpirun_inside_an_allocation_is_not_srun) {
 BOOST_AUTO_TEST_CASE(no_slurm_at_all) {
     BOOST_TEST(!job::check_world_size(job::read_slurm(Environment()), 5));
 }
+
+BOOST_AUTO_TEST_CASE(one_task_speaks_before_mpi_does) {
+    const auto speaks = [](const Environment::Variables& variables) {
+        return job::is_first_task(Environment(variables));
+    };
+    BOOST_TEST(speaks({}));
+    BOOST_TEST(!speaks(step));
+    BOOST_TEST(speaks({{"SLURM_PROCID", "3"}}));  // a batch shell
+    BOOST_TEST(!speaks({{"OMPI_COMM_WORLD_RANK", "1"}}));
+    BOOST_TEST(!speaks({{"PMI_RANK", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}}));
+    BOOST_TEST(speaks({{"PMIX_RANK", "0"}}));
+}

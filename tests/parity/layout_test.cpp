@@ -3,11 +3,15 @@
 // of another by a bit.
 #include <ATen/ATen.h>
 
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 #include <random>
 
 #include "golden.hpp"
 #include "mpi_test.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/model/random_model.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "test_model.hpp"
 
@@ -98,14 +102,38 @@ struct Outcome {
 constexpr int64_t rows_per_micro_batch = 4;  // over all data ranks
 constexpr int64_t num_steps = 10;
 
-Outcome run(const comm::Group& group, const Layout& layout, const data::Rows& rows,
-            int64_t accumulation) {
+const std::filesystem::path tied_model = test::golden_folder() / "models" / "qwen2-tiny";
+
+// The same model with a head of its own and random weights.
+class UntiedModel {
+public:
+    UntiedModel() {
+        std::filesystem::create_directories(folder_);
+        std::string config = read_file(tied_model / "config.json").value();
+        const std::string tied = "\"tie_word_embeddings\": true";
+        config.replace(config.find(tied), tied.size(), "\"tie_word_embeddings\": false");
+        BOOST_REQUIRE(!write_file_atomically(folder_ / "wanted.json", config));
+        BOOST_REQUIRE(!model::write_random_model(folder_ / "wanted.json", folder_, 7));
+    }
+    ~UntiedModel() { std::filesystem::remove_all(folder_); }
+    UntiedModel(const UntiedModel&) = delete;
+    UntiedModel& operator=(const UntiedModel&) = delete;
+
+    const std::filesystem::path& folder() const { return folder_; }
+
+private:
+    std::filesystem::path folder_ =
+        std::filesystem::temp_directory_path() / concat("ringshard_untied_", getpid());
+};
+
+Outcome run(const comm::Group& group, const std::filesystem::path& folder, const Layout& layout,
+            const data::Rows& rows, int64_t accumulation) {
     config::Config config;
     config.training.learning_rate = 2e-3;
     config.training.weight_decay = 0.01;
     config.training.max_steps = num_steps;
     config.training.per_device_train_batch_size = rows_per_micro_batch / layout.shape.data();
-    TestModel model(group, test::golden_folder() / "models" / "qwen2-tiny",
+    TestModel model(group, folder,
                     {.shape = layout.shape,
                      .cuts = layout.cuts,
                      .policy = config::ActivationPolicy::attention});
@@ -115,7 +143,8 @@ Outcome run(const comm::Group& group, const Layout& layout, const data::Rows& ro
     train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,
                            model.zero, optimizer);
     Outcome outcome;
-    for (int64_t step = 0; step < num_steps; ++step) outcome.steps.push_back(trainer.step());
+    for (int64_t step = 0; step < num_steps; ++step)
+        outcome.steps.push_back(trainer.step().value());
     outcome.weights = model.weights();
     return outcome;
 }
@@ -149,8 +178,7 @@ void expect_equal(const Outcome& outcome, const Outcome& reference) {
 
 // Which documents' logits differ at all between two batches that differ in one token.
 void expect_no_leak(const Layout& layout, const data::Rows& rows) {
-    TestModel model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
-                    {.shape = layout.shape, .cuts = layout.cuts});
+    TestModel model(test::world(), tied_model, {.shape = layout.shape, .cuts = layout.cuts});
     const std::vector<int64_t> numbers{0, 1};
     data::FlatBatch batch = data::flatten(rows, numbers);
     const at::Tensor before = model.logits(batch);
@@ -174,8 +202,8 @@ BOOST_AUTO_TEST_CASE(every_layout_gives_the_numbers_of_one_rank) {
     const Layout one_rank{"one rank", multi_gpu, {1, 1, 1, 1}};
     for (const Rows kind : {Rows::one_document, Rows::packed}) {
         const data::Rows rows = make_rows(kind, 24);
-        const std::map<int64_t, Outcome> reference{{1, run(alone, one_rank, rows, 1)},
-                                                   {3, run(alone, one_rank, rows, 3)}};
+        const std::map<int64_t, Outcome> reference{{1, run(alone, tied_model, one_rank, rows, 1)},
+                                                   {3, run(alone, tied_model, one_rank, rows, 3)}};
         for (const Layout& layout : layouts) {
             if (layout.shape.world() != test::world().size()) continue;
             if (kind == Rows::one_document && layout.shape.sequence() == 1)
@@ -183,9 +211,22 @@ BOOST_AUTO_TEST_CASE(every_layout_gives_the_numbers_of_one_rank) {
             BOOST_TEST_INFO_SCOPE(layout.name << ", " << to_text(layout.shape)
                                               << (kind == Rows::packed ? ", packed" : ""));
             for (const int64_t accumulation : {1, 3})
-                expect_equal(run(test::world(), layout, rows, accumulation),
+                expect_equal(run(test::world(), tied_model, layout, rows, accumulation),
                              reference.at(accumulation));
             expect_no_leak(layout, rows);
         }
+    }
+}
+
+// Embedding and head are units of their own: each is gathered, reduced and updated by itself.
+BOOST_AUTO_TEST_CASE(an_untied_head_gives_the_numbers_of_one_rank) {
+    const UntiedModel untied;
+    const data::Rows rows = make_rows(Rows::packed, 24);
+    const Outcome reference = run(comm::Group(MPI_COMM_SELF), untied.folder(),
+                                  {"one rank", multi_gpu, {1, 1, 1, 1}}, rows, 3);
+    for (const Layout& layout : layouts) {
+        if (layout.shape.world() != test::world().size()) continue;
+        BOOST_TEST_INFO_SCOPE(layout.name << ", " << to_text(layout.shape));
+        expect_equal(run(test::world(), untied.folder(), layout, rows, 3), reference);
     }
 }

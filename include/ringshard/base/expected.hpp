@@ -8,14 +8,14 @@
 namespace ringshard {
 
 // A value, or why there is none.
-template <class T>
+template <class T, class Why = Failure>
 class [[nodiscard]] Expected {
 public:
     Expected(T value) : content_(std::move(value)) {}
-    Expected(Failure failure) : content_(std::move(failure)) {}
+    Expected(Why failure) : content_(std::move(failure)) {}
 
     explicit operator bool() const { return std::holds_alternative<T>(content_); }
-    const Failure& failure() const { return std::get<Failure>(content_); }
+    const Why& failure() const { return std::get<Why>(content_); }
 
     // Where a failure cannot be handled: it ends the job with its message and code.
     T& value() & { return throw_if_failed(), std::get<T>(content_); }
@@ -26,7 +26,7 @@ private:
     void throw_if_failed() const {
         if (!*this) throw Error(failure());
     }
-    std::variant<T, Failure> content_;
+    std::variant<T, Why> content_;
 };
 
 }  // namespace ringshard

@@ -23,11 +23,11 @@ public:
 private:
     struct Wish {
         std::string point;
-        int nth;
+        int64_t nth;
         std::string action;
     };
     std::optional<Wish> wish_;
-    std::map<std::string, int, std::less<>> times_;
+    std::map<std::string, int64_t, std::less<>> times_;
 };
 
 }  // namespace ringshard

@@ -11,11 +11,19 @@
 // Files that are whole or not there, also after a crash.
 namespace ringshard {
 
+// False too where a link goes in circles or a name is too long.
+bool file_exists(const std::filesystem::path& file);
+bool folder_exists(const std::filesystem::path& folder);
+
 std::optional<std::string> read_file(const std::filesystem::path& file);
 
 // Under a temporary name, flushed to disk, then renamed: readers see the old content or the new.
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content);
+
+// Gives a file that is whole, and flushed, its name; removes it if that fails.
+std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,
+                                         const std::filesystem::path& file);
 
 // One line in one write: lines of several writers do not mix.
 std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line);

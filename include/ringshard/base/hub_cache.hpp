@@ -21,6 +21,11 @@ public:
                                          const std::string& revision,
                                          const std::string& setting) const;
 
+    // The folder of a model: the name itself, or where the cache has it.
+    Expected<std::filesystem::path> model_folder(const std::string& name,
+                                                 const std::string& revision,
+                                                 const std::string& setting) const;
+
     // Where `datasets` keeps what it has converted to Arrow.
     const std::filesystem::path& datasets() const { return datasets_; }
     // ~/.cache/huggingface or HF_HOME.

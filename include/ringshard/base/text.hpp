@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -22,8 +24,13 @@ std::string_view trim(std::string_view padded);
 std::string lower_case(std::string_view mixed);
 std::string upper_case(std::string_view mixed);
 
+// The whole number that the text is, sign and digits and nothing else; nothing if it is none.
+std::optional<int64_t> read_whole_number(std::string_view digits);
+
 // The shortest decimal form that reads back as the same double: 2e-05, 0.1, 3.
 std::string shortest(double value);
+
+bool is_utf8(std::string_view text);
 
 // Bytes for people: "512 B", "1.5 MiB".
 std::string human_bytes(double bytes);

@@ -32,6 +32,10 @@ Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir);
 std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,
                                     int64_t step);
 
+// Fails with the code `superseded` if there is a newer attempt: it owns the run as soon as it has
+// its folder.
+std::optional<Failure> check_newest(const std::filesystem::path& output_dir, int64_t attempt);
+
 // A finished checkpoint.
 struct CheckpointEntry {
     std::filesystem::path folder;
@@ -41,7 +45,5 @@ struct CheckpointEntry {
 // The valid ones, newest first; damaged folders are named in `warnings`.
 std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,
                                                std::vector<std::string>& warnings);
-
-std::string checkpoint_name(int64_t step);  // "checkpoint-4"
 
 }  // namespace ringshard::checkpoint

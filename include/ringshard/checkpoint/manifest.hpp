@@ -19,6 +19,8 @@ struct WrittenRange {
     std::string hash;
 };
 
+std::string checkpoint_name(int64_t step);  // "checkpoint-4"
+
 // manifest.json of a checkpoint: what must be there for it to be whole.
 struct Manifest {
     int64_t step = 0;
@@ -32,7 +34,8 @@ std::vector<WrittenRange> ranges_from_text(const std::string& text);
 
 std::optional<Failure> write_manifest(const std::filesystem::path& folder,
                                       const Manifest& manifest);
-// Fails if it is missing or unreadable, or if a file is missing or has another size.
+// Fails if it is missing or unreadable, if the folder has not the name of its step, or if a file is
+// missing or has another size.
 Expected<Manifest> read_manifest(const std::filesystem::path& folder);
 
 }  // namespace ringshard::checkpoint

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/checkpoint/attempts.hpp"
-#include "ringshard/comm/group.hpp"
+#include "ringshard/base/faults.hpp"
+#include "ringshard/checkpoint/state_file.hpp"
+#include "ringshard/comm/agree.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/optim/adamw.hpp"
 #include "ringshard/shard/zero.hpp"
@@ -21,32 +22,48 @@ struct Progress {
     int64_t num_tokens = 0;
 };
 
+// A checkpoint that was looked through, down to the hash of every range, and found whole.
+struct Checkpoint {
+    std::filesystem::path folder;
+    StateFile state;
+    Progress progress;
+};
+
+// What a checkpoint holds beside tensors and progress.
+struct Extras {
+    std::map<std::string, std::string> files;  // beside the state, content by name: config.json ...
+    std::map<std::string, std::string> texts;  // in the state
+};
+
 // The checkpoints of one run. Nobody gathers: every rank writes its own ranges of one file that
-// holds every tensor whole, and any number of ranks reads it back, cut in any way.
+// holds every tensor whole, and any number of ranks reads it back, cut in any way. Everything is
+// collective over the world.
 class Store {
 public:
-    // Claims the next attempt of the run. Collective over the world.
-    static Expected<Store> open(std::filesystem::path output_dir, const comm::Group& world);
+    // Claims the next attempt of the run, and takes away what earlier ones left unfinished.
+    static comm::Agreed<Store> open(std::filesystem::path output_dir, const comm::Group& world);
 
     int64_t attempt() const { return attempt_; }
     const std::filesystem::path& output_dir() const { return output_dir_; }
 
-    // The newest valid checkpoint. Collective over the world.
-    std::optional<CheckpointEntry> newest(std::vector<std::string>& warnings) const;
-    // From which step this attempt goes on; before it writes anything. Collective over the world.
-    std::optional<Failure> record_start(int64_t step) const;
+    // The newest checkpoint that is whole and fits the model; nothing if there is none at all.
+    // Damaged ones are stepped over, with a warning; it fails if that leaves none.
+    comm::Agreed<std::optional<Checkpoint>> newest(const std::vector<shard::FlatUnit>& units,
+                                                   std::vector<std::string>& warnings) const;
+    comm::Agreed<Checkpoint> check(const std::filesystem::path& folder,
+                                   const std::vector<shard::FlatUnit>& units) const;
+    // Fills this rank's shards.
+    std::optional<comm::AgreedFailure> load(const Checkpoint& checkpoint, shard::Zero& zero,
+                                            optim::AdamW& optimizer) const;
 
-    // A checkpoint is there, whole, when this returns, or it is not there at all. `files` are
-    // copied beside the state (config.json, tokenizer); `texts` go into it. Collective over the
-    // world.
-    std::optional<Failure> save(const Progress& progress, const shard::Zero& zero,
-                                optim::AdamW& optimizer,
-                                const std::vector<std::filesystem::path>& files,
-                                const std::map<std::string, std::string>& texts) const;
+    // From which step this attempt goes on; before it writes anything.
+    std::optional<comm::AgreedFailure> record_start(int64_t step) const;
 
-    // Fills this rank's shards. Collective over the world.
-    Expected<Progress> load(const std::filesystem::path& checkpoint, shard::Zero& zero,
-                            optim::AdamW& optimizer) const;
+    // A checkpoint is there, whole, when this returns warnings, or it is not there at all. Of the
+    // valid checkpoints the newest `limit` are kept.
+    comm::Agreed<std::vector<std::string>> save(const Progress& progress, const shard::Zero& zero,
+                                                optim::AdamW& optimizer, const Extras& extras,
+                                                std::optional<int64_t> limit, Faults& faults) const;
 
 private:
     Store(std::filesystem::path output_dir, int64_t attempt, const comm::Group& world)

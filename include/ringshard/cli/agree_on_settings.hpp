@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "ringshard/base/environment.hpp"
-#include "ringshard/base/expected.hpp"
 #include "ringshard/cli/invocation.hpp"
-#include "ringshard/comm/group.hpp"
+#include "ringshard/comm/agree.hpp"
 #include "ringshard/config/settings.hpp"
 
 namespace ringshard::cli {
@@ -18,7 +17,8 @@ struct AgreedSettings {
 
 // Rank 0 reads command line, files and environment; all ranks get the same settings, or the same
 // failure. Collective over the world.
-Expected<AgreedSettings> agree_on_settings(const comm::Group& world, const Invocation& invocation,
-                                           const Environment& environment);
+comm::Agreed<AgreedSettings> agree_on_settings(const comm::Group& world,
+                                               const Invocation& invocation,
+                                               const Environment& environment);
 
 }  // namespace ringshard::cli

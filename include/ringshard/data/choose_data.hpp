@@ -17,8 +17,4 @@ Expected<Preparation> evaluation_data(const config::Config& config, const HubCac
 // --data_cache_dir, else beside what the user's Hugging Face tools keep.
 std::filesystem::path cache_folder(const config::DataSettings& settings, const HubCache& hub);
 
-// The folder of a model or tokenizer: itself, or where the hub's cache has it.
-Expected<std::filesystem::path> model_folder(const std::string& name, const std::string& revision,
-                                             const std::string& setting, const HubCache& hub);
-
 }  // namespace ringshard::data

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ringshard/comm/group.hpp"
+#include "ringshard/comm/agree.hpp"
 #include "ringshard/data/dataset_files.hpp"
 #include "ringshard/data/format.hpp"
 #include "ringshard/data/plan_rows.hpp"
@@ -37,6 +37,7 @@ struct Workshop {
 struct Prepared {
     Rows rows;
     RowReport report;
+    int64_t largest_token = 0;
     std::filesystem::path store_file;
     std::filesystem::path plan_file;
     std::vector<std::string> warnings;
@@ -46,7 +47,7 @@ struct Prepared {
 // all settings: the tokens of the dataset, cut over all ranks and threads of the group, and the
 // plan of the rows. The files are the same bytes at any number of ranks and threads. They appear
 // under their names when they are whole. Collective over the group.
-Expected<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
-                           const comm::Group& group);
+comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
+                               const comm::Group& group);
 
 }  // namespace ringshard::data

@@ -30,6 +30,7 @@ struct SampleList {
     // The lengths of the documents of each sample, if one has several; else empty.
     std::vector<uint64_t> document_ends;  // in `document_lengths`, per sample
     std::vector<uint32_t> document_lengths;
+    int32_t largest_token = -1;  // of tokens and labels
 
     // labels: as many as tokens, no_label or what the token is learned as. document_lengths: add up
     // to the tokens.

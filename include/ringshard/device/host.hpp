@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ringshard/base/environment.hpp"
+#include "ringshard/base/expected.hpp"
 
 namespace ringshard::device {
 
@@ -24,7 +25,7 @@ Host describe_host();
 
 // Threads for the computation of one rank: what the user says, else OMP_NUM_THREADS, else its share
 // of the cores that it and its neighbours may use.
-int64_t choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
-                           const Host& host, int64_t ranks_on_host);
+Expected<int64_t> choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
+                                     const Host& host, int64_t ranks_on_host);
 
 }  // namespace ringshard::device

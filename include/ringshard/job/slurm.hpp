@@ -24,6 +24,10 @@ struct Slurm {
 
 Slurm read_slurm(const Environment& environment);
 
+// Is this the process that speaks for the job, as far as its launcher told it? For what is said
+// before MPI is asked; true for a process that nobody launched.
+bool is_first_task(const Environment& environment);
+
 // srun that does not speak MPI's language starts many worlds of one; each must refuse to run alone.
 std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world);
 

@@ -25,6 +25,7 @@ struct ModelSpec {
     double rope_theta = 0;
     double initializer_range = 0.02;
     int64_t max_positions = 0;
+    std::string config_json;  // the file's content
 
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
 };

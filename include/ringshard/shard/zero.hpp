@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "ringshard/comm/pending.hpp"
@@ -16,10 +17,12 @@ namespace ringshard::shard {
 // The weights and gradients of all units, cut over the zero group as the profile says, and their
 // way to where they are used and back. Four yes/no answers (mesh::Cuts) make up every profile:
 //
-//   optimizer  weights are updated, and moments kept, for this rank's range only
-//   gradients  every micro-batch is reduced into this range; else whole ones are kept until the
-//   step ends weights    only this range is held at rest; a unit is gathered before it is used
-//   keeps_weights_after_forward  what was gathered for the forward pass stays for the backward pass
+// - optimizer: weights are updated, and moments kept, for this rank's range only.
+// - gradients: every micro-batch is reduced into this range; else whole ones are kept until the
+//   step ends.
+// - weights: only this range is held at rest; a unit is gathered before it is used.
+// - keeps_weights_after_forward: what was gathered for the forward pass stays for the backward
+// pass.
 class Zero {
 public:
     struct Types {
@@ -32,7 +35,6 @@ public:
         at::Tensor weights;
         at::Tensor gradient;
     };
-    enum class Pass { forward, backward };
 
     Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
          const mesh::Mesh& mesh);
@@ -41,10 +43,13 @@ public:
     size_t num_units() const { return units_.size(); }
 
     // The whole unit in the compute type. prefetch() starts gathering it; weights() waits for it;
-    // after release() the buffer may be used for another unit. Collective over the zero group.
+    // after release() the buffer may be used for another unit. `next_use` is where the unit is
+    // wanted again before its weights change: what is not wanted again must be given up, or later
+    // steps would find the old weights. Collective over the zero group.
+    enum class NextUse { backward, none };
     void prefetch(size_t unit);
     at::Tensor weights(size_t unit);
-    void release(size_t unit, Pass pass);
+    void release(size_t unit, NextUse next_use);
 
     // A whole fp32 buffer to which the unit's gradients are added; reduce() when the backward pass
     // of a micro-batch has added all of them. Collective over the zero group.
@@ -65,19 +70,22 @@ public:
     // world. It counts it in norms and writes it into checkpoints.
     Range own_range(size_t unit) const;
 
-    // Makes the updated weights of the shards those that prefetch() and weights() give. Collective
-    // over the zero group.
+    // Makes the updated weights of the shards those that prefetch() and weights() give. No unit may
+    // be gathered. Collective over the zero group.
     void publish_weights();
 
 private:
+    struct Gathered {
+        at::Tensor whole;
+        comm::Pending arriving;
+    };
     struct UnitState {
         Shard shard;
         at::Tensor compute_shard;  // of the shard's range, in the compute type
         at::Tensor whole_weights;  // where weights are whole at rest
-        at::Tensor
-            whole_gradient;   // where gradients are whole, or while a backward pass adds to them
-        at::Tensor gathered;  // where weights are cut: the buffer in use
-        comm::Pending gathering;
+        // Where gradients are whole, or while a backward pass adds to them.
+        at::Tensor whole_gradient;
+        std::optional<Gathered> gathered;  // where weights are cut: from prefetch() to release()
     };
     struct Reduction {
         size_t unit;

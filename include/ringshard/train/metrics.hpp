@@ -28,8 +28,9 @@ public:
     MetricsFile(std::filesystem::path output_dir, int64_t attempt);
 
     // Takes out void lines, and a line that a crash cut short. For the newest attempt, at its
-    // start.
+    // start. Readers of a file that was not cleaned leave out what Attempts::is_void() says.
     std::optional<Failure> clean() const;
+    // Fails if a newer attempt has begun.
     std::optional<Failure> append(const StepNumbers& numbers, double seconds_per_step) const;
 
 private:

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ringshard/checkpoint/store.hpp"
-#include "ringshard/comm/group.hpp"
+#include "ringshard/comm/agree.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/mesh/mesh.hpp"
@@ -33,11 +33,13 @@ public:
             shard::Zero& zero, optim::AdamW& optimizer);
 
     int64_t num_steps() const { return num_steps_; }
+    bool is_at_epoch_end() const { return loader_.is_at_epoch_end(); }
     const checkpoint::Progress& progress() const { return progress_; }
     void go_on_from(const checkpoint::Progress& progress);
 
-    // One update of the weights. Collective over the world.
-    StepNumbers step();
+    // One update of the weights; none, and a failure, where loss or gradient are not finite
+    // numbers. Collective over the world.
+    comm::Agreed<StepNumbers> step();
 
 private:
     config::TrainingSettings settings_;

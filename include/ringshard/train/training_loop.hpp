@@ -1,10 +1,5 @@
 #pragma once
 
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/config/config.hpp"
@@ -12,17 +7,11 @@
 
 namespace ringshard::train {
 
-// What a checkpoint holds beside the state.
-struct CheckpointExtras {
-    std::vector<std::filesystem::path> files;
-    std::map<std::string, std::string> texts;
-};
-
-// Steps, lines of metrics and progress, checkpoints: until the last step. Collective over the
-// world.
-std::optional<Failure> train_to_the_end(const config::Config& config, const comm::Group& world,
-                                        Trainer& trainer, const checkpoint::Store& store,
-                                        const shard::Zero& zero, optim::AdamW& optimizer,
-                                        const CheckpointExtras& extras, Faults& faults);
+// Steps, lines of metrics and progress, checkpoints: until the last step, or until a signal or a
+// file asks for an end. Collective over the world.
+std::optional<comm::AgreedFailure> train_to_the_end(
+    const config::Config& config, const comm::Group& world, Trainer& trainer,
+    const checkpoint::Store& store, const shard::Zero& zero, optim::AdamW& optimizer,
+    const checkpoint::Extras& extras, Faults& faults);
 
 }  // namespace ringshard::train

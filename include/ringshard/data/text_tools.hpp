@@ -9,21 +9,28 @@ namespace ringshard::data {
 // The tokenizer of a model, its special tokens and its chat template.
 class TextTools {
 public:
-    static Expected<TextTools> load(const FormatSettings& settings, bool needs_template);
+    enum class Template { not_needed, if_there, needed };
+    static Expected<TextTools> load(const FormatSettings& settings, Template use);
 
     const text::Tokenizer& tokenizer() const { return folder_.tokenizer; }
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
     struct Chat {
-        const text::Value& messages;  // a list of objects
-        text::Value tools;            // a list or null
-        text::Value variables;        // an object or null: more variables for the template
+        text::Value messages;   // a list of objects with roles
+        text::Value tools;      // a list or null
+        text::Value variables;  // an object or null: more variables for the template
         bool adds_generation_prompt = false;
+        std::string continued_field;  // of the last message, which the rendering ends with
+
+        // As rows have them, and checked: tools may be JSON in a text.
+        static Expected<Chat> read(text::Value messages, text::Value tools, text::Value variables);
     };
     // What the assistant says is told by the template's generation blocks; where it has none, it is
     // what each of the assistant's messages adds to the rendering.
     Expected<text::Rendered> render(const Chat& chat, bool finds_assistant) const;
-    bool marks_assistant() const { return templates_.front().marks_assistant(); }
+    bool marks_assistant() const {
+        return !templates_.empty() && templates_.front().marks_assistant();
+    }
 
 private:
     explicit TextTools(text::TokenizerFolder folder) : folder_(std::move(folder)) {}

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+
+namespace ringshard {
+
+// No infinity and no NaN among them?
+inline bool all_finite(std::span<const float> numbers) {
+    constexpr uint32_t exponent = 0x7f800000;
+    uint32_t num_bad = 0;
+    for (const float number : numbers)
+        num_bad += (std::bit_cast<uint32_t>(number) & exponent) == exponent ? 1 : 0;
+    return num_bad == 0;
+}
+
+}  // namespace ringshard

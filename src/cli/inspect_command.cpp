@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <iostream>
+
+#include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/tell.hpp"
+#include "ringshard/data/rows.hpp"
+#include "ringshard/text/tokenizer_folder.hpp"
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using text::Value;
+
+struct Wish {
+    fs::path path;
+    fs::path tokenizer;  // empty: the one that the data was made with
+    int64_t first = 0;
+    int64_t rows = 3;
+    bool as_json = false;
+};
+
+Failure usage(const std::string& what) {
+    return {ExitCode::usage,
+            concat(what, "; trainer inspect PATH [--rows N] [--first N] [--json] "
+                         "[--model_name_or_path FOLDER]")};
+}
+
+Expected<Wish> read_wish(const std::vector<std::string>& flags) {
+    Wish wish;
+    const auto count = [](const std::string& text) {
+        const auto number = read_whole_number(text);
+        return number && *number >= 0 ? Expected(*number) : usage(concat("'", text, "' is no number of rows"));
+    };
+    for (size_t i = 0; i < flags.size(); ++i) {
+        const size_t equals = flags[i].find('=');
+        const std::string name = flags[i].substr(0, equals);
+        if (name == "--json") {
+            wish.as_json = true;
+            continue;
+        }
+        if (!name.starts_with("--")) {
+            wish.path = flags[i];
+            continue;
+        }
+        if (equals == std::string::npos && i + 1 == flags.size())
+            return usage(concat(name, " has no value"));
+        const std::string value = equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
+        if (name == "--model_name_or_path") {
+            wish.tokenizer = value;
+        } else if (name == "--rows" || name == "--first") {
+            const auto number = count(value);
+            if (!number) return number.failure();
+            (name == "--rows" ? wish.rows : wish.first) = number.value();
+        } else {
+            return usage(concat("there is no ", name));
+        }
+    }
+    if (wish.path.empty()) return usage("name what to inspect");
+    return wish;
+}
+
+// A member of a JSON object as text; empty if it is not there.
+std::string text_at(const Value& about, const char* name) {
+    const Value* member = about.find(name);
+    return member != nullptr && member->string() != nullptr ? *member->string() : "";
+}
+
+// A document of a row, with labels as they are in a dataset: of each token, not of the next one.
+struct Document {
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> labels;
+};
+
+std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
+    std::vector<Document> documents;
+    for (const data::Piece& piece : rows.pieces(row)) {
+        if (piece.goes_on == 0) documents.emplace_back();
+        for (uint64_t at = piece.begin; at < piece.begin + piece.length; ++at) {
+            documents.back().tokens.push_back(rows.store().token(at));
+            documents.back().labels.push_back(rows.store().label(at));
+        }
+    }
+    return documents;
+}
+
+Value numbers(const std::vector<int32_t>& ids) {
+    Value::List list;
+    for (const int32_t id : ids) list.emplace_back(int64_t{id});
+    return Value(std::move(list));
+}
+
+class RowPrinter {
+public:
+    RowPrinter(const data::Rows& rows, const text::Tokenizer* tokenizer)
+        : rows_(rows), tokenizer_(tokenizer) {}
+
+    std::string as_json(int64_t row) const {
+        std::vector<int32_t> tokens;
+        std::vector<int32_t> labels;
+        std::vector<int32_t> lengths;
+        for (const Document& document : documents_of(rows_, row)) {
+            tokens.insert(tokens.end(), document.tokens.begin(), document.tokens.end());
+            labels.insert(labels.end(), document.labels.begin(), document.labels.end());
+            lengths.push_back(static_cast<int32_t>(document.tokens.size()));
+        }
+        Value line(Value::Object{{"row", Value(row)},
+                                 {"input_ids", numbers(tokens)},
+                                 {"labels", numbers(labels)},
+                                 {"seq_lengths", numbers(lengths)}});
+        if (tokenizer_ != nullptr) line.set("text", Value(decode(tokens)));
+        return to_json(line);
+    }
+
+    // The text with what is learned in brackets, then ids and labels.
+    std::string for_people(int64_t row) const {
+        std::string out;
+        const auto documents = documents_of(rows_, row);
+        out += concat("row ", row, ": ", rows_.length(row), " tokens, ", documents.size(),
+                      documents.size() == 1 ? " document\n" : " documents\n");
+        for (size_t i = 0; i < documents.size(); ++i) {
+            const auto& [tokens, labels] = documents[i];
+            const auto unlearned = std::ranges::count(labels, data::no_label);
+            out += concat("  document ", i + 1, ": ", tokens.size(), " tokens, ",
+                          static_cast<int64_t>(tokens.size()) - unlearned, " learned\n");
+            if (tokenizer_ != nullptr) out += "    text    " + marked_text(documents[i]) + "\n";
+            out += "    ids     " + list(tokens) + "\n    labels  " + list(labels) + "\n";
+        }
+        return out;
+    }
+
+private:
+    std::string decode(std::span<const int32_t> tokens) const {
+        return tokenizer_->decode(tokens, text::Decoding::everything);
+    }
+    static std::string list(const std::vector<int32_t>& ids) {
+        std::vector<std::string> texts;
+        for (const int32_t id : ids) texts.push_back(std::to_string(id));
+        return join(texts, " ");
+    }
+    std::string marked_text(const Document& document) const {
+        std::string out;
+        for (size_t begin = 0; begin < document.tokens.size();) {
+            const bool is_learned = document.labels[begin] != data::no_label;
+            size_t end = begin;
+            while (end < document.tokens.size() &&
+                   (document.labels[end] != data::no_label) == is_learned)
+                ++end;
+            const std::string part = decode(std::span(document.tokens).subspan(begin, end - begin));
+            out += is_learned ? "[[" + part + "]]" : part;
+            begin = end;
+        }
+        std::string indented;
+        for (const char c : out) indented += c == '\n' ? std::string("\n            ") : std::string(1, c);
+        return indented;
+    }
+
+    const data::Rows& rows_;
+    const text::Tokenizer* tokenizer_;
+};
+
+int inspect_rows(const Wish& wish, const data::ArrayFile& plan) {
+    const auto about = text::read_json(plan.about());
+    const std::string store_name = about ? text_at(about.value(), "tokens_file") : "";
+    if (store_name.empty())
+        return tell({ExitCode::bad_data, concat(wish.path.string(),
+                                                " holds tokens and no rows; inspect the file rows-... "
+                                                "beside it, which `trainer prepare` names")});
+    const auto rows = data::Rows::map(wish.path.parent_path() / store_name, wish.path);
+    if (!rows) return tell(rows.failure());
+    fs::path folder = wish.tokenizer;
+    if (folder.empty())
+        if (const auto made = text::read_json(rows.value().store().about()))
+            folder = text_at(made.value(), "tokenizer");
+    std::optional<text::TokenizerFolder> tokenizer;
+    if (file_exists(folder / "tokenizer.json")) {
+        auto read = text::TokenizerFolder::read(folder);
+        if (!read) return tell(read.failure());
+        tokenizer.emplace(std::move(read).value());
+    }
+    const RowPrinter printer(rows.value(), tokenizer ? &tokenizer->tokenizer : nullptr);
+    const int64_t end = std::min(rows.value().size(), wish.first + wish.rows);
+    for (int64_t row = wish.first; row < end; ++row)
+        std::cout << (wish.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));
+    if (!wish.as_json)
+        std::cout << concat(rows.value().size(), " rows in all\n");
+    return number(ExitCode::done);
+}
+
+// Everything of a JSON file but long lists.
+int print_members(const Wish& wish, const fs::path& file) {
+    const auto content = text::read_json(read_file(file).value_or(""));
+    if (!content || content.value().object() == nullptr)
+        return tell({ExitCode::bad_data, concat(file.string(), " is no JSON object")});
+    if (wish.as_json) {
+        std::cout << to_json(content.value()) << '\n';
+        return number(ExitCode::done);
+    }
+    for (const auto& [name, value] : *content.value().object()) {
+        const bool is_long = value.list() != nullptr && value.list()->size() > 8;
+        std::cout << name << ": "
+                  << (is_long ? concat(value.list()->size(), " entries") : to_json(value)) << '\n';
+    }
+    return number(ExitCode::done);
+}
+
+}  // namespace
+
+int inspect(const Invocation& invocation) {
+    const auto wish = read_wish(invocation.flags);
+    if (!wish) return tell(wish.failure());
+    const fs::path& path = wish.value().path;
+    if (folder_exists(path)) {
+        for (const auto* name : {"manifest.json", "config.json"})
+            if (file_exists(path / name)) return print_members(wish.value(), path / name);
+        return tell({ExitCode::bad_data,
+                     concat(path.string(), " is no folder of a checkpoint or a model")});
+    }
+    if (!file_exists(path))
+        return tell({ExitCode::missing_input, concat(path.string(), ": there is no such file")});
+    const auto plan = data::ArrayFile::map(path);
+    return plan ? inspect_rows(wish.value(), plan.value()) : tell(plan.failure());
+}
+
+}  // namespace ringshard::cli

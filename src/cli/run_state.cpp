@@ -1,0 +1,113 @@
+#include "run_state.hpp"
+
+#include <iostream>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/model/weights.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+// The folder of a checkpoint that somebody named. A final name, and so a finished one.
+std::optional<Failure> check_name(const std::string& wish, const std::filesystem::path& folder) {
+    if (!folder_exists(folder))
+        return Failure{ExitCode::missing_input,
+                       concat("resume_from_checkpoint = ", wish, ": there is no such folder")};
+    const std::string name = folder.filename();
+    const std::string prefix = "checkpoint-";
+    if (name.starts_with(prefix) && read_whole_number(name.substr(prefix.size())))
+        return std::nullopt;
+    return Failure{ExitCode::bad_data, concat("resume_from_checkpoint = ", wish,
+                                              name.find(".tmp-") != std::string::npos
+                                                  ? ": it was never finished"
+                                                  : ": it is not the folder of a checkpoint",
+                                              "; finished ones are named checkpoint-<step>")};
+}
+
+comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
+    const EngineCall& call, const checkpoint::Store& store,
+    const std::vector<shard::FlatUnit>& units) {
+    const comm::Group& world = call.world;
+    const std::string& wish = call.settings.values.checkpoint.resume_from_checkpoint;
+    const std::string word = lower_case(wish);
+    if (word == "never" || word == "false") return std::optional<checkpoint::Checkpoint>();
+    if (word != "auto" && word != "true" && !word.empty()) {
+        const std::filesystem::path written = std::filesystem::path(wish).lexically_normal();
+        const auto folder = written.has_filename() ? written : written.parent_path();
+        if (const auto failure = comm::first_failure(
+                world, world.is_root() ? check_name(wish, folder) : std::nullopt))
+            return *failure;
+        auto checked = store.check(folder, units);
+        if (!checked) return checked.failure();
+        return std::optional(std::move(checked).value());
+    }
+    std::vector<std::string> warnings;
+    auto newest = store.newest(units, warnings);
+    for (const std::string& warning : warnings)
+        if (world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
+    if (newest && !newest.value() && word == "true")
+        return comm::found_by_all(
+            {ExitCode::missing_input,
+             concat("resume_from_checkpoint = true: ", store.output_dir().string(),
+                    " holds no finished checkpoint; leave the setting out to begin a run")});
+    return newest;
+}
+
+}  // namespace
+
+comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
+                                 const checkpoint::Store& store,
+                                 const model::ModelSpec& spec,
+                                 const std::vector<shard::FlatUnit>& units) {
+    auto checkpoint = find_checkpoint(call, store, units);
+    if (!checkpoint) return checkpoint.failure();
+    if (checkpoint.value()) return Origin{std::move(checkpoint).value(), std::nullopt};
+    auto stored = comm::agreed(
+        call.world, model::StoredModel::open(model));
+    if (!stored) return stored.failure();
+    if (const auto failure =
+            comm::first_failure(call.world, model::check_weights(stored.value(), spec.tied, units)))
+        return *failure;
+    return Origin{std::nullopt, std::move(stored).value()};
+}
+
+comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
+                                              const checkpoint::Store& store, bool tied,
+                                              shard::Zero& zero, optim::AdamW& optimizer) {
+    checkpoint::Progress progress;
+    if (origin.checkpoint) {
+        if (const auto failure = store.load(*origin.checkpoint, zero, optimizer)) return *failure;
+        progress = origin.checkpoint->progress;
+        if (call.world.is_root())
+            std::cerr << "going on from " << origin.checkpoint->folder.string() << '\n';
+    } else if (const auto failure = comm::first_failure(
+                   call.world, model::load_weights(*origin.pretrained, tied, zero))) {
+        return *failure;
+    }
+    zero.publish_weights();
+    if (const auto failure = store.record_start(progress.step)) return *failure;
+    return progress;
+}
+
+comm::Agreed<std::map<std::string, std::string>> read_companions(
+    const comm::Group& world, const std::filesystem::path& folder) {
+    std::map<std::string, std::string> files;
+    std::optional<Failure> failure;
+    for (const auto* name :
+         {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+          "special_tokens_map.json", "chat_template.jinja", "vocab.json", "merges.txt",
+          "tokenizer.model"}) {
+        if (!world.is_root() || !file_exists(folder / name)) continue;
+        if (auto content = read_file(folder / name))
+            files[name] = std::move(*content);
+        else
+            failure = Failure{ExitCode::bad_data,
+                              concat((folder / name).string(), ": is there and cannot be read")};
+    }
+    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
+    return files;
+}
+
+}  // namespace ringshard::cli
