@@ -1,5 +1,5 @@
-// libFuzzer: a tokenizer.json, a zero byte and a text, all of them broken in any way. Nothing may crash,
-// hang or leak; refusing is right.
+// libFuzzer: a tokenizer.json, a zero byte and a text, all of them broken in any way. Nothing may
+// crash, hang or leak; refusing is right.
 #include <string_view>
 
 #include "ringshard/text/tokenizer.hpp"
