@@ -313,24 +313,23 @@ private:
 
     void add_tokens(Tokenizer& tokenizer, const TokenizerClass& chosen) {
         for (auto& [key, value] : special_of_map_) special_.emplace_back(key, value);
-        const auto there = tokenizer.added_tokens();
         std::set<std::string> known;
-        for (const auto& [id, token] : there) known.insert(token.content);
-        std::vector<AddedToken> wanted;
-        for (const auto& [id, token] : added_)
-            if (std::ranges::none_of(there,
-                                     [&](const auto& entry) { return entry.second == token; })) {
-                wanted.push_back(token);
-                known.insert(token.content);
-            }
+        for (const auto& [id, token] : tokenizer.added_tokens()) known.insert(token.content);
+        std::vector<AddedToken> wanted;  // those of the file too: some become special by their use
+        for (const auto& [id, token] : added_) {
+            wanted.push_back(token);
+            known.insert(token.content);
+        }
+        // The same text may come as a plain text and as a token: then the later one counts.
+        std::vector<Special> seen;
         const auto want = [&](const Special& value) {
-            if (!known.insert(text_of(value)).second) return;
+            if (known.contains(text_of(value)) || std::ranges::find(seen, value) != seen.end())
+                return;
+            seen.push_back(value);
             if (const auto* const token = std::get_if<AddedToken>(&value))
                 wanted.push_back(*token);
             else
-                wanted.push_back({.content = std::get<std::string>(value),
-                                  .normalized = false,
-                                  .special = true});
+                wanted.push_back({.content = text_of(value), .normalized = false, .special = true});
         };
         std::set<std::string> texts;
         for (const auto& [key, value] : special_) {
