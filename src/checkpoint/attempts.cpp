@@ -76,7 +76,7 @@ std::optional<Failure> record_start(const std::filesystem::path& output_dir, int
 
 std::optional<Failure> check_newest(const std::filesystem::path& output_dir, int64_t attempt) {
     const int64_t newest = Attempts(output_dir).newest();
-    if (newest == attempt) return std::nullopt;
+    if (newest <= attempt) return std::nullopt;
     return Failure{ExitCode::superseded, concat(output_dir.string(), ": attempt ", newest,
                                                 " of this run has begun, and this is attempt ",
                                                 attempt, "; it leaves the run alone")};

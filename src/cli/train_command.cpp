@@ -9,6 +9,7 @@
 #include "ringshard/train/training_loop.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
+#include "unserved.hpp"
 
 namespace ringshard::cli {
 
@@ -65,6 +66,8 @@ int run_train(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
     if (const auto failure = check_served(config)) return tell(comm::found_by_all(*failure), world);
+    if (const auto failure = find_unserved(call.settings))
+        return tell(comm::found_by_all(*failure), world);
     auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
     if (!faults) return tell(faults.failure(), world);
     const auto place = start_up(call);

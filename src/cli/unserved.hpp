@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+
+#include "ringshard/config/settings.hpp"
+
+namespace ringshard::cli {
+
+// Settings whose work is not built in yet: told by name, not left undone. Empty if none is asked
+// for.
+std::optional<Failure> find_unserved(const config::Settings& settings);
+
+}  // namespace ringshard::cli
