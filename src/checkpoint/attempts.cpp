@@ -25,8 +25,7 @@ std::optional<int64_t> number_after(const std::string& name, std::string_view pr
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
     std::vector<std::string> names;
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-        names.push_back(entry.path().filename());
+    for (const auto& entry : folder_entries(folder, ignored)) names.push_back(entry.filename());
     return names;
 }
 

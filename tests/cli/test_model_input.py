@@ -37,7 +37,7 @@ class ModelInput(TrainerTest):
     def test_positions_that_are_not_plain_are_refused(self):
         yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6}
         for changes, words in (
-            ({"rope_parameters": yarn}, "rope_parameters: "),
+            ({"rope_parameters": yarn}, "rope_parameters: rope_type = \"yarn\""),
             ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type = \"yarn\""),
             ({"rope_scaling": {"type": "linear", "factor": 2}}, "rope_scaling: "),
             ({"rope_parameters": {"factor": 2.0}}, "factor = 2.0"),
@@ -67,7 +67,7 @@ class ModelInput(TrainerTest):
         for changes, code, words in (
             ({"num_hidden_layers": 10**12}, 78, "num_hidden_layers = 1000000000000"),
             ({"hidden_size": 2**22, "vocab_size": 2**26}, 65, "has the shape"),
-            ({"num_attention_heads": 2**22, "head_dim": 2**22}, 78, "wider than any model"),
+            ({"hidden_size": 2**22, "num_attention_heads": 2**22, "head_dim": 2**22}, 78, "wider than any model"),
             ({"num_hidden_layers": 4000}, 65, "is not in the model's files"),
         ):
             with self.subTest(words):
@@ -88,8 +88,10 @@ class ModelInput(TrainerTest):
                                 "model.layers.1.mlp.up_proj.weight holds NaN")
 
     def test_a_folder_that_cannot_be_looked_into(self):
-        os.symlink("circle", os.path.join(self.output + "-circle"))
-        for name, code in (("n" * 5000, 66), ("a\udcff", 78)):
+        circle = self.output + "-circle"
+        os.symlink(circle, circle)
+        self.expect_one_message(self.train("--output_dir", circle), 74, "cannot be made")
+        for name, code in (("n" * 5000, 66), (circle, 66), ("a\udcff", 78)):
             result = run("train", "--model_name_or_path", name, "--dataset_name", ROWS, "--output_dir", self.output)
             self.expect_one_message(result, code, "model_name_or_path")
 
