@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ringshard/base/exit_code.hpp"
 #include "ringshard/config/settings.hpp"
 
 namespace ringshard::cli {
