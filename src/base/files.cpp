@@ -25,6 +25,17 @@ bool folder_exists(const std::filesystem::path& folder) {
     return std::filesystem::is_directory(folder, ignored);
 }
 
+std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder,
+                                                  std::error_code& error) {
+    std::vector<std::filesystem::path> entries;
+    std::filesystem::directory_iterator entry(folder, error);
+    while (!error && entry != std::filesystem::directory_iterator()) {
+        entries.push_back(entry->path());
+        entry.increment(error);
+    }
+    return entries;
+}
+
 std::optional<std::string> read_file(const std::filesystem::path& file) {
     std::error_code ignored;
     std::ifstream stream(file, std::ios::binary);

@@ -25,8 +25,7 @@ std::optional<int64_t> number_after(const std::string& name, std::string_view pr
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
     std::vector<std::string> names;
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-        names.push_back(entry.path().filename());
+    for (const auto& entry : folder_entries(folder, ignored)) names.push_back(entry.filename());
     return names;
 }
 
@@ -76,7 +75,7 @@ std::optional<Failure> record_start(const std::filesystem::path& output_dir, int
 
 std::optional<Failure> check_newest(const std::filesystem::path& output_dir, int64_t attempt) {
     const int64_t newest = Attempts(output_dir).newest();
-    if (newest == attempt) return std::nullopt;
+    if (newest <= attempt) return std::nullopt;
     return Failure{ExitCode::superseded, concat(output_dir.string(), ": attempt ", newest,
                                                 " of this run has begun, and this is attempt ",
                                                 attempt, "; it leaves the run alone")};

@@ -52,10 +52,10 @@ namespace {
 Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& folder) {
     std::map<std::string, int64_t> sizes;
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-        sizes[entry.path().filename()] = static_cast<int64_t>(entry.file_size(error));
-        if (error) break;
-    }
+    for (const std::filesystem::path& entry : folder_entries(folder, error))
+        if (!error)
+            sizes[entry.filename()] =
+                static_cast<int64_t>(std::filesystem::file_size(entry, error));
     if (!error) return sizes;
     return Failure{ExitCode::io, concat(folder.string(), " cannot be read: ", error.message())};
 }
@@ -87,29 +87,17 @@ std::optional<Failure> Publication::finish(const std::vector<std::string>& range
     return std::nullopt;
 }
 
-namespace {
-
-std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
-    std::vector<std::filesystem::path> entries;
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-        entries.push_back(entry.path());
-    return entries;
-}
-
-}  // namespace
-
 // A process of an earlier attempt that still lives finds its files gone, and then the newer
 // attempt.
 void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) {
-    for (const std::filesystem::path& entry : entries_of(output_dir)) {
+    std::error_code ignored;
+    for (const std::filesystem::path& entry : folder_entries(output_dir, ignored)) {
         const std::string name = entry.filename();
         const size_t mark = name.find(".tmp-");
         if (mark == std::string::npos) continue;
         const bool is_checkpoint = name.starts_with("checkpoint-");
         const bool is_small = name.starts_with("latest.") || name.starts_with("metrics.jsonl.");
         const auto whose = read_whole_number(std::string_view(name).substr(mark + 5));
-        std::error_code ignored;
         if (is_small || (is_checkpoint && whose && *whose < attempt))
             std::filesystem::remove_all(entry, ignored);
     }

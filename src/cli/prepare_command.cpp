@@ -39,10 +39,11 @@ int run_prepare(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
     const HubCache hub(call.environment);
-    const int64_t threads = device::choose_num_threads(
-        config.run.num_threads, call.environment, device::describe_host(),
-        world.split_by_host().size());
-    const data::Workshop workshop = make_workshop(call, threads, hub);
+    const auto threads = comm::agreed(
+        world, device::choose_num_threads(config.run.num_threads, call.environment,
+                                          device::describe_host(), world.split_by_host().size()));
+    if (!threads) return tell(threads.failure(), world);
+    const data::Workshop workshop = make_workshop(call, threads.value(), hub);
     const auto make = [&](const char* what, Expected<data::Preparation> chosen) -> int {
         const auto preparation = comm::agreed(world, std::move(chosen));
         if (!preparation) return tell(preparation.failure(), world);

@@ -11,6 +11,7 @@
 #include "prepare_command.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
+#include "unserved.hpp"
 
 namespace ringshard::cli {
 
@@ -75,6 +76,8 @@ int run_train(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
     if (const auto failure = check_served(config)) return tell(comm::found_by_all(*failure), world);
+    if (const auto failure = find_unserved(call.settings))
+        return tell(comm::found_by_all(*failure), world);
     auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
     if (!faults) return tell(faults.failure(), world);
     const auto place = start_up(call);

@@ -8,12 +8,27 @@
 
 namespace ringshard::comm {
 
+namespace {
+
+// What goes wrong on the way, as against what a call was given.
+bool is_about_peers(int result) {
+    int kind = MPI_ERR_UNKNOWN;
+    MPI_Error_class(result, &kind);
+    return kind == MPI_ERR_OTHER || kind == MPI_ERR_INTERN || kind == MPI_ERR_UNKNOWN ||
+           kind == MPI_ERR_IN_STATUS || kind == MPI_ERR_PENDING || kind >= MPI_ERR_LASTCODE;
+}
+
+}  // namespace
+
 void throw_if_mpi_failed(int result, const char* call, const char* file, int line) {
     if (result == MPI_SUCCESS) return;
     std::array<char, MPI_MAX_ERROR_STRING> message{};
     int length = 0;
     MPI_Error_string(result, message.data(), &length);
-    throw Error(ExitCode::internal, concat(file, ":", line, ": ", call, ": ", message.data()));
+    const bool lost = is_about_peers(result);
+    throw Error(
+        lost ? ExitCode::peer_lost : ExitCode::internal,
+        concat(lost ? "a peer was lost: " : "", file, ":", line, ": ", call, ": ", message.data()));
 }
 
 void wait_for(std::span<MPI_Request> requests) {

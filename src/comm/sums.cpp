@@ -1,8 +1,8 @@
 #include "sums.hpp"
 
-#include <bit>
 #include <cstdint>
 
+#include "ringshard/base/bf16.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/simd.hpp"
 
@@ -28,14 +28,7 @@ RINGSHARD_SIMD void add_bytes(uint8_t* __restrict into, const uint8_t* __restric
 }
 RINGSHARD_SIMD void add_bf16(uint16_t* __restrict into, const uint16_t* __restrict from,
                              size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-        const float sum = std::bit_cast<float>(uint32_t{into[i]} << 16) +
-                          std::bit_cast<float>(uint32_t{from[i]} << 16);
-        const uint32_t bits = std::bit_cast<uint32_t>(sum);
-        const uint32_t to_nearest_even = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-        const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-        into[i] = static_cast<uint16_t>(is_nan ? 0x7fc0U : to_nearest_even);
-    }
+    for (size_t i = 0; i < count; ++i) into[i] = to_bf16(from_bf16(into[i]) + from_bf16(from[i]));
 }
 
 template <class Number>

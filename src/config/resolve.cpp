@@ -203,9 +203,14 @@ void Resolver::set(const Assignment& assignment) {
                     complaint(assignment.statement,
                               concat("must be ", option.minimum_excluded ? "above " : "at least ",
                                      shortest(*option.minimum))));
-            if (option.maximum && *number > *option.maximum)
-                return result_.problems.push_back(complaint(
-                    assignment.statement, concat("must be at most ", shortest(*option.maximum))));
+            const bool is_high =
+                option.maximum &&
+                (option.maximum_excluded ? *number >= *option.maximum : *number > *option.maximum);
+            if (is_high)
+                return result_.problems.push_back(
+                    complaint(assignment.statement,
+                              concat("must be ", option.maximum_excluded ? "below " : "at most ",
+                                     shortest(*option.maximum))));
         }
     }
     const std::string written =

@@ -13,37 +13,52 @@ using nlohmann::json;
 
 namespace {
 
+// What no file of settings is, but a circle of aliases or a few lines that unfold to millions are.
+constexpr int deepest = 100;
+constexpr int most_nodes = 100'000;
+
 // Plain scalars keep their text; what was quoted is text even if it looks like something else.
-json to_json(const YAML::Node& node) {
-    switch (node.Type()) {
-        case YAML::NodeType::Sequence: {
-            json list = json::array();
-            for (const YAML::Node& item : node) list.push_back(to_json(item));
-            return list;
+class Unfolding {
+public:
+    json unfold(const YAML::Node& node, int depth = 0) {
+        if (depth > deepest || ++num_nodes_ > most_nodes)
+            throw YAML::Exception(node.Mark(), "holds itself, or more than a file of settings can");
+        switch (node.Type()) {
+            case YAML::NodeType::Sequence: {
+                json list = json::array();
+                for (const YAML::Node& item : node) list.push_back(unfold(item, depth + 1));
+                return list;
+            }
+            case YAML::NodeType::Map: {
+                json mapping = json::object();
+                for (const auto& entry : node)
+                    mapping[entry.first.Scalar()] = unfold(entry.second, depth + 1);
+                return mapping;
+            }
+            case YAML::NodeType::Scalar: return scalar(node);
+            default: return nullptr;
         }
-        case YAML::NodeType::Map: {
-            json mapping = json::object();
-            for (const auto& entry : node) mapping[entry.first.Scalar()] = to_json(entry.second);
-            return mapping;
-        }
-        case YAML::NodeType::Scalar: {
-            const std::string& scalar = node.Scalar();
-            if (node.Tag() == "!") return scalar;
-            if (const auto number = read_number(scalar))
-                return json::parse(scalar, nullptr, false).is_discarded() ? json(*number)
-                                                                          : json::parse(scalar);
-            if (is_null(scalar)) return nullptr;
-            if (scalar == "true" || scalar == "True") return true;
-            if (scalar == "false" || scalar == "False") return false;
-            return scalar;
-        }
-        default: return nullptr;
     }
-}
+
+private:
+    static json scalar(const YAML::Node& node) {
+        const std::string& text = node.Scalar();
+        if (!is_utf8(text)) throw YAML::Exception(node.Mark(), "a text is not UTF-8");
+        if (node.Tag() == "!") return text;
+        if (const auto number = read_number(text))
+            return json::parse(text, nullptr, false).is_discarded() ? json(*number)
+                                                                    : json::parse(text);
+        if (is_null(text)) return nullptr;
+        if (text == "true" || text == "True") return true;
+        if (text == "false" || text == "False") return false;
+        return text;
+    }
+    int num_nodes_ = 0;
+};
 
 std::string to_text(const YAML::Node& node) {
     if (node.IsScalar()) return node.Scalar();
-    const json value = to_json(node);
+    const json value = Unfolding().unfold(node);
     return value.is_null() ? "null" : value.dump();
 }
 
@@ -124,7 +139,7 @@ Statements open_block(const Block& block, const Statement& written, Problems& pr
     Statement whole = written;
     whole.name = block.name;
     std::string content = written.text;
-    if (trim(content).front() != '{') {
+    if (!trim(content).starts_with('{')) {
         const auto file = read_whole(content);
         if (!file) {
             problems.push_back(complaint(
@@ -135,7 +150,7 @@ Statements open_block(const Block& block, const Statement& written, Problems& pr
         whole.origin.place = content;
         content = *file;
     }
-    const json value = json::parse(content, nullptr, false);
+    const json value = is_nested_deeply(content) ? json() : json::parse(content, nullptr, false);
     if (!value.is_object()) {
         problems.push_back(complaint(written, "must be a mapping, as JSON"));
         return {};

@@ -1,5 +1,6 @@
 #include "value_text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -74,10 +75,21 @@ Rule read_value(const std::string& text, std::vector<std::string>& value) {
     return std::nullopt;
 }
 
+bool is_nested_deeply(std::string_view json) {
+    int depth = 0;
+    int deepest = 0;
+    for (const char c : json) {
+        if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
+        if (c == '}' || c == ']') --depth;
+    }
+    return deepest > 200;
+}
+
 Rule read_json(const std::string& text, std::string& value) {
     value.clear();
     if (is_null(text)) return std::nullopt;
-    const auto content = nlohmann::json::parse(text, nullptr, false);
+    const auto content = is_nested_deeply(text) ? nlohmann::json(nlohmann::json::value_t::discarded)
+                                                : nlohmann::json::parse(text, nullptr, false);
     if (content.is_discarded()) return "must be JSON, such as {\"a\": 1}";
     value = content.dump();
     return std::nullopt;

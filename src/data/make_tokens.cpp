@@ -83,8 +83,9 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
         const text::Value& row = (*agreed_rows.value().list())[source];
         const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
         if (row.is_null())
-            return Failure{ExitCode::bad_data, concat(file->name.string(),
-                                                      " is empty: it has no row that can be read")};
+            return comm::found_by_all(
+                {ExitCode::bad_data,
+                 concat(file->name.string(), " is empty: it has no row that can be read")});
         auto format = find_format(only_columns(row, tokens.columns[source]), tokens.format);
         if (!format)
             return comm::found_by_all(

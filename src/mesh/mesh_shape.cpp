@@ -91,10 +91,12 @@ Wishes wishes_of(const Settings& settings, int64_t world, int64_t num_hosts) {
 // What is left of the world goes to the axis that the profile cuts over, if that is open.
 std::optional<MeshShape> deal_out(const Wishes& wishes, int64_t world) {
     MeshShape shape = wishes.shape;
-    const int64_t settled = std::max<int64_t>(1, shape.replicate) *
-                            std::max<int64_t>(1, shape.shard) * shape.sequence();
-    if (world % settled != 0) return std::nullopt;
-    const int64_t rest = world / settled;
+    int64_t rest = world;
+    for (const int64_t wish : {shape.replicate, shape.shard, shape.ring, shape.ulysses}) {
+        const int64_t size = std::max<int64_t>(1, wish);
+        if (rest % size != 0) return std::nullopt;
+        rest /= size;
+    }
     if (shape.replicate == 0 && shape.shard == 0) {
         shape.replicate = wishes.cuts ? 1 : rest;
         shape.shard = wishes.cuts ? rest : 1;

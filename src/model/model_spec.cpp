@@ -66,6 +66,8 @@ public:
                 complain(concat(name, " = ", rope.dump(), ": must be an object"));
                 continue;
             }
+            for (const auto* key : {"rope_type", "type"})
+                if (rope.contains(key)) check_rope(name, key, rope[key]);
             for (const auto& [key, value] : rope.items()) check_rope(name, key, value);
             ConfigReader inner(file_, rope);
             theta = inner.number_above_0("rope_theta", theta);

@@ -5,24 +5,19 @@
 #include <bit>
 #include <cstdint>
 
+#include "ringshard/base/bf16.hpp"
+
 // Numbers of the two compute types, in a form that compilers turn into vector instructions: every
 // operation is done in fp32, and bf16 is rounded to nearest even when it is stored.
 namespace ringshard::ops {
 
-#define RINGSHARD_INLINE inline __attribute__((always_inline))
-
 using bf16 = c10::BFloat16;
 
 RINGSHARD_INLINE float load(float stored) { return stored; }
-RINGSHARD_INLINE float load(bf16 stored) { return std::bit_cast<float>(uint32_t{stored.x} << 16); }
+RINGSHARD_INLINE float load(bf16 stored) { return from_bf16(stored.x); }
 
 RINGSHARD_INLINE void store(float& place, float value) { place = value; }
-RINGSHARD_INLINE void store(bf16& place, float value) {
-    const uint32_t bits = std::bit_cast<uint32_t>(value);
-    const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-    place.x = static_cast<uint16_t>(is_nan ? 0x7fc0U : rounded);
-}
+RINGSHARD_INLINE void store(bf16& place, float value) { place.x = to_bf16(value); }
 
 // e^x to two units in the last place; 0 and infinity outside of what fp32 holds.
 RINGSHARD_INLINE float exponential(float x) {

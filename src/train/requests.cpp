@@ -1,5 +1,6 @@
 #include "requests.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -15,7 +16,9 @@ void note_signal(int) { is_asked_to_stop = 1; }
 
 }  // namespace
 
-Requests::Requests(std::filesystem::path output_dir) : output_dir_(std::move(output_dir)) {
+Requests::Requests(std::filesystem::path output_dir, const comm::Group& world)
+    : output_dir_(std::move(output_dir)) {
+    if (world.is_root()) std::remove((output_dir_ / "stopped").c_str());
     std::signal(SIGTERM, note_signal);
     std::signal(SIGUSR1, note_signal);
 }

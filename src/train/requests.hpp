@@ -10,7 +10,8 @@ namespace ringshard::train {
 // files stop-now and save-now in output_dir.
 class Requests {
 public:
-    explicit Requests(std::filesystem::path output_dir);  // takes over the two signals
+    // Takes over the two signals, and takes away the marker of an earlier end.
+    Requests(std::filesystem::path output_dir, const comm::Group& world);
 
     enum class Wish { none, save, stop };
     // The strongest wish that reached any rank. save-now is gone afterwards; stop-now stays as a

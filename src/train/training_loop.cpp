@@ -75,7 +75,7 @@ std::optional<comm::AgreedFailure> train_to_the_end(
     const config::Config& config, const comm::Group& world, Trainer& trainer,
     const checkpoint::Store& store, const shard::Zero& zero, optim::AdamW& optimizer,
     const checkpoint::Extras& extras, Faults& faults) {
-    const Requests requests(store.output_dir());
+    const Requests requests(store.output_dir(), world);
     Log log(config.logging, world, store, trainer.num_steps());
     if (const auto failure = log.begin()) return failure;
     while (trainer.progress().step < trainer.num_steps()) {

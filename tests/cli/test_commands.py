@@ -32,6 +32,21 @@ class WrongInput(TrainerTest):
         self.expect_one_message(run("doctor", "train.py"), 64, "unexpected word 'train.py'")
         self.expect_one_message(run("doctor", "--seed"), 64, "--seed")
 
+    def test_what_needs_no_mpi_is_said_once(self):
+        self.expect_one_message(run("docter", ranks=3), 64, "did you mean doctor?")
+        self.expect_one_message(run("config", "--sed", "3", ranks=3), 78, "did you mean seed?")
+        for command in (["--help"], ["config"], ["version"]):
+            result = run(*command, ranks=3)
+            self.expect(result, 0)
+            self.assertEqual(result.stdout, run(*command).stdout)
+        for task, times in (("0", 1), ("1", 0)):
+            result = run("doctor", SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_PROCID=task, SLURM_STEP_NUM_TASKS="8")
+            self.expect(result, 78)
+            self.assertEqual(result.stderr.count("trainer: "), times)
+
+    def test_too_many_threads(self):
+        self.expect_one_message(run("doctor", "--num_threads", "1000000", ranks=2), 78, "num_threads = 1000000")
+
     def test_one_message_from_one_rank(self):
         self.expect_one_message(run("doctor", "--learning_rte", "3", ranks=4), 78,
                                 "learning_rte = 3 [command line]: there is no setting of this name; did you mean learning_rate?")
@@ -88,9 +103,10 @@ class Config(TrainerTest):
 class Configure(TrainerTest):
     def test_answers_become_a_file_that_can_be_used(self):
         with tempfile.TemporaryDirectory() as folder:
-            result = run("configure", stdin="models/tiny\ndata.jsonl\n8\n131072\nno\n", cwd=folder)
+            result = run("configure", stdin="models/tiny\nit's \"data\": #1\n8\n131072\nno\n", cwd=folder)
             self.expect(result, 0, "wrote run.yaml", stream="stdout")
             settings = json.loads(run("config", "--config", "run.yaml", "--json", cwd=folder).stdout)
+            self.assertEqual(settings["dataset_name"]["value"], "it's \"data\": #1")
             self.assertEqual(settings["cp_size"]["value"], 4)
             self.assertEqual(settings["max_length"]["value"], 131072)
             self.assertEqual(settings["zero_stage"]["value"], 3)

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(wrong_types_and_ranges) {
                     "learning_rate = fast [command line]: must be a number"));
     BOOST_TEST(says(problem({"--seed", "1.5"}), "must be a whole number"));
     BOOST_TEST(says(problem({"--per_device_train_batch_size", "0"}), "must be at least 1"));
-    BOOST_TEST(says(problem({"--adam_beta1", "1.5"}), "must be at most 1"));
+    BOOST_TEST(says(problem({"--adam_beta1", "1.5"}), "must be below 1"));
     BOOST_TEST(says(problem({"--num_train_epochs", "0"}), "must be above 0"));
     BOOST_TEST(
         says(problem({"--packing_strategy", "best"}), "must be one of bfd, bfd_split or wrapped"));

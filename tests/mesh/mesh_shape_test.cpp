@@ -81,6 +81,15 @@ BOOST_AUTO_TEST_CASE(a_world_that_does_not_factor_is_refused_with_what_works) {
     BOOST_TEST(number(alone.failure().code) == 78);
 }
 
+// Their product is 0 in 64 bits.
+BOOST_AUTO_TEST_CASE(sizes_beyond_any_world_are_told) {
+    const auto huge = mesh::choose_shape(
+        settings_of("--profile zero3 --cp_size 4294967296 --sp_size 4294967296"), 4, 1);
+    BOOST_TEST_REQUIRE(!huge);
+    BOOST_TEST(number(huge.failure().code) == 78);
+    BOOST_TEST(huge.failure().message.find("cp_size = 4294967296") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(what_each_profile_cuts) {
     const auto cuts = [](const std::string& flags) {
         return mesh::cuts_of(settings_of(flags).values.parallel);

@@ -1,5 +1,6 @@
 """A run that is killed goes on where its last checkpoint stands, at its old layout and at others."""
 
+import json
 import os
 import shutil
 import signal
@@ -54,15 +55,38 @@ class Resume(TrainerTest):
             for key in ("learning_rate", "num_tokens", "epoch"):
                 self.assertEqual(a[key], b[key], (a["step"], key))
 
-    def state_bytes(self, output):
-        with open(os.path.join(output, f"checkpoint-{STEPS}", "state.h5"), "rb") as file:
-            return file.read()
+    def tensors(self, output):
+        """The bytes of every tensor and moment of the last checkpoint."""
+        folder = os.path.join(output, f"checkpoint-{STEPS}")
+        with open(os.path.join(folder, "manifest.json")) as file:
+            ranges = json.load(file)["ranges"]
+        tensors = {}
+        with open(os.path.join(folder, "state.h5"), "rb") as file:
+            for piece in sorted(ranges, key=lambda piece: piece["offset"]):
+                file.seek(piece["offset"])
+                tensors[piece["dataset"]] = tensors.get(piece["dataset"], b"") + file.read(piece["length"])
+        return tensors
 
     def test_the_old_layout_to_the_bit(self):
         output = self.resumed(*OLD_LAYOUT, ranks=4)
         self.expect_curve(output, 0)
+        self.assertEqual(self.tensors(output), self.tensors(self.whole))
         with open(os.path.join(output, "latest")) as file:
             self.assertEqual(file.read().strip(), f"checkpoint-{STEPS}")
+
+    def test_killed_anywhere_in_a_save(self):
+        # The second save is that of step 8; until it has its name the run goes on from step 4.
+        for point, start in (("save_begun", 4), ("save_written", 4), ("save_described", 4), ("save_named", 8)):
+            with self.subTest(point):
+                output = os.path.join(self.folder.name, point)
+                killed = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", output, ranks=4,
+                             RINGSHARD_FAULT=f"{point}:2:kill")
+                self.expect(killed, 128 + signal.SIGKILL)
+                self.assertEqual("checkpoint-8" in os.listdir(output), start == 8)
+                result = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", output, ranks=4)
+                self.expect(result, 0, f"going on from {os.path.join(output, 'checkpoint-')}{start}")
+                self.assertEqual(self.tensors(output), self.tensors(self.whole))
+                self.assertEqual([name for name in os.listdir(output) if ".tmp-" in name], [])
 
     def test_zero1_on_two_ranks(self):
         self.expect_curve(self.resumed("--profile", "zero1", "--per_device_train_batch_size", "2", ranks=2), 1e-5)

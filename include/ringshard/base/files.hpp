@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "ringshard/base/expected.hpp"
 
@@ -14,6 +16,10 @@ namespace ringshard {
 // False too where a link goes in circles or a name is too long.
 bool file_exists(const std::filesystem::path& file);
 bool folder_exists(const std::filesystem::path& folder);
+
+// What lies in a folder, in no order; as much as can be read of it, with the error if not all.
+std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder,
+                                                  std::error_code& error);
 
 std::optional<std::string> read_file(const std::filesystem::path& file);
 

@@ -34,6 +34,7 @@ struct Option {
     std::optional<double> minimum;
     bool minimum_excluded = false;
     std::optional<double> maximum;
+    bool maximum_excluded = false;
     std::string reason;  // accepted: what stands in for it; refused: why
     std::vector<std::string>
         harmless_values;  // refused: values beside the default that ask for nothing
@@ -47,6 +48,7 @@ struct Option {
     Option& at_least(double bound) { return minimum = bound, *this; }
     Option& above(double bound) { return minimum = bound, minimum_excluded = true, *this; }
     Option& at_most(double bound) { return maximum = bound, *this; }
+    Option& below(double bound) { return maximum = bound, maximum_excluded = true, *this; }
     Option& but_not(const std::vector<std::string>& values, const std::string& why) {
         for (const std::string& value : values) refused_values[value] = why;
         return *this;

@@ -10,11 +10,11 @@ namespace ringshard::data {
 
 // A dataset as a user names it.
 struct DatasetName {
-    std::string setting;  // that named it: for messages
-    std::string path;     // file, folder, glob or hub name
-    std::string config;   // of a hub dataset
-    std::string split;
-    std::vector<std::string> data_files;  // within path; empty: all
+    std::string setting{};  // that named it: for messages
+    std::string path{};     // file, folder, glob or hub name
+    std::string config{};   // of a hub dataset
+    std::string split{};
+    std::vector<std::string> data_files{};  // within path; empty: all
     bool takes_any_split = false;         // if the one that is named is not there
 };
 

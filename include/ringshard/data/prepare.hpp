@@ -10,8 +10,8 @@ namespace ringshard::data {
 
 // One of the datasets that are put together.
 struct Source {
-    DatasetName dataset;
-    std::vector<std::string> columns;  // the only ones that are looked at; empty: all
+    DatasetName dataset{};
+    std::vector<std::string> columns{};  // the only ones that are looked at; empty: all
     double fraction = 0;               // of the mixture; 0 in all: everything
 };
 

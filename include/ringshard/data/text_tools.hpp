@@ -16,11 +16,11 @@ public:
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
     struct Chat {
-        text::Value messages;   // a list of objects with roles
-        text::Value tools;      // a list or null
-        text::Value variables;  // an object or null: more variables for the template
+        text::Value messages{};   // a list of objects with roles
+        text::Value tools{};      // a list or null
+        text::Value variables{};  // an object or null: more variables for the template
         bool adds_generation_prompt = false;
-        std::string continued_field;  // of the last message, which the rendering ends with
+        std::string continued_field{};  // of the last message, which the rendering ends with
 
         // As rows have them, and checked: tools may be JSON in a text.
         static Expected<Chat> read(text::Value messages, text::Value tools, text::Value variables);

@@ -9,10 +9,11 @@ void add_checkpoint_options(OptionTable& table) {
     group
         .serve("save_steps", &CheckpointSettings::save_steps,
                "Steps between checkpoints; below 1: a share of all steps.")
-        .above(0);
+        .above(0)
+        .at_most(1e15);
     group
         .serve("save_total_limit", &CheckpointSettings::save_total_limit,
-               "How many checkpoints are kept.")
+               "How many checkpoints are kept; the oldest go first.")
         .at_least(1);
     group.serve("save_only_model", &CheckpointSettings::save_only_model,
                 "Leave out what only a resumed run needs.");
@@ -20,7 +21,7 @@ void add_checkpoint_options(OptionTable& table) {
                 "auto: go on where output_dir stands; true: it must hold a run; never; or a path.");
 
     group.accept("enable_jit_checkpoint", Shape::boolean, "false",
-                 "a signal always saves before the job ends");
+                 "SIGTERM and SIGUSR1 always save at the end of the step, and the job ends");
     group.accept("save_on_each_node", Shape::boolean, "false",
                  "a checkpoint is one folder on a shared file system");
     group.accept("ignore_data_skip", Shape::boolean, "false",

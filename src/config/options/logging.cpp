@@ -9,7 +9,8 @@ void add_logging_options(OptionTable& table) {
     group
         .serve("logging_steps", &LoggingSettings::logging_steps,
                "Steps between lines of metrics; below 1: a share of all steps.")
-        .above(0);
+        .above(0)
+        .at_most(1e15);
     group.serve("logging_first_step", &LoggingSettings::logging_first_step,
                 "Write metrics of step 1 too.");
     group

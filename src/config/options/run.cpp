@@ -25,7 +25,7 @@ void add_run_options(OptionTable& table) {
     group.alias("cpu", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});
     group.older("no_cuda", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});
     group.alias("num_cpu_threads_per_process", "num_threads", Shape::integer);
-    group.accept("debug", Shape::word, "null", "errors always name rank, host and step")
+    group.accept("debug", Shape::word, "null", "errors name rank and host")
         .but_not({"underflow_overflow"}, "numbers that go bad always end a run with their place");
 }
 

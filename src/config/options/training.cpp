@@ -7,17 +7,21 @@ void add_training_options(OptionTable& table) {
     group
         .serve("per_device_train_batch_size", &TrainingSettings::per_device_train_batch_size,
                "Rows per data rank and micro-batch.")
-        .at_least(1);
+        .at_least(1)
+        .at_most(1e6);
     group
         .serve("gradient_accumulation_steps", &TrainingSettings::gradient_accumulation_steps,
                "Micro-batches per step.")
-        .at_least(1);
+        .at_least(1)
+        .at_most(1e6);
     group.serve("num_train_epochs", &TrainingSettings::num_train_epochs, "Passes over the data.")
-        .above(0);
+        .above(0)
+        .at_most(1e6);
     group
         .serve("max_steps", &TrainingSettings::max_steps,
                "Number of steps; wins over the epochs if above 0.")
-        .at_least(-1);
+        .at_least(-1)
+        .at_most(1e15);
     group.serve("learning_rate", &TrainingSettings::learning_rate, "Peak learning rate.")
         .at_least(0);
     group
@@ -32,7 +36,8 @@ void add_training_options(OptionTable& table) {
     group
         .serve("warmup_steps", &TrainingSettings::warmup_steps,
                "Steps of rising learning rate; below 1: a share of all steps.")
-        .at_least(0);
+        .at_least(0)
+        .at_most(1e15);
     group.serve("optim", &TrainingSettings::optim, "Optimizer.")
         .but_not({"adamw_hf",
                   "adamw_torch_xla",
@@ -89,14 +94,14 @@ void add_training_options(OptionTable& table) {
         .at_least(0);
     group.serve("adam_beta1", &TrainingSettings::adam_beta1, "Decay of the first moment.")
         .at_least(0)
-        .at_most(1);
+        .below(1);
     group.serve("adam_beta2", &TrainingSettings::adam_beta2, "Decay of the second moment.")
         .at_least(0)
-        .at_most(1);
+        .below(1);
     group
         .serve("adam_epsilon", &TrainingSettings::adam_epsilon,
                "Added to the root of the second moment.")
-        .at_least(0);
+        .above(0);
     group
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
                "Longest gradient; 0: never clipped.")
@@ -126,8 +131,10 @@ void add_training_options(OptionTable& table) {
     group.refuse("optim_args", Shape::word, "null",
                  "AdamW takes adam_beta1, adam_beta2 and adam_epsilon");
     group.refuse("optim_target_modules", Shape::list, "null", "AdamW trains every weight");
-    group.refuse("auto_find_batch_size", Shape::boolean, "false",
-                 "the batch size shapes the result; `trainer plan` tells which one fits");
+    group.refuse(
+        "auto_find_batch_size", Shape::boolean, "false",
+        "the batch size shapes the result; choose per_device_train_batch_size, and make up "
+        "with gradient_accumulation_steps what does not fit");
     group.refuse("adafactor", Shape::boolean, "false", "AdamW is the only optimizer served");
     group.refuse("do_predict", Shape::boolean, "false", "this program trains and evaluates");
 }

@@ -1,0 +1,56 @@
+#include "unserved.hpp"
+
+#include <vector>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::cli {
+
+std::optional<Failure> find_unserved(const config::Settings& settings) {
+    const config::Config& c = settings.values;
+    const bool is_bf16 = c.training.mixed_precision == config::Precision::bf16;
+    const bool reports =
+        !c.logging.report_to.empty() && c.logging.report_to != std::vector<std::string>{"none"};
+    struct Rule {
+        const char* name;
+        bool is_asked_for;
+        const char* what;
+    };
+    const Rule rules[] = {
+        {"save_only_model", c.checkpoint.save_only_model, "a checkpoint without moments"},
+        {"save_strategy", c.checkpoint.save_strategy == config::SaveStrategy::best,
+         "saving the best model"},
+        {"load_best_model_at_end", c.evaluation.load_best_model_at_end,
+         "going back to the best model"},
+        {"metric_for_best_model", !c.evaluation.metric_for_best_model.empty(),
+         "telling the best model"},
+        {"greater_is_better", c.evaluation.greater_is_better.has_value(), "telling the best model"},
+        {"report_to", reports, "a place for metrics other than output_dir/metrics.jsonl"},
+        {"offload_optimizer_device",
+         c.parallel.offload_optimizer_device != config::OffloadDevice::none,
+         "optimizer state outside the device"},
+        {"offload_param_device", c.parallel.offload_param_device != config::OffloadDevice::none,
+         "weights outside the device"},
+        {"activation_offloading", c.training.activation_offloading,
+         "activations outside the device"},
+        {"cp_comm_strategy", c.parallel.cp_comm_strategy != config::RingStrategy::ring,
+         "gathering keys and values at once"},
+        {"seq_parallel_communication_data_type",
+         is_bf16 && c.parallel.seq_parallel_communication_data_type == config::WireType::fp32,
+         "a wider type on the way than in the computation"},
+        {"lr_scheduler_kwargs", !c.training.lr_scheduler_kwargs.empty(),
+         "a schedule with settings of its own"},
+    };
+    for (const Rule& rule : rules) {
+        if (!rule.is_asked_for) continue;
+        const auto given = settings.given.find(rule.name);
+        const bool is_given = given != settings.given.end();
+        return Failure{ExitCode::settings,
+                       concat(rule.name, is_given ? " = " + given->second.text : "", " [",
+                              settings.origin_of(rule.name).place, "]: ", rule.what,
+                              " is not built in yet; leave it out")};
+    }
+    return std::nullopt;
+}
+
+}  // namespace ringshard::cli

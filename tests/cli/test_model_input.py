@@ -1,0 +1,118 @@
+"""Models whose config.json or weights cannot be trained: what is said, with which code, and how soon."""
+
+import json
+import math
+import os
+import shutil
+import struct
+import tempfile
+import time
+import unittest
+
+from trainer import TrainerTest, run
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
+ROWS = os.path.join(FOLDER, "..", "parity", "data", "rows", "pretokenized.jsonl")
+
+
+class ModelInput(TrainerTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.model = os.path.join(folder.name, "model")
+        self.output = os.path.join(folder.name, "out")
+        shutil.copytree(MODEL, self.model)
+        with open(os.path.join(MODEL, "config.json")) as file:
+            self.config = json.load(file)
+
+    def write_config(self, **changes):
+        with open(os.path.join(self.model, "config.json"), "w") as file:
+            json.dump({**self.config, **changes}, file)
+
+    def train(self, *flags, ranks=None):
+        return run("train", "--model_name_or_path", self.model, "--dataset_name", ROWS, "--max_length", "48",
+                   "--max_steps", "1", "--output_dir", self.output, *flags, ranks=ranks)
+
+    def test_positions_that_are_not_plain_are_refused(self):
+        yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6}
+        for changes, words in (
+            ({"rope_parameters": yarn}, "rope_parameters: rope_type = \"yarn\""),
+            ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type = \"yarn\""),
+            ({"rope_scaling": {"type": "linear", "factor": 2}}, "rope_scaling: "),
+            ({"rope_parameters": {"factor": 2.0}}, "factor = 2.0"),
+            ({"rope_parameters": "x"}, "rope_parameters = \"x\": must be an object"),
+            ({"rope_parameters": {"rope_type": 3}}, "rope_type = 3"),
+            ({"rope_parameters": {"rope_theta": -1}}, "rope_theta = -1: must be a number above 0"),
+        ):
+            with self.subTest(words):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), 78, words)
+        self.write_config(rope_parameters={"rope_type": "default", "rope_theta": 1e6})
+        self.expect(self.train(), 0)
+
+    def test_numbers_that_no_model_has(self):
+        for changes, words in (
+            ({"rms_norm_eps": 0}, "rms_norm_eps = 0: must be a number above 0"),
+            ({"rope_theta": "big"}, "rope_theta = \"big\""),
+            ({"head_dim": 15}, "head_dim = 15: must be even"),
+            ({"hidden_size": 2}, "hidden_size = 2: is below num_attention_heads"),
+        ):
+            with self.subTest(words):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), 78, words)
+
+    def test_sizes_that_no_machine_holds_are_refused_at_once(self):
+        begin = time.monotonic()
+        for changes, code, words in (
+            ({"num_hidden_layers": 10**12}, 78, "num_hidden_layers = 1000000000000"),
+            ({"hidden_size": 2**22, "vocab_size": 2**26}, 65, "has the shape"),
+            ({"hidden_size": 2**22, "num_attention_heads": 2**22, "head_dim": 2**22}, 78, "wider than any model"),
+            ({"num_hidden_layers": 4000}, 65, "is not in the model's files"),
+        ):
+            with self.subTest(words):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), code, words)
+        self.assertLess(time.monotonic() - begin, 40)
+
+    def test_weights_that_are_no_numbers(self):
+        path = os.path.join(self.model, "model.safetensors")
+        with open(path, "r+b") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length))
+            entry = header["model.layers.1.mlp.up_proj.weight"]
+            kind = {"F32": "<f", "F16": "<e"}.get(entry["dtype"])
+            file.seek(8 + length + entry["data_offsets"][1] - (4 if kind == "<f" else 2))
+            file.write(struct.pack(kind, math.nan) if kind else b"\xc0\x7f")
+        self.expect_one_message(self.train("--profile", "zero3", ranks=2), 65,
+                                "model.layers.1.mlp.up_proj.weight holds NaN")
+
+    def test_a_folder_that_cannot_be_looked_into(self):
+        circle = self.output + "-circle"
+        os.symlink(circle, circle)
+        self.expect_one_message(self.train("--output_dir", circle), 74, "cannot be made")
+        for name, code in (("n" * 5000, 66), (circle, 66), ("a\udcff", 78)):
+            result = run("train", "--model_name_or_path", name, "--dataset_name", ROWS, "--output_dir", self.output)
+            self.expect_one_message(result, code, "model_name_or_path")
+
+
+class Init(TrainerTest):
+    def test_what_fails_leaves_no_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(MODEL, "config.json")) as file:
+                config = json.load(file)
+            wanted = os.path.join(folder, "wanted.json")
+            with open(wanted, "w") as file:
+                json.dump({**config, "vocab_size": 2**26, "hidden_size": 2**20}, file)
+            model = os.path.join(folder, "model")
+            self.expect_one_message(run("init", "--config_json", wanted, "--output_dir", model), 74, "there is room for")
+            self.assertEqual(os.listdir(model), [])
+            with open(wanted, "w") as file:
+                json.dump(config, file)
+            os.makedirs(os.path.join(model, "config.json", "in the way"))
+            self.expect_one_message(run("init", "--config_json", wanted, "--output_dir", model), 74, "config.json")
+            self.assertEqual(sorted(os.listdir(model)), ["config.json", "generation_config.json"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,184 @@
+"""Damaged checkpoints, checkpoints that somebody names, how many are kept, and ends that are asked for."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TRAINER, TrainerTest, clean_environment, read_metrics, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
+          "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false",
+          "--max_length", "48", "--per_device_train_batch_size", "2", "--logging_steps", "1"]
+SHORT = [*COMMON, "--max_steps", "4", "--save_steps", "2"]
+
+
+class Run(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.whole = os.path.join(cls.folder.name, "whole")
+        result = run("train", *SHORT, "--output_dir", cls.whole)
+        assert result.returncode == 0, result.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def copy(self, name):
+        output = os.path.join(self.folder.name, name)
+        shutil.copytree(self.whole, output)
+        return output
+
+    def change_manifest(self, folder, **changes):
+        path = os.path.join(folder, "manifest.json")
+        with open(path) as file:
+            manifest = json.load(file)
+        with open(path, "w") as file:
+            json.dump({**manifest, **changes}, file)
+
+    def wait_for(self, path):
+        end = time.monotonic() + 60
+        while not os.path.exists(path) and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertTrue(os.path.exists(path))
+
+    def flip(self, folder, dataset="/optimizer/exp_avg/model.layers.1.mlp.down_proj.weight"):
+        """Changes one bit of a tensor."""
+        with open(os.path.join(folder, "manifest.json")) as file:
+            place = next(r["offset"] for r in json.load(file)["ranges"] if r["dataset"] == dataset)
+        with open(os.path.join(folder, "state.h5"), "r+b") as file:
+            file.seek(place + 40)
+            byte = file.read(1)[0]
+            file.seek(place + 40)
+            file.write(bytes([byte ^ 1]))
+
+
+class Damaged(Run):
+    def test_is_stepped_over(self):
+        def no_hdf5(folder):
+            with open(os.path.join(folder, "state.h5"), "r+b") as file:
+                file.write(b"\0" * 64)
+
+        for name, damage, words in (
+            ("bit", self.flip, "down_proj.weight is not what was written"),
+            ("header", no_hdf5, "HDF5 could not open the file"),
+            ("step", lambda folder: self.change_manifest(folder, step=3), "holds step 3"),
+            ("version", lambda folder: self.change_manifest(folder, version=2), "format version 2"),
+            ("ranges", lambda folder: self.change_manifest(folder, ranges=[]), "is not covered"),
+            ("manifest", lambda folder: os.remove(os.path.join(folder, "manifest.json")), "it was never finished"),
+        ):
+            with self.subTest(name):
+                output = self.copy(name)
+                damage(os.path.join(output, "checkpoint-4"))
+                result = run("train", *SHORT, "--output_dir", output, ranks=2 if name == "bit" else None)
+                self.expect(result, 0, "warning: checkpoint left out", words,
+                            "going on from " + os.path.join(output, "checkpoint-2"))
+
+    def test_with_nothing_to_fall_back_on(self):
+        output = self.copy("none")
+        self.flip(os.path.join(output, "checkpoint-4"))
+        shutil.rmtree(os.path.join(output, "checkpoint-2"))
+        self.expect_one_message(run("train", *SHORT, "--output_dir", output, ranks=2), 65,
+                                "no checkpoint of this run is good", "begin again with --resume_from_checkpoint never")
+        self.expect(run("train", *SHORT, "--output_dir", output, "--resume_from_checkpoint", "never"), 0)
+
+    def test_named_ones(self):
+        output = self.copy("named")
+        checkpoint = os.path.join(output, "checkpoint-4")
+
+        def resume(folder, ranks=None):
+            return run("train", *SHORT, "--output_dir", os.path.join(output, "new"), "--resume_from_checkpoint", folder,
+                       ranks=ranks)
+
+        self.expect(resume(os.path.join(output, "checkpoint-2") + "/"), 0, "going on from")
+        self.flip(checkpoint)
+        self.expect_one_message(resume(checkpoint, ranks=2), 65, "is not what was written")
+        os.rename(checkpoint, checkpoint + ".tmp-1")
+        self.expect_one_message(resume(checkpoint + ".tmp-1"), 65, "it was never finished")
+        self.expect_one_message(resume(output), 65, "is not the folder of a checkpoint")
+        os.remove(os.path.join(output, "checkpoint-2", "manifest.json"))
+        self.expect_one_message(resume(os.path.join(output, "checkpoint-2"), ranks=2), 65, "has no manifest.json")
+        self.expect_one_message(resume(os.path.join(output, "checkpoint-7"), ranks=2), 66, "there is no such folder")
+
+
+class Kept(Run):
+    def test_the_newest(self):
+        output = os.path.join(self.folder.name, "limit")
+        os.makedirs(os.path.join(output, "checkpoint-9.tmp-0"))
+        with open(os.path.join(output, "metrics.jsonl"), "w") as file:
+            file.write('{"tool": "mine"}\n{"attempt": "x", "step": []}\n{"cut sh')
+        self.expect(run("train", *COMMON, "--max_steps", "5", "--save_steps", "1", "--save_total_limit", "2",
+                        "--output_dir", output), 0)
+        self.assertEqual(sorted(name for name in os.listdir(output) if name.startswith("checkpoint")),
+                         ["checkpoint-4", "checkpoint-5"])
+        lines = read_metrics(output)
+        self.assertEqual(lines[0], {"tool": "mine"})
+        self.assertEqual([line["step"] for line in lines[2:]], [1, 2, 3, 4, 5])
+
+    def test_a_model_folder_that_vanishes_ends_no_run(self):
+        model = os.path.join(self.folder.name, "model")
+        shutil.copytree(os.path.join(DATA, "models", "qwen2-tiny"), model)
+        output = os.path.join(self.folder.name, "vanished")
+        process = subprocess.Popen([TRAINER, "train", *COMMON, "--model_name_or_path", model, "--max_steps", "40",
+                                    "--save_steps", "40", "--output_dir", output], env=clean_environment(),
+                                   stderr=subprocess.PIPE, text=True)
+        self.wait_for(os.path.join(output, "metrics.jsonl"))
+        shutil.rmtree(model)
+        self.assertEqual(process.wait(60), 0, process.stderr.read())
+        process.stderr.close()
+        self.assertIn("tokenizer.json", os.listdir(os.path.join(output, "checkpoint-40")))
+
+
+class Asked(Run):
+    def test_a_signal_saves_and_ends(self):
+        output = os.path.join(self.folder.name, "signal")
+        process = subprocess.Popen([TRAINER, "train", *COMMON, "--max_steps", "100000", "--output_dir", output],
+                                   env=clean_environment(), stderr=subprocess.PIPE, text=True)
+        self.wait_for(os.path.join(output, "metrics.jsonl"))
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, said)
+        with open(os.path.join(output, "latest")) as file:
+            step = int(file.read().strip().removeprefix("checkpoint-"))
+        self.assertEqual(read_metrics(output)[-1]["step"], step)
+        self.assertIn(f"asked to stop after step {step}", said)
+
+    def test_files_that_ask(self):
+        output = os.path.join(self.folder.name, "files")
+        os.makedirs(output)
+        for name in ("save-now", "stopped"):
+            with open(os.path.join(output, name), "w"):
+                pass
+        self.expect(run("train", *SHORT, "--output_dir", output, ranks=2), 0)
+        self.assertIn("checkpoint-1", os.listdir(output))
+        self.assertFalse({"save-now", "stopped"} & set(os.listdir(output)))
+        with open(os.path.join(output, "stop-now"), "w"):
+            pass
+        longer = [*COMMON, "--max_steps", "8", "--save_steps", "4"]
+        self.expect_one_message(run("train", *longer, "--output_dir", output, ranks=2), 75, "asked to stop after step 5")
+        self.assertIn("checkpoint-5", os.listdir(output))
+        self.assertIn("stopped", os.listdir(output))
+
+
+class BadNumbers(Run):
+    def test_a_run_ends_before_it_saves_them(self):
+        output = os.path.join(self.folder.name, "bad")
+        result = run("train", *COMMON, "--max_steps", "6", "--save_steps", "1", "--learning_rate", "1e38",
+                     "--lr_scheduler_type", "linear", "--warmup_steps", "0", "--output_dir", output, ranks=2)
+        self.expect_one_message(result, 76)
+        self.assertRegex(result.stderr, r"step \d+: the loss is|holds NaN or infinite numbers")
+        for name in os.listdir(output):
+            self.assertNotIn(".tmp-", name)
+
+
+if __name__ == "__main__":
+    unittest.main()
