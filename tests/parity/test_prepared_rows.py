@@ -1,0 +1,84 @@
+"""Rows as TRL prepares them: `trainer prepare`, shown by `trainer inspect --json`, against what
+SFTTrainer made of the same files."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+TRAINER = os.environ["TRAINER"]
+DATA = pathlib.Path(__file__).parent / "data" / "text" / "data"
+
+# TRL refuses what has no generation marks; this program finds the assistant's turns by rendering prefixes.
+OTHERWISE = {"chat_assistant_only_no_markers"}
+
+
+def flags(case):
+    given = {
+        "dataset_name": str(DATA / case["data"]),
+        "model_name_or_path": str(DATA / "tokenizers" / case["tokenizer"]),
+    }
+    given.update(case["config"])
+    for name, value in given.items():
+        text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        yield f"--{name}={text}"
+
+
+class PreparedRows(unittest.TestCase):
+    maxDiff = 1000
+
+    def prepare(self, case, cache, ranks=0):
+        command = [TRAINER, "prepare", *flags(case), f"--data_cache_dir={cache}"]
+        if ranks:
+            command = [os.environ["MPIEXEC"], "--oversubscribe", "-n", str(ranks), *command]
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+
+    def rows(self, prepared):
+        plan = prepared.stdout.splitlines()[0].split(": ", 1)[1]
+        shown = subprocess.run([TRAINER, "inspect", plan, "--rows", "100000", "--json"],
+                               capture_output=True, text=True, check=True)
+        return [json.loads(line) for line in shown.stdout.splitlines()]
+
+    def test_every_case(self):
+        cases = json.loads((DATA / "prepared" / "cases.json").read_text())
+        for case in cases if isinstance(cases, list) else cases["cases"]:
+            with self.subTest(case["name"]), tempfile.TemporaryDirectory() as cache:
+                prepared = self.prepare(case, cache)
+                if case["name"] in OTHERWISE:
+                    self.assertEqual(prepared.returncode, 0, prepared.stderr)
+                    continue
+                if "error" in case:
+                    self.assertEqual(prepared.returncode, 65, case["error"] + prepared.stderr)
+                    continue
+                self.assertEqual(prepared.returncode, 0, prepared.stderr)
+                name = case.get("same_rows_as", case["name"])
+                expected = [json.loads(line)
+                            for line in (DATA / "prepared" / f"{name}.jsonl").read_text().splitlines()]
+                rows = self.rows(prepared)
+                self.assertEqual(len(rows), len(expected))
+                for row, want in zip(rows, expected):
+                    self.assertEqual(row["input_ids"], want["input_ids"])
+                    self.assertEqual(row["labels"], want["labels"])
+                    if "seq_lengths" in want:
+                        self.assertEqual(row["seq_lengths"], want["seq_lengths"])
+
+    def test_the_same_bytes_at_any_number_of_ranks_and_threads(self):
+        case = {"data": "chat_small.jsonl", "tokenizer": "generation",
+                "config": {"max_length": 128, "assistant_only_loss": True, "packing": True}}
+        made = []
+        for ranks, threads in ((0, 1), (0, 3), (2, 1), (3, 2)):
+            with tempfile.TemporaryDirectory() as cache:
+                case["config"]["num_threads"] = threads
+                prepared = self.prepare(case, cache, ranks)
+                self.assertEqual(prepared.returncode, 0, prepared.stderr)
+                made.append({file.name: file.read_bytes() for file in pathlib.Path(cache).iterdir()})
+                self.assertEqual(len([name for name in made[-1] if not name.endswith(".lock")]), 2)
+        for files in made[1:]:
+            self.assertEqual(files, made[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
