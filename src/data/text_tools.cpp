@@ -1,2 +1,2 @@
 #include "text_tools.hpp"
-namespace ringshard::data { }
+namespace ringshard::data {}
