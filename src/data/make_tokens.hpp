@@ -19,8 +19,8 @@ struct TokensToMake {
 };
 
 // Tokenizes all rows and writes them to work/result, in the order of the files, the same bytes at
-// any number of ranks and threads. What the user should know is kept in the file: see
-// warnings_of(). Collective over the group.
+// any number of ranks and threads. What the user should know is kept in the file: see warnings_of().
+// Collective over the group.
 std::optional<Failure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
                                    const Workshop& workshop, const comm::Group& group);
 

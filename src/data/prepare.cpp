@@ -52,9 +52,8 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         Value::List list;
         for (const InputFile& file : files)
             if (file.source == i) list.push_back(describe_file(file.name));
-        sources.emplace_back(
-            Value::Object{{"files", Value(std::move(list))},
-                          {"columns", text::to_list(preparation.sources[i].columns)}});
+        sources.emplace_back(Value::Object{{"files", Value(std::move(list))},
+                                           {"columns", text::to_list(preparation.sources[i].columns)}});
     }
     const auto only = format.completion_only_loss;
     return Value(Value::Object{

@@ -57,8 +57,8 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
     else if (auto failure = read_numbers(*column, name, 0, mask))
         return failure;
     if (mask.size() != into.tokens.size())
-        return wrong(
-            concat(name, " has ", mask.size(), " entries for ", into.tokens.size(), " input_ids"));
+        return wrong(concat(name, " has ", mask.size(), " entries for ", into.tokens.size(),
+                            " input_ids"));
     for (size_t i = 0; i < mask.size(); ++i)
         if (mask[i] == 0) into.labels[i] = no_label;
     return std::nullopt;
@@ -87,8 +87,8 @@ std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat
     int64_t total = 0;
     for (const int32_t length : into.document_lengths) total += length;
     if (total != static_cast<int64_t>(into.tokens.size()))
-        return wrong(concat("has seq_lengths of ", total, " tokens in all for ", into.tokens.size(),
-                            " input_ids"));
+        return wrong(concat("has seq_lengths of ", total, " tokens in all for ",
+                            into.tokens.size(), " input_ids"));
     return std::nullopt;
 }
 
@@ -111,10 +111,9 @@ Expected<Value> read_messages(const Value& row, const char* column, bool is_shar
                 name = name == "from" ? "role" : name == "value" ? "content" : name;
         const Value* role = message.find("role");
         if (role == nullptr || role->string() == nullptr)
-            return wrong(
-                concat("message ", number, " of ", column, " has ",
-                       role == nullptr ? "no role" : concat("a role that is ", role->kind()),
-                       ", where text is needed"));
+            return wrong(concat("message ", number, " of ", column, " has ",
+                                role == nullptr ? "no role" : concat("a role that is ", role->kind()),
+                                ", where text is needed"));
     }
     return messages;
 }
@@ -248,8 +247,9 @@ private:
         }
         into_.tokens.clear();
         scratch_.spans.clear();
-        if (auto failure = parts_.tools->tokenizer().encode(
-                text, SpecialTokens::leave_out, *scratch_.tokenizer, into_.tokens, scratch_.spans))
+        if (auto failure =
+                parts_.tools->tokenizer().encode(text, SpecialTokens::leave_out,
+                                                 *scratch_.tokenizer, into_.tokens, scratch_.spans))
             return failure;
         into_.labels = into_.tokens;
         const auto is_assistant = tokens_in(rendered.value().assistant, scratch_.spans);
@@ -261,7 +261,7 @@ private:
         return std::nullopt;
     }
 
-    Expected<RenderedChat> render(const Value& messages, bool adds_generation_prompt,
+    Expected<text::Rendered> render(const Value& messages, bool adds_generation_prompt,
                                   bool finds_assistant) {
         TextTools::Chat chat{messages, Value(), Value(), adds_generation_prompt};
         if (const Value* tools = row_.find("tools"); tools != nullptr && !tools->is_null()) {

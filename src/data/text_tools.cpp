@@ -1,2 +1,138 @@
 #include "text_tools.hpp"
-namespace ringshard::data {}
+
+#include <algorithm>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/text/assistant_spans.hpp"
+
+namespace ringshard::data {
+
+using text::ChatTemplate;
+using text::TokenizerFolder;
+using text::Value;
+
+namespace {
+
+bool is_template_file(const std::filesystem::path& path) {
+    return path.extension() == ".jinja" || path.extension() == ".j2";
+}
+
+void set(Value::Object& variables, const std::string& name, const std::string& text) {
+    const auto there = std::ranges::find(variables, name, &Value::Object::value_type::first);
+    if (there == variables.end())
+        variables.emplace_back(name, text);
+    else
+        there->second = Value(text);
+}
+
+}  // namespace
+
+Expected<TextTools> TextTools::load(const FormatSettings& settings, bool needs_template) {
+    auto folder = TokenizerFolder::read(settings.tokenizer);
+    if (!folder) return folder.failure();
+    TextTools tools(std::move(folder).value());
+    tools.eos_ = tools.folder_.special_token("eos_token").value_or("");
+    for (const auto& [name, token] : tools.folder_.special_tokens)
+        tools.variables_.emplace_back(name, token);
+    if (!settings.eos_token.empty())
+        if (auto failure = tools.take_eos(settings.eos_token, "eos_token")) return *failure;
+    if (needs_template)
+        if (auto failure = tools.take_template(settings)) return *failure;
+    // As TRL: what has no token for padding pads with the end of the sequence.
+    if (!tools.folder_.special_token("pad_token") && !tools.eos_.empty())
+        set(tools.variables_, "pad_token", tools.eos_);
+    return tools;
+}
+
+std::optional<Failure> TextTools::take_eos(const std::string& token, const std::string& setting) {
+    if (!tokenizer().id_of(token))
+        return Failure{ExitCode::settings,
+                       concat(setting, " = ", token, " is no token of the tokenizer's vocabulary")};
+    eos_ = token;
+    set(variables_, "eos_token", token);
+    return std::nullopt;
+}
+
+std::optional<Failure> TextTools::take_template(const FormatSettings& settings) {
+    std::vector<std::string> sources;
+    std::string name = settings.chat_template.string();
+    const auto take_from = [&](const TokenizerFolder& folder) {
+        for (const bool has_tools : {false, true})
+            if (const auto source = folder.chat_template(has_tools)) sources.push_back(*source);
+    };
+    if (settings.chat_template.empty()) {
+        name = settings.tokenizer.string();
+        take_from(folder_);
+    } else if (is_template_file(settings.chat_template)) {
+        const auto source = read_file(settings.chat_template);
+        if (!source)
+            return Failure{ExitCode::missing_input,
+                           concat("chat_template_path = ", name, ": there is no such file")};
+        sources.push_back(*source);
+    } else {
+        // The template of another model comes with that model's tokens and its end of sequence.
+        const auto other = TokenizerFolder::read(settings.chat_template);
+        if (!other) return other.failure();
+        for (const auto& [id, token] : other.value().tokenizer.added_tokens())
+            if (!tokenizer().id_of(token.content))
+                return Failure{ExitCode::settings,
+                               concat("chat_template_path = ", name, " uses the token ",
+                                      token.content, ", which the model's tokenizer lacks; the "
+                                      "model's vocabulary cannot be made larger")};
+        if (const auto eos = other.value().special_token("eos_token"))
+            if (auto failure = take_eos(*eos, "chat_template_path: eos_token")) return failure;
+        take_from(other.value());
+    }
+    if (sources.empty())
+        return Failure{ExitCode::bad_data,
+                       concat("the rows are conversations, and ", name,
+                              " has no chat template; name one with chat_template_path")};
+    if (sources.size() == 2 && sources[0] == sources[1]) sources.pop_back();
+    for (std::string& source : sources) {
+        auto parsed = ChatTemplate::parse(std::move(source), name);
+        if (!parsed) return parsed.failure();
+        templates_.push_back(std::move(parsed).value());
+    }
+    return std::nullopt;
+}
+
+Expected<text::Rendered> TextTools::render(const Chat& chat, bool finds_assistant) const {
+    Value::Object variables = variables_;
+    if (const Value::Object* more = chat.variables.object())
+        variables.insert(variables.end(), more->begin(), more->end());
+    const bool has_tools = chat.tools.list() != nullptr;
+    const ChatTemplate& chat_template = has_tools ? templates_.back() : templates_.front();
+    const text::Conversation conversation{.messages = *chat.messages.list(),
+                                          .tools = has_tools ? &chat.tools : nullptr,
+                                          .variables = &variables,
+                                          .add_generation_prompt = chat.adds_generation_prompt};
+    auto rendered = chat_template.render(conversation);
+    if (!rendered || !finds_assistant || chat_template.marks_assistant()) return rendered;
+    auto ranges = text::find_assistant_spans(chat_template, conversation);
+    if (!ranges) return ranges.failure();
+    rendered.value().assistant = std::move(ranges).value();
+    return rendered;
+}
+
+std::vector<bool> tokens_in(std::span<const text::ByteRange> ranges,
+                            std::span<const text::Span> tokens) {
+    std::vector<bool> is_in(tokens.size(), false);
+    const auto holder_of = [&](size_t byte) {
+        return static_cast<size_t>(
+            std::ranges::find_if(tokens,
+                                 [&](const text::Span& token) {
+                                     return token.first <= byte && byte < token.last;
+                                 }) -
+            tokens.begin());
+    };
+    for (const text::ByteRange& range : ranges) {
+        const size_t first = holder_of(range.begin);
+        if (first == tokens.size()) break;
+        const size_t last = range.end > 0 ? holder_of(range.end - 1) : tokens.size();
+        const bool ends = last != 0 && last != tokens.size();
+        for (size_t i = first; i < (ends ? last + 1 : tokens.size()); ++i) is_in[i] = true;
+    }
+    return is_in;
+}
+
+}  // namespace ringshard::data

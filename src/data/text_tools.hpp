@@ -1,42 +1,44 @@
 #pragma once
 
 #include "ringshard/data/format.hpp"
-#include "ringshard/text/tokenizer.hpp"
+#include "ringshard/text/chat_template.hpp"
+#include "ringshard/text/tokenizer_folder.hpp"
 
 namespace ringshard::data {
 
-// A conversation as the template prints it.
-struct RenderedChat {
-    std::string text;
-    std::vector<text::Span> assistant;  // bytes that the assistant says, if asked for
-};
-
-// The tokenizer of a model and its chat template: text and conversations to tokens.
+// The tokenizer of a model, its special tokens and its chat template.
 class TextTools {
 public:
     static Expected<TextTools> load(const FormatSettings& settings, bool needs_template);
-    TextTools(TextTools&&) noexcept;
-    ~TextTools();
 
-    const text::Tokenizer& tokenizer() const;
-    const std::string& eos() const;  // as text; empty if the tokenizer has none
+    const text::Tokenizer& tokenizer() const { return folder_.tokenizer; }
+    const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
     struct Chat {
-        const text::Value& messages;
-        text::Value tools;      // list or null
-        text::Value variables;  // object or null: more variables for the template
+        const text::Value& messages;  // a list of objects
+        text::Value tools;            // a list or null
+        text::Value variables;        // an object or null: more variables for the template
         bool adds_generation_prompt = false;
     };
-    Expected<RenderedChat> render(const Chat& chat, bool finds_assistant) const;
+    // What the assistant says is told by the template's generation blocks; where it has none, it is
+    // what each of the assistant's messages adds to the rendering.
+    Expected<text::Rendered> render(const Chat& chat, bool finds_assistant) const;
+    bool marks_assistant() const { return templates_.front().marks_assistant(); }
 
 private:
-    struct Parts;
-    explicit TextTools(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+    explicit TextTools(text::TokenizerFolder folder) : folder_(std::move(folder)) {}
+    std::optional<Failure> take_template(const FormatSettings& settings);
+    std::optional<Failure> take_eos(const std::string& token, const std::string& setting);
+
+    text::TokenizerFolder folder_;
+    std::string eos_;
+    std::vector<text::ChatTemplate> templates_;  // without tools, and with tools if it is another
+    text::Value::Object variables_;              // special tokens
 };
 
 // Which tokens belong to what the assistant says: from the one that holds the first character of a
-// span to the one that holds its last, as transformers counts.
-std::vector<bool> tokens_in(std::span<const text::Span> spans, std::span<const text::Span> tokens);
+// range to the one that holds its last, as transformers counts.
+std::vector<bool> tokens_in(std::span<const text::ByteRange> ranges,
+                            std::span<const text::Span> tokens);
 
 }  // namespace ringshard::data

@@ -168,11 +168,26 @@ Datum text_slice(Run& run, const Datum& of, const Bounds& bounds, bool ascii) {
 
 }  // namespace
 
+Datum call_method(Run& run, const MethodEntry& method, const Datum& self, Arguments& arguments) {
+    const Datum result = method.call(run, self, arguments);
+    if (!self.is(Kind::text) || !self.is_markup()) return result;
+    // What is safe HTML stays so, also in parts.
+    if (result.is(Kind::text)) return result.as_markup();
+    if (!result.is_sequence()) return result;
+    std::vector<Datum> parts;
+    for (const Datum& part : result.items())
+        parts.push_back(part.is(Kind::text) ? part.as_markup() : part);
+    return result.is(Kind::list) ? run.heap.list(std::move(parts))
+                                 : run.heap.tuple(std::move(parts));
+}
+
 Datum slice(Run& run, const Datum& of, const Datum& start, const Datum& stop, const Datum& step) {
     if (of.is(Kind::text)) {
         const bool ascii = is_ascii(of.text());
         const size_t size = ascii ? of.text().size() : count_code_points(of.text());
-        return text_slice(run, of, bounds_of(start, stop, step, static_cast<int64_t>(size)), ascii);
+        const Datum part =
+            text_slice(run, of, bounds_of(start, stop, step, static_cast<int64_t>(size)), ascii);
+        return of.is_markup() ? part.as_markup() : part;
     }
     if (of.is(Kind::undefined)) fail_undefined(of);
     if (of.is(Kind::range)) {
@@ -189,8 +204,7 @@ Datum slice(Run& run, const Datum& of, const Datum& start, const Datum& stop, co
             fail("the numbers of the range do not fit into 64 bits");
         return {Kind::range, run.heap.make<Range>(first, end, stride).get()};
     }
-    // As with any element that is not there.
-    if (!of.is_sequence()) return Datum::undefined(Lack::element, "slice", of.kind());
+    if (!of.is_sequence()) fail("a ", type_name(of), " cannot be cut into slices");
     const auto size = static_cast<int64_t>(of.items().size());
     const Bounds bounds = bounds_of(start, stop, step, size);
     run.step(1 + static_cast<uint64_t>(bounds.count) / 16);

@@ -81,6 +81,8 @@ Datum replace_filter(Run& run, const Datum& input, Arguments& arguments) {
 
 Datum indent_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "indent", {"width", "first", "blank"});
+    if (input.is(Kind::undefined)) fail_undefined(input);
+    if (!input.is(Kind::text)) fail("indent of a ", type_name(input));
     const Source source(run, input);
     std::string indentation;
     if (bound.has(0) && bound[0].is(Kind::text)) {
@@ -118,6 +120,10 @@ Datum truncate_filter(Run& run, const Datum& input, Arguments& arguments) {
     const int64_t length = bound.integer_or(0, 255);
     const std::string_view end = bound.text_or(2, "...");
     const int64_t leeway = bound.has(3) && !bound[3].is(Kind::none) ? bound.integer_or(3, 5) : 5;
+    if (!input.is(Kind::text)) {
+        if (length_of(input) - length > leeway) fail("truncate of a ", type_name(input));
+        return input;
+    }
     const Source source(run, input);
     const auto end_size = static_cast<int64_t>(count_code_points(end));
     if (length < end_size) fail("truncate: a length of ", length, " has no room for the end");
@@ -185,6 +191,7 @@ void wrap_line(std::string& out, std::string_view line, size_t width, bool break
 Datum wordwrap_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "wordwrap",
                       {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
+    if (!input.is(Kind::text)) fail("wordwrap of a ", type_name(input));
     const Source source(run, input);
     const int64_t width = bound.integer_or(0, 79);
     if (width <= 0) fail("wordwrap: a width of ", width);

@@ -1,0 +1,192 @@
+#include "ringshard/data/choose_data.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+using text::Value;
+
+Failure wrong_mixture(const std::string& what) {
+    return {ExitCode::settings, concat("datasets: ", what,
+                                       "; it is a list of {path, name, data_dir, data_files, split, "
+                                       "columns, fraction}")};
+}
+
+// Text, or a list of texts; anything else is told.
+Expected<std::vector<std::string>> texts_of(const Value& value, const std::string& name) {
+    std::vector<std::string> texts;
+    if (value.string() != nullptr) return std::vector{*value.string()};
+    const Value::List none;
+    for (const Value& item : value.list() != nullptr ? *value.list() : none) {
+        if (item.string() == nullptr) return wrong_mixture(concat(name, " holds ", item.kind()));
+        texts.push_back(*item.string());
+    }
+    if (texts.empty()) return wrong_mixture(concat(name, " is ", value.kind()));
+    return texts;
+}
+
+// path: json, data_files: ... names files by their format, as load_dataset does.
+bool is_format(const std::string& path) {
+    static constexpr std::array formats{"json", "parquet", "arrow"};
+    return std::ranges::find(formats, path) != formats.end();
+}
+
+Expected<Source> read_source(const Value& entry) {
+    if (entry.object() == nullptr) return wrong_mixture(concat("an entry is ", entry.kind()));
+    Source source{.dataset = {.setting = "datasets", .split = "train"}};
+    std::string data_dir;
+    for (const auto& [name, value] : *entry.object()) {
+        if (value.is_null()) continue;
+        if (name == "fraction") {
+            const double* real = value.real();
+            const int64_t* whole = value.integer();
+            source.fraction = real != nullptr    ? *real
+                              : whole != nullptr ? static_cast<double>(*whole)
+                                                 : -1;
+            if (source.fraction <= 0) return wrong_mixture("fraction has to be above 0");
+            continue;
+        }
+        const auto texts = texts_of(value, name);
+        if (!texts) return texts.failure();
+        const bool is_list = name == "columns" || name == "data_files";
+        if (!is_list && value.string() == nullptr)
+            return wrong_mixture(concat(name, " is ", value.kind()));
+        if (name == "path") source.dataset.path = texts.value().front();
+        else if (name == "name") source.dataset.config = texts.value().front();
+        else if (name == "split") source.dataset.split = texts.value().front();
+        else if (name == "data_dir") data_dir = texts.value().front();
+        else if (name == "data_files") source.dataset.data_files = texts.value();
+        else if (name == "columns") source.columns = texts.value();
+        else return wrong_mixture(concat("there is no ", name));
+    }
+    if (source.dataset.path.empty()) return wrong_mixture("an entry has no path");
+    if (is_format(source.dataset.path)) source.dataset.path = ".";
+    if (!data_dir.empty()) source.dataset.path = (fs::path(source.dataset.path) / data_dir).string();
+    return source;
+}
+
+Expected<std::vector<Source>> read_mixture(const std::string& json) {
+    const auto list = text::read_json(json);
+    if (!list) return wrong_mixture(concat("is no JSON: ", list.failure().message));
+    if (list.value().list() == nullptr || list.value().list()->empty())
+        return wrong_mixture(concat("is ", list.value().kind()));
+    std::vector<Source> sources;
+    for (const Value& entry : *list.value().list()) {
+        auto source = read_source(entry);
+        if (!source) return source.failure();
+        sources.push_back(std::move(source).value());
+    }
+    const auto has_fraction = [](const Source& source) { return source.fraction > 0; };
+    if (std::ranges::any_of(sources, has_fraction) && !std::ranges::all_of(sources, has_fraction))
+        return wrong_mixture("fraction is given for some and not for all");
+    return sources;
+}
+
+bool is_share_of_all(const config::DataSettings& data) { return data.test_split_size.has_value(); }
+
+// What training and evaluation have in common.
+Expected<Preparation> common_settings(const config::Config& config, const HubCache& hub) {
+    const config::DataSettings& data = config.data;
+    Preparation preparation;
+    const auto tokenizer = model_folder(config.model.model_name_or_path, config.model.model_revision,
+                                        "model_name_or_path", hub);
+    if (!tokenizer) return tokenizer.failure();
+    preparation.format = {.tokenizer = tokenizer.value(),
+                          .chat_template = config.model.chat_template_path,
+                          .eos_token = config.model.eos_token,
+                          .text_field = data.dataset_text_field,
+                          .completion_only_loss = data.completion_only_loss,
+                          .assistant_only_loss = data.assistant_only_loss};
+    if (const std::string& path = config.model.chat_template_path;
+        !path.empty() && !exists(fs::path(path))) {
+        const auto other = model_folder(path, "main", "chat_template_path", hub);
+        if (!other) return other.failure();
+        preparation.format.chat_template = other.value();
+    }
+    preparation.test_size = data.test_split_size.value_or(0);
+    preparation.split_seed = config.run.seed;
+    preparation.rows = {.max_length = data.max_length,
+                        .truncation = data.truncation_mode,
+                        .packs = data.packing,
+                        .strategy = data.packing_strategy,
+                        .scope = data.packing_scope,
+                        .shuffles = data.shuffle_dataset,
+                        .seed = config.run.seed};
+    return preparation;
+}
+
+Expected<std::vector<Source>> named_sources(const config::DataSettings& data,
+                                            const std::string& split) {
+    if (!data.datasets.empty()) return read_mixture(data.datasets);
+    if (data.dataset_name.empty())
+        return Failure{ExitCode::settings,
+                       "dataset_name is not set: name a file, a folder, a glob or a hub dataset"};
+    return std::vector{Source{.dataset = {.setting = "dataset_name",
+                                          .path = data.dataset_name,
+                                          .config = data.dataset_config,
+                                          .split = split}}};
+}
+
+}  // namespace
+
+Expected<Preparation> training_data(const config::Config& config, const HubCache& hub) {
+    auto preparation = common_settings(config, hub);
+    if (!preparation) return preparation;
+    auto sources = named_sources(config.data, config.data.dataset_train_split);
+    if (!sources) return sources.failure();
+    preparation.value().sources = std::move(sources).value();
+    if (is_share_of_all(config.data)) preparation.value().side = SampleChoice::Side::train;
+    return preparation;
+}
+
+Expected<Preparation> evaluation_data(const config::Config& config, const HubCache& hub) {
+    auto preparation = common_settings(config, hub);
+    if (!preparation) return preparation;
+    const config::DataSettings& data = config.data;
+    preparation.value().rows.packs = data.eval_packing.value_or(data.packing);
+    if (!data.eval_dataset_name.empty()) {
+        preparation.value().sources = {Source{.dataset = {.setting = "eval_dataset_name",
+                                                          .path = data.eval_dataset_name,
+                                                          .config = data.dataset_config,
+                                                          .split = data.dataset_test_split,
+                                                          .takes_any_split = true}}};
+        return preparation;
+    }
+    const bool splits_off = is_share_of_all(data);
+    if (!splits_off && !data.datasets.empty())
+        return Failure{ExitCode::settings,
+                       "eval_strategy: a mixture (datasets) has no test split; give test_split_size "
+                       "or eval_dataset_name"};
+    auto sources =
+        named_sources(data, splits_off ? data.dataset_train_split : data.dataset_test_split);
+    if (!sources) return sources.failure();
+    preparation.value().sources = std::move(sources).value();
+    if (splits_off) preparation.value().side = SampleChoice::Side::test;
+    return preparation;
+}
+
+fs::path cache_folder(const config::DataSettings& settings, const HubCache& hub) {
+    return settings.data_cache_dir.empty() ? hub.home() / "ringshard"
+                                           : fs::path(settings.data_cache_dir);
+}
+
+Expected<fs::path> model_folder(const std::string& name, const std::string& revision,
+                                const std::string& setting, const HubCache& hub) {
+    std::error_code error;
+    if (name.empty())
+        return Failure{ExitCode::settings,
+                       concat(setting, " is not set: name the folder of a model, or a hub model")};
+    if (fs::is_directory(name, error)) return fs::path(name);
+    if (looks_like_repository(name))
+        return hub.find(HubCache::Kind::model, name, revision, setting);
+    return Failure{ExitCode::missing_input,
+                   concat(setting, " = ", name, ": there is no such folder")};
+}
+
+}  // namespace ringshard::data
