@@ -150,15 +150,9 @@ Datum wordcount_filter(Run& run, const Datum& input, Arguments& arguments) {
     return Datum(count);
 }
 
-// Words of one line, greedily; white space at the borders of lines is dropped.
-void wrap_line(std::string& out, std::string_view line, size_t width, bool breaks,
-               std::string_view between) {
-    std::vector<std::string> rows;
-    std::string row;
-    const auto close = [&] {
-        rows.emplace_back(strip_right(row));
-        row.clear();
-    };
+// A line in pieces that are white space or free of it.
+std::vector<std::string_view> pieces_of(std::string_view line) {
+    std::vector<std::string_view> pieces;
     while (!line.empty()) {
         std::string_view ahead = line;
         const bool space = is_space(take_first(ahead));
@@ -167,25 +161,40 @@ void wrap_line(std::string& out, std::string_view line, size_t width, bool break
             if (is_space(take_first(next)) != space) break;
             ahead = next;
         }
-        std::string_view chunk = line.substr(0, line.size() - ahead.size());
+        pieces.push_back(line.substr(0, line.size() - ahead.size()));
         line = ahead;
-        if (count_code_points(row) + count_code_points(chunk) > width && !row.empty()) {
-            if (!strip(row).empty() || space) close();
-        }
-        if (space && row.empty() && !rows.empty()) continue;
-        while (!space && breaks && count_code_points(row) + count_code_points(chunk) > width) {
-            const size_t cut = byte_of(chunk, width - std::min(width, count_code_points(row)));
-            row += chunk.substr(0, cut);
-            chunk.remove_prefix(cut);
-            close();
-        }
-        row += chunk;
     }
-    if (!strip(row).empty()) close();
-    for (size_t i = 0; i < rows.size(); ++i) {
-        if (i > 0) out += between;
-        out += rows[i];
+    return pieces;
+}
+
+// As Python's textwrap: as many pieces in a row as fit, without white space at its end; at its
+// beginning only in the first row.
+std::vector<std::string> rows_of(std::string_view line, size_t width, bool breaks) {
+    std::vector<std::string_view> pieces = pieces_of(line);
+    std::vector<std::string> rows;
+    for (size_t at = 0; at < pieces.size();) {
+        std::vector<std::string_view> row;
+        size_t used = 0;
+        if (!rows.empty() && strip(pieces[at]).empty()) ++at;
+        while (at < pieces.size() && used + count_code_points(pieces[at]) <= width) {
+            used += count_code_points(pieces[at]);
+            row.push_back(pieces[at++]);
+        }
+        if (at < pieces.size() && count_code_points(pieces[at]) > width) {
+            if (breaks) {
+                const size_t cut = byte_of(pieces[at], std::max<size_t>(width - used, 1));
+                row.push_back(pieces[at].substr(0, cut));
+                pieces[at].remove_prefix(cut);
+            } else if (row.empty()) {
+                row.push_back(pieces[at++]);
+            }
+        }
+        if (!row.empty() && strip(row.back()).empty()) row.pop_back();
+        std::string text;
+        for (const std::string_view piece : row) text += piece;
+        if (!row.empty()) rows.push_back(std::move(text));
     }
+    return rows;
 }
 
 Datum wordwrap_filter(Run& run, const Datum& input, Arguments& arguments) {

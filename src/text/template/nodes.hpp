@@ -42,7 +42,8 @@ struct Expression {
 
     int line;
     int depth = 1;
-    bool calls = false;  // a macro may run in it
+    bool calls = false;    // a macro may run in it
+    bool constant = true;  // jinja2 works it out beforehand
 };
 
 struct Constant : Expression {
@@ -56,7 +57,9 @@ struct Constant : Expression {
 };
 
 struct Name : Expression {
-    Name(int where, std::string what) : Expression(where), name(std::move(what)) {}
+    Name(int where, std::string what) : Expression(where), name(std::move(what)) {
+        constant = false;
+    }
     Datum evaluate(Run& run) const override;
     void print(Run& run, std::string& out) const override;
     std::string name;
@@ -117,7 +120,10 @@ struct CallArguments {
 };
 
 struct Call : Expression {
-    explicit Call(int where) : Expression(where) { calls = true; }
+    explicit Call(int where) : Expression(where) {
+        calls = true;
+        constant = false;
+    }
     Datum evaluate(Run& run) const override;
     Datum call(Run& run, const Datum& caller) const;
     void each_child(const std::function<void(Expression&)>& visit) override;
