@@ -83,7 +83,7 @@ Datum Element::evaluate(Run& run) const {
         const Datum step = bound(part->step);
         run.line = line;
         // jinja2 is lenient where it works a slice out beforehand.
-        if (constant && !is_sliceable(whole))
+        if (is_fixed && !is_sliceable(whole))
             return Datum::undefined(Lack::element, "slice", whole.kind());
         return slice(run, whole, start, stop, step);
     }

@@ -211,9 +211,12 @@ Datum wordwrap_filter(Run& run, const Datum& input, Arguments& arguments) {
     std::string out;
     for (size_t i = 0; i < lines.items().size(); ++i) {
         if (i > 0) out += between;
-        run.step(1 + lines.items()[i].text().size());
-        wrap_line(out, lines.items()[i].text(), static_cast<size_t>(width), bound.truth_or(1, true),
-                  between);
+        const std::string_view line = lines.items()[i].text();
+        run.step(1 + line.size());
+        if (bound.truth_or(3, true) && line.find('-') != std::string_view::npos)
+            fail("wordwrap at hyphens is not supported: give it break_on_hyphens=false");
+        const auto rows = rows_of(line, static_cast<size_t>(width), bound.truth_or(1, true));
+        out += join(rows, between);
         run.check_size(out.size(), 1);
     }
     return source.made(run, std::move(out));

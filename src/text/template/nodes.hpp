@@ -43,7 +43,7 @@ struct Expression {
     int line;
     int depth = 1;
     bool calls = false;    // a macro may run in it
-    bool constant = true;  // jinja2 works it out beforehand
+    bool is_fixed = true;  // jinja2 works it out beforehand
 };
 
 struct Constant : Expression {
@@ -58,7 +58,7 @@ struct Constant : Expression {
 
 struct Name : Expression {
     Name(int where, std::string what) : Expression(where), name(std::move(what)) {
-        constant = false;
+        is_fixed = false;
     }
     Datum evaluate(Run& run) const override;
     void print(Run& run, std::string& out) const override;
@@ -122,7 +122,7 @@ struct CallArguments {
 struct Call : Expression {
     explicit Call(int where) : Expression(where) {
         calls = true;
-        constant = false;
+        is_fixed = false;
     }
     Datum evaluate(Run& run) const override;
     Datum call(Run& run, const Datum& caller) const;

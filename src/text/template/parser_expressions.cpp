@@ -43,7 +43,7 @@ ExpressionPtr Parser::done(ExpressionPtr node) {
     node->each_child([&](Expression& child) {
         deepest = std::max(deepest, child.depth);
         node->calls = node->calls || child.calls;
-        node->constant = node->constant && child.constant;
+        node->is_fixed = node->is_fixed && child.is_fixed;
     });
     node->depth = deepest + 1;
     if (node->depth > max_depth)
