@@ -63,15 +63,6 @@ Datum Attribute::evaluate(Run& run) const {
     return attribute(run, whole, Datum(std::string_view(name)));
 }
 
-namespace {
-
-bool is_sliceable(const Datum& value) {
-    return value.is(Kind::text) || value.is_sequence() || value.is(Kind::range) ||
-           value.is(Kind::undefined);
-}
-
-}  // namespace
-
 Datum Element::evaluate(Run& run) const {
     const Datum whole = of->evaluate(run);
     if (const auto* part = dynamic_cast<const Slice*>(index.get())) {
@@ -82,9 +73,6 @@ Datum Element::evaluate(Run& run) const {
         const Datum stop = bound(part->stop);
         const Datum step = bound(part->step);
         run.line = line;
-        // jinja2 is lenient where it works a slice out beforehand.
-        if (is_fixed && !is_sliceable(whole))
-            return Datum::undefined(Lack::element, "slice", whole.kind());
         return slice(run, whole, start, stop, step);
     }
     const Datum which = index->evaluate(run);

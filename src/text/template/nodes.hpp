@@ -42,8 +42,7 @@ struct Expression {
 
     int line;
     int depth = 1;
-    bool calls = false;    // a macro may run in it
-    bool is_fixed = true;  // jinja2 works it out beforehand
+    bool calls = false;  // a macro may run in it
 };
 
 struct Constant : Expression {
@@ -57,9 +56,7 @@ struct Constant : Expression {
 };
 
 struct Name : Expression {
-    Name(int where, std::string what) : Expression(where), name(std::move(what)) {
-        is_fixed = false;
-    }
+    Name(int where, std::string what) : Expression(where), name(std::move(what)) {}
     Datum evaluate(Run& run) const override;
     void print(Run& run, std::string& out) const override;
     std::string name;
@@ -120,10 +117,7 @@ struct CallArguments {
 };
 
 struct Call : Expression {
-    explicit Call(int where) : Expression(where) {
-        calls = true;
-        is_fixed = false;
-    }
+    explicit Call(int where) : Expression(where) { calls = true; }
     Datum evaluate(Run& run) const override;
     Datum call(Run& run, const Datum& caller) const;
     void each_child(const std::function<void(Expression&)>& visit) override;

@@ -43,7 +43,6 @@ ExpressionPtr Parser::done(ExpressionPtr node) {
     node->each_child([&](Expression& child) {
         deepest = std::max(deepest, child.depth);
         node->calls = node->calls || child.calls;
-        node->is_fixed = node->is_fixed && child.is_fixed;
     });
     node->depth = deepest + 1;
     if (node->depth > max_depth)
