@@ -213,7 +213,8 @@ Datum wordwrap_filter(Run& run, const Datum& input, Arguments& arguments) {
         if (i > 0) out += between;
         const std::string_view line = lines.items()[i].text();
         run.step(1 + line.size());
-        if (bound.truth_or(3, true) && line.find('-') != std::string_view::npos)
+        const bool is_long = count_code_points(line) > static_cast<size_t>(width);
+        if (is_long && bound.truth_or(3, true) && line.find('-') != std::string_view::npos)
             fail("wordwrap at hyphens is not supported: give it break_on_hyphens=false");
         const auto rows = rows_of(line, static_cast<size_t>(width), bound.truth_or(1, true));
         out += join(rows, between);
