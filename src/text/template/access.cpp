@@ -118,7 +118,7 @@ Datum element(Run& run, const Datum& of, const Datum& index) {
 namespace {
 
 struct Bounds {
-    int64_t start, step, count;
+    int64_t start, stop, step, count;
 };
 
 // Python's rule for the parts of a slice of something of that size.
@@ -139,10 +139,10 @@ Bounds bounds_of(const Datum& start, const Datum& stop, const Datum& step, int64
     };
     const int64_t begin = place(start, stride < 0 ? high : low);
     const int64_t end = place(stop, stride < 0 ? low : high);
-    if (stride > 0) return {begin, stride, begin < end ? (end - begin - 1) / stride + 1 : 0};
-    if (begin <= end) return {begin, stride, 0};
+    if (stride > 0) return {begin, end, stride, begin < end ? (end - begin - 1) / stride + 1 : 0};
+    if (begin <= end) return {begin, end, stride, 0};
     const auto width = stride == INT64_MIN ? INT64_MAX : -stride;
-    return {begin, stride, (begin - end - 1) / width + 1};
+    return {begin, end, stride, (begin - end - 1) / width + 1};
 }
 
 Datum text_slice(Run& run, const Datum& of, const Bounds& bounds, bool ascii) {
@@ -168,29 +168,44 @@ Datum text_slice(Run& run, const Datum& of, const Bounds& bounds, bool ascii) {
 
 }  // namespace
 
+Datum call_method(Run& run, const MethodEntry& method, const Datum& self, Arguments& arguments) {
+    const Datum result = method.call(run, self, arguments);
+    if (!self.is(Kind::text) || !self.is_markup()) return result;
+    // What is safe HTML stays so, also in parts.
+    if (result.is(Kind::text)) return result.as_markup();
+    if (!result.is_sequence()) return result;
+    std::vector<Datum> parts;
+    for (const Datum& part : result.items())
+        parts.push_back(part.is(Kind::text) ? part.as_markup() : part);
+    return result.is(Kind::list) ? run.heap.list(std::move(parts))
+                                 : run.heap.tuple(std::move(parts));
+}
+
 Datum slice(Run& run, const Datum& of, const Datum& start, const Datum& stop, const Datum& step) {
     if (of.is(Kind::text)) {
         const bool ascii = is_ascii(of.text());
         const size_t size = ascii ? of.text().size() : count_code_points(of.text());
-        return text_slice(run, of, bounds_of(start, stop, step, static_cast<int64_t>(size)), ascii);
+        const Datum part =
+            text_slice(run, of, bounds_of(start, stop, step, static_cast<int64_t>(size)), ascii);
+        return of.is_markup() ? part.as_markup() : part;
     }
     if (of.is(Kind::undefined)) fail_undefined(of);
     if (of.is(Kind::range)) {
         const Range& range = of.as<Range>();
         const Bounds bounds = bounds_of(start, stop, step, range.size);
-        if (bounds.count == 0) return {Kind::range, run.heap.make<Range>(0, 0, 1).get()};
-        const int64_t first = range.at(bounds.start);
+        const auto at = [&](int64_t index) {
+            int64_t place = 0;
+            if (__builtin_mul_overflow(index, range.step, &place) ||
+                __builtin_add_overflow(place, range.start, &place))
+                fail("the numbers of the range do not fit into 64 bits");
+            return place;
+        };
         int64_t stride = 0;
-        int64_t width = 0;
-        int64_t end = 0;
-        if (__builtin_mul_overflow(range.step, bounds.step, &stride) ||
-            __builtin_mul_overflow(stride, bounds.count, &width) ||
-            __builtin_add_overflow(first, width, &end))
+        if (__builtin_mul_overflow(range.step, bounds.step, &stride))
             fail("the numbers of the range do not fit into 64 bits");
-        return {Kind::range, run.heap.make<Range>(first, end, stride).get()};
+        return {Kind::range, run.heap.make<Range>(at(bounds.start), at(bounds.stop), stride).get()};
     }
-    // As with any element that is not there.
-    if (!of.is_sequence()) return Datum::undefined(Lack::element, "slice", of.kind());
+    if (!of.is_sequence()) fail("a ", type_name(of), " cannot be cut into slices");
     const auto size = static_cast<int64_t>(of.items().size());
     const Bounds bounds = bounds_of(start, stop, step, size);
     run.step(1 + static_cast<uint64_t>(bounds.count) / 16);

@@ -76,7 +76,7 @@ struct Callable : Object {
 struct Method : Callable {
     Method(Heap& store, Datum of, const MethodEntry& what)
         : Callable(store), self(std::move(of)), entry(what) {}
-    Datum call(Run& run, Arguments& arguments) override { return entry.call(run, self, arguments); }
+    Datum call(Run& run, Arguments& arguments) override;
     std::string print() const override;
     Datum self;
     const MethodEntry& entry;

@@ -154,6 +154,7 @@ bool contains(Run& run, const Datum& whole, const Datum& part) {
         case Kind::range:
         case Kind::view:
         case Kind::iterator: {
+            if (whole.is(Kind::view) && whole.as<View>().of == View::Of::keys) check_key(part);
             Cursor cursor(run, whole);
             for (Datum item; cursor.next(run, item);)
                 if (equal(item, part)) return true;
@@ -182,6 +183,9 @@ void check_key(const Datum& key) {
     switch (key.kind()) {
         case Kind::list:
         case Kind::dict: fail("a ", type_name(key), " cannot be a key");
+        case Kind::view:
+            if (key.as<View>().of != View::Of::values) fail("a view of a dict cannot be a key");
+            break;
         case Kind::tuple:
             for (const Datum& item : key.items()) check_key(item);
             break;

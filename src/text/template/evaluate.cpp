@@ -134,7 +134,7 @@ Datum Call::call(Run& run, const Datum& caller) const {
         if (entry != nullptr && entry->call != nullptr && caller.is(Kind::missing)) {
             Arguments given = evaluate_arguments(run, arguments);
             run.line = line;
-            return entry->call(run, self, given);
+            return call_method(run, *entry, self, given);
         }
         run.line = line;
         const Datum function = attribute(run, self, Datum(std::string_view(method->name)));

@@ -118,7 +118,8 @@ std::string quoted_plus(std::string_view text) {
 Datum urlencode_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "urlencode", {});
     const bool is_pairs = input.is(Kind::dict) || input.is_sequence() || input.is(Kind::iterator) ||
-                          input.is(Kind::view);
+                          input.is(Kind::view) || input.is(Kind::range) ||
+                          input.is(Kind::undefined);
     if (!is_pairs) return run.heap.text(quoted(to_text(input), "/"));
     std::string out;
     std::vector<Member> pairs;

@@ -120,7 +120,8 @@ Datum sort_filter(Run& run, const Datum& input, Arguments& arguments) {
     std::vector<Keyed> items;
     for (const Datum& item : all_of(run, input)) {
         std::vector<Datum> keys = sort_keys(run, item, paths, bound.truth_or(1, false));
-        items.push_back({keys.size() == 1 ? keys.front() : run.heap.list(std::move(keys)), item});
+        // Always a list: equal keys need no order, whatever they are.
+        items.push_back({run.heap.list(std::move(keys)), item});
     }
     sort_stably(run, items, bound.truth_or(0, false));
     std::vector<Datum> sorted;

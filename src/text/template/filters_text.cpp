@@ -81,6 +81,8 @@ Datum replace_filter(Run& run, const Datum& input, Arguments& arguments) {
 
 Datum indent_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "indent", {"width", "first", "blank"});
+    if (input.is(Kind::undefined)) fail_undefined(input);
+    if (!input.is(Kind::text)) fail("indent of a ", type_name(input));
     const Source source(run, input);
     std::string indentation;
     if (bound.has(0) && bound[0].is(Kind::text)) {
@@ -118,6 +120,10 @@ Datum truncate_filter(Run& run, const Datum& input, Arguments& arguments) {
     const int64_t length = bound.integer_or(0, 255);
     const std::string_view end = bound.text_or(2, "...");
     const int64_t leeway = bound.has(3) && !bound[3].is(Kind::none) ? bound.integer_or(3, 5) : 5;
+    if (!input.is(Kind::text)) {
+        if (length_of(input) - length > leeway) fail("truncate of a ", type_name(input));
+        return input;
+    }
     const Source source(run, input);
     const auto end_size = static_cast<int64_t>(count_code_points(end));
     if (length < end_size) fail("truncate: a length of ", length, " has no room for the end");
@@ -144,15 +150,9 @@ Datum wordcount_filter(Run& run, const Datum& input, Arguments& arguments) {
     return Datum(count);
 }
 
-// Words of one line, greedily; white space at the borders of lines is dropped.
-void wrap_line(std::string& out, std::string_view line, size_t width, bool breaks,
-               std::string_view between) {
-    std::vector<std::string> rows;
-    std::string row;
-    const auto close = [&] {
-        rows.emplace_back(strip_right(row));
-        row.clear();
-    };
+// A line in pieces that are white space or free of it.
+std::vector<std::string_view> pieces_of(std::string_view line) {
+    std::vector<std::string_view> pieces;
     while (!line.empty()) {
         std::string_view ahead = line;
         const bool space = is_space(take_first(ahead));
@@ -161,30 +161,46 @@ void wrap_line(std::string& out, std::string_view line, size_t width, bool break
             if (is_space(take_first(next)) != space) break;
             ahead = next;
         }
-        std::string_view chunk = line.substr(0, line.size() - ahead.size());
+        pieces.push_back(line.substr(0, line.size() - ahead.size()));
         line = ahead;
-        if (count_code_points(row) + count_code_points(chunk) > width && !row.empty()) {
-            if (!strip(row).empty() || space) close();
-        }
-        if (space && row.empty() && !rows.empty()) continue;
-        while (!space && breaks && count_code_points(row) + count_code_points(chunk) > width) {
-            const size_t cut = byte_of(chunk, width - std::min(width, count_code_points(row)));
-            row += chunk.substr(0, cut);
-            chunk.remove_prefix(cut);
-            close();
-        }
-        row += chunk;
     }
-    if (!strip(row).empty()) close();
-    for (size_t i = 0; i < rows.size(); ++i) {
-        if (i > 0) out += between;
-        out += rows[i];
+    return pieces;
+}
+
+// As Python's textwrap: as many pieces in a row as fit, without white space at its end; at its
+// beginning only in the first row.
+std::vector<std::string> rows_of(std::string_view line, size_t width, bool breaks) {
+    std::vector<std::string_view> pieces = pieces_of(line);
+    std::vector<std::string> rows;
+    for (size_t at = 0; at < pieces.size();) {
+        std::vector<std::string_view> row;
+        size_t used = 0;
+        if (!rows.empty() && strip(pieces[at]).empty()) ++at;
+        while (at < pieces.size() && used + count_code_points(pieces[at]) <= width) {
+            used += count_code_points(pieces[at]);
+            row.push_back(pieces[at++]);
+        }
+        if (at < pieces.size() && count_code_points(pieces[at]) > width) {
+            if (breaks) {
+                const size_t cut = byte_of(pieces[at], std::max<size_t>(width - used, 1));
+                row.push_back(pieces[at].substr(0, cut));
+                pieces[at].remove_prefix(cut);
+            } else if (row.empty()) {
+                row.push_back(pieces[at++]);
+            }
+        }
+        if (!row.empty() && strip(row.back()).empty()) row.pop_back();
+        std::string text;
+        for (const std::string_view piece : row) text += piece;
+        if (!row.empty()) rows.push_back(std::move(text));
     }
+    return rows;
 }
 
 Datum wordwrap_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "wordwrap",
                       {"width", "break_long_words", "wrapstring", "break_on_hyphens"});
+    if (!input.is(Kind::text)) fail("wordwrap of a ", type_name(input));
     const Source source(run, input);
     const int64_t width = bound.integer_or(0, 79);
     if (width <= 0) fail("wordwrap: a width of ", width);
@@ -195,9 +211,13 @@ Datum wordwrap_filter(Run& run, const Datum& input, Arguments& arguments) {
     std::string out;
     for (size_t i = 0; i < lines.items().size(); ++i) {
         if (i > 0) out += between;
-        run.step(1 + lines.items()[i].text().size());
-        wrap_line(out, lines.items()[i].text(), static_cast<size_t>(width), bound.truth_or(1, true),
-                  between);
+        const std::string_view line = lines.items()[i].text();
+        run.step(1 + line.size());
+        const bool is_long = count_code_points(line) > static_cast<size_t>(width);
+        if (is_long && bound.truth_or(3, true) && line.find('-') != std::string_view::npos)
+            fail("wordwrap at hyphens is not supported: give it break_on_hyphens=false");
+        const auto rows = rows_of(line, static_cast<size_t>(width), bound.truth_or(1, true));
+        out += join(rows, between);
         run.check_size(out.size(), 1);
     }
     return source.made(run, std::move(out));

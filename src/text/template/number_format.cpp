@@ -14,7 +14,7 @@ namespace {
 struct Specification {
     std::string fill = " ";
     char align = 0;
-    char sign = '-';
+    char sign = 0;
     bool alternate = false;
     bool zero = false;
     int64_t width = 0;
@@ -187,8 +187,6 @@ std::string formatted(Run& run, const Datum& value, std::string_view specificati
     static constexpr std::string_view real_types = "eEfFgGn%";
     static constexpr std::string_view whole_types = "bcdoxXn";
     const bool is_real_type = how.type != 0 && real_types.find(how.type) != std::string_view::npos;
-    if (value.is(Kind::boolean) && how.type == 0)
-        return padded("", value.truth() ? "True" : "False", how, '<');
     if (value.is(Kind::real) || (value.is_whole() && is_real_type && how.type != 'n')) {
         if (how.type != 0 && !is_real_type)
             fail("the format '", how.type, "' is not for a ", type_name(value));
@@ -202,6 +200,8 @@ std::string formatted(Run& run, const Datum& value, std::string_view specificati
     if (!value.is(Kind::text))
         fail("the format '", specification, "' is not for a ", type_name(value));
     if (how.type != 0 && how.type != 's') fail("the format '", how.type, "' is not for a text");
+    if (how.grouping != 0 || how.sign != 0 || how.alternate)
+        fail("a sign, a '#' or a separator of digits is not for a text in a format");
     if (how.align == '=' && !how.zero) fail("the alignment '=' is not for a text");
     if (how.align == '=') how.align = '<';
     std::string_view text = value.text();

@@ -135,6 +135,10 @@ const MethodEntry* find_method(Kind kind, std::string_view name) {
     }
 }
 
+Datum Method::call(Run& run, Arguments& arguments) {
+    return call_method(run, entry, self, arguments);
+}
+
 std::string Method::print() const {
     return concat("<built-in method ", entry.name, " of ", type_name(self), " object>");
 }

@@ -105,6 +105,8 @@ Datum call_datum(Run& run, const Datum& callee, Arguments& arguments);
 Datum attribute(Run& run, const Datum& of, const Datum& name);
 Datum element(Run& run, const Datum& of, const Datum& index);
 Datum slice(Run& run, const Datum& of, const Datum& start, const Datum& stop, const Datum& step);
+// A method, of a text, a list or whatever has it.
+Datum call_method(Run& run, const MethodEntry& method, const Datum& self, Arguments& arguments);
 Datum add(Run& run, const Datum& left, const Datum& right);
 Datum arithmetic(Run& run, Sign sign, const Datum& left, const Datum& right);
 Datum percent_format(Run& run, std::string_view format, const Datum& values);

@@ -41,7 +41,8 @@ public:
 private:
     // What Python counts as a mapping may go unused.
     bool takes_any() const {
-        return values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range);
+        return values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) ||
+               values_.is(Kind::undefined);
     }
 
     char take() {

@@ -31,10 +31,8 @@ const Letters& letters() {
 }
 
 bool is_set(const Json& model, std::string_view key) {
-    const auto value = find(model, key);
-    if (!value) return false;
-    std::string_view text;
-    return value->get(text) != simdjson::SUCCESS || !text.empty();
+    const Json* value = find(model, key);
+    return value != nullptr && (value->string() == nullptr || !value->string()->empty());
 }
 
 }  // namespace
@@ -45,15 +43,15 @@ int byte_of_letter(char32_t letter) {
 }
 
 Bpe::Bpe(const Json& model, const Json& options, bool byte_level) {
-    if (!model.is_object() || !options.is_object()) refuse("\"model\" is not an object");
+    if (!is_object(model) || !is_object(options)) refuse("\"model\" is not an object");
     if (find(model, "type")) {
         const std::string kind = text_of(model, "type");
         if (kind != "BPE") refuse_kind("a model", kind);
     }
-    if (find(options, "dropout")) {
-        double dropout = -1;
-        if (get(options, "dropout").get(dropout) != simdjson::SUCCESS || dropout != 0)
-            refuse("\"dropout\" of the model is not supported: set it to null");
+    if (const Json* dropout = find(options, "dropout")) {
+        const bool is_off = (dropout->real() != nullptr && *dropout->real() == 0) ||
+                            (dropout->integer() != nullptr && *dropout->integer() == 0);
+        if (!is_off) refuse("\"dropout\" of the model is not supported: set it to null");
     }
     for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
         if (is_set(options, key)) refuse(concat("\"", key, "\" of the model is not supported"));
@@ -66,21 +64,17 @@ Bpe::Bpe(const Json& model, const Json& options, bool byte_level) {
 }
 
 void Bpe::read_vocabulary(const Json& model) {
-    simdjson::dom::object vocab;
-    if (get(model, "vocab").get(vocab) != simdjson::SUCCESS) refuse("\"vocab\" is not an object");
-    size_t tokens = 0, bytes = 0;
-    for (const auto field : vocab) {
-        ++tokens;
-        bytes += field.key.size();
-    }
-    vocabulary_.reserve(tokens, bytes);
-    const uint64_t greatest = 16 * uint64_t{tokens} + 1'000'000;
-    for (const auto field : vocab) {
-        uint64_t id = 0;
-        if (field.value.get(id) != simdjson::SUCCESS || id > greatest)
-            refuse(
-                concat("the id of token \"", field.key, "\" is not a number from 0 to ", greatest));
-        vocabulary_.add(field.key, static_cast<uint32_t>(id));
+    const Json::Object* vocab = get(model, "vocab").object();
+    if (vocab == nullptr) refuse("\"vocab\" is not an object");
+    size_t bytes = 0;
+    for (const auto& [token, id] : *vocab) bytes += token.size();
+    vocabulary_.reserve(vocab->size(), bytes);
+    const auto greatest = static_cast<int64_t>(16 * vocab->size() + 1'000'000);
+    for (const auto& [token, number] : *vocab) {
+        const int64_t* id = number.integer();
+        if (id == nullptr || *id < 0 || *id > greatest)
+            refuse(concat("the id of token \"", token, "\" is not a number from 0 to ", greatest));
+        vocabulary_.add(token, static_cast<uint32_t>(*id));
     }
     vocabulary_.finish();
 }
@@ -115,28 +109,26 @@ void Bpe::find_special_ids(const Json& options, bool byte_level) {
 }
 
 void Bpe::read_merges(const Json& model) {
-    const simdjson::dom::array list = list_of(model, "merges");
-    size_t size = 0;
-    for ([[maybe_unused]] const Json entry : list) ++size;
-    merges_.reserve(size);
+    const Json::List& list = list_of(model, "merges");
+    merges_.reserve(list.size());
     uint32_t rank = 0;
     std::optional<bool> as_pairs;
-    for (const Json entry : list) {
-        const bool is_pair = entry.is_array();
+    for (const Json& entry : list) {
+        const Json::List* pair = entry.list();
+        const bool is_pair = pair != nullptr;
         if (as_pairs.value_or(is_pair) != is_pair) refuse("\"merges\" has two kinds of entries");
         as_pairs = is_pair;
-        std::string_view left, right, both;
+        std::string_view left, right;
         if (is_pair) {
-            const simdjson::dom::array pair = entry.get_array();
-            auto part = pair.begin();
-            size_t parts = 0;
-            for ([[maybe_unused]] const Json each : pair) ++parts;
-            if (parts != 2 || (*part).get(left) != simdjson::SUCCESS ||
-                (*++part).get(right) != simdjson::SUCCESS)
+            if (pair->size() != 2 || pair->front().string() == nullptr ||
+                pair->back().string() == nullptr)
                 refuse(concat("entry ", rank, " of \"merges\" is not a pair of tokens"));
+            left = *pair->front().string();
+            right = *pair->back().string();
         } else {
-            if (entry.get(both) != simdjson::SUCCESS)
+            if (entry.string() == nullptr)
                 refuse(concat("entry ", rank, " of \"merges\" is not a pair of tokens"));
+            const std::string_view both = *entry.string();
             if (both.starts_with("#version")) continue;
             const size_t space = both.find(' ');
             if (space == std::string_view::npos ||

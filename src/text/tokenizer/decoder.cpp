@@ -166,10 +166,10 @@ std::string one_character(const Json& decoder, std::string_view key) {
     return text;
 }
 uint64_t count_of(const Json& decoder, std::string_view key) {
-    uint64_t count = 0;
-    if (get(decoder, key).get(count) != simdjson::SUCCESS)
+    const int64_t* count = get(decoder, key).integer();
+    if (count == nullptr || *count < 0)
         refuse(concat("\"", key, "\" of a decoder is not a number"));
-    return count;
+    return static_cast<uint64_t>(*count);
 }
 
 }  // namespace
@@ -177,10 +177,10 @@ uint64_t count_of(const Json& decoder, std::string_view key) {
 Decoder::Decoder(const Json& decoder) : is_none_(false) { add(decoder); }
 
 void Decoder::add(const Json& decoder) {
-    if (!decoder.is_object()) refuse("a decoder is not an object");
+    if (!is_object(decoder)) refuse("a decoder is not an object");
     const std::string kind = text_of(decoder, "type");
     if (kind == "Sequence") {
-        for (const Json part : list_of(decoder, "decoders")) add(part);
+        for (const Json& part : list_of(decoder, "decoders")) add(part);
     } else if (kind == "ByteLevel") {
         steps_.push_back(std::make_unique<ByteLevel>());
     } else if (kind == "Replace") {

@@ -1,18 +1,16 @@
 #pragma once
 
-#include <simdjson.h>
-
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/text/value.hpp"
 
 // Reading a tokenizer.json: values of the right kind, or an Error that names the place. Whoever
 // starts reading catches it and adds the file's name.
 namespace ringshard::text {
 
-using Json = simdjson::dom::element;
+using Json = Value;
 
 [[noreturn]] inline void refuse(const std::string& what) { throw Error(ExitCode::bad_data, what); }
 [[noreturn]] inline void refuse_kind(std::string_view part, std::string_view kind) {
@@ -20,38 +18,33 @@ using Json = simdjson::dom::element;
 }
 
 // The value of a key; nothing if it is null or not there.
-inline std::optional<Json> find(const Json& object, std::string_view key) {
-    Json value;
-    if (object.get_object().at_key(key).get(value) != simdjson::SUCCESS || value.is_null())
-        return std::nullopt;
-    return value;
+inline const Json* find(const Json& object, std::string_view key) {
+    const Json* value = object.find(key);
+    return value == nullptr || value->is_null() ? nullptr : value;
 }
-inline Json get(const Json& object, std::string_view key) {
-    const auto value = find(object, key);
-    if (!value) refuse(concat("\"", key, "\" is missing"));
+inline const Json& get(const Json& object, std::string_view key) {
+    const Json* value = find(object, key);
+    if (value == nullptr) refuse(concat("\"", key, "\" is missing"));
     return *value;
 }
-inline bool is_object(const Json& value) { return value.is_object(); }
+inline bool is_object(const Json& value) { return value.object() != nullptr; }
 
-inline std::string text_of(const Json& object, std::string_view key) {
-    std::string_view text;
-    if (get(object, key).get(text) != simdjson::SUCCESS)
-        refuse(concat("\"", key, "\" is not a string"));
-    return std::string(text);
+inline const std::string& text_of(const Json& object, std::string_view key) {
+    const std::string* text = get(object, key).string();
+    if (text == nullptr) refuse(concat("\"", key, "\" is not a string"));
+    return *text;
 }
 inline bool flag_of(const Json& object, std::string_view key, std::optional<bool> otherwise = {}) {
-    const auto value = find(object, key);
-    if (!value && otherwise) return *otherwise;
-    bool flag = false;
-    if (!value || value->get(flag) != simdjson::SUCCESS)
-        refuse(concat("\"", key, "\" is neither true nor false"));
-    return flag;
+    const Json* value = find(object, key);
+    if (value == nullptr && otherwise) return *otherwise;
+    const bool* flag = value == nullptr ? nullptr : value->truth();
+    if (flag == nullptr) refuse(concat("\"", key, "\" is neither true nor false"));
+    return *flag;
 }
-inline simdjson::dom::array list_of(const Json& object, std::string_view key) {
-    simdjson::dom::array list;
-    if (get(object, key).get(list) != simdjson::SUCCESS)
-        refuse(concat("\"", key, "\" is not a list"));
-    return list;
+inline const Json::List& list_of(const Json& object, std::string_view key) {
+    const Json::List* list = get(object, key).list();
+    if (list == nullptr) refuse(concat("\"", key, "\" is not a list"));
+    return *list;
 }
 
 }  // namespace ringshard::text

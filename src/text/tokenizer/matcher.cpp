@@ -73,7 +73,7 @@ public:
 }  // namespace
 
 std::unique_ptr<Matcher> read_pattern(const Json& pattern) {
-    if (!pattern.is_object()) refuse("\"pattern\" is not an object");
+    if (!is_object(pattern)) refuse("\"pattern\" is not an object");
     if (find(pattern, "String")) return literal(text_of(pattern, "String"));
     auto regex = Regex::compile(text_of(pattern, "Regex"));
     return std::make_unique<Pattern>(std::move(regex).value());

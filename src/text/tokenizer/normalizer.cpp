@@ -109,10 +109,10 @@ private:
 Normalizer::Normalizer(const Json& normalizer) { add(normalizer); }
 
 void Normalizer::add(const Json& normalizer) {
-    if (!normalizer.is_object()) refuse("a normalizer is not an object");
+    if (!is_object(normalizer)) refuse("a normalizer is not an object");
     const std::string kind = text_of(normalizer, "type");
     if (kind == "Sequence") {
-        for (const Json part : list_of(normalizer, "normalizers")) add(part);
+        for (const Json& part : list_of(normalizer, "normalizers")) add(part);
     } else if (kind == "NFC") {
         steps_.push_back(std::make_unique<UnicodeForm>(NormalForm::nfc));
     } else if (kind == "NFD") {

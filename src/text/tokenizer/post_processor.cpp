@@ -5,30 +5,30 @@ namespace ringshard::text {
 namespace {
 
 void add_ids(const Json& special_tokens, const std::string& name, std::vector<int32_t>& ids) {
-    if (!special_tokens.is_object()) refuse("\"special_tokens\" of the template is not an object");
-    const auto token = find(special_tokens, name);
-    if (!token || !token->is_object())
+    if (!is_object(special_tokens)) refuse("\"special_tokens\" of the template is not an object");
+    const Json* token = find(special_tokens, name);
+    if (token == nullptr || !is_object(*token))
         refuse(concat("the template's token \"", name, "\" is not among its \"special_tokens\""));
-    for (const Json each : list_of(*token, "ids")) {
-        int64_t id = -1;
-        if (each.get(id) != simdjson::SUCCESS || id < 0 || id > INT32_MAX)
+    for (const Json& each : list_of(*token, "ids")) {
+        const int64_t* id = each.integer();
+        if (id == nullptr || *id < 0 || *id > INT32_MAX)
             refuse(concat("the template's token \"", name, "\" has an id that is none"));
-        ids.push_back(static_cast<int32_t>(id));
+        ids.push_back(static_cast<int32_t>(*id));
     }
 }
 
 void read_template(const Json& processor, PostProcessor& result) {
     bool behind_text = false;
-    for (const Json piece : list_of(processor, "single")) {
-        if (!piece.is_object()) refuse("a piece of the template is not an object");
-        if (const auto sequence = find(piece, "Sequence")) {
-            if (!sequence->is_object() || text_of(*sequence, "id") != "A" || behind_text)
+    for (const Json& piece : list_of(processor, "single")) {
+        if (!is_object(piece)) refuse("a piece of the template is not an object");
+        if (const Json* sequence = find(piece, "Sequence")) {
+            if (!is_object(*sequence) || text_of(*sequence, "id") != "A" || behind_text)
                 refuse("a template for one text that does not hold it once is not supported");
             behind_text = true;
             continue;
         }
-        const Json special = get(piece, "SpecialToken");
-        if (!special.is_object()) refuse("a piece of the template is not an object");
+        const Json& special = get(piece, "SpecialToken");
+        if (!is_object(special)) refuse("a piece of the template is not an object");
         add_ids(get(processor, "special_tokens"), text_of(special, "id"),
                 behind_text ? result.after : result.before);
     }
@@ -36,10 +36,10 @@ void read_template(const Json& processor, PostProcessor& result) {
 }
 
 void read(const Json& processor, PostProcessor& result, bool& has_template) {
-    if (!processor.is_object()) refuse("a post_processor is not an object");
+    if (!is_object(processor)) refuse("a post_processor is not an object");
     const std::string kind = text_of(processor, "type");
     if (kind == "Sequence") {
-        for (const Json part : list_of(processor, "processors")) read(part, result, has_template);
+        for (const Json& part : list_of(processor, "processors")) read(part, result, has_template);
     } else if (kind == "ByteLevel") {
         const bool prefix = flag_of(processor, "add_prefix_space");
         if (flag_of(processor, "trim_offsets")) result.trimmings.push_back({prefix});

@@ -133,7 +133,7 @@ PrependScheme read_scheme(const Json& metaspace) {
 PreTokenizer::PreTokenizer(const Json& pre_tokenizer) { add(pre_tokenizer); }
 
 void PreTokenizer::add(const Json& pre_tokenizer) {
-    if (!pre_tokenizer.is_object()) refuse("a pre_tokenizer is not an object");
+    if (!is_object(pre_tokenizer)) refuse("a pre_tokenizer is not an object");
     const std::string kind = text_of(pre_tokenizer, "type");
     if (byte_level_) refuse(concat("pre_tokenizer ", kind, " behind ByteLevel is not supported"));
     const auto add_split = [&](std::unique_ptr<Matcher> pattern, Behavior behavior,
@@ -141,12 +141,12 @@ void PreTokenizer::add(const Json& pre_tokenizer) {
         steps_.push_back(std::make_unique<Split>(std::move(pattern), behavior, inverted));
     };
     if (kind == "Sequence") {
-        for (const Json part : list_of(pre_tokenizer, "pretokenizers")) add(part);
+        for (const Json& part : list_of(pre_tokenizer, "pretokenizers")) add(part);
     } else if (kind == "Split") {
-        const Json pattern = get(pre_tokenizer, "pattern");
+        const Json& pattern = get(pre_tokenizer, "pattern");
         const Behavior behavior = read_behavior(text_of(pre_tokenizer, "behavior"));
         const bool inverted = flag_of(pre_tokenizer, "invert");
-        const auto scanner = pattern.is_object() && find(pattern, "Regex")
+        const auto scanner = is_object(pattern) && find(pattern, "Regex")
                                  ? scanner_for(text_of(pattern, "Regex"))
                                  : std::nullopt;
         if (scanner && behavior == Behavior::isolated)

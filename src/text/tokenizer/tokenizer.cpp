@@ -13,7 +13,7 @@ namespace {
 constexpr size_t most_cached_words = 1 << 15;
 
 AddedToken read_added_token(const Json& token) {
-    if (!token.is_object()) refuse("an entry of \"added_tokens\" is not an object");
+    if (!is_object(token)) refuse("an entry of \"added_tokens\" is not an object");
     return {.content = text_of(token, "content"),
             .single_word = flag_of(token, "single_word"),
             .lstrip = flag_of(token, "lstrip"),
@@ -23,21 +23,19 @@ AddedToken read_added_token(const Json& token) {
 }
 
 // A part of the file, or what stands instead of it.
-std::optional<Json> part_of(const Json& file, const Json& replacement, std::string_view key) {
-    Json stated;
-    if (replacement.get_object().at_key(key).get(stated) == simdjson::SUCCESS)
-        return stated.is_null() ? std::nullopt : std::optional(stated);
+const Json* part_of(const Json& file, const Json& replacement, std::string_view key) {
+    if (const Json* stated = replacement.find(key)) return stated->is_null() ? nullptr : stated;
     return find(file, key);
 }
 
 template <class Part>
 Part read_part(const Json& file, const Json& replacement, std::string_view key) {
-    const auto part = part_of(file, replacement, key);
-    return part ? Part(*part) : Part();
+    const Json* part = part_of(file, replacement, key);
+    return part != nullptr ? Part(*part) : Part();
 }
 
-Json checked(const Json& file) {
-    if (!file.is_object()) refuse("is not a JSON object");
+const Json& checked(const Json& file) {
+    if (!is_object(file)) refuse("is not a JSON object");
     if (find(file, "version") && text_of(file, "version") != "1.0")
         refuse(concat("has version \"", text_of(file, "version"), "\", which is not 1.0"));
     return file;
@@ -48,15 +46,16 @@ Json checked(const Json& file) {
 Tokenizer::Parts::Parts(const Json& file, const Json& replacement)
     : normalizer(read_part<Normalizer>(checked(file), replacement, "normalizer")),
       pre_tokenizer(read_part<PreTokenizer>(file, replacement, "pre_tokenizer")),
-      model(get(file, "model"), part_of(file, replacement, "model").value_or(get(file, "model")),
+      model(get(file, "model"), part_of(file, replacement, "model") ? *part_of(file, replacement, "model")
+                                                        : get(file, "model"),
             pre_tokenizer.is_byte_level()),
       decoder(read_part<Decoder>(file, replacement, "decoder")) {
-    if (const auto processor = part_of(file, replacement, "post_processor"))
+    if (const Json* processor = part_of(file, replacement, "post_processor"))
         post_processor = read_post_processor(*processor);
     std::vector<AddedToken> tokens;
-    const Json& listing = part_of(replacement, replacement, "added_tokens") ? replacement : file;
+    const Json& listing = find(replacement, "added_tokens") ? replacement : file;
     if (find(listing, "added_tokens"))
-        for (const Json token : list_of(listing, "added_tokens"))
+        for (const Json& token : list_of(listing, "added_tokens"))
             tokens.push_back(read_added_token(token));
     added.add(tokens, model.vocabulary(), normalizer);
 }
@@ -77,16 +76,14 @@ Expected<Tokenizer> Tokenizer::from_file(const std::filesystem::path& tokenizer_
 Expected<Tokenizer> Tokenizer::from_json(std::string_view json, const std::string& name,
                                          std::string_view replacement) {
     try {
-        simdjson::dom::parser parser, second_parser;
-        Json file, instead;
-        if (const auto error = parser.parse(json.data(), json.size()).get(file))
+        const auto file = read_json(json);
+        if (!file)
             return Failure{ExitCode::bad_data,
-                           concat(name, ": is not JSON: ", simdjson::error_message(error))};
-        if (second_parser.parse(replacement.data(), replacement.size()).get(instead) !=
-                simdjson::SUCCESS ||
-            !instead.is_object())
+                           concat(name, ": is not JSON: ", file.failure().message)};
+        const auto instead = read_json(replacement);
+        if (!instead || !is_object(instead.value()))
             return Failure{ExitCode::internal, "what stands instead of parts is not an object"};
-        return Tokenizer(std::make_unique<Parts>(file, instead));
+        return Tokenizer(std::make_unique<Parts>(file.value(), instead.value()));
     } catch (const Error& error) {
         return Failure{error.code(), concat(name, ": ", error.what())};
     }

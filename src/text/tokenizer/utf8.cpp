@@ -1,6 +1,6 @@
 #include "utf8.hpp"
 
-#include <simdjson.h>
+#include "ringshard/text/utf8.hpp"
 
 namespace ringshard::text {
 
@@ -33,7 +33,7 @@ Sequence sequence_at(std::string_view bytes, size_t place) {
 }  // namespace
 
 std::optional<size_t> first_invalid_byte(std::string_view bytes) {
-    if (simdjson::validate_utf8(bytes.data(), bytes.size())) return std::nullopt;
+    if (is_utf8(bytes)) return std::nullopt;
     for (size_t place = 0; place < bytes.size();) {
         const Sequence sequence = sequence_at(bytes, place);
         if (!sequence.whole) return place;
@@ -43,7 +43,7 @@ std::optional<size_t> first_invalid_byte(std::string_view bytes) {
 }
 
 void append_lossy(std::string& text, std::string_view bytes) {
-    if (simdjson::validate_utf8(bytes.data(), bytes.size())) {
+    if (is_utf8(bytes)) {
         text += bytes;
         return;
     }
