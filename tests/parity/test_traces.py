@@ -15,35 +15,57 @@ DATA = os.path.join(FOLDER, "data")
 IGNORED = {"use_cpu", "logging_nan_inf_filter", "disable_tqdm", "dataloader_pin_memory", "report_to"}
 
 
+
+def flags(trace, output):
+    yield from ("--model_name_or_path", os.path.join(DATA, trace["model"]),
+                "--dataset_name", os.path.join(DATA, "rows", os.path.basename(trace["data"])),
+                "--output_dir", output, "--data_cache_dir", os.path.join(output, "data"))
+    for key, value in trace["args"].items():
+        if key == "chat_template_path":
+            value = os.path.join(DATA, value)
+        if key not in IGNORED:
+            yield from ("--" + key, value if isinstance(value, str) else json.dumps(value))
+
+
 class Traces(TrainerTest):
-    def check(self, name):
-        with open(os.path.join(DATA, "traces", name + ".json")) as file:
-            trace = json.load(file)
+    def check_step(self, ours, theirs, is_first, is_bf16, is_counted_alike):
+        loss, norm, entropy = (1e-2, 5e-2, 1e-2) if is_bf16 else (1e-5, 1e-5, 1e-5) if is_first else (1e-4, 1e-3, 1e-3)
+        self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=loss)
+        self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=norm * theirs["grad_norm"])
+        self.assertAlmostEqual(ours["learning_rate"], theirs["learning_rate"], delta=1e-12)
+        self.assertAlmostEqual(ours["epoch"], theirs["epoch"], delta=1e-12)
+        if not is_counted_alike:
+            return
+        self.assertAlmostEqual(ours["entropy"], theirs["entropy"], delta=entropy)
+        self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
+        # An argmax over nearly equal logits may fall otherwise for one token.
+        self.assertAlmostEqual(ours["mean_token_accuracy"], theirs["mean_token_accuracy"], delta=0.01 if is_bf16 else 1e-6)
+
+    def check(self, trace):
+        ranks = trace["world_size"] if trace["world_size"] > 1 else None
         with tempfile.TemporaryDirectory() as output:
-            arguments = ["--model_name_or_path", os.path.join(DATA, trace["model"]),
-                         "--dataset_name", os.path.join(DATA, "rows", os.path.basename(trace["data"])),
-                         "--output_dir", output]
-            for key, value in trace["args"].items():
-                if key not in IGNORED:
-                    arguments += ["--" + key, json.dumps(value) if not isinstance(value, str) else value]
-            ranks = trace["world_size"] if trace["world_size"] > 1 else None
-            self.expect(run("train", *arguments, ranks=ranks), 0)
+            self.expect(run("train", *flags(trace, output), ranks=ranks), 0)
             lines = read_metrics(output)
         self.assertEqual(len(lines), len(trace["steps"]))
+        arguments = trace["args"]
+        per_round = trace["world_size"] * arguments.get("per_device_train_batch_size", 8)
+        # The originals weight entropy and accuracy by micro-batch, and at the uneven end of an epoch leave
+        # some ranks out of what they count.
+        is_weighted_alike = arguments.get("gradient_accumulation_steps", 1) == 1
+        is_even = trace["world_size"] == 1 or trace["rows"] % per_round == 0
         for index, (ours, theirs) in enumerate(zip(lines, trace["steps"])):
-            with self.subTest(trace=name, step=index + 1):
-                first = index == 0
-                self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1e-5 if first else 1e-4)
-                self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"],
-                                       delta=1e-5 * theirs["grad_norm"] if first else 1e-3)
-                self.assertAlmostEqual(ours["entropy"], theirs["entropy"], delta=1e-5 if first else 1e-3)
-                self.assertAlmostEqual(ours["mean_token_accuracy"], theirs["mean_token_accuracy"], delta=1e-6)
-                self.assertAlmostEqual(ours["learning_rate"], theirs["learning_rate"], delta=1e-12)
-                self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
-                self.assertAlmostEqual(ours["epoch"], theirs["epoch"], delta=1e-12)
+            with self.subTest(step=index + 1):
+                self.check_step(ours, theirs, index == 0, arguments["bf16"],
+                                is_weighted_alike and (is_even or ours["epoch"] < 1))
 
-    def test_pretokenized(self):
-        self.check("pretokenized")
+    def test_traces(self):
+        names = sorted(name for name in os.listdir(os.path.join(DATA, "traces")))
+        self.assertGreater(len(names), 20)
+        for name in names:
+            with open(os.path.join(DATA, "traces", name)) as file:
+                trace = json.load(file)
+            with self.subTest(trace=name):
+                self.check(trace)
 
 
 if __name__ == "__main__":
