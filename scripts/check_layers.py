@@ -24,7 +24,7 @@ MAY_USE = {
     "optim": {"base", "config", "ops", "shard"},
     "checkpoint": {"base", "comm", "shard", "data", "optim"},
     "train": {"base", "config", "comm", "mesh", "ops", "shard", "model", "data", "optim", "checkpoint"},
-    "cli": {"base", "config", "job", "device", "comm", "mesh", "attention", "shard", "model", "data", "optim",
+    "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "attention", "shard", "model", "data", "optim",
             "checkpoint", "train"},
 }
 # Headers whose types must not leak out of the module that uses them.

@@ -22,7 +22,8 @@ int print_config(const Invocation& invocation, const Environment& environment) {
 
 bool is_front_command(const Invocation& invocation) {
     static constexpr std::array commands{"config", "configure", "inspect", "tokenize", "version"};
-    return invocation.wants_help || std::ranges::find(commands, invocation.command) != commands.end();
+    return invocation.wants_help ||
+           std::ranges::find(commands, invocation.command) != commands.end();
 }
 
 int run_front_command(const Invocation& invocation, const Environment& environment) {

@@ -23,16 +23,17 @@ struct Wish {
 };
 
 Failure usage(const std::string& what) {
-    return {ExitCode::usage,
-            concat(what, "; trainer inspect PATH [--rows N] [--first N] [--json] "
-                         "[--model_name_or_path FOLDER]")};
+    return {ExitCode::usage, concat(what,
+                                    "; trainer inspect PATH [--rows N] [--first N] [--json] "
+                                    "[--model_name_or_path FOLDER]")};
 }
 
 Expected<Wish> read_wish(const std::vector<std::string>& flags) {
     Wish wish;
     const auto count = [](const std::string& text) {
         const auto number = read_whole_number(text);
-        return number && *number >= 0 ? Expected(*number) : usage(concat("'", text, "' is no number of rows"));
+        return number && *number >= 0 ? Expected(*number)
+                                      : usage(concat("'", text, "' is no number of rows"));
     };
     for (size_t i = 0; i < flags.size(); ++i) {
         const size_t equals = flags[i].find('=');
@@ -47,7 +48,8 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
         }
         if (equals == std::string::npos && i + 1 == flags.size())
             return usage(concat(name, " has no value"));
-        const std::string value = equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
+        const std::string value =
+            equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
         if (name == "--model_name_or_path") {
             wish.tokenizer = value;
         } else if (name == "--rows" || name == "--first") {
@@ -153,7 +155,8 @@ private:
             begin = end;
         }
         std::string indented;
-        for (const char c : out) indented += c == '\n' ? std::string("\n            ") : std::string(1, c);
+        for (const char c : out)
+            indented += c == '\n' ? std::string("\n            ") : std::string(1, c);
         return indented;
     }
 
@@ -165,9 +168,10 @@ int inspect_rows(const Wish& wish, const data::ArrayFile& plan) {
     const auto about = text::read_json(plan.about());
     const std::string store_name = about ? text_at(about.value(), "tokens_file") : "";
     if (store_name.empty())
-        return tell({ExitCode::bad_data, concat(wish.path.string(),
-                                                " holds tokens and no rows; inspect the file rows-... "
-                                                "beside it, which `trainer prepare` names")});
+        return tell(
+            {ExitCode::bad_data, concat(wish.path.string(),
+                                        " holds tokens and no rows; inspect the file rows-... "
+                                        "beside it, which `trainer prepare` names")});
     const auto rows = data::Rows::map(wish.path.parent_path() / store_name, wish.path);
     if (!rows) return tell(rows.failure());
     fs::path folder = wish.tokenizer;
@@ -184,8 +188,7 @@ int inspect_rows(const Wish& wish, const data::ArrayFile& plan) {
     const int64_t end = std::min(rows.value().size(), wish.first + wish.rows);
     for (int64_t row = wish.first; row < end; ++row)
         std::cout << (wish.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));
-    if (!wish.as_json)
-        std::cout << concat(rows.value().size(), " rows in all\n");
+    if (!wish.as_json) std::cout << concat(rows.value().size(), " rows in all\n");
     return number(ExitCode::done);
 }
 

@@ -9,7 +9,8 @@ namespace ringshard::cli {
 const std::vector<CommandSummary>& commands() {
     static const std::vector<CommandSummary> all{
         {"train", "Train a model; what `trainer` does when no command is named. Also called sft."},
-        {"prepare", "Make the rows that training will see, ahead of the job, on any number of ranks."},
+        {"prepare",
+         "Make the rows that training will see, ahead of the job, on any number of ranks."},
         {"tokenize", "Lines of JSON with text or messages in, with token ids and masks out."},
         {"inspect", "Show prepared rows as training will see them, or a checkpoint or model."},
         {"init", "Make a model with random weights: --config_json FILE --output_dir FOLDER."},

@@ -31,8 +31,7 @@ data::Workshop make_workshop(const EngineCall& call, int64_t threads, const HubC
             .hub = hub,
             .skip_bad_rows = data.skip_bad_rows,
             .threads = narrow<int>(threads),
-            .shows_progress = call.world.is_root() &&
-                              !call.settings.values.logging.disable_tqdm};
+            .shows_progress = call.world.is_root() && !call.settings.values.logging.disable_tqdm};
 }
 
 int run_prepare(const EngineCall& call) {

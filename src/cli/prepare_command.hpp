@@ -5,7 +5,8 @@
 
 namespace ringshard::cli {
 
-// trainer prepare: the rows that training will see, made ahead of the job. Collective over the world.
+// trainer prepare: the rows that training will see, made ahead of the job. Collective over the
+// world.
 int run_prepare(const EngineCall& call);
 
 // Where and with what data is prepared.

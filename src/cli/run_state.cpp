@@ -58,14 +58,12 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
 }  // namespace
 
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
-                                 const checkpoint::Store& store,
-                                 const model::ModelSpec& spec,
+                                 const checkpoint::Store& store, const model::ModelSpec& spec,
                                  const std::vector<shard::FlatUnit>& units) {
     auto checkpoint = find_checkpoint(call, store, units);
     if (!checkpoint) return checkpoint.failure();
     if (checkpoint.value()) return Origin{std::move(checkpoint).value(), std::nullopt};
-    auto stored = comm::agreed(
-        call.world, model::StoredModel::open(model));
+    auto stored = comm::agreed(call.world, model::StoredModel::open(model));
     if (!stored) return stored.failure();
     if (const auto failure =
             comm::first_failure(call.world, model::check_weights(stored.value(), spec.tied, units)))

@@ -19,8 +19,7 @@ struct Origin {
 // What the settings ask to go on from, looked through: names and shapes fit the units. Before
 // anything large is allocated. Collective over the world.
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
-                                 const checkpoint::Store& store,
-                                 const model::ModelSpec& spec,
+                                 const checkpoint::Store& store, const model::ModelSpec& spec,
                                  const std::vector<shard::FlatUnit>& units);
 
 // Fills the shards of this rank, and tells the run where it goes on. Collective over the world.

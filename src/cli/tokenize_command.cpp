@@ -34,7 +34,8 @@ public:
         if (const Value* ids = line.find("ids"); ids != nullptr && ids->list() != nullptr) {
             std::vector<int32_t> numbers;
             for (const Value& id : *ids->list())
-                numbers.push_back(id.integer() != nullptr ? static_cast<int32_t>(*id.integer()) : -1);
+                numbers.push_back(id.integer() != nullptr ? static_cast<int32_t>(*id.integer())
+                                                          : -1);
             add_decoded(numbers, answer);
             return answer;
         }
@@ -75,7 +76,7 @@ private:
         data::TextTools::Chat wished = chat.value();
         wished.adds_generation_prompt = flag("add_generation_prompt");
         if (const Value* field = line.find("continue_final_message"); field != nullptr)
-            wished.continued_field = field->string() != nullptr ? *field->string()
+            wished.continued_field = field->string() != nullptr       ? *field->string()
                                      : flag("continue_final_message") ? "content"
                                                                       : "";
         const bool marks = tools_.marks_assistant() && wished.continued_field.empty();
@@ -83,7 +84,8 @@ private:
         if (!rendered) return rendered.failure();
         Value answer{Value::Object()};
         answer.set("rendered", Value(rendered.value().text));
-        auto tokenized = tokenize(rendered.value().text, SpecialTokens::leave_out, std::move(answer));
+        auto tokenized =
+            tokenize(rendered.value().text, SpecialTokens::leave_out, std::move(answer));
         if (!tokenized || !marks) return tokenized;
         std::vector<int32_t> masks;
         for (const bool is_in : data::tokens_in(rendered.value().assistant, spans_))
@@ -114,9 +116,9 @@ int answer_lines(std::istream& input, const data::TextTools& tools) {
         const auto read = text::read_json(line);
         auto answer = read ? tokenizer.answer(read.value()) : read;
         if (!answer) code = ExitCode::bad_data;
-        std::cout << to_json(answer ? answer.value()
-                                    : Value(Value::Object{
-                                          {"error", Value(answer.failure().message)}}))
+        std::cout << to_json(answer
+                                 ? answer.value()
+                                 : Value(Value::Object{{"error", Value(answer.failure().message)}}))
                   << '\n';
     }
     return number(code);

@@ -2,13 +2,13 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include "prepare_command.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/train/training_loop.hpp"
-#include "prepare_command.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
 #include "unserved.hpp"
@@ -49,8 +49,7 @@ Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder,
 // Collective over the world.
 comm::Agreed<data::Prepared> prepare_rows(const EngineCall& call, const HubCache& hub,
                                           int64_t num_threads, int64_t vocabulary) {
-    const auto chosen =
-        comm::agreed(call.world, data::training_data(call.settings.values, hub));
+    const auto chosen = comm::agreed(call.world, data::training_data(call.settings.values, hub));
     if (!chosen) return chosen.failure();
     auto prepared =
         data::prepare(chosen.value(), make_workshop(call, num_threads, hub), call.world);

@@ -13,9 +13,10 @@ namespace fs = std::filesystem;
 using text::Value;
 
 Failure wrong_mixture(const std::string& what) {
-    return {ExitCode::settings, concat("datasets: ", what,
-                                       "; it is a list of {path, name, data_dir, data_files, split, "
-                                       "columns, fraction}")};
+    return {ExitCode::settings,
+            concat("datasets: ", what,
+                   "; it is a list of {path, name, data_dir, data_files, split, "
+                   "columns, fraction}")};
 }
 
 // Text, or a list of texts; anything else is told.
@@ -57,17 +58,25 @@ Expected<Source> read_source(const Value& entry) {
         const bool is_list = name == "columns" || name == "data_files";
         if (!is_list && value.string() == nullptr)
             return wrong_mixture(concat(name, " is ", value.kind()));
-        if (name == "path") source.dataset.path = texts.value().front();
-        else if (name == "name") source.dataset.config = texts.value().front();
-        else if (name == "split") source.dataset.split = texts.value().front();
-        else if (name == "data_dir") data_dir = texts.value().front();
-        else if (name == "data_files") source.dataset.data_files = texts.value();
-        else if (name == "columns") source.columns = texts.value();
-        else return wrong_mixture(concat("there is no ", name));
+        if (name == "path")
+            source.dataset.path = texts.value().front();
+        else if (name == "name")
+            source.dataset.config = texts.value().front();
+        else if (name == "split")
+            source.dataset.split = texts.value().front();
+        else if (name == "data_dir")
+            data_dir = texts.value().front();
+        else if (name == "data_files")
+            source.dataset.data_files = texts.value();
+        else if (name == "columns")
+            source.columns = texts.value();
+        else
+            return wrong_mixture(concat("there is no ", name));
     }
     if (source.dataset.path.empty()) return wrong_mixture("an entry has no path");
     if (is_format(source.dataset.path)) source.dataset.path = ".";
-    if (!data_dir.empty()) source.dataset.path = (fs::path(source.dataset.path) / data_dir).string();
+    if (!data_dir.empty())
+        source.dataset.path = (fs::path(source.dataset.path) / data_dir).string();
     return source;
 }
 
@@ -94,8 +103,8 @@ bool is_share_of_all(const config::DataSettings& data) { return data.test_split_
 Expected<Preparation> common_settings(const config::Config& config, const HubCache& hub) {
     const config::DataSettings& data = config.data;
     Preparation preparation;
-    const auto tokenizer = hub.model_folder(
-        config.model.model_name_or_path, config.model.model_revision, "model_name_or_path");
+    const auto tokenizer = hub.model_folder(config.model.model_name_or_path,
+                                            config.model.model_revision, "model_name_or_path");
     if (!tokenizer) return tokenizer.failure();
     preparation.format = {.tokenizer = tokenizer.value(),
                           .chat_template = config.model.chat_template_path,
@@ -160,9 +169,10 @@ Expected<Preparation> evaluation_data(const config::Config& config, const HubCac
     }
     const bool splits_off = is_share_of_all(data);
     if (!splits_off && !data.datasets.empty())
-        return Failure{ExitCode::settings,
-                       "eval_strategy: a mixture (datasets) has no test split; give test_split_size "
-                       "or eval_dataset_name"};
+        return Failure{
+            ExitCode::settings,
+            "eval_strategy: a mixture (datasets) has no test split; give test_split_size "
+            "or eval_dataset_name"};
     auto sources =
         named_sources(data, splits_off ? data.dataset_train_split : data.dataset_test_split);
     if (!sources) return sources.failure();

@@ -20,7 +20,8 @@ Share share_of(int64_t total, const comm::Group& group) {
 
 // Compressed files get their plain form in the work folder. Collective over the group.
 std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
-                                    const std::filesystem::path& work, const comm::Group& group) {
+                                                const std::filesystem::path& work,
+                                                const comm::Group& group) {
     std::optional<Failure> failure;
     for (size_t i = 0; i < files.size(); ++i) {
         if (!is_compressed(files[i].name)) continue;
@@ -33,7 +34,7 @@ std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
 
 // Counts the blocks of all files, each rank those of some. Collective over the group.
 comm::Agreed<WorkList> list_work(std::vector<InputFile> files, std::vector<std::string> wanted,
-                             const comm::Group& group) {
+                                 const comm::Group& group) {
     std::vector<double> counts(files.size());
     std::optional<Failure> failure;
     for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
@@ -66,8 +67,9 @@ std::optional<Failure> find_first_row(const std::filesystem::path& path,
 
 // The first row of every source that can be read decides how its rows are taken. Rank 0 looks.
 // Collective over the group.
-comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens, const WorkList& work,
-                                                  const comm::Group& group) {
+comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens,
+                                                      const WorkList& work,
+                                                      const comm::Group& group) {
     text::Value::List first_rows(tokens.columns.size());
     std::optional<Failure> failure;
     for (size_t i = 0; i < work.files.size() && group.is_root() && !failure; ++i) {
@@ -88,9 +90,8 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
                  concat(file->name.string(), " is empty: it has no row that can be read")});
         auto format = find_format(only_columns(row, tokens.columns[source]), tokens.format);
         if (!format)
-            return comm::found_by_all(
-                {format.failure().code,
-                 concat(file->name.string(), ": ", format.failure().message)});
+            return comm::found_by_all({format.failure().code, concat(file->name.string(), ": ",
+                                                                     format.failure().message)});
         formats.push_back(std::move(format).value());
     }
     return formats;
@@ -118,7 +119,8 @@ public:
                 const comm::Group& group)
         : part_(part), spool_(spool), group_(group), per_source_(num_sources) {}
 
-    std::optional<comm::AgreedFailure> write(const std::filesystem::path& file, const std::string& about) {
+    std::optional<comm::AgreedFailure> write(const std::filesystem::path& file,
+                                             const std::string& about) {
         plan();
         const auto write_head = [&](bool is_mine) {
             return ArrayFileWriter::open(file, about, arrays_, is_mine);
@@ -236,8 +238,8 @@ std::string describe(const BadRow& bad, const WorkList& work) {
 
 // Lists the rows that are left out, or fails if they are too many. Collective over the group.
 std::optional<comm::AgreedFailure> judge_bad_rows(const TokenizedPart& part, const WorkList& work,
-                                      int64_t allowed, const comm::Group& group,
-                                      std::vector<std::string>& warnings) {
+                                                  int64_t allowed, const comm::Group& group,
+                                                  std::vector<std::string>& warnings) {
     const int64_t total = group.sum(static_cast<int64_t>(part.bad_rows.size()));
     if (total == 0) return std::nullopt;
     std::string mine;
@@ -269,8 +271,9 @@ std::vector<std::string> warnings_of(const text::Value& about) {
     return warnings;
 }
 
-std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
-                                   const Workshop& workshop, const comm::Group& group) {
+std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
+                                               const std::filesystem::path& work,
+                                               const Workshop& workshop, const comm::Group& group) {
     std::vector<std::string> warnings;
     std::vector<InputFile> files = tokens.files;
     if (auto failure = unpack_files(files, work, group)) return failure;

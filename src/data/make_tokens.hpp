@@ -20,10 +20,11 @@ struct TokensToMake {
 };
 
 // Tokenizes all rows and writes them to work/result, in the order of the files, the same bytes at
-// any number of ranks and threads. What the user should know is kept in the file: see warnings_of().
-// Collective over the group.
-std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens, const std::filesystem::path& work,
-                                   const Workshop& workshop, const comm::Group& group);
+// any number of ranks and threads. What the user should know is kept in the file: see
+// warnings_of(). Collective over the group.
+std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
+                                               const std::filesystem::path& work,
+                                               const Workshop& workshop, const comm::Group& group);
 
 std::vector<std::string> warnings_of(const text::Value& about);
 

@@ -52,8 +52,9 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         Value::List list;
         for (const InputFile& file : files)
             if (file.source == i) list.push_back(describe_file(file.name));
-        sources.emplace_back(Value::Object{{"files", Value(std::move(list))},
-                                           {"columns", text::to_list(preparation.sources[i].columns)}});
+        sources.emplace_back(
+            Value::Object{{"files", Value(std::move(list))},
+                          {"columns", text::to_list(preparation.sources[i].columns)}});
     }
     const auto only = format.completion_only_loss;
     return Value(Value::Object{
@@ -92,7 +93,7 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
 
 // Rank 0 looks for the files. Collective over the group.
 comm::Agreed<std::vector<InputFile>> find_files(const Preparation& preparation, const HubCache& hub,
-                                            const comm::Group& group) {
+                                                const comm::Group& group) {
     std::optional<Failure> failure;
     Value::List found;
     for (size_t i = 0; i < preparation.sources.size() && group.is_root() && !failure; ++i) {
@@ -135,7 +136,7 @@ comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Cla
 
 // The file of the tokens, made if it is not there. Collective over the group.
 comm::Agreed<fs::path> provide_tokens(const Preparation& preparation, const Workshop& workshop,
-                                  const comm::Group& group) {
+                                      const comm::Group& group) {
     auto files = find_files(preparation, workshop.hub, group);
     if (!files) return files.failure();
     const std::string about = group.broadcast(
@@ -194,7 +195,7 @@ std::optional<Failure> make_plan(const Preparation& preparation, const fs::path&
 
 // The file of the plan, made if it is not there. Collective over the group.
 comm::Agreed<fs::path> provide_plan(const Preparation& preparation, const Workshop& workshop,
-                                const fs::path& store_file, const comm::Group& group) {
+                                    const fs::path& store_file, const comm::Group& group) {
     const Value about = describe_rows(preparation, store_file.filename().string());
     const fs::path file = workshop.cache / concat("rows-", hash_of(to_json(about)));
     if (group.all(ArrayFile::map(file).operator bool())) return file;
@@ -226,12 +227,11 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& w
                           : report.dropped > 0
                               ? "within max_length no sample has anything left to learn"
                               : "all of its samples are empty";
-        return comm::found_by_all({ExitCode::bad_data,
-                                   concat(preparation.sources.front().dataset.setting, " = ",
-                                          preparation.sources.front().dataset.path, ": ", why)});
+        return comm::found_by_all(
+            {ExitCode::bad_data, concat(preparation.sources.front().dataset.setting, " = ",
+                                        preparation.sources.front().dataset.path, ": ", why)});
     }
-    const Value store_about =
-        text::read_json(rows.value().store().about()).value();
+    const Value store_about = text::read_json(rows.value().store().about()).value();
     const Value* largest = store_about.find("largest_token");
     return Prepared{.rows = std::move(rows).value(),
                     .report = report,

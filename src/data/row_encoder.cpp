@@ -2,8 +2,8 @@
 #include <atomic>
 
 #include "ringshard/data/format.hpp"
-#include "ringshard/data/token_store.hpp"
 #include "ringshard/data/text_tools.hpp"
+#include "ringshard/data/token_store.hpp"
 
 namespace ringshard::data {
 
@@ -57,8 +57,8 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
     else if (auto failure = read_numbers(*column, name, 0, mask))
         return failure;
     if (mask.size() != into.tokens.size())
-        return wrong(concat(name, " has ", mask.size(), " entries for ", into.tokens.size(),
-                            " input_ids"));
+        return wrong(
+            concat(name, " has ", mask.size(), " entries for ", into.tokens.size(), " input_ids"));
     for (size_t i = 0; i < mask.size(); ++i)
         if (mask[i] == 0) into.labels[i] = no_label;
     return std::nullopt;
@@ -87,8 +87,8 @@ std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat
     int64_t total = 0;
     for (const int32_t length : into.document_lengths) total += length;
     if (total != static_cast<int64_t>(into.tokens.size()))
-        return wrong(concat("has seq_lengths of ", total, " tokens in all for ",
-                            into.tokens.size(), " input_ids"));
+        return wrong(concat("has seq_lengths of ", total, " tokens in all for ", into.tokens.size(),
+                            " input_ids"));
     return std::nullopt;
 }
 
@@ -238,9 +238,8 @@ private:
         }
         into_.tokens.clear();
         scratch_.spans.clear();
-        if (auto failure =
-                parts_.tools->tokenizer().encode(text, SpecialTokens::leave_out,
-                                                 *scratch_.tokenizer, into_.tokens, scratch_.spans))
+        if (auto failure = parts_.tools->tokenizer().encode(
+                text, SpecialTokens::leave_out, *scratch_.tokenizer, into_.tokens, scratch_.spans))
             return failure;
         into_.labels = into_.tokens;
         const auto is_assistant = tokens_in(rendered.value().assistant, scratch_.spans);
@@ -253,7 +252,7 @@ private:
     }
 
     Expected<text::Rendered> render(const Value& messages, bool adds_generation_prompt,
-                                  bool finds_assistant) {
+                                    bool finds_assistant) {
         const auto column = [&](const char* name) {
             const Value* value = row_.find(name);
             return value != nullptr ? *value : Value();

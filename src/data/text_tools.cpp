@@ -36,8 +36,8 @@ Expected<TextTools::Chat> TextTools::Chat::read(Value messages, Value tools, Val
     for (const Value& message : *messages.list()) {
         ++number;
         if (message.object() == nullptr)
-            return wrong(concat("message ", number, " is ", message.kind(),
-                                ", where an object is needed"));
+            return wrong(
+                concat("message ", number, " is ", message.kind(), ", where an object is needed"));
         const Value* role = message.find("role");
         if (role == nullptr) return wrong(concat("message ", number, " has no role"));
         if (role->string() == nullptr)
@@ -52,8 +52,8 @@ Expected<TextTools::Chat> TextTools::Chat::read(Value messages, Value tools, Val
     if (tools.list() == nullptr && !tools.is_null())
         return wrong(concat("tools is ", tools.kind(), ", where a list is needed"));
     if (variables.object() == nullptr && !variables.is_null())
-        return wrong(concat("chat_template_kwargs is ", variables.kind(),
-                            ", where an object is needed"));
+        return wrong(
+            concat("chat_template_kwargs is ", variables.kind(), ", where an object is needed"));
     return Chat{std::move(messages), std::move(tools), std::move(variables)};
 }
 
@@ -107,10 +107,11 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
         if (!other) return other.failure();
         for (const auto& [id, token] : other.value().tokenizer.added_tokens())
             if (!tokenizer().id_of(token.content))
-                return Failure{ExitCode::settings,
-                               concat("chat_template_path = ", name, " uses the token ",
-                                      token.content, ", which the model's tokenizer lacks; the "
-                                      "model's vocabulary cannot be made larger")};
+                return Failure{
+                    ExitCode::settings,
+                    concat("chat_template_path = ", name, " uses the token ", token.content,
+                           ", which the model's tokenizer lacks; the "
+                           "model's vocabulary cannot be made larger")};
         if (const auto eos = other.value().special_token("eos_token"))
             if (auto failure = take_eos(*eos, "chat_template_path: eos_token")) return failure;
         take_from(other.value());
@@ -133,8 +134,9 @@ Expected<text::Rendered> TextTools::render(const Chat& chat, bool finds_assistan
     if (const Value::Object* more = chat.variables.object())
         variables.insert(variables.end(), more->begin(), more->end());
     if (templates_.empty())
-        return Failure{ExitCode::bad_data, "the tokenizer has no chat template; name one with "
-                                           "chat_template_path"};
+        return Failure{ExitCode::bad_data,
+                       "the tokenizer has no chat template; name one with "
+                       "chat_template_path"};
     const bool has_tools = chat.tools.list() != nullptr;
     const ChatTemplate& chat_template = has_tools ? templates_.back() : templates_.front();
     const text::Conversation conversation{.messages = *chat.messages.list(),
@@ -154,12 +156,12 @@ std::vector<bool> tokens_in(std::span<const text::ByteRange> ranges,
                             std::span<const text::Span> tokens) {
     std::vector<bool> is_in(tokens.size(), false);
     const auto holder_of = [&](size_t byte) {
-        return static_cast<size_t>(
-            std::ranges::find_if(tokens,
-                                 [&](const text::Span& token) {
-                                     return token.first <= byte && byte < token.last;
-                                 }) -
-            tokens.begin());
+        return static_cast<size_t>(std::ranges::find_if(tokens,
+                                                        [&](const text::Span& token) {
+                                                            return token.first <= byte &&
+                                                                   byte < token.last;
+                                                        }) -
+                                   tokens.begin());
     };
     for (const text::ByteRange& range : ranges) {
         const size_t first = holder_of(range.begin);

@@ -39,17 +39,22 @@ class TrainInput(TrainerTest):
 
     def test_rows_are_told_by_their_line(self):
         for content, words in (
-            ('{"input_ids": [1, 2]}\n{"input_ids": [1, 2\n', ":2: is not a JSON object"),
-            ('\n{"text": "a", "label": 1}\n', ":2: has no list input_ids; its columns are text, label"),
-            ('{"input_ids": [1, 512]}\n', ":1: input_ids holds 512, which is not in 0 to 511"),
+            ('{"input_ids": [1, 2]}\n{"input_ids": [1, 2\n', ":2: is no JSON: at byte 20 there should be ',' or ']'"),
+            ('\n{"body": "a", "label": 1}\n', "there is no column text (dataset_text_field), messages, prompt and "
+             "completion, conversations or input_ids; the columns are body, label"),
+            ('{"text": "a"}\n{"text": 3}\n', ":2: text is a number, where text is needed"),
+            ('{"messages": [{"role": "user", "content": "a"}]}\n{"messages": [{"content": "a"}]}\n',
+             ":2: message 1 has no role"),
+            ('{"messages": [{"role": "user", "content": "a"}]}\n{"messages": []}\n', ":2: messages is empty"),
+            ('{"input_ids": [1, 512]}\n', "the data holds the token 512, and the model's vocabulary has only 512"),
             ('{"input_ids": [1, -1]}\n', ":1: input_ids holds -1"),
-            ('{"input_ids": [1, "a"]}\n', ":1: input_ids holds something that is not a whole number"),
+            ('{"input_ids": [1, "a"]}\n', ":1: input_ids holds text, where whole numbers are needed"),
             ('{"input_ids": [1, 2], "labels": [1]}\n', ":1: has 1 labels for 2 input_ids"),
             ('{"input_ids": [1, 2], "labels": [1, -7]}\n', ":1: labels holds -7"),
-            ('{"input_ids": [1, 2], "labels": 3}\n', ":1: labels is not a list"),
+            ('{"input_ids": [1, 2], "labels": 3}\n', ":1: labels is a number, where a list is needed"),
             ('{"input_ids": [1, 2], "seq_lengths": [1, 2]}\n', ":1: has seq_lengths of 3 tokens in all for 2 input_ids"),
-            ('{"input_ids": [1, 2], "labels": [-100, -100]}\n', "no row has a label left"),
-            ("", ": is empty"),
+            ('{"input_ids": [1, 2], "labels": [-100, -100]}\n', "within max_length no sample has anything left to learn"),
+            ("", " is empty"),
         ):
             with self.subTest(words):
                 self.expect_one_message(self.train(rows=self.write("bad.jsonl", content)), 65, words)

@@ -3,15 +3,18 @@
 import json
 import os
 import subprocess
+import tempfile
 import unittest
 
 TRAINER = os.environ["TRAINER"]
 MPIEXEC = os.environ.get("MPIEXEC", "mpirun")
+HF_HOME = tempfile.TemporaryDirectory()  # so that prepared data of other runs is not met
 
 
 def clean_environment(**variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RINGSHARD_", "SLURM_"))}
-    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1",
+                       HF_HOME=HF_HOME.name)
     environment.update(variables)
     return environment
 

@@ -15,7 +15,7 @@ struct DatasetName {
     std::string config{};   // of a hub dataset
     std::string split{};
     std::vector<std::string> data_files{};  // within path; empty: all
-    bool takes_any_split = false;         // if the one that is named is not there
+    bool takes_any_split = false;           // if the one that is named is not there
 };
 
 // Its files, in the order in which their rows count.

@@ -12,7 +12,7 @@ namespace ringshard::data {
 struct Source {
     DatasetName dataset{};
     std::vector<std::string> columns{};  // the only ones that are looked at; empty: all
-    double fraction = 0;               // of the mixture; 0 in all: everything
+    double fraction = 0;                 // of the mixture; 0 in all: everything
 };
 
 // Everything that decides what rows training sees.

@@ -46,8 +46,9 @@ const Json& checked(const Json& file) {
 Tokenizer::Parts::Parts(const Json& file, const Json& replacement)
     : normalizer(read_part<Normalizer>(checked(file), replacement, "normalizer")),
       pre_tokenizer(read_part<PreTokenizer>(file, replacement, "pre_tokenizer")),
-      model(get(file, "model"), part_of(file, replacement, "model") ? *part_of(file, replacement, "model")
-                                                        : get(file, "model"),
+      model(get(file, "model"),
+            part_of(file, replacement, "model") ? *part_of(file, replacement, "model")
+                                                : get(file, "model"),
             pre_tokenizer.is_byte_level()),
       decoder(read_part<Decoder>(file, replacement, "decoder")) {
     if (const Json* processor = part_of(file, replacement, "post_processor"))
