@@ -27,10 +27,10 @@ public:
         : tools_(tools), scratch_(tools.tokenizer()) {}
 
     Expected<Value> answer(const Value& line) {
+        if (line.find("messages") != nullptr) return tokenize_chat(line);
         Value answer{Value::Object()};
         if (const Value* text = line.find("text"); text != nullptr && text->string() != nullptr)
             return tokenize(*text->string(), SpecialTokens::add, std::move(answer));
-        if (line.find("messages") != nullptr) return tokenize_chat(line);
         if (const Value* ids = line.find("ids"); ids != nullptr && ids->list() != nullptr) {
             std::vector<int32_t> numbers;
             for (const Value& id : *ids->list())

@@ -92,18 +92,29 @@ std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat
     return std::nullopt;
 }
 
-// The list of a column; ShareGPT's members get their usual names.
+// The list of a column; ShareGPT's members get their usual names. Who speaks has to be told.
 Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
     const Value* value = row.find(column);
     if (value == nullptr || value->list() == nullptr)
         return wrong(concat(column, " is ", value == nullptr ? "not there" : value->kind(),
                             ", where a list of messages is needed"));
     Value messages = *value;
-    if (is_share_gpt)
-        for (Value& message : *messages.list())
-            if (message.object() != nullptr)
-                for (auto& [name, member] : *message.object())
-                    name = name == "from" ? "role" : name == "value" ? "content" : name;
+    size_t number = 0;
+    for (Value& message : *messages.list()) {
+        ++number;
+        if (message.object() == nullptr)
+            return wrong(
+                concat("message ", number, " is ", message.kind(), ", where an object is needed"));
+        if (is_share_gpt)
+            for (auto& [name, member] : *message.object())
+                name = name == "from" ? "role" : name == "value" ? "content" : name;
+        const Value* role = message.find("role");
+        if (role == nullptr || role->string() == nullptr)
+            return wrong(concat("message ", number, " has ",
+                                role == nullptr ? "no role"
+                                                : concat("a role that is ", role->kind(),
+                                                         ", where text is needed")));
+    }
     return messages;
 }
 

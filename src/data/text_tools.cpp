@@ -38,11 +38,6 @@ Expected<TextTools::Chat> TextTools::Chat::read(Value messages, Value tools, Val
         if (message.object() == nullptr)
             return wrong(
                 concat("message ", number, " is ", message.kind(), ", where an object is needed"));
-        const Value* role = message.find("role");
-        if (role == nullptr) return wrong(concat("message ", number, " has no role"));
-        if (role->string() == nullptr)
-            return wrong(concat("message ", number, " has a role that is ", role->kind(),
-                                ", where text is needed"));
     }
     if (tools.string() != nullptr) {
         auto read = text::read_json(*tools.string());

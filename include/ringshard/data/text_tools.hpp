@@ -16,7 +16,7 @@ public:
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
     struct Chat {
-        text::Value messages{};   // a list of objects with roles
+        text::Value messages{};   // a list of objects
         text::Value tools{};      // a list or null
         text::Value variables{};  // an object or null: more variables for the template
         bool adds_generation_prompt = false;

@@ -1,0 +1,188 @@
+"""`trainer prepare`, `tokenize` and `inspect` as people use them: mixtures, splits, what is wrong with data,
+runs that are killed, the cache."""
+
+import gzip
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "cli"))
+from trainer import TRAINER, TrainerTest, clean_environment, run  # noqa: E402
+
+DATA = HERE.parent / "parity" / "data"
+MODEL = DATA / "models" / "qwen2-tiny"
+CHAT = DATA / "text" / "data"
+
+
+class Prepare(TrainerTest):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.addCleanup(self.temporary.cleanup)
+
+    def write(self, name, rows):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(path)
+
+    def prepare(self, *flags, ranks=None):
+        return run("prepare", "--model_name_or_path", str(MODEL), "--data_cache_dir", str(self.folder / "cache"),
+                   *flags, ranks=ranks)
+
+    def rows(self, prepared, line=0):
+        self.expect(prepared, 0)
+        plans = [out.split(": ", 1)[1] for out in prepared.stdout.splitlines() if " data: " in out]
+        shown = run("inspect", plans[line], "--rows", "100000", "--json")
+        self.expect(shown, 0)
+        return [json.loads(row) for row in shown.stdout.splitlines()]
+
+    def first_tokens(self, prepared, line=0):
+        return [row["input_ids"][0] for row in self.rows(prepared, line)]
+
+    def test_a_mixture_takes_its_shares(self):
+        one = self.write("one.jsonl", [{"input_ids": [i, 0]} for i in range(100, 130)])
+        two = self.write("two.jsonl", [{"input_ids": [i, 0]} for i in range(200, 210)])
+
+        def mixture(*entries):
+            return ("--datasets", json.dumps(list(entries)))
+
+        all_rows = self.prepare(*mixture({"path": one}, {"path": two}))
+        self.assertEqual(self.first_tokens(all_rows), [*range(100, 130), *range(200, 210)])
+        halves = self.prepare(*mixture({"path": one, "fraction": 0.5}, {"path": two, "fraction": 0.5}))
+        self.assertEqual(self.first_tokens(halves), [*range(100, 110), *range(200, 210)])
+        thirds = self.prepare(*mixture({"path": one, "fraction": 2}, {"path": "json", "data_files": [two], "fraction": 1}))
+        self.assertEqual(self.first_tokens(thirds), [*range(100, 120), *range(200, 210)])
+        self.expect_one_message(self.prepare(*mixture({"path": one, "fraction": 1}, {"path": two})), 78,
+                                "datasets: fraction is given for some and not for all")
+        self.expect_one_message(self.prepare(*mixture({"pth": one})), 78, "datasets: there is no pth")
+        self.expect_one_message(self.prepare("--datasets", "[{"), 78, "datasets = [{")
+
+    def test_what_is_split_off_is_the_same_on_every_rank(self):
+        rows = self.write("rows.jsonl", [{"input_ids": [i, 0]} for i in range(50)])
+        splits = []
+        for ranks in (None, 3):
+            prepared = self.prepare("--dataset_name", rows, "--test_split_size", "0.25", "--eval_strategy", "steps",
+                                    ranks=ranks)
+            splits.append((self.first_tokens(prepared, 0), self.first_tokens(prepared, 1)))
+        self.assertEqual(splits[0], splits[1])
+        train, test = splits[0]
+        self.assertEqual(sorted(train + test), list(range(50)))
+        self.assertEqual(len(test), 13)
+
+    def test_files_are_found_by_their_splits(self):
+        self.write("set/train-a.jsonl", [{"input_ids": [1]}])
+        self.write("set/test-a.jsonl", [{"input_ids": [2]}])
+        packed = self.folder / "set" / "train-b.jsonl.gz"
+        with gzip.open(packed, "wt") as file:
+            file.write('{"input_ids": [3]}\n')
+        prepared = self.prepare("--dataset_name", str(self.folder / "set"), "--eval_strategy", "epoch")
+        self.assertEqual(self.first_tokens(prepared, 0), [1, 3])
+        self.assertEqual(self.first_tokens(prepared, 1), [2])
+        self.expect_one_message(self.prepare("--dataset_name", str(self.folder / "set"), "--dataset_train_split", "dev"),
+                                66, "has no split 'dev'; it has test, train")
+
+    def test_bad_rows_are_told_or_left_out(self):
+        path = self.folder / "bad.jsonl"
+        path.write_text('{"text": "a"}\n{"text": 1}\n\n{"text": "b"}\n{"text"\n{"text": "c"}\n')
+        flags = ("--dataset_name", str(path))
+        self.expect_one_message(self.prepare(*flags), 65, f"{path}:2: text is a number")
+        self.expect_one_message(self.prepare(*flags, "--skip_bad_rows", "1"), 65, "more than skip_bad_rows = 1")
+        left_out = self.prepare(*flags, "--skip_bad_rows", "2", ranks=2)
+        self.assertEqual(len(self.rows(left_out)), 3)
+        self.expect(left_out, 0, f"left out: {path}:2: text", f"left out: {path}:5: is no JSON")
+        # What was left out is told again when the rows come from the cache.
+        self.expect(self.prepare(*flags, "--skip_bad_rows", "2"), 0, f"left out: {path}:2: text")
+
+    def test_what_surprises_is_said(self):
+        masked = self.write("masked.jsonl", [{"input_ids": [1, 2], "completion_mask": [0, 1]}])
+        self.expect(self.prepare("--dataset_name", masked), 0, "completion_mask, which is not used")
+        self.assertNotIn("warning", self.prepare("--dataset_name", masked, "--completion_only_loss").stderr)
+        share_gpt = self.write("share_gpt.jsonl", [{"conversations": [{"from": "user", "value": "a"}]}])
+        self.expect(self.prepare("--dataset_name", share_gpt), 0, "human and gpt are not user and assistant")
+
+    def test_a_template_that_raises_is_told_with_the_row(self):
+        template = self.folder / "strict.jinja"
+        template.write_text("{{ raise_exception('roles must alternate') if messages|length > 1 }}{{ messages[0].content }}")
+        rows = self.write("chat.jsonl", [{"messages": [{"role": "user", "content": "x"}] * n} for n in (1, 2)])
+        self.expect_one_message(self.prepare("--dataset_name", rows, "--chat_template_path", str(template)), 65,
+                                "chat.jsonl:2: ", "roles must alternate")
+
+    def test_the_second_run_finds_the_rows(self):
+        flags = ("--dataset_name", str(CHAT / "chat_small.jsonl"), "--packing", "--max_length", "64")
+        self.expect(self.prepare(*flags), 0, "filled to", stream="stdout")
+        cache = self.folder / "cache"
+        before = {file.name: file.stat().st_mtime_ns for file in cache.iterdir()}
+        self.expect(self.prepare(*flags), 0)
+        self.assertEqual({file.name: file.stat().st_mtime_ns for file in cache.iterdir()}, before)
+        # Other rows of the same tokens.
+        self.expect(self.prepare(*flags, "--packing_scope", "global"), 0)
+        self.assertEqual(len([file for file in cache.iterdir() if file.name.startswith("tokens-") and "." not in file.name]), 1)
+
+    def test_a_killed_run_leaves_nothing_half_valid(self):
+        rows = self.write("many.jsonl", [{"text": f"row {i} " * 200} for i in range(20000)])
+        command = [TRAINER, "prepare", "--model_name_or_path", str(MODEL), "--dataset_name", rows,
+                   "--data_cache_dir", str(self.folder / "cache"), "--num_threads", "1"]
+        for seconds in (0.4, 0.8, 1.2):
+            process = subprocess.Popen(command, env=clean_environment(), stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, start_new_session=True)
+            time.sleep(seconds)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        prepared = self.prepare("--dataset_name", rows)
+        self.assertEqual(len(self.rows(prepared)), 20000)
+        self.assertFalse([file for file in (self.folder / "cache").iterdir() if "making" in file.name])
+
+    def test_a_cut_store_is_made_again(self):
+        flags = ("--dataset_name", str(CHAT / "chat_small.jsonl"))
+        self.expect(self.prepare(*flags), 0)
+        for file in (self.folder / "cache").iterdir():
+            if not file.name.endswith(".lock"):
+                os.truncate(file, file.stat().st_size - 1)
+        self.assertEqual(len(self.rows(self.prepare(*flags))), 44)
+
+
+class Tokenize(TrainerTest):
+    def answers(self, tokenizer, lines, *flags):
+        result = run("tokenize", "--model_name_or_path", str(tokenizer), *flags,
+                     stdin="".join(json.dumps(line) + "\n" for line in lines))
+        return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
+
+    def test_conversations(self):
+        lines = [json.loads(line) for line in (DATA / "chat" / "chatml_generation.jsonl").read_text().splitlines()]
+        template = DATA / "chat" / "templates" / "chatml_generation.jinja"
+        _, answers = self.answers(MODEL, lines, "--chat_template_path", str(template))
+        self.assertEqual(len(answers), len(lines))
+        for line, answer in zip(lines, answers):
+            if "error" in line:
+                self.assertIn("error", answer)
+                continue
+            self.assertEqual(answer["rendered"], line["text"])
+            self.assertEqual(answer["ids"], line["ids"])
+            self.assertEqual(answer.get("assistant_masks"), line["assistant_masks"])
+
+    def test_text_there_and_back(self):
+        code, answers = self.answers(MODEL, [{"text": "Zwölf Boxkämpfer <|im_end|>\n"}, {"ids": [1, 2, 3]}, {"other": 1}])
+        self.assertEqual(code, 65)
+        self.assertEqual(answers[0]["decoded"], "Zwölf Boxkämpfer <|im_end|>\n")
+        self.assertIn("decoded", answers[1])
+        self.assertIn("error", answers[2])
+
+
+class Inspect(TrainerTest):
+    def test_what_is_no_data_is_refused(self):
+        self.expect(run("inspect", "no/such"), 66)
+        self.expect(run("inspect"), 64)
+        self.expect(run("inspect", __file__), 65)
+        self.expect(run("inspect", str(MODEL)), 0, "hidden_size", stream="stdout")
+
+
+if __name__ == "__main__":
+    unittest.main()
