@@ -22,9 +22,11 @@ Expected<SpooledBlock> TokenSpool::put(SampleList samples) {
     if (auto failure = file_.write_at(tokens, block.place)) return *failure;
     const int64_t labels_place = block.place + static_cast<int64_t>(tokens.size());
     if (auto failure = file_.write_at(labels, labels_place)) return *failure;
-    samples.tokens = {};
-    samples.labels = {};
+    // Only what is small stays in memory; assigning {} would keep the room for the rest.
     block.rest = std::move(samples);
+    block.rest.tokens = std::vector<int32_t>();
+    block.rest.labels = std::vector<int32_t>();
+    block.rest.samples.shrink_to_fit();
     return block;
 }
 
