@@ -88,12 +88,6 @@ std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
     return documents;
 }
 
-Value numbers(const std::vector<int32_t>& ids) {
-    Value::List list;
-    for (const int32_t id : ids) list.emplace_back(int64_t{id});
-    return Value(std::move(list));
-}
-
 class RowPrinter {
 public:
     RowPrinter(const data::Rows& rows, const text::Tokenizer* tokenizer)
@@ -109,9 +103,9 @@ public:
             lengths.push_back(static_cast<int32_t>(document.tokens.size()));
         }
         Value line(Value::Object{{"row", Value(row)},
-                                 {"input_ids", numbers(tokens)},
-                                 {"labels", numbers(labels)},
-                                 {"seq_lengths", numbers(lengths)}});
+                                 {"input_ids", text::to_list(tokens)},
+                                 {"labels", text::to_list(labels)},
+                                 {"seq_lengths", text::to_list(lengths)}});
         if (tokenizer_ != nullptr) line.set("text", Value(decode(tokens)));
         return to_json(line);
     }

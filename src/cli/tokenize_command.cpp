@@ -14,12 +14,6 @@ namespace {
 using text::SpecialTokens;
 using text::Value;
 
-Value numbers(const std::vector<int32_t>& ids) {
-    Value::List list;
-    for (const int32_t id : ids) list.emplace_back(int64_t{id});
-    return Value(std::move(list));
-}
-
 // What one line of input comes to: {"text"} or {"messages", ...} to tokens, {"ids"} to text.
 class LineTokenizer {
 public:
@@ -48,13 +42,13 @@ private:
         spans_.clear();
         if (auto failure = tools_.tokenizer().encode(text, special, scratch_, ids_, spans_))
             return *failure;
-        answer.set("ids", numbers(ids_));
+        answer.set("ids", text::to_list(ids_));
         if (special == SpecialTokens::add) {
             std::vector<int32_t> bare;
             if (auto failure =
                     tools_.tokenizer().encode(text, SpecialTokens::leave_out, scratch_, bare))
                 return *failure;
-            answer.set("ids_no_special", numbers(bare));
+            answer.set("ids_no_special", text::to_list(bare));
         }
         add_decoded(ids_, answer);
         return answer;
@@ -90,7 +84,7 @@ private:
         std::vector<int32_t> masks;
         for (const bool is_in : data::tokens_in(rendered.value().assistant, spans_))
             masks.push_back(is_in ? 1 : 0);
-        tokenized.value().set("assistant_masks", numbers(masks));
+        tokenized.value().set("assistant_masks", text::to_list(masks));
         return tokenized;
     }
 

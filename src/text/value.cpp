@@ -28,6 +28,13 @@ const char* Value::kind() const {
     return names[held_.index()];
 }
 
+Value to_list(const std::vector<int32_t>& numbers) {
+    Value::List list;
+    list.reserve(numbers.size());
+    for (const int32_t number : numbers) list.emplace_back(int64_t{number});
+    return Value(std::move(list));
+}
+
 Value to_list(const std::vector<std::string>& texts) {
     Value::List list;
     for (const std::string& text : texts) list.emplace_back(text);

@@ -59,6 +59,7 @@ private:
 Expected<Value> read_json(std::string_view json);
 
 Value to_list(const std::vector<std::string>& texts);
+Value to_list(const std::vector<int32_t>& numbers);
 
 // On one line, with ", " and ": ", characters beyond ASCII as they are.
 std::string to_json(const Value& value);
