@@ -1,8 +1,5 @@
 #include "ringshard/model/transformer.hpp"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/pow.h>
-
 #include "block.hpp"
 #include "head.hpp"
 #include "ringshard/ops/embedding.hpp"
@@ -24,14 +21,12 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       zero_(zero),
       attention_(spec_.heads, mesh.ring(), mesh.ulysses()),
       policy_(policy) {
-    const auto options = at::TensorOptions(mesh.device()).dtype(at::kFloat);
-    const at::Tensor exponents =
-        at::arange(0, spec_.heads.head_dim, 2, options) / static_cast<double>(spec_.heads.head_dim);
-    inverse_frequencies_ = at::pow(spec_.rope_theta, exponents).reciprocal();
+    inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
 }
 
 at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
-    const ops::RopeTable rope = ops::make_rope_table(batch.positions, inverse_frequencies_, 1.0);
+    const ops::RopeTable rope =
+        ops::make_rope_table(batch.positions, inverse_frequencies_, spec_.rope.attention_scaling);
     const NextUse next_use = saved == nullptr ? NextUse::none : NextUse::backward;
     const bool is_tied = index_.head == index_.embedding;
     const auto num_blocks = static_cast<size_t>(spec_.num_blocks);
@@ -77,7 +72,8 @@ void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient,
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
     ops::embedding_backward(
         gradient, batch.tokens,
-        embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table));
+        embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table),
+        spec_.padding_token);
     zero_.reduce(index_.embedding);
 }
 
