@@ -61,7 +61,7 @@ class ModelInput(TrainerTest):
         for changes in ({}, {"rope_scaling": {"type": "linear", "factor": 2}}, {"rope_scaling": yarn}):
             with self.subTest(changes), tempfile.TemporaryDirectory() as output:
                 self.write_config(**changes)
-                self.expect(self.train("--output_dir", output), 0)
+                self.expect(self.train("--output_dir", output, "--logging_steps", "1"), 0)
                 losses.append(read_metrics(output)[0]["loss"])
         self.assertEqual(len(set(losses)), 3, losses)
 
