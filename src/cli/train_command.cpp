@@ -26,9 +26,6 @@ std::optional<Failure> check_served(const config::Config& config) {
     };
     if (config.evaluation.eval_strategy != config::Interval::no || config.evaluation.eval_on_start)
         return refuse("eval_strategy: evaluation");
-    if (config.training.loss_type != config::LossType::nll ||
-        config.training.label_smoothing_factor != 0)
-        return refuse("loss_type: a loss other than nll");
     if (config.data.train_sampling_strategy == config::SamplingStrategy::group_by_length)
         return refuse("train_sampling_strategy: group_by_length");
     return std::nullopt;
@@ -136,7 +133,9 @@ int run_train(const EngineCall& call) {
         {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat}, mesh);
     optim::AdamW optimizer(zero, config.training);
     const model::Transformer transformer(spec.value(), zero, mesh,
-                                         config.training.activations_kept());
+                                         config.training.activations_kept(),
+                                         {config.training.loss_type == config::LossType::dft,
+                                          config.training.label_smoothing_factor});
     const auto progress =
         load_state(call, origin.value(), store.value(), spec.value().tied, zero, optimizer);
     if (!progress) return tell(progress.failure(), world);

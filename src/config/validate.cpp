@@ -34,6 +34,13 @@ public:
             complain({"lr_scheduler_type", "lr_scheduler_kwargs"}, schedule.failure().message);
     }
 
+    void check_loss() {
+        const TrainingSettings& training = settings_.values.training;
+        if (training.loss_type == LossType::dft && training.label_smoothing_factor > 0)
+            complain({"loss_type", "label_smoothing_factor"},
+                     "dft does not smooth its targets; leave one of them out");
+    }
+
     void check_evaluation() {
         const Config& config = settings_.values;
         if (!config.evaluation.load_best_model_at_end) return;
@@ -109,6 +116,7 @@ void check_together(Settings& settings, Problems& problems) {
     Checker checker(settings, problems);
     checker.check_packing();
     checker.check_schedule();
+    checker.check_loss();
     checker.check_evaluation();
     checker.check_offload();
     checker.settle_activation_policy();

@@ -15,12 +15,13 @@ struct Transformer::Saved {
 };
 
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
-                         config::ActivationPolicy policy)
+                         config::ActivationPolicy policy, const ops::LossForm& loss)
     : spec_(std::move(spec)),
       index_(spec_),
       zero_(zero),
       attention_(spec_.heads, mesh.ring(), mesh.ulysses()),
-      policy_(policy) {
+      policy_(policy),
+      loss_(loss) {
     inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
 }
 
@@ -86,7 +87,7 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
     zero_.prefetch(UnitIndex::block(static_cast<size_t>(spec_.num_blocks) - 1));
     const HeadViews gradients(head, zero_.gradients(index_.head));
     const HeadResult result =
-        head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale);
+        head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale, loss_);
     zero_.release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
@@ -98,7 +99,7 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
 ops::TokenSums Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward(batch, nullptr);
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
-    const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets);
+    const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets, loss_);
     zero_.release(index_.head, NextUse::none);
     return sums;
 }
