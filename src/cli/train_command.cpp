@@ -2,6 +2,9 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+#include <iostream>
+
 #include "prepare_command.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/tell.hpp"
@@ -24,11 +27,6 @@ std::optional<Failure> check_served(const config::Config& config) {
     };
     if (config.evaluation.eval_strategy != config::Interval::no || config.evaluation.eval_on_start)
         return refuse("eval_strategy: evaluation");
-    if (config.training.lr_scheduler_type != config::Schedule::linear)
-        return refuse("lr_scheduler_type: a schedule other than linear");
-    if (config.training.loss_type != config::LossType::nll ||
-        config.training.label_smoothing_factor != 0)
-        return refuse("loss_type: a loss other than nll");
     if (config.data.train_sampling_strategy == config::SamplingStrategy::group_by_length)
         return refuse("train_sampling_strategy: group_by_length");
     return std::nullopt;
@@ -45,20 +43,42 @@ Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder,
                                               "; use cp_size for the rest")};
 }
 
+// A block with a window sees all of a document that is no longer than the window.
+std::optional<Failure> check_window(const model::ModelSpec& spec, const data::Rows& rows) {
+    if (!spec.window) return std::nullopt;
+    int64_t longest = 0;
+    for (int64_t row = 0; row < rows.size(); ++row) {
+        int64_t length = 0;
+        for (const data::Piece& piece : rows.pieces(row)) {
+            length = piece.length + (piece.goes_on != 0 ? length : 0);
+            longest = std::max(longest, length);
+        }
+    }
+    if (longest <= *spec.window) return std::nullopt;
+    return Failure{ExitCode::settings,
+                   concat("sliding_window = ", *spec.window,
+                          " in the model's config.json: the data has a document of ", longest,
+                          " tokens, and a window that does not hold a whole document is not "
+                          "served; max_length = ",
+                          *spec.window, " would be fine")};
+}
+
 // The rows to train on, made or found in the cache; what is worth knowing of them goes to stderr.
 // Collective over the world.
 comm::Agreed<data::Prepared> prepare_rows(const EngineCall& call, const HubCache& hub,
-                                          int64_t num_threads, int64_t vocabulary) {
+                                          int64_t num_threads, const model::ModelSpec& spec) {
     const auto chosen = comm::agreed(call.world, data::training_data(call.settings.values, hub));
     if (!chosen) return chosen.failure();
     auto prepared =
         data::prepare(chosen.value(), make_workshop(call, num_threads, hub), call.world);
     if (!prepared) return prepared;
-    if (const int64_t largest = prepared.value().largest_token; largest >= vocabulary)
+    if (const int64_t largest = prepared.value().largest_token; largest >= spec.vocabulary)
         return comm::found_by_all(
             {ExitCode::bad_data,
              concat("the data holds the token ", largest, ", and the model's vocabulary has only ",
-                    vocabulary, "; was it tokenized for another model?")});
+                    spec.vocabulary, "; was it tokenized for another model?")});
+    if (const auto failure = check_window(spec, prepared.value().rows))
+        return comm::found_by_all(*failure);
     if (call.world.is_root()) {
         for (const std::string& warning : prepared.value().warnings)
             std::cerr << "warning: " << warning << '\n';
@@ -92,7 +112,7 @@ int run_train(const EngineCall& call) {
     if (!folder) return tell(folder.failure(), world);
     const auto spec = comm::agreed(world, read_spec(folder.value(), here.shape));
     if (!spec) return tell(spec.failure(), world);
-    const auto data = prepare_rows(call, hub, here.num_threads, spec.value().vocabulary);
+    const auto data = prepare_rows(call, hub, here.num_threads, spec.value());
     if (!data) return tell(data.failure(), world);
     const data::Rows& rows = data.value().rows;
     data::Loader loader(rows, data::make_dealing(config, rows.size(), here.shape),
@@ -113,7 +133,9 @@ int run_train(const EngineCall& call) {
         {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat}, mesh);
     optim::AdamW optimizer(zero, config.training);
     const model::Transformer transformer(spec.value(), zero, mesh,
-                                         config.training.activations_kept());
+                                         config.training.activations_kept(),
+                                         {config.training.loss_type == config::LossType::dft,
+                                          config.training.label_smoothing_factor});
     const auto progress =
         load_state(call, origin.value(), store.value(), spec.value().tied, zero, optimizer);
     if (!progress) return tell(progress.failure(), world);

@@ -38,8 +38,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
         {"seq_parallel_communication_data_type",
          is_bf16 && c.parallel.seq_parallel_communication_data_type == config::WireType::fp32,
          "a wider type on the way than in the computation"},
-        {"lr_scheduler_kwargs", !c.training.lr_scheduler_kwargs.empty(),
-         "a schedule with settings of its own"},
     };
     for (const Rule& rule : rules) {
         if (!rule.is_asked_for) continue;

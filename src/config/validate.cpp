@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "enum_names.hpp"
+#include "ringshard/config/schedule_settings.hpp"
 
 namespace ringshard::config {
 
@@ -25,6 +26,19 @@ public:
             if (read_value(data.pad_to_multiple_of, multiple) || multiple < 1)
                 complain({"pad_to_multiple_of"}, "must be auto, null or a whole number above 0");
         }
+    }
+
+    void check_schedule() {
+        const auto schedule = read_schedule_settings(settings_.values.training);
+        if (!schedule)
+            complain({"lr_scheduler_type", "lr_scheduler_kwargs"}, schedule.failure().message);
+    }
+
+    void check_loss() {
+        const TrainingSettings& training = settings_.values.training;
+        if (training.loss_type == LossType::dft && training.label_smoothing_factor > 0)
+            complain({"loss_type", "label_smoothing_factor"},
+                     "dft does not smooth its targets; leave one of them out");
     }
 
     void check_evaluation() {
@@ -101,6 +115,8 @@ private:
 void check_together(Settings& settings, Problems& problems) {
     Checker checker(settings, problems);
     checker.check_packing();
+    checker.check_schedule();
+    checker.check_loss();
     checker.check_evaluation();
     checker.check_offload();
     checker.settle_activation_policy();

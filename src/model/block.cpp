@@ -15,24 +15,57 @@ BlockViews::BlockViews(const shard::FlatUnit& unit, const at::Tensor& flat, cons
       down(unit.view(flat, BlockGroup::down)),
       attention_norm(unit.view(flat, BlockGroup::attention_norm)),
       mlp_norm(unit.view(flat, BlockGroup::mlp_norm)) {
-    if (spec.attention_bias) qkv_bias = unit.view(flat, BlockGroup::qkv_bias);
+    size_t next = BlockGroup::first_optional;
+    if (spec.attention_bias) qkv_bias = unit.view(flat, next++);
+    if (spec.out_bias) out_bias = unit.view(flat, next++);
+    if (spec.has_head_norms) {
+        query_norm = unit.view(flat, next++);
+        key_norm = unit.view(flat, next++);
+    }
 }
 
 namespace {
 
+struct HeadRanges {
+    explicit HeadRanges(const attention::HeadCounts& heads)
+        : queries{0, heads.query_heads}, keys{heads.query_heads, heads.key_heads} {}
+    ops::HeadRange queries;
+    ops::HeadRange keys;
+};
+
+void make_qkv(const BlockContext& context, const BlockViews& weights, BlockActivations& a) {
+    const attention::HeadCounts& heads = context.spec.heads;
+    const double epsilon = context.spec.norm_epsilon;
+    const ops::RmsNormed normed = ops::rms_norm(a.input, weights.attention_norm, epsilon);
+    a.attention_inverse_rms = normed.inverse_rms;
+    a.qkv = ops::linear(normed.y, weights.qkv, weights.qkv_bias);
+    if (weights.query_norm.defined()) {
+        const HeadRanges ranges(heads);
+        a.queries = ops::head_norm(a.qkv, ranges.queries, weights.query_norm, epsilon);
+        a.keys = ops::head_norm(a.qkv, ranges.keys, weights.key_norm, epsilon);
+    }
+    ops::rope(a.qkv, heads.query_heads + heads.key_heads, context.rope, ops::Turn::forward);
+}
+
+// Turns the gradient of what the attention sees into that of the projections, in place.
+void qkv_backward(const BlockContext& context, const BlockViews& weights,
+                  const BlockViews& gradients, const at::Tensor& d_qkv, const BlockActivations& a) {
+    const attention::HeadCounts& heads = context.spec.heads;
+    ops::rope(d_qkv, heads.query_heads + heads.key_heads, context.rope, ops::Turn::backward);
+    if (!weights.query_norm.defined()) return;
+    const HeadRanges ranges(heads);
+    ops::head_norm_backward(d_qkv, ranges.queries, a.queries, weights.query_norm,
+                            gradients.query_norm);
+    ops::head_norm_backward(d_qkv, ranges.keys, a.keys, weights.key_norm, gradients.key_norm);
+}
+
 // Makes, in order, what is missing: everything in the forward pass, what was not kept in the
 // backward pass.
 void complete(const BlockContext& context, const BlockViews& weights, BlockActivations& a) {
-    const attention::HeadCounts& heads = context.spec.heads;
-    if (!a.qkv.defined()) {
-        const ops::RmsNormed normed =
-            ops::rms_norm(a.input, weights.attention_norm, context.spec.norm_epsilon);
-        a.attention_inverse_rms = normed.inverse_rms;
-        a.qkv = ops::linear(normed.y, weights.qkv, weights.qkv_bias);
-        ops::rope(a.qkv, heads.query_heads + heads.key_heads, context.rope, ops::Turn::forward);
-    }
+    if (!a.qkv.defined()) make_qkv(context, weights, a);
     if (!a.attention.out.defined()) a.attention = context.attention.forward(a.qkv, context.plan);
-    if (!a.middle.defined()) a.middle = ops::linear(a.attention.out, weights.out).add_(a.input);
+    if (!a.middle.defined())
+        a.middle = ops::linear(a.attention.out, weights.out, weights.out_bias).add_(a.input);
 }
 
 void drop_what_policy_drops(ActivationPolicy policy, BlockActivations& a) {
@@ -56,7 +89,6 @@ at::Tensor block_forward(const BlockContext& context, const BlockViews& weights,
 
 void block_backward(const BlockContext& context, const BlockViews& weights,
                     const BlockViews& gradients, const at::Tensor& gradient, BlockActivations&& a) {
-    const attention::HeadCounts& heads = context.spec.heads;
     complete(context, weights, a);
 
     // output = middle + mlp(middle)
@@ -64,12 +96,13 @@ void block_backward(const BlockContext& context, const BlockViews& weights,
     a.gate_up.reset();
     a.middle.reset();
 
-    // middle = input + out(attention(rope(qkv(norm(input)))))
+    // middle = input + out(attention(rope(norm(qkv(norm(input))))))
     ops::add_weight_gradient(gradients.out, gradient, a.attention.out);
+    if (gradients.out_bias.defined()) ops::add_bias_gradient(gradients.out_bias, gradient);
     const at::Tensor d_attention = ops::linear_backward_input(gradient, weights.out);
     const at::Tensor d_qkv =
         context.attention.backward(d_attention, a.qkv, a.attention, context.plan);
-    ops::rope(d_qkv, heads.query_heads + heads.key_heads, context.rope, ops::Turn::backward);
+    qkv_backward(context, weights, gradients, d_qkv, a);
 
     const at::Tensor normed =
         ops::rms_norm_again(a.input, weights.attention_norm, a.attention_inverse_rms);

@@ -5,6 +5,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
 
 // One transformer block, forward and backward. Letters: t tokens of this rank, w width, i
@@ -23,6 +24,9 @@ struct BlockViews {
     at::Tensor down;            // [w, i]
     at::Tensor attention_norm;  // [w]
     at::Tensor mlp_norm;        // [w]
+    at::Tensor out_bias;        // [w], or undefined
+    at::Tensor query_norm;      // [d], of every query head by itself, or undefined
+    at::Tensor key_norm;        // [d], or undefined
 };
 
 // What the backward pass needs, in the order in which the forward pass makes it. Whatever is not
@@ -30,7 +34,9 @@ struct BlockViews {
 struct BlockActivations {
     at::Tensor input;  // [t, w]
     at::Tensor attention_inverse_rms;
-    at::Tensor qkv;  // [t, qkv_width], turned to their positions
+    at::Tensor qkv;  // [t, qkv_width], normed by heads where the model does, turned to positions
+    ops::HeadsBeforeNorm queries;
+    ops::HeadsBeforeNorm keys;
     attention::SequenceAttention::Result attention;
     at::Tensor middle;  // [t, w]: input + attention
     at::Tensor mlp_inverse_rms;

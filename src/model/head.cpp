@@ -34,13 +34,14 @@ HeadViews::HeadViews(const shard::FlatUnit& unit, const at::Tensor& flat)
 
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadViews& gradients, const at::Tensor& x,
-                                 const at::Tensor& targets, double gradient_scale) {
+                                 const at::Tensor& targets, double gradient_scale,
+                                 const ops::LossForm& form) {
     HeadResult result{{}, at::zeros_like(x)};
     for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
         const at::Tensor rows = at::index_select(x, 0, places);
         const ops::RmsNormed normed = ops::rms_norm(rows, weights.norm, spec.norm_epsilon);
         const at::Tensor logits = ops::linear(normed.y, weights.projection);
-        result.sums += ops::cross_entropy(logits, chunk_targets, gradient_scale);
+        result.sums += ops::cross_entropy(logits, chunk_targets, gradient_scale, form);
         const at::Tensor& d_logits = logits;  // written over
         ops::add_weight_gradient(gradients.projection, d_logits, normed.y);
         const at::Tensor d_normed = ops::linear_backward_input(d_logits, weights.projection);
@@ -53,11 +54,11 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
 }
 
 ops::TokenSums head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                            const at::Tensor& targets) {
+                            const at::Tensor& targets, const ops::LossForm& form) {
     ops::TokenSums sums;
     for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
         sums += ops::cross_entropy_value(head_logits(spec, weights, at::index_select(x, 0, places)),
-                                         chunk_targets);
+                                         chunk_targets, form);
     });
     return sums;
 }

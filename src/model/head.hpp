@@ -23,11 +23,12 @@ struct HeadResult {
 // Loss and gradients in one pass: gradients of gradient_scale x the sum of losses are added up.
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadViews& gradients, const at::Tensor& x,
-                                 const at::Tensor& targets, double gradient_scale);
+                                 const at::Tensor& targets, double gradient_scale,
+                                 const ops::LossForm& form);
 
 // The loss alone, for evaluation.
 ops::TokenSums head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                            const at::Tensor& targets);
+                            const at::Tensor& targets, const ops::LossForm& form);
 
 // Logits of some rows of x, for looking at.
 at::Tensor head_logits(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x);

@@ -1,8 +1,9 @@
 #include "ringshard/model/model_spec.hpp"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config_reader.hpp"
+#include "read_rope.hpp"
 #include "ringshard/base/files.hpp"
 
 namespace ringshard::model {
@@ -15,87 +16,120 @@ namespace {
 constexpr int64_t widest = int64_t{1} << 22;
 constexpr int64_t most_tokens = int64_t{1} << 26;
 constexpr int64_t most_blocks = 4096;
+constexpr int64_t most_positions = int64_t{1} << 40;
 
-// Reads fields of config.json and remembers the first that is missing or of the wrong kind.
-class ConfigReader {
-public:
-    ConfigReader(std::filesystem::path file, json content)
-        : file_(std::move(file)), content_(std::move(content)) {}
-
-    // At most `most`: what is larger is a slip, and products of sizes must fit.
-    int64_t whole_number(const char* name, int64_t most) {
-        const json value = content_.value(name, json());
-        const bool is_whole = value.is_number_integer();
-        if (is_whole && value.get<int64_t>() > 0 && value.get<int64_t>() <= most)
-            return value.get<int64_t>();
-        complain(concat(name, " = ", value.dump(), ": must be a whole number above 0",
-                        is_whole && value.get<int64_t>() > most ? concat(", at most ", most) : ""));
-        return 1;
-    }
-    int64_t whole_number_or(const char* name, int64_t most, int64_t otherwise) {
-        return content_.value(name, json()).is_null() ? otherwise : whole_number(name, most);
-    }
-    double number_above_0(const char* name, double otherwise) {
-        const json value = content_.value(name, json());
-        if (value.is_null()) return otherwise;
-        if (value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0)
-            return value.get<double>();
-        complain(concat(name, " = ", value.dump(), ": must be a number above 0"));
-        return otherwise;
-    }
-    bool boolean(const char* name, bool otherwise) {
-        const json value = content_.value(name, json());
-        if (value.is_null()) return otherwise;
-        if (value.is_boolean()) return value.get<bool>();
-        complain(concat(name, " = ", value.dump(), ": must be true or false"));
-        return otherwise;
-    }
-    std::string word(const char* name, const std::string& otherwise) {
-        const json value = content_.value(name, json());
-        return value.is_string() ? value.get<std::string>() : otherwise;
-    }
-    json part(const char* name) const { return content_.value(name, json()); }
-    // transformers 5 writes rope_parameters; older releases rope_theta, and rope_scaling where
-    // positions are scaled.
-    double rope_theta() {
-        double theta = number_above_0("rope_theta", 10000.0);
-        for (const auto* name : {"rope_parameters", "rope_scaling"}) {
-            const json rope = part(name);
-            if (rope.is_null()) continue;
-            if (!rope.is_object()) {
-                complain(concat(name, " = ", rope.dump(), ": must be an object"));
-                continue;
-            }
-            for (const auto* key : {"rope_type", "type"})
-                if (rope.contains(key)) check_rope(name, key, rope[key]);
-            for (const auto& [key, value] : rope.items()) check_rope(name, key, value);
-            ConfigReader inner(file_, rope);
-            theta = inner.number_above_0("rope_theta", theta);
-            if (inner.failure() && !failure_) failure_ = inner.failure();
-        }
-        return theta;
-    }
-    void complain(const std::string& rule) {
-        if (!failure_) failure_ = Failure{ExitCode::settings, concat(file_.string(), ": ", rule)};
-    }
-    const std::optional<Failure>& failure() const { return failure_; }
-
-private:
-    // Everything that would change the positions must be known here.
-    void check_rope(const char* name, const std::string& key, const json& value) {
-        const bool is_type = key == "rope_type" || key == "type";
-        const bool changes_nothing = (is_type && value == "default") || key == "rope_theta" ||
-                                     (key == "partial_rotary_factor" && value == 1.0);
-        if (changes_nothing) return;
-        complain(concat(name, ": ", key, " = ", value.dump(),
-                        is_type ? ": this program knows the positions of rope_type \"default\" only"
-                                : ": scaled positions are not served"));
-    }
-
-    std::filesystem::path file_;
-    json content_;
-    std::optional<Failure> failure_;
+// What the architectures of transformers differ in. Numbers are its defaults for fields that
+// config.json leaves out; 0: they follow from other fields.
+struct Architecture {
+    enum class Bias { never, on_qkv, as_config_says };
+    enum class Window { never, always, as_config_says };
+    const char* name;
+    Bias bias;
+    Window window;
+    bool has_head_norms;
+    int64_t head_dim;
+    int64_t key_heads;
 };
+constexpr Architecture architectures[] = {
+    {"LlamaForCausalLM", Architecture::Bias::as_config_says, Architecture::Window::never, false, 0,
+     0},
+    {"Qwen2ForCausalLM", Architecture::Bias::on_qkv, Architecture::Window::as_config_says, false, 0,
+     32},
+    {"Qwen3ForCausalLM", Architecture::Bias::as_config_says, Architecture::Window::as_config_says,
+     true, 128, 32},
+    {"MistralForCausalLM", Architecture::Bias::never, Architecture::Window::always, false, 0, 8},
+};
+
+const Architecture* find_architecture(ConfigReader& config) {
+    const json given = config.part("architectures");
+    const bool names_one = given.is_array() && !given.empty() && given.front().is_string();
+    const std::string name = names_one ? given.front().get<std::string>() : "";
+    std::vector<std::string> known;
+    for (const Architecture& architecture : architectures) {
+        if (name == architecture.name) return &architecture;
+        known.emplace_back(architecture.name);
+    }
+    config.complain(
+        concat("architectures = [", name, "]: this program trains ", join(known, ", ")));
+    return nullptr;
+}
+
+void read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
+    spec.vocabulary = config.whole_number("vocab_size", most_tokens);
+    spec.width = config.whole_number("hidden_size", widest);
+    spec.intermediate = config.whole_number("intermediate_size", widest);
+    spec.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
+    attention::HeadCounts& heads = spec.heads;
+    heads.query_heads = config.whole_number("num_attention_heads", widest);
+    const bool leaves_out = !config.content().contains("num_key_value_heads");
+    heads.key_heads = config.whole_number_or(
+        "num_key_value_heads", widest,
+        leaves_out && architecture.key_heads > 0 ? architecture.key_heads : heads.query_heads);
+    if (spec.width < heads.query_heads)
+        config.complain(concat("hidden_size = ", spec.width,
+                               ": is below num_attention_heads = ", heads.query_heads));
+    heads.head_dim = config.whole_number_or(
+        "head_dim", widest,
+        architecture.head_dim > 0 ? architecture.head_dim : spec.width / heads.query_heads);
+    if (heads.query_heads % heads.key_heads != 0)
+        config.complain(concat("num_attention_heads = ", heads.query_heads,
+                               ": must be a multiple of num_key_value_heads = ", heads.key_heads));
+    if (heads.head_dim > widest / heads.query_heads)
+        config.complain(concat("num_attention_heads = ", heads.query_heads,
+                               " of head_dim = ", heads.head_dim, ": are wider than any model"));
+    if (heads.head_dim % 2 != 0)
+        config.complain(concat("head_dim = ", heads.head_dim, ": must be even"));
+}
+
+void read_biases(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
+    const bool says = config.boolean("attention_bias", false);
+    spec.out_bias = architecture.bias == Architecture::Bias::as_config_says && says;
+    spec.attention_bias = spec.out_bias || architecture.bias == Architecture::Bias::on_qkv;
+    if (architecture.bias == Architecture::Bias::as_config_says &&
+        config.boolean("mlp_bias", false))
+        config.complain("mlp_bias = true: biases in the MLP are not served");
+}
+
+// Does any block look through a window?
+bool has_window(ConfigReader& config, const Architecture& architecture, int64_t num_blocks) {
+    if (architecture.window != Architecture::Window::as_config_says)
+        return architecture.window == Architecture::Window::always;
+    if (!config.boolean("use_sliding_window", false)) return false;
+    if (!config.has("layer_types"))  // the first max_window_layers see everything
+        return config.part("max_window_layers") == 0 ||
+               config.whole_number_or("max_window_layers", most_blocks, 28) < num_blocks;
+    bool found = false;
+    for (const json& type : config.part("layer_types")) {
+        if (type != "full_attention" && type != "sliding_attention")
+            config.complain(concat("layer_types: ", type.dump(),
+                                   ": must be \"full_attention\" or \"sliding_attention\""));
+        found = found || type == "sliding_attention";
+    }
+    return found;
+}
+
+std::optional<int64_t> read_window(ConfigReader& config, const Architecture& architecture,
+                                   int64_t num_blocks) {
+    if (!has_window(config, architecture, num_blocks)) return std::nullopt;
+    constexpr int64_t usual = 4096;  // of transformers, where config.json says nothing
+    if (!config.content().contains("sliding_window")) return usual;
+    if (!config.has("sliding_window")) return std::nullopt;
+    return config.whole_number("sliding_window", most_positions);
+}
+
+// Below 0 it counts from the end of the vocabulary.
+std::optional<int64_t> read_padding_token(ConfigReader& config, int64_t vocabulary) {
+    const json given = config.part("pad_token_id");
+    if (given.is_null()) return std::nullopt;
+    if (given.is_number_integer()) {
+        const auto token = given.get<int64_t>();
+        if (token >= -vocabulary && token < vocabulary)
+            return token < 0 ? token + vocabulary : token;
+    }
+    config.complain(concat("pad_token_id = ", given.dump(),
+                           ": must be a token below vocab_size = ", vocabulary, ", or null"));
+    return std::nullopt;
+}
 
 }  // namespace
 
@@ -107,49 +141,26 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     json content = json::parse(*text, nullptr, false);
     if (!content.is_object())
         return Failure{ExitCode::bad_data, concat(config_json.string(), ": is not readable JSON")};
-    const json architectures = content.value("architectures", json());
-    const bool names_one =
-        architectures.is_array() && !architectures.empty() && architectures.front().is_string();
 
-    ConfigReader config(config_json, content);
+    ConfigReader config(config_json, std::move(content));
+    const Architecture* const architecture = find_architecture(config);
+    if (architecture == nullptr) return *config.failure();
     ModelSpec spec;
     spec.config_json = *text;
-    spec.architecture = names_one ? architectures.front().get<std::string>() : "";
-    if (spec.architecture != "Qwen2ForCausalLM")
-        config.complain(concat("architectures = [", spec.architecture,
-                               "]: this program trains Qwen2ForCausalLM"));
-    spec.vocabulary = config.whole_number("vocab_size", most_tokens);
-    spec.width = config.whole_number("hidden_size", widest);
-    spec.intermediate = config.whole_number("intermediate_size", widest);
-    spec.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
-    spec.heads.query_heads = config.whole_number("num_attention_heads", widest);
-    spec.heads.key_heads =
-        config.whole_number_or("num_key_value_heads", widest, spec.heads.query_heads);
-    if (spec.width < spec.heads.query_heads)
-        config.complain(concat("hidden_size = ", spec.width,
-                               ": is below num_attention_heads = ", spec.heads.query_heads));
-    spec.heads.head_dim =
-        config.whole_number_or("head_dim", widest, spec.width / spec.heads.query_heads);
-    spec.attention_bias = true;
+    spec.architecture = architecture->name;
+    read_sizes(config, *architecture, spec);
+    read_biases(config, *architecture, spec);
+    spec.has_head_norms = architecture->has_head_norms;
+    spec.padding_token = read_padding_token(config, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", false);
     spec.norm_epsilon = config.number_above_0("rms_norm_eps", 1e-6);
     spec.initializer_range = config.number_above_0("initializer_range", 0.02);
-    spec.max_positions = config.whole_number_or("max_position_embeddings", int64_t{1} << 40, 32768);
-    spec.rope_theta = config.rope_theta();
-    if (config.word("hidden_act", "silu") != "silu")
-        config.complain(concat("hidden_act = ", config.word("hidden_act", ""), ": must be silu"));
-    if (spec.heads.query_heads % spec.heads.key_heads != 0)
-        config.complain(
-            concat("num_attention_heads = ", spec.heads.query_heads,
-                   ": must be a multiple of num_key_value_heads = ", spec.heads.key_heads));
-    if (spec.heads.head_dim > widest / spec.heads.query_heads)
-        config.complain(concat("num_attention_heads = ", spec.heads.query_heads, " of head_dim = ",
-                               spec.heads.head_dim, ": are wider than any model"));
-    if (spec.heads.head_dim % 2 != 0)
-        config.complain(concat("head_dim = ", spec.heads.head_dim, ": must be even"));
-    if (config.boolean("use_sliding_window", false) && config.part("sliding_window").is_number())
-        config.complain(concat("sliding_window = ", config.part("sliding_window").dump(),
-                               ": sliding windows are not served"));
+    spec.max_positions = config.whole_number_or("max_position_embeddings", most_positions, 32768);
+    spec.rope = read_rope(config, spec.max_positions);
+    spec.window = read_window(config, *architecture, spec.num_blocks);
+    const std::string activation = config.word("hidden_act", "silu");
+    if (activation != "silu" && activation != "swish")
+        config.complain(concat("hidden_act = ", activation, ": must be silu"));
     if (config.failure()) return *config.failure();
     return spec;
 }
@@ -177,6 +188,11 @@ shard::FlatUnit make_block(const ModelSpec& spec, int64_t index, int64_t num_par
         groups.push_back({named("self_attn.q_proj.bias", {queries}),
                           named("self_attn.k_proj.bias", {keys}),
                           named("self_attn.v_proj.bias", {keys})});
+    if (spec.out_bias) groups.push_back({named("self_attn.o_proj.bias", {spec.width})});
+    if (spec.has_head_norms) {
+        groups.push_back({named("self_attn.q_norm.weight", {spec.heads.head_dim})});
+        groups.push_back({named("self_attn.k_norm.weight", {spec.heads.head_dim})});
+    }
     return {concat("block ", index), groups, num_parts};
 }
 

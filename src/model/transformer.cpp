@@ -1,8 +1,5 @@
 #include "ringshard/model/transformer.hpp"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/pow.h>
-
 #include "block.hpp"
 #include "head.hpp"
 #include "ringshard/ops/embedding.hpp"
@@ -18,20 +15,19 @@ struct Transformer::Saved {
 };
 
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
-                         config::ActivationPolicy policy)
+                         config::ActivationPolicy policy, const ops::LossForm& loss)
     : spec_(std::move(spec)),
       index_(spec_),
       zero_(zero),
       attention_(spec_.heads, mesh.ring(), mesh.ulysses()),
-      policy_(policy) {
-    const auto options = at::TensorOptions(mesh.device()).dtype(at::kFloat);
-    const at::Tensor exponents =
-        at::arange(0, spec_.heads.head_dim, 2, options) / static_cast<double>(spec_.heads.head_dim);
-    inverse_frequencies_ = at::pow(spec_.rope_theta, exponents).reciprocal();
+      policy_(policy),
+      loss_(loss) {
+    inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
 }
 
 at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
-    const ops::RopeTable rope = ops::make_rope_table(batch.positions, inverse_frequencies_, 1.0);
+    const ops::RopeTable rope =
+        ops::make_rope_table(batch.positions, inverse_frequencies_, spec_.rope.attention_scaling);
     const NextUse next_use = saved == nullptr ? NextUse::none : NextUse::backward;
     const bool is_tied = index_.head == index_.embedding;
     const auto num_blocks = static_cast<size_t>(spec_.num_blocks);
@@ -77,7 +73,8 @@ void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient,
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
     ops::embedding_backward(
         gradient, batch.tokens,
-        embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table));
+        embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table),
+        spec_.padding_token);
     zero_.reduce(index_.embedding);
 }
 
@@ -90,7 +87,7 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
     zero_.prefetch(UnitIndex::block(static_cast<size_t>(spec_.num_blocks) - 1));
     const HeadViews gradients(head, zero_.gradients(index_.head));
     const HeadResult result =
-        head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale);
+        head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale, loss_);
     zero_.release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
@@ -102,7 +99,7 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
 ops::TokenSums Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward(batch, nullptr);
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
-    const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets);
+    const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets, loss_);
     zero_.release(index_.head, NextUse::none);
     return sums;
 }

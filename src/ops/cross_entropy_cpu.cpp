@@ -24,6 +24,7 @@ struct RowSums {
     bool is_correct;
     float largest;
     float log_sum;  // log of the sum of e^(logit - largest)
+    float weight;   // of the token
 };
 
 template <class T>
@@ -52,10 +53,19 @@ RINGSHARD_SIMD void sum_row(const T* __restrict logits, float largest, int64_t w
 }
 
 template <class T>
+RINGSHARD_SIMD float sum_below(const T* __restrict logits, float largest, int64_t width) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < width; ++i) sum += load(logits[i]) - largest;
+    return sum;
+}
+
+// scale * p - everywhere
+template <class T>
 RINGSHARD_SIMD void gradient_row(T* __restrict logits, float largest, float log_sum, float scale,
-                                 int64_t width) {
+                                 float everywhere, int64_t width) {
     for (int64_t i = 0; i < width; ++i)
-        store(logits[i], scale * exponential(load(logits[i]) - largest - log_sum));
+        store(logits[i], scale * exponential(load(logits[i]) - largest - log_sum) - everywhere);
 }
 
 // The first of equals is the most likely token, as argmax says.
@@ -68,14 +78,39 @@ bool is_first_largest(const T* logits, int64_t target, float largest) {
 }
 
 template <class T>
-RowSums sums_of(const T* logits, int64_t target, int64_t width) {
+RowSums sums_of(const T* logits, int64_t target, int64_t width, const LossForm& form) {
     const float largest = largest_of(logits, width);
     float sum = 0;
     float weighted = 0;
     sum_row(logits, largest, width, sum, weighted);
     const float log_sum = std::log(sum);
-    return {log_sum - (load(logits[target]) - largest), log_sum - weighted / sum,
-            is_first_largest(logits, target, largest), largest, log_sum};
+    RowSums row{log_sum - (load(logits[target]) - largest),
+                log_sum - weighted / sum,
+                is_first_largest(logits, target, largest),
+                largest,
+                log_sum,
+                1.0F};
+    if (form.times_probability) {
+        row.weight = std::exp(-row.loss);
+        row.loss *= row.weight;
+    }
+    if (form.smoothing > 0) {
+        const float mean = sum_below(logits, largest, width) / static_cast<float>(width);
+        const auto smoothing = static_cast<float>(form.smoothing);
+        row.loss = (1 - smoothing) * row.loss + smoothing * row.weight * (log_sum - mean);
+    }
+    return row;
+}
+
+// Writes weight * scale * (p - the smoothed target) over the logits.
+template <class T>
+void write_gradient(T* logits, int64_t target, int64_t width, const RowSums& row, float scale,
+                    const LossForm& form) {
+    const float weighted = row.weight * scale;
+    const auto smoothing = static_cast<float>(form.smoothing);
+    gradient_row(logits, row.largest, row.log_sum, weighted,
+                 weighted * smoothing / static_cast<float>(width), width);
+    store(logits[target], load(logits[target]) - weighted * (1 - smoothing));
 }
 
 template <class PerRow>
@@ -97,8 +132,8 @@ TokenSums add_up(const at::Tensor& logits, PerRow per_row) {
 
 }  // namespace
 
-TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
-                        double gradient_scale) {
+TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+                        const LossForm& form) {
     const int64_t width = logits.size(1);
     const auto scale = static_cast<float>(gradient_scale);
     TokenSums sums;
@@ -106,21 +141,21 @@ TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets,
         sums = add_up(logits, [&](int64_t t) {
             T* row = data<T>(logits) + t * width;
             const int64_t target = data<int64_t>(targets)[t];
-            const RowSums of_row = sums_of(row, target, width);
-            gradient_row(row, of_row.largest, of_row.log_sum, scale, width);
-            store(row[target], load(row[target]) - scale);
+            const RowSums of_row = sums_of(row, target, width, form);
+            write_gradient(row, target, width, of_row, scale, form);
             return of_row;
         });
     });
     return sums;
 }
 
-TokenSums cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets) {
+TokenSums cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets,
+                              const LossForm& form) {
     const int64_t width = logits.size(1);
     TokenSums sums;
     with_type(logits, [&]<class T>(T*) {
         sums = add_up(logits, [&](int64_t t) {
-            return sums_of(data<T>(logits) + t * width, data<int64_t>(targets)[t], width);
+            return sums_of(data<T>(logits) + t * width, data<int64_t>(targets)[t], width, form);
         });
     });
     return sums;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ringshard/base/timer.hpp"
-#include "ringshard/optim/schedule.hpp"
 
 namespace ringshard::train {
 
@@ -44,7 +43,8 @@ Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& wo
       model_(model),
       zero_(zero),
       optimizer_(optimizer),
-      num_steps_(count_steps(settings, loader.steps_per_epoch())) {}
+      num_steps_(count_steps(settings, loader.steps_per_epoch())),
+      schedule_(settings, num_steps_) {}
 
 void Trainer::go_on_from(const checkpoint::Progress& progress) {
     progress_ = progress;
@@ -79,7 +79,7 @@ comm::Agreed<StepNumbers> Trainer::step() {
     const double loss = total[0] / targets;
     if (!std::isfinite(loss) || !std::isfinite(norm))
         return comm::found_by_all(bad_numbers(progress_.step + 1, loss, norm));
-    const double rate = optim::learning_rate(settings_, progress_.step, num_steps_);
+    const double rate = schedule_.learning_rate(progress_.step);
     optimizer_.step(zero_, rate, optim::clip_scale(norm, settings_.max_grad_norm));
     zero_.publish_weights();
 

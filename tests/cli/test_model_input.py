@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from trainer import TrainerTest, run
+from trainer import TrainerTest, read_metrics, run
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
@@ -34,12 +34,16 @@ class ModelInput(TrainerTest):
         return run("train", "--model_name_or_path", self.model, "--dataset_name", ROWS, "--max_length", "48",
                    "--max_steps", "1", "--output_dir", self.output, *flags, ranks=ranks)
 
-    def test_positions_that_are_not_plain_are_refused(self):
-        yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6}
+    def test_positions_that_are_not_known_are_refused(self):
+        llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0}
         for changes, words in (
-            ({"rope_parameters": yarn}, "rope_parameters: rope_type = \"yarn\""),
-            ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type = \"yarn\""),
-            ({"rope_scaling": {"type": "linear", "factor": 2}}, "rope_scaling: "),
+            ({"rope_parameters": {"rope_type": "dynamic", "factor": 4.0}}, "rope_parameters: rope_type = \"dynamic\""),
+            ({"rope_scaling": {"type": "longrope"}}, "rope_scaling: type = \"longrope\""),
+            ({"rope_parameters": {"rope_type": "yarn"}}, "factor = null: must be a number above 0"),
+            ({"rope_scaling": {"type": "linear", "factor": 0}}, "rope_scaling: factor = 0: must be a number above 0"),
+            ({"rope_scaling": {"type": "linear", "factor": 2, "beta_fast": 3}}, "beta_fast = 3: is nothing that"),
+            ({"rope_scaling": llama3}, "high_freq_factor = 1: must be above low_freq_factor = 1"),
+            ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor = 0.5"),
             ({"rope_parameters": {"factor": 2.0}}, "factor = 2.0"),
             ({"rope_parameters": "x"}, "rope_parameters = \"x\": must be an object"),
             ({"rope_parameters": {"rope_type": 3}}, "rope_type = 3"),
@@ -48,8 +52,36 @@ class ModelInput(TrainerTest):
             with self.subTest(words):
                 self.write_config(**changes)
                 self.expect_one_message(self.train(), 78, words)
-        self.write_config(rope_parameters={"rope_type": "default", "rope_theta": 1e6})
+        self.write_config(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 1.0})
         self.expect(self.train(), 0)
+
+    def test_positions_that_are_scaled(self):
+        yarn = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256, "mscale": None}
+        losses = []
+        for changes in ({}, {"rope_scaling": {"type": "linear", "factor": 2}}, {"rope_scaling": yarn}):
+            with self.subTest(changes), tempfile.TemporaryDirectory() as output:
+                self.write_config(**changes)
+                self.expect(self.train("--output_dir", output, "--logging_steps", "1"), 0)
+                losses.append(read_metrics(output)[0]["loss"])
+        self.assertEqual(len(set(losses)), 3, losses)
+
+    def test_a_window_must_hold_a_document(self):
+        swa = os.path.join(FOLDER, "..", "parity", "data", "models", "mistral-swa-tiny", "config.json")
+        shutil.rmtree(self.model)
+        self.expect(run("init", "--config_json", swa, "--output_dir", self.model), 0)
+        self.expect_one_message(self.train(), 78, "sliding_window = 32", "a document of 48 tokens",
+                                "max_length = 32 would be fine")
+        self.expect(self.train("--max_length", "32"), 0)
+
+    def test_biases_and_activations_of_other_models(self):
+        for changes, words in (
+            ({"architectures": ["LlamaForCausalLM"], "mlp_bias": True}, "mlp_bias = true"),
+            ({"hidden_act": "gelu"}, "hidden_act = gelu: must be silu"),
+            ({"pad_token_id": 512}, "pad_token_id = 512: must be a token below vocab_size = 512"),
+        ):
+            with self.subTest(words):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), 78, words)
 
     def test_numbers_that_no_model_has(self):
         for changes, words in (

@@ -83,9 +83,9 @@ BOOST_AUTO_TEST_CASE(every_way_to_write_a_flag) {
     BOOST_TEST(!values({"--max_length", "None"}).data.max_length);
     BOOST_TEST(values({"--report_to", "tensorboard"}).logging.report_to.front() == "tensorboard");
     BOOST_TEST(values({"--report_to", "none"}).logging.report_to.empty());
-    BOOST_TEST(
-        values({"--lr_scheduler_kwargs", R"({"min_lr_rate": 0.1})"}).training.lr_scheduler_kwargs ==
-        R"({"min_lr_rate":0.1})");
+    BOOST_TEST(values({"--lr_scheduler_type", "cosine_with_min_lr", "--lr_scheduler_kwargs",
+                       R"({"min_lr_rate": 0.1})"})
+                   .training.lr_scheduler_kwargs == R"({"min_lr_rate":0.1})");
 }
 
 BOOST_AUTO_TEST_CASE(the_last_of_a_repeated_flag_counts) {
@@ -366,9 +366,10 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(printing)
 
 BOOST_AUTO_TEST_CASE(what_is_printed_reads_back_as_the_same) {
-    const TemporaryFile odd("odd.yaml",
-                            "run_name: \"yes: #1\"\ndataset_name: null\nlr_scheduler_kwargs: "
-                            "{min_lr_rate: 0.1}\nmodel_name_or_path: '007'\n");
+    const TemporaryFile odd(
+        "odd.yaml",
+        "run_name: \"yes: #1\"\ndataset_name: null\nlr_scheduler_type: "
+        "cosine_with_min_lr\nlr_scheduler_kwargs: {min_lr_rate: 0.1}\nmodel_name_or_path: '007'\n");
     for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
              {},
              {"--profile", "alst_ulysses_4gpu", "--cp_size", "2", "--learning_rate", "1e-4",

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/expected.hpp"
+#include "ringshard/model/rope_spec.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 
 namespace ringshard::model {
@@ -20,9 +22,14 @@ struct ModelSpec {
     int64_t num_blocks = 0;
     attention::HeadCounts heads{};
     bool attention_bias = false;  // of the query, key and value projections
+    bool out_bias = false;        // of the projection behind the attention
+    bool has_head_norms = false;  // every query and key head is normed by itself
     bool tied = false;            // the head is the embedding
     double norm_epsilon = 0;
-    double rope_theta = 0;
+    RopeSpec rope;
+    std::optional<int64_t> window;  // tokens that a token sees, itself included
+    // transformers' embedding never learns this token, wherever it stands.
+    std::optional<int64_t> padding_token;
     double initializer_range = 0.02;
     int64_t max_positions = 0;
     std::string config_json;  // the file's content
@@ -60,7 +67,8 @@ struct BlockGroup {
     static constexpr size_t down = 3;
     static constexpr size_t attention_norm = 4;
     static constexpr size_t mlp_norm = 5;
-    static constexpr size_t qkv_bias = 6;  // with attention_bias only
+    // Where the model has them, in this order: qkv_bias, out_bias, query_norm, key_norm.
+    static constexpr size_t first_optional = 6;
 };
 
 }  // namespace ringshard::model

@@ -16,7 +16,7 @@ namespace ringshard::model {
 class Transformer {
 public:
     Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
-                config::ActivationPolicy policy);
+                config::ActivationPolicy policy, const ops::LossForm& loss = {});
 
     const ModelSpec& spec() const { return spec_; }
 
@@ -42,6 +42,7 @@ private:
     at::Tensor inverse_frequencies_;  // [head_dim / 2], fp32
     attention::SequenceAttention attention_;
     config::ActivationPolicy policy_;
+    ops::LossForm loss_;
 };
 
 }  // namespace ringshard::model

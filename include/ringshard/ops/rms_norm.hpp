@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace ringshard::ops {
 
 // y = weight * x / rms(x), row by row. Letters: t tokens, w width.
@@ -18,5 +20,24 @@ at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
 // Adds to dx [t, w] and to d_weight [w], fp32.
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
                        const at::Tensor& weight, const at::Tensor& dx, const at::Tensor& d_weight);
+
+// The same for each head by itself. Heads first, first + 1, ... of every row; d is the width of a
+// head and of the weight.
+struct HeadRange {
+    int64_t first;
+    int64_t count;
+};
+struct HeadsBeforeNorm {
+    at::Tensor x;            // [t, count, d], as they were
+    at::Tensor inverse_rms;  // [t, count], fp32
+};
+// rows [t, at least (first + count) * d]: the heads are written over.
+HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight,
+                          double epsilon);
+
+// Turns the gradient of the normed heads into that of what they were, in place, and adds to
+// d_weight [d], fp32.
+void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
+                        const at::Tensor& weight, const at::Tensor& d_weight);
 
 }  // namespace ringshard::ops

@@ -7,6 +7,7 @@
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/schedule.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::train {
@@ -50,6 +51,7 @@ private:
     shard::Zero& zero_;
     optim::AdamW& optimizer_;
     int64_t num_steps_;
+    optim::Schedule schedule_;
     checkpoint::Progress progress_;
 };
 

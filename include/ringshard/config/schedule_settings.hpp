@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ringshard/base/expected.hpp"
+#include "ringshard/config/config.hpp"
+
+namespace ringshard::config {
+
+// How the learning rate gets from one level to another.
+enum class Course { linear, cosine, root };
+
+// What lr_scheduler_kwargs says, with transformers' defaults; each schedule reads its own part.
+struct ScheduleSettings {
+    double num_cycles = 0.5;
+    double power = 1.0;
+    double last_rate = 1e-7;  // lr_end
+    std::optional<double> timescale;
+    double lowest_share = 0.0;          // min_lr_rate, min_lr as a share, min_lr_ratio
+    std::optional<double> first_share;  // warmup_lr_rate
+    int64_t num_decay_steps = 0;
+    std::optional<int64_t> num_stable_steps;
+    Course warmup_course = Course::linear;
+    Course decay_course = Course::cosine;
+};
+
+// The failure is the rule that is broken.
+Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& training);
+
+}  // namespace ringshard::config

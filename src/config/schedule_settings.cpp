@@ -1,0 +1,140 @@
+#include "ringshard/config/schedule_settings.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "enum_names.hpp"
+
+namespace ringshard::config {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t most_steps = 1'000'000'000'000'000;
+
+std::vector<std::string> keys_of(Schedule schedule) {
+    switch (schedule) {
+        case Schedule::linear:
+        case Schedule::constant:
+        case Schedule::constant_with_warmup: return {};
+        case Schedule::cosine:
+        case Schedule::cosine_with_restarts: return {"num_cycles"};
+        case Schedule::polynomial: return {"lr_end", "power"};
+        case Schedule::inverse_sqrt: return {"timescale"};
+        case Schedule::cosine_with_min_lr: return {"num_cycles", "min_lr", "min_lr_rate"};
+        case Schedule::cosine_warmup_with_min_lr:
+            return {"num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate"};
+        case Schedule::warmup_stable_decay:
+            return {"num_decay_steps", "num_stable_steps", "warmup_type",
+                    "decay_type",      "min_lr_ratio",     "num_cycles"};
+    }
+    return {};
+}
+
+// Reads the values and remembers the first rule that is broken.
+class Reader {
+public:
+    explicit Reader(json content) : content_(std::move(content)) {}
+
+    bool has(const char* name) const { return !content_.value(name, json()).is_null(); }
+    double number(const char* name, double otherwise, bool may_be_0 = true) {
+        if (!has(name)) return otherwise;
+        const json& value = content_[name];
+        const double number = value.is_number() ? value.get<double>() : -1;
+        if (std::isfinite(number) && (number > 0 || (number == 0 && may_be_0))) return number;
+        complain(concat(name, " = ", value.dump(), ": must be a number ",
+                        may_be_0 ? "that is not below 0" : "above 0"));
+        return otherwise;
+    }
+    int64_t steps(const char* name) {
+        const json& value = content_[name];
+        if (value.is_number_integer() && value.get<int64_t>() >= 0 &&
+            value.get<int64_t>() <= most_steps)
+            return value.get<int64_t>();
+        complain(concat(name, " = ", value.dump(), ": must be a whole number of steps"));
+        return 0;
+    }
+    Course course(const char* name, Course otherwise) {
+        if (!has(name)) return otherwise;
+        const json& value = content_[name];
+        if (value == "linear") return Course::linear;
+        if (value == "cosine") return Course::cosine;
+        if (value == "1-sqrt") return Course::root;
+        complain(concat(name, " = ", value.dump(), ": must be linear, cosine or 1-sqrt"));
+        return otherwise;
+    }
+    void check_keys(Schedule schedule) {
+        const std::vector<std::string> known = keys_of(schedule);
+        for (const auto& [key, value] : content_.items())
+            if (std::ranges::count(known, key) == 0)
+                complain(concat(key, " is nothing that the schedule ", write_value(schedule),
+                                known.empty() ? " is told; it takes no further settings"
+                                              : " is told; it takes " + join(known, ", ")));
+    }
+    void complain(std::string rule) {
+        if (!failure_) failure_ = Failure{ExitCode::settings, std::move(rule)};
+    }
+    const std::optional<Failure>& failure() const { return failure_; }
+
+private:
+    json content_;
+    std::optional<Failure> failure_;
+};
+
+void read_lowest(Reader& reader, const TrainingSettings& training, ScheduleSettings& settings) {
+    const bool as_rate = reader.has("min_lr");
+    if (as_rate == reader.has("min_lr_rate"))
+        reader.complain(concat("the schedule ", write_value(training.lr_scheduler_type),
+                               " needs min_lr (a learning rate) or min_lr_rate (a share of "
+                               "learning_rate), and not both"));
+    settings.lowest_share = reader.number("min_lr_rate", 0);
+    if (as_rate && training.learning_rate > 0)
+        settings.lowest_share = reader.number("min_lr", 0) / training.learning_rate;
+    if (reader.has("warmup_lr_rate")) settings.first_share = reader.number("warmup_lr_rate", 0);
+}
+
+void read_stable_decay(Reader& reader, ScheduleSettings& settings) {
+    if (reader.has("num_decay_steps"))
+        settings.num_decay_steps = reader.steps("num_decay_steps");
+    else
+        reader.complain(
+            "the schedule warmup_stable_decay needs num_decay_steps, the steps at its end in which "
+            "the learning rate falls");
+    if (reader.has("num_stable_steps"))
+        settings.num_stable_steps = reader.steps("num_stable_steps");
+    settings.warmup_course = reader.course("warmup_type", Course::linear);
+    settings.decay_course = reader.course("decay_type", Course::cosine);
+    settings.lowest_share = reader.number("min_lr_ratio", 0);
+}
+
+}  // namespace
+
+Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& training) {
+    const Schedule schedule = training.lr_scheduler_type;
+    const std::string& text = training.lr_scheduler_kwargs;
+    json content = text.empty() ? json::object() : json::parse(text, nullptr, false);
+    if (content.is_null()) content = json::object();
+    if (!content.is_object())
+        return Failure{ExitCode::settings, "lr_scheduler_kwargs must be a JSON object"};
+    Reader reader(std::move(content));
+    reader.check_keys(schedule);
+    ScheduleSettings settings;
+    const double usual_cycles = schedule == Schedule::cosine_with_restarts ? 1.0 : 0.5;
+    settings.num_cycles = reader.number("num_cycles", usual_cycles);
+    settings.power = reader.number("power", settings.power);
+    settings.last_rate = reader.number("lr_end", settings.last_rate);
+    if (schedule == Schedule::polynomial && training.learning_rate <= settings.last_rate)
+        reader.complain(concat("lr_end = ", settings.last_rate,
+                               ": must be below learning_rate = ", training.learning_rate));
+    if (reader.has("timescale")) settings.timescale = reader.number("timescale", 1, false);
+    if (schedule == Schedule::cosine_with_min_lr || schedule == Schedule::cosine_warmup_with_min_lr)
+        read_lowest(reader, training, settings);
+    if (schedule == Schedule::warmup_stable_decay) read_stable_decay(reader, settings);
+    if (reader.failure()) return *reader.failure();
+    return settings;
+}
+
+}  // namespace ringshard::config

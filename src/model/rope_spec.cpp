@@ -1,0 +1,72 @@
+#include "ringshard/model/rope_spec.hpp"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/where.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace ringshard::model {
+
+namespace {
+
+constexpr double full_turn = 2 * std::numbers::pi;
+
+// Fast heads stay, slow ones turn `factor` times slower, those between are mixed.
+at::Tensor llama3_frequencies(const RopeSpec& rope, const at::Tensor& plain) {
+    const double low = rope.low_frequency_factor;
+    const double high = rope.high_frequency_factor;
+    const double longest = rope.original_positions / low;
+    const double shortest = rope.original_positions / high;
+    const at::Tensor wavelengths = plain.reciprocal().mul(full_turn);
+    const at::Tensor slowed = at::where(wavelengths > longest, plain / rope.factor, plain);
+    const at::Tensor share =
+        (wavelengths.reciprocal().mul(rope.original_positions) - low) / (high - low);
+    const at::Tensor mixed = (1 - share) * slowed / rope.factor + share * slowed;
+    const at::Tensor is_between =
+        at::logical_and(wavelengths.ge(shortest), wavelengths.le(longest));
+    return at::where(is_between, mixed, slowed);
+}
+
+// The dimension that turns so many times within the original context.
+double dimension_of(double rotations, const RopeSpec& rope, double head_dim) {
+    return head_dim * std::log(rope.original_positions / (rotations * full_turn)) /
+           (2 * std::log(rope.theta));
+}
+
+at::Tensor yarn_frequencies(const RopeSpec& rope, const at::Tensor& powers, int64_t head_dim) {
+    const auto width = static_cast<double>(head_dim);
+    double low = dimension_of(rope.fast_rotations, rope, width);
+    double high = dimension_of(rope.slow_rotations, rope, width);
+    if (rope.rounds_dimensions) {
+        low = std::floor(low);
+        high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, width - 1);
+    if (low == high) high += 0.001;
+    const at::Tensor dimensions = at::arange(0, head_dim / 2, powers.options());
+    const at::Tensor stays = 1 - ((dimensions - low) / (high - low)).clamp(0, 1);
+    const at::Tensor slowed = (powers * rope.factor).reciprocal();
+    return slowed * (1 - stays) + powers.reciprocal() * stays;
+}
+
+}  // namespace
+
+at::Tensor inverse_frequencies(const RopeSpec& rope, int64_t head_dim) {
+    const at::Tensor exponents =
+        at::arange(0, head_dim, 2, at::TensorOptions(at::kFloat)) / static_cast<double>(head_dim);
+    const at::Tensor powers = at::pow(rope.theta, exponents);
+    switch (rope.kind) {
+        case RopeKind::plain: break;
+        case RopeKind::linear: return powers.reciprocal() / rope.factor;
+        case RopeKind::llama3: return llama3_frequencies(rope, powers.reciprocal());
+        case RopeKind::yarn: return yarn_frequencies(rope, powers, head_dim);
+    }
+    return powers.reciprocal();
+}
+
+}  // namespace ringshard::model

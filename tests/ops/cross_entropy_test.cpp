@@ -1,0 +1,60 @@
+// Every form of the loss against autograd in double precision.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "ringshard/ops/cross_entropy.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+constexpr double scale = 0.25;
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor wide = b.to(at::kDouble);
+    return ((a.to(at::kDouble) - wide).norm() / wide.norm()).item<double>();
+}
+
+struct Reference {
+    double loss;
+    at::Tensor gradient;
+};
+
+// The plain form: written as it is defined, differentiated by autograd.
+Reference plain(const at::Tensor& logits, const at::Tensor& targets, const ops::LossForm& form) {
+    const at::Tensor x = logits.to(at::kDouble).set_requires_grad(true);
+    const at::Tensor surprise = -at::log_softmax(x, 1);
+    at::Tensor loss = surprise.gather(1, targets.unsqueeze(1)).squeeze(1);
+    if (form.times_probability) loss = loss * (-loss).exp().detach();
+    loss = (1 - form.smoothing) * loss + form.smoothing * surprise.mean(1);
+    (loss.sum() * scale).backward();
+    return {loss.sum().item<double>(), x.grad()};
+}
+
+void check(int64_t tokens, int64_t vocabulary, const ops::LossForm& form) {
+    const at::Tensor logits = at::randn({tokens, vocabulary}) * 3;
+    const at::Tensor targets = at::randint(vocabulary, {tokens}, at::TensorOptions(at::kLong));
+    const Reference reference = plain(logits, targets, form);
+    const double tolerance = 1e-5 * std::abs(reference.loss);
+    const ops::TokenSums value = ops::cross_entropy_value(logits, targets, form);
+    BOOST_TEST(std::abs(value.loss - reference.loss) < tolerance);
+    const ops::TokenSums sums = ops::cross_entropy(logits, targets, scale, form);
+    BOOST_TEST(sums.loss == value.loss);
+    BOOST_TEST(sums.num_targets == tokens);
+    BOOST_TEST(distance(logits, reference.gradient) < 2e-6);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_autograd) {
+    at::manual_seed(5);
+    const ops::LossForm forms[] = {
+        {}, {.times_probability = true}, {.smoothing = 0.1}, {.smoothing = 1.0}};
+    for (const ops::LossForm& form : forms) {
+        BOOST_TEST_INFO_SCOPE(form.times_probability << " " << form.smoothing);
+        check(1, 2, form);
+        check(33, 517, form);
+        check(4, 32003, form);
+    }
+}

@@ -1,0 +1,88 @@
+// Every learning rate of every schedule against transformers' own.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ringshard/config/resolve.hpp"
+#include "ringshard/optim/schedule.hpp"
+
+using namespace ringshard;
+using nlohmann::json;
+
+namespace {
+
+const config::OptionTable table;
+
+config::Resolution resolve(const json& golden) {
+    const auto text = [&](const char* name) {
+        const json& value = golden[name];
+        return value.is_string() ? value.get<std::string>() : value.dump();
+    };
+    std::vector<std::string> flags;
+    for (const auto* name :
+         {"lr_scheduler_type", "warmup_steps", "learning_rate", "lr_scheduler_kwargs"}) {
+        flags.push_back(std::string("--") + name);
+        flags.push_back(text(name));
+    }
+    return config::resolve(table, flags, Environment());
+}
+
+// What is wrong with these settings of a schedule, or nothing.
+std::string problem_of(const std::string& schedule, const std::string& kwargs) {
+    const config::Resolution resolution = config::resolve(
+        table, {"--lr_scheduler_type", schedule, "--lr_scheduler_kwargs", kwargs}, Environment());
+    return resolution.problems.empty() ? "" : resolution.problems.front().message;
+}
+
+bool has(const std::string& message, const std::string& words) {
+    BOOST_TEST_INFO_SCOPE(message);
+    return message.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rates_are_those_of_transformers) {
+    std::ifstream file(GOLDENS);
+    for (const json& golden : json::parse(file)) {
+        BOOST_TEST_INFO_SCOPE(golden["lr_scheduler_type"].dump() << golden["lr_scheduler_kwargs"]);
+        const config::Resolution resolution = resolve(golden);
+        BOOST_TEST_REQUIRE(resolution.problems.empty());
+        const optim::Schedule schedule(resolution.settings.values.training,
+                                       golden["max_steps"].get<int64_t>());
+        for (size_t step = 0; step < golden["lr"].size(); ++step) {
+            BOOST_TEST_INFO_SCOPE("step " << step);
+            const double theirs = golden["lr"][step];
+            const double ours = schedule.learning_rate(static_cast<int64_t>(step));
+            BOOST_TEST(std::abs(ours - theirs) <= 1e-12 * std::abs(theirs));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_share_of_all_steps_is_rounded_up) {
+    BOOST_TEST(optim::num_warmup_steps(0.1, 24) == 3);
+    BOOST_TEST(optim::num_warmup_steps(0.1, 30) == 3);
+    BOOST_TEST(optim::num_warmup_steps(0, 30) == 0);
+    BOOST_TEST(optim::num_warmup_steps(1, 30) == 1);
+    BOOST_TEST(optim::num_warmup_steps(7, 30) == 7);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_schedule_is_not_told_is_named) {
+    BOOST_TEST(problem_of("cosine", "{\"num_cycles\": 0.25}").empty());
+    BOOST_TEST(problem_of("linear", "{}").empty());
+    BOOST_TEST(has(problem_of("linear", "{\"min_lr\": 0.1}"),
+                   "min_lr is nothing that the schedule linear is told"));
+    BOOST_TEST(has(problem_of("cosine", "{\"num_cycle\": 1}"), "it takes num_cycles"));
+    BOOST_TEST(has(problem_of("cosine_with_min_lr", "{}"), "needs min_lr"));
+    BOOST_TEST(has(problem_of("cosine_with_min_lr", "{\"min_lr\": 1e-6, \"min_lr_rate\": 0.1}"),
+                   "and not both"));
+    BOOST_TEST(has(problem_of("polynomial", "{\"lr_end\": 1}"), "must be below learning_rate"));
+    BOOST_TEST(has(problem_of("warmup_stable_decay", "{}"), "needs num_decay_steps"));
+    BOOST_TEST(has(problem_of("warmup_stable_decay", "{\"num_decay_steps\": 2.5}"),
+                   "num_decay_steps = 2.5: must be a whole number of steps"));
+    BOOST_TEST(
+        has(problem_of("warmup_stable_decay", "{\"num_decay_steps\": 2, \"decay_type\": \"exp\"}"),
+            "must be linear, cosine or 1-sqrt"));
+    BOOST_TEST(has(problem_of("inverse_sqrt", "{\"timescale\": 0}"), "must be a number above 0"));
+    BOOST_TEST(has(problem_of("cosine", "[1]"), "lr_scheduler_kwargs"));
+}
