@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(templates_render_as_with_transformers) {
     for (const char* name : {"chatml", "qwen3ish", "llama3ish", "mistralish", "gemmaish", "macros",
                              "generation", "generation_blocks", "small"}) {
         const auto rows = rows_of(folder / concat(name, ".jsonl"));
-        BOOST_TEST(rows.size() >= 60U);
+        BOOST_TEST(rows.size() >= 30U);
         for (size_t i = 0; i < rows.size(); ++i) BOOST_TEST_CONTEXT(name << ".jsonl:" << i + 1) {
                 const Value* own = rows[i].find("template");
                 auto parsed = ChatTemplate::parse(
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(the_older_renderings_are_met_too) {
     for (const char* name : {"chatml", "chatml_generation", "thinking", "headers",
                              "headers_generation", "inst", "features"}) {
         const auto rows = rows_of(folder / "apply" / concat(name, ".jsonl"));
-        BOOST_TEST(rows.size() >= 40U);
+        BOOST_TEST(rows.size() >= 30U);
         for (size_t i = 0; i < rows.size(); ++i)
             BOOST_TEST_CONTEXT("apply/" << name << ".jsonl:" << i + 1) {
                 const std::filesystem::path file = *rows[i].find("template")->string();
