@@ -28,7 +28,7 @@ def flags(trace, output):
 
 
 class Traces(TrainerTest):
-    def check_step(self, ours, theirs, is_first, is_bf16, is_counted_alike):
+    def check_step(self, ours, theirs, is_first, is_bf16, is_counted_alike, step_tokens):
         loss, norm, entropy = (1e-2, 5e-2, 1e-2) if is_bf16 else (1e-5, 1e-5, 1e-5) if is_first else (1e-4, 1e-3, 1e-3)
         self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=loss)
         self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=norm * theirs["grad_norm"])
@@ -39,7 +39,9 @@ class Traces(TrainerTest):
         self.assertAlmostEqual(ours["entropy"], theirs["entropy"], delta=entropy)
         self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
         # An argmax over nearly equal logits may fall otherwise for one token.
-        self.assertAlmostEqual(ours["mean_token_accuracy"], theirs["mean_token_accuracy"], delta=0.01 if is_bf16 else 1e-6)
+        one_token = 1.2 / step_tokens
+        self.assertAlmostEqual(ours["mean_token_accuracy"], theirs["mean_token_accuracy"],
+                               delta=0.01 if is_bf16 else one_token)
 
     def check(self, trace):
         ranks = trace["world_size"] if trace["world_size"] > 1 else None
@@ -56,10 +58,11 @@ class Traces(TrainerTest):
         for index, (ours, theirs) in enumerate(zip(lines, trace["steps"])):
             with self.subTest(step=index + 1):
                 self.check_step(ours, theirs, index == 0, arguments["bf16"],
-                                is_weighted_alike and (is_even or ours["epoch"] < 1))
+                                is_weighted_alike and (is_even or ours["epoch"] < 1),
+                                ours["num_tokens"] - (lines[index - 1]["num_tokens"] if index else 0))
 
     def test_traces(self):
-        names = sorted(name for name in os.listdir(os.path.join(DATA, "traces")))
+        names = sorted(name for name in os.listdir(os.path.join(DATA, "traces")) if name != "schedules.json")
         self.assertGreater(len(names), 20)
         for name in names:
             with open(os.path.join(DATA, "traces", name)) as file:
