@@ -118,25 +118,43 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
         add_row(data<float>(d_weight), data<float>(partial) + thread * width, width);
 }
 
+namespace {
+
+// Where the heads of a range lie: head i of all heads of all tokens.
+struct HeadPlaces {
+    HeadPlaces(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight)
+        : row(rows.size(1)), width(weight.size(0)), first(heads.first), count(heads.count) {
+        RINGSHARD_CHECK((first + count) * width <= row);
+    }
+    int64_t operator()(int64_t i) const { return i / count * row + (first + i % count) * width; }
+
+    int64_t row;
+    int64_t width;
+    int64_t first;
+    int64_t count;
+};
+
+}  // namespace
+
 HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight,
                           double epsilon) {
     const int64_t tokens = rows.size(0);
-    const int64_t row = rows.size(1);
-    const int64_t width = weight.size(0);
-    RINGSHARD_CHECK((heads.first + heads.count) * width <= row);
+    const HeadPlaces place(rows, heads, weight);
+    const int64_t width = place.width;
     HeadsBeforeNorm before{at::empty({tokens, heads.count, width}, rows.options()),
                            at::empty({tokens, heads.count}, rows.options().dtype(at::kFloat))};
     with_type(rows, [&]<class T>(T*) {
-        at::parallel_for(0, tokens, grain(heads.count * width), [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin * heads.count; i < end * heads.count; ++i) {
-                const int64_t head = heads.first + i % heads.count;
-                T* const y = data<T>(rows) + i / heads.count * row + head * width;
-                T* const x = data<T>(before.x) + i * width;
+        T* const all_y = data<T>(rows);
+        T* const all_x = data<T>(before.x);
+        float* const inverse = data<float>(before.inverse_rms);
+        const T* const w = data<T>(weight);
+        at::parallel_for(0, tokens * heads.count, grain(width), [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i) {
+                T* const y = all_y + place(i);
+                T* const x = all_x + i * width;
                 std::copy_n(y, width, x);
-                const float inverse =
-                    1.0F / std::sqrt(mean_square(x, width) + static_cast<float>(epsilon));
-                data<float>(before.inverse_rms)[i] = inverse;
-                scale_row(y, x, data<T>(weight), inverse, width);
+                inverse[i] = 1.0F / std::sqrt(mean_square(x, width) + static_cast<float>(epsilon));
+                scale_row(y, x, w, inverse[i], width);
             }
         });
     });
@@ -145,23 +163,23 @@ HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Ten
 
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
                         const at::Tensor& weight, const at::Tensor& d_weight) {
-    const int64_t tokens = d_rows.size(0);
-    const int64_t row = d_rows.size(1);
-    const int64_t width = weight.size(0);
-    RINGSHARD_CHECK((heads.first + heads.count) * width <= row);
+    const HeadPlaces place(d_rows, heads, weight);
+    const int64_t width = place.width;
+    const int64_t num_heads = d_rows.size(0) * heads.count;
     const int64_t num_threads = at::get_num_threads();
     const at::Tensor partial = at::zeros({num_threads, width}, d_rows.options().dtype(at::kFloat));
     with_type(d_rows, [&]<class T>(T*) {
+        T* const gradient = data<T>(d_rows);
+        const T* const x = data<T>(before.x);
+        const float* const inverse = data<float>(before.inverse_rms);
+        const T* const w = data<T>(weight);
         at::parallel_for(0, num_threads, 1, [&](int64_t first, int64_t last) {
             for (int64_t thread = first; thread < last; ++thread) {
-                const RowRange mine = range_of_thread(thread, num_threads, tokens);
-                for (int64_t i = mine.begin * heads.count; i < mine.end * heads.count; ++i) {
-                    const int64_t head = heads.first + i % heads.count;
-                    backward_row_in_place(data<T>(d_rows) + i / heads.count * row + head * width,
-                                          data<float>(partial) + thread * width,
-                                          data<T>(before.x) + i * width, data<T>(weight),
-                                          data<float>(before.inverse_rms)[i], width);
-                }
+                float* const sums = data<float>(partial) + thread * width;
+                const RowRange mine = range_of_thread(thread, num_threads, num_heads);
+                for (int64_t i = mine.begin; i < mine.end; ++i)
+                    backward_row_in_place(gradient + place(i), sums, x + i * width, w, inverse[i],
+                                          width);
             }
         });
     });

@@ -119,7 +119,7 @@ std::vector<std::string> golden_files() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rows_and_packed_documents_give_transformers_numbers) {
-    BOOST_TEST(golden_files().size() >= 12U);
+    BOOST_TEST(golden_files().size() >= 15U);
     for (const std::string& file : golden_files()) {
         BOOST_TEST_INFO_SCOPE(file);
         const auto all = check_against(file, ActivationPolicy::all);

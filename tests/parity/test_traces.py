@@ -70,6 +70,18 @@ class Traces(TrainerTest):
             with self.subTest(trace=name):
                 self.check(trace)
 
+    def test_forms_of_the_loss(self):
+        self.check("loss_dft")
+        self.check("label_smoothing")
+
+    def test_schedules(self):
+        self.check("cosine")
+        self.check("min_lr")
+
+    def test_models(self):
+        self.check("sharded_bf16_file")
+        self.check("packing_bfd_pad16")
+
 
 if __name__ == "__main__":
     unittest.main()
