@@ -15,7 +15,6 @@ DATA = os.path.join(FOLDER, "data")
 IGNORED = {"use_cpu", "logging_nan_inf_filter", "disable_tqdm", "dataloader_pin_memory", "report_to"}
 
 
-
 def flags(trace, output):
     yield from ("--model_name_or_path", os.path.join(DATA, trace["model"]),
                 "--dataset_name", os.path.join(DATA, "rows", os.path.basename(trace["data"])),
@@ -69,18 +68,6 @@ class Traces(TrainerTest):
                 trace = json.load(file)
             with self.subTest(trace=name):
                 self.check(trace)
-
-    def test_forms_of_the_loss(self):
-        self.check("loss_dft")
-        self.check("label_smoothing")
-
-    def test_schedules(self):
-        self.check("cosine")
-        self.check("min_lr")
-
-    def test_models(self):
-        self.check("sharded_bf16_file")
-        self.check("packing_bfd_pad16")
 
 
 if __name__ == "__main__":
