@@ -285,6 +285,10 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
         warnings.insert(warnings.end(), format.warnings.begin(), format.warnings.end());
     const auto encoder = comm::agreed(group, RowEncoder::make(tokens.format, formats.value()));
     if (!encoder) return encoder.failure();
+    if (encoder.value().finds_assistant_by_prefixes())
+        warnings.emplace_back(
+            "the chat template does not mark the assistant's turns ({% generation %}); what is "
+            "learned is what each of them adds to the rendering of the messages before it");
     auto spool = comm::agreed(group, TokenSpool::open(work / concat("spool-", group.rank())));
     if (!spool) return spool.failure();
 

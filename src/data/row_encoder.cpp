@@ -166,6 +166,11 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
     return RowEncoder(std::move(parts));
 }
 
+bool RowEncoder::finds_assistant_by_prefixes() const {
+    return parts_->settings.assistant_only_loss && parts_->tools &&
+           !parts_->tools->marks_assistant();
+}
+
 int64_t RowEncoder::num_merged_prompts() const { return parts_->merged_prompts; }
 
 // What encodes one row: the encoder, the row and the thread's own things.

@@ -49,6 +49,7 @@ class PreparedRows(unittest.TestCase):
                 prepared = self.prepare(case, cache)
                 if case["name"] in OTHERWISE:
                     self.assertEqual(prepared.returncode, 0, prepared.stderr)
+                    self.assertIn("does not mark the assistant's turns", prepared.stderr)
                     continue
                 if "error" in case:
                     self.assertEqual(prepared.returncode, 65, case["error"] + prepared.stderr)

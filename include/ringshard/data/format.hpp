@@ -61,6 +61,8 @@ public:
     std::optional<Failure> encode(const text::Value& row, const DatasetFormat& format,
                                   Scratch& scratch, EncodedRow& into) const;
 
+    // The assistant's turns are found by rendering prefixes: the chat template does not mark them.
+    bool finds_assistant_by_prefixes() const;
     // Rows whose prompt alone has other tokens than as the beginning of the whole row, so far.
     int64_t num_merged_prompts() const;
 
