@@ -46,19 +46,19 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
             wish.path = flags[i];
             continue;
         }
+        if (name != "--model_name_or_path" && name != "--rows" && name != "--first")
+            return usage(concat("there is no ", name));
         if (equals == std::string::npos && i + 1 == flags.size())
             return usage(concat(name, " has no value"));
         const std::string value =
             equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
         if (name == "--model_name_or_path") {
             wish.tokenizer = value;
-        } else if (name == "--rows" || name == "--first") {
-            const auto number = count(value);
-            if (!number) return number.failure();
-            (name == "--rows" ? wish.rows : wish.first) = number.value();
-        } else {
-            return usage(concat("there is no ", name));
+            continue;
         }
+        const auto number = count(value);
+        if (!number) return number.failure();
+        (name == "--rows" ? wish.rows : wish.first) = number.value();
     }
     if (wish.path.empty()) return usage("name what to inspect");
     return wish;

@@ -29,7 +29,6 @@ data::Workshop make_workshop(const EngineCall& call, int64_t threads, const HubC
     const config::DataSettings& data = call.settings.values.data;
     return {.cache = data::cache_folder(data, hub),
             .hub = hub,
-            .skip_bad_rows = data.skip_bad_rows,
             .threads = narrow<int>(threads),
             .shows_progress = call.world.is_root() && !call.settings.values.logging.disable_tqdm};
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ringshard/base/files.hpp"
+#include "ringshard/data/text_tools.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::data {
@@ -83,8 +85,8 @@ Expected<Source> read_source(const Value& entry) {
 Expected<std::vector<Source>> read_mixture(const std::string& json) {
     const auto list = text::read_json(json);
     if (!list) return wrong_mixture(concat("is no JSON: ", list.failure().message));
-    if (list.value().list() == nullptr || list.value().list()->empty())
-        return wrong_mixture(concat("is ", list.value().kind()));
+    if (list.value().list() == nullptr) return wrong_mixture(concat("is ", list.value().kind()));
+    if (list.value().list()->empty()) return wrong_mixture("is empty");
     std::vector<Source> sources;
     for (const Value& entry : *list.value().list()) {
         auto source = read_source(entry);
@@ -113,11 +115,12 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
                           .completion_only_loss = data.completion_only_loss,
                           .assistant_only_loss = data.assistant_only_loss};
     if (const std::string& path = config.model.chat_template_path;
-        !path.empty() && !exists(fs::path(path))) {
+        !path.empty() && !is_template_file(path) && !folder_exists(path)) {
         const auto other = hub.model_folder(path, "main", "chat_template_path");
         if (!other) return other.failure();
         preparation.format.chat_template = other.value();
     }
+    preparation.skip_bad_rows = data.skip_bad_rows;
     preparation.test_size = data.test_split_size.value_or(0);
     preparation.split_seed = config.run.seed;
     preparation.rows = {.max_length = data.max_length,

@@ -293,13 +293,12 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     if (!spool) return spool.failure();
 
     const Share share = share_of(list.value().size(), group);
-    auto part =
-        comm::agreed(group, tokenize_blocks(list.value(), share.first, share.last, encoder.value(),
-                                            formats.value(), tokens.columns, spool.value(),
-                                            workshop, group.size(), work / "give-up"));
+    auto part = comm::agreed(group, tokenize_blocks(tokens, list.value(), share.first, share.last,
+                                                    encoder.value(), formats.value(), spool.value(),
+                                                    workshop, group.size(), work / "give-up"));
     if (!part) return part.failure();
     if (auto failure =
-            judge_bad_rows(part.value(), list.value(), workshop.skip_bad_rows, group, warnings))
+            judge_bad_rows(part.value(), list.value(), tokens.skip_bad_rows, group, warnings))
         return failure;
     if (const int64_t merged = group.sum(part.value().merged_prompts); merged > 0)
         warnings.push_back(

@@ -16,6 +16,7 @@ struct TokensToMake {
     std::vector<InputFile> files;
     std::vector<std::vector<std::string>> columns;  // per source: the only ones looked at; or all
     FormatSettings format;
+    int64_t skip_bad_rows = 0;
     text::Value about;  // what decides the tokens
 };
 

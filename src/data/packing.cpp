@@ -129,6 +129,10 @@ void add_wrapped(std::span<const Piece> documents, uint32_t max_length, RowPlan&
 
 RowPlan pack(std::span<const Piece> documents, config::PackingStrategy strategy,
              uint32_t max_length, size_t problem_size) {
+    // Beyond what there is, a longer row makes no difference, and its line of spaces takes memory.
+    uint64_t total = 1;
+    for (const Piece& document : documents) total += document.length;
+    max_length = static_cast<uint32_t>(std::min<uint64_t>(max_length, total));
     RowPlan plan;
     OpenRows rows(strategy == config::PackingStrategy::wrapped ? 0 : max_length);
     if (problem_size == 0) problem_size = std::max<size_t>(1, documents.size());

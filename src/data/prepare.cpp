@@ -67,6 +67,7 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         {"dataset_text_field", Value(format.text_field)},
         {"completion_only_loss", only ? Value(*only) : Value()},
         {"assistant_only_loss", Value(format.assistant_only_loss)},
+        {"skip_bad_rows", Value(preparation.skip_bad_rows)},
     });
 }
 
@@ -126,7 +127,8 @@ comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Cla
         bool had_to_wait = false;
         auto entry = CacheEntry::claim(file, had_to_wait);
         if (!entry)
-            failure = entry.failure();
+            failure =
+                Failure{entry.failure().code, concat("data_cache_dir: ", entry.failure().message)};
         else if (!ArrayFile::map(file))
             mine.emplace(std::move(entry).value());
     }
@@ -151,6 +153,7 @@ comm::Agreed<fs::path> provide_tokens(const Preparation& preparation, const Work
     TokensToMake tokens{.files = std::move(files).value(),
                         .columns = {},
                         .format = preparation.format,
+                        .skip_bad_rows = preparation.skip_bad_rows,
                         .about = text::read_json(about).value()};
     for (const Source& source : preparation.sources) tokens.columns.push_back(source.columns);
     if (auto failure = make_tokens(tokens, work.value(), workshop, group)) return *failure;

@@ -13,10 +13,6 @@ using text::Value;
 
 namespace {
 
-bool is_template_file(const std::filesystem::path& path) {
-    return path.extension() == ".jinja" || path.extension() == ".j2";
-}
-
 void set(Value::Object& variables, const std::string& name, const std::string& text) {
     const auto there = std::ranges::find(variables, name, &Value::Object::value_type::first);
     if (there == variables.end())
@@ -145,6 +141,10 @@ Expected<text::Rendered> TextTools::render(const Chat& chat, bool finds_assistan
     if (!ranges) return ranges.failure();
     rendered.value().assistant = std::move(ranges).value();
     return rendered;
+}
+
+bool is_template_file(const std::filesystem::path& path) {
+    return path.extension() == ".jinja" || path.extension() == ".j2";
 }
 
 std::vector<bool> tokens_in(std::span<const text::ByteRange> ranges,

@@ -20,16 +20,15 @@ namespace {
 class Worker {
 public:
     struct Shared {
+        const TokensToMake& tokens;
         const WorkList& work;
         const RowEncoder& encoder;
         std::span<const DatasetFormat> formats;
-        const std::vector<std::vector<std::string>>& columns;
         std::vector<std::unique_ptr<RowFile>>& files;  // by number; opened before
         TokenSpool& spool;
         Progress& progress;
         int64_t first;
         int64_t last;
-        int64_t bad_rows_allowed;
         const std::filesystem::path& give_up;
         std::vector<SpooledBlock>& blocks;
         std::atomic<int64_t> next;
@@ -43,7 +42,7 @@ public:
             const int64_t item = shared_.next++;
             if (item >= shared_.last) return;
             failure_ = tokenize(item);
-            if (failure_ || shared_.num_bad > shared_.bad_rows_allowed)
+            if (failure_ || shared_.num_bad > shared_.tokens.skip_bad_rows)
                 std::ofstream(shared_.give_up).put('x');
             if (failure_ || exists(shared_.give_up)) shared_.stops = true;
         }
@@ -64,7 +63,8 @@ private:
             if (!wrong) return;
             ++shared_.num_bad;
             const auto kept = static_cast<int64_t>(bad_rows.size());
-            if (kept <= shared_.bad_rows_allowed) bad_rows.push_back({item, row, wrong->message});
+            if (kept <= shared_.tokens.skip_bad_rows)
+                bad_rows.push_back({item, row, wrong->message});
         };
         const int64_t block = item - shared_.work.first_items[number];
         if (auto failure = shared_.files[number]->read(block, use)) return failure;
@@ -76,7 +76,7 @@ private:
     }
 
     std::optional<Failure> add(const text::Value& row, size_t source, SampleList& samples) {
-        if (auto wrong = shared_.encoder.encode(only_columns(row, shared_.columns[source]),
+        if (auto wrong = shared_.encoder.encode(only_columns(row, shared_.tokens.columns[source]),
                                                 shared_.formats[source], scratch_, encoded_))
             return wrong;
         samples.add(encoded_.tokens, encoded_.labels, encoded_.document_lengths);
@@ -90,11 +90,10 @@ private:
 
 }  // namespace
 
-Expected<TokenizedPart> tokenize_blocks(const WorkList& work, int64_t first, int64_t last,
-                                        const RowEncoder& encoder,
-                                        std::span<const DatasetFormat> formats,
-                                        const std::vector<std::vector<std::string>>& columns,
-                                        TokenSpool& spool, const Workshop& workshop, int num_ranks,
+Expected<TokenizedPart> tokenize_blocks(const TokensToMake& tokens, const WorkList& work,
+                                        int64_t first, int64_t last, const RowEncoder& encoder,
+                                        std::span<const DatasetFormat> formats, TokenSpool& spool,
+                                        const Workshop& workshop, int num_ranks,
                                         const std::filesystem::path& give_up) {
     std::vector<std::unique_ptr<RowFile>> files(work.files.size());
     for (int64_t item = first; item < last;) {
@@ -107,9 +106,8 @@ Expected<TokenizedPart> tokenize_blocks(const WorkList& work, int64_t first, int
     TokenizedPart part;
     part.blocks.resize(static_cast<size_t>(last - first));
     Progress progress("tokenizing", last - first, num_ranks, workshop.shows_progress);
-    Worker::Shared shared{work,    encoder,     formats, columns, files,
-                          spool,   progress,    first,   last,    workshop.skip_bad_rows,
-                          give_up, part.blocks, first};
+    Worker::Shared shared{tokens,   work,  encoder, formats, files,       spool,
+                          progress, first, last,    give_up, part.blocks, first};
     std::vector<Worker> workers;
     for (int i = 0; i < workshop.threads; ++i) workers.emplace_back(shared);
     {

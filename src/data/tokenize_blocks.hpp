@@ -32,11 +32,10 @@ struct WorkList {
 
 // The rows of the items from `first` to `last` as tokens. Several threads share them. Gives up
 // after more than skip_bad_rows bad rows, here or, as `give_up` tells by being there, elsewhere.
-Expected<TokenizedPart> tokenize_blocks(const WorkList& work, int64_t first, int64_t last,
-                                        const RowEncoder& encoder,
-                                        std::span<const DatasetFormat> formats,
-                                        const std::vector<std::vector<std::string>>& columns,
-                                        TokenSpool& spool, const Workshop& workshop, int num_ranks,
+Expected<TokenizedPart> tokenize_blocks(const TokensToMake& tokens, const WorkList& work,
+                                        int64_t first, int64_t last, const RowEncoder& encoder,
+                                        std::span<const DatasetFormat> formats, TokenSpool& spool,
+                                        const Workshop& workshop, int num_ranks,
                                         const std::filesystem::path& give_up);
 
 }  // namespace ringshard::data

@@ -1,8 +1,6 @@
 #include "data_golden.hpp"
 
-#include <fstream>
-
-#include "ringshard/base/files.hpp"
+#include "unpacked.hpp"
 
 namespace ringshard::test {
 
@@ -11,15 +9,7 @@ std::filesystem::path golden_file(const std::filesystem::path& file) {
 }
 
 text::Value read_json(const std::filesystem::path& file) {
-    return text::read_json(read_file(golden_file(file)).value()).value();
-}
-
-std::vector<text::Value> read_json_lines(const std::filesystem::path& file) {
-    std::vector<text::Value> lines;
-    std::ifstream stream(golden_file(file));
-    for (std::string line; std::getline(stream, line);)
-        lines.push_back(text::read_json(line).value());
-    return lines;
+    return text::read_json(unpacked(golden_file(file))).value();
 }
 
 std::vector<int64_t> integers(const text::Value& list) {

@@ -10,8 +10,7 @@ namespace ringshard::test {
 
 // A file below tests/parity/data.
 std::filesystem::path golden_file(const std::filesystem::path& file);
-text::Value read_json(const std::filesystem::path& file);
-std::vector<text::Value> read_json_lines(const std::filesystem::path& file);
+text::Value read_json(const std::filesystem::path& file);  // kept as file.gz
 
 std::vector<int64_t> integers(const text::Value& list);
 

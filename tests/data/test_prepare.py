@@ -19,6 +19,7 @@ from trainer import TRAINER, TrainerTest, clean_environment, run  # noqa: E402
 DATA = HERE.parent / "parity" / "data"
 MODEL = DATA / "models" / "qwen2-tiny"
 CHAT = DATA / "text" / "data"
+APPLY = HERE.parent / "text" / "data" / "chat" / "apply"
 
 
 class Prepare(TrainerTest):
@@ -98,8 +99,32 @@ class Prepare(TrainerTest):
         left_out = self.prepare(*flags, "--skip_bad_rows", "2", ranks=2)
         self.assertEqual(len(self.rows(left_out)), 3)
         self.expect(left_out, 0, f"left out: {path}:2: text", f"left out: {path}:5: is no JSON")
+        # Who tolerates none is not served what another run has left out.
+        self.expect_one_message(self.prepare(*flags), 65, f"{path}:2: text is a number")
         # What was left out is told again when the rows come from the cache.
         self.expect(self.prepare(*flags, "--skip_bad_rows", "2"), 0, f"left out: {path}:2: text")
+
+    def test_settings_out_of_bounds_are_refused(self):
+        rows = self.write("rows.jsonl", [{"input_ids": [1, 2, 3]}] * 4)
+        (self.folder / "file").write_text("")
+        for code, words, *flags in (
+            (78, "max_length = 4294967297 [command line]: must be at most", "--max_length", "4294967297"),
+            (78, "test_split_size = 1 [command line]: must be below 1", "--test_split_size", "1"),
+            (78, "skip_bad_rows = -1 [command line]: must be at least 0", "--skip_bad_rows", "-1"),
+            (78, "datasets: is empty", "--datasets", "[]"),
+            (74, "data_cache_dir: ", "--data_cache_dir", str(self.folder / "file")),
+            (66, "has no split 'train[:10%]'", "--dataset_train_split", "train[:10%]"),
+        ):
+            with self.subTest(words):
+                self.expect_one_message(self.prepare("--dataset_name", rows, *flags), code, words)
+        text = self.write("text.jsonl", [{"text": "a"}])
+        self.expect_one_message(self.prepare("--dataset_name", text, "--eos_token", "<nowhere>"), 78, "eos_token = <nowhere>")
+        chat = self.write("chat.jsonl", [{"messages": [{"role": "user", "content": "a"}]}])
+        self.expect_one_message(self.prepare("--dataset_name", chat, "--chat_template_path", "no/such.jinja"), 66,
+                                "chat_template_path = no/such.jinja: there is no such file")
+        # A long limit costs nothing.
+        packed = self.prepare("--dataset_name", rows, "--packing", "--max_length", str(2**30))
+        self.assertEqual([row["seq_lengths"] for row in self.rows(packed)], [[3, 3, 3, 3]])
 
     def test_what_surprises_is_said(self):
         masked = self.write("masked.jsonl", [{"input_ids": [1, 2], "completion_mask": [0, 1]}])
@@ -156,8 +181,8 @@ class Tokenize(TrainerTest):
         return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
 
     def test_conversations(self):
-        lines = [json.loads(line) for line in (DATA / "chat" / "chatml_generation.jsonl").read_text().splitlines()]
-        template = DATA / "chat" / "templates" / "chatml_generation.jinja"
+        lines = [json.loads(line) for line in gzip.open(APPLY / "chatml_generation.jsonl.gz")]
+        template = APPLY / "templates" / "chatml_generation.jinja"
         _, answers = self.answers(MODEL, lines, "--chat_template_path", str(template))
         self.assertEqual(len(answers), len(lines))
         for line, answer in zip(lines, answers):

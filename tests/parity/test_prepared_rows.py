@@ -1,6 +1,7 @@
 """Rows as TRL prepares them: `trainer prepare`, shown by `trainer inspect --json`, against what
 SFTTrainer made of the same files."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -57,7 +58,7 @@ class PreparedRows(unittest.TestCase):
                 self.assertEqual(prepared.returncode, 0, prepared.stderr)
                 name = case.get("same_rows_as", case["name"])
                 expected = [json.loads(line)
-                            for line in (DATA / "prepared" / f"{name}.jsonl").read_text().splitlines()]
+                            for line in gzip.open(DATA / "prepared" / f"{name}.jsonl.gz")]
                 rows = self.rows(prepared)
                 self.assertEqual(len(rows), len(expected))
                 for row, want in zip(rows, expected):

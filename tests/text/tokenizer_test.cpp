@@ -1,4 +1,5 @@
 #include "ringshard/text/tokenizer.hpp"
+#include "unpacked.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 using nlohmann::json;
 using namespace ringshard;
@@ -21,7 +23,7 @@ std::string content_of(const std::filesystem::path& file) {
 }
 
 std::vector<json> lines_of(const std::filesystem::path& file) {
-    std::ifstream stream(file);
+    std::istringstream stream(test::unpacked(file));
     std::vector<json> lines;
     for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
     return lines;

@@ -23,13 +23,13 @@ struct Preparation {
     double test_size = 0;
     int64_t split_seed = 0;
     RowSettings rows;
+    int64_t skip_bad_rows = 0;  // rows that cannot be used and are left out; more are a failure
 };
 
 // Where and with what the work is done; nothing of it changes the rows.
 struct Workshop {
     std::filesystem::path cache;  // a folder that all ranks see
     HubCache hub;
-    int64_t skip_bad_rows = 0;
     int threads = 1;             // of each rank
     bool shows_progress = true;  // on standard error of rank 0
 };

@@ -43,6 +43,9 @@ private:
     text::Value::Object variables_;              // special tokens
 };
 
+// Whether chat_template_path names a template, and not a model whose template is to be taken.
+bool is_template_file(const std::filesystem::path& path);
+
 // Which tokens belong to what the assistant says: from the one that holds the first character of a
 // range to the one that holds its last, as transformers counts.
 std::vector<bool> tokens_in(std::span<const text::ByteRange> ranges,

@@ -17,12 +17,14 @@ void add_data_options(OptionTable& table) {
     group
         .serve("test_split_size", &DataSettings::test_split_size,
                "Share of the data that is split off for evaluation.")
-        .above(0);
+        .above(0)
+        .below(1);
     group.serve("dataset_text_field", &DataSettings::dataset_text_field, "Column with plain text.");
     group
         .serve("max_length", &DataSettings::max_length,
                "Longest row in tokens, over all ranks that share it; null: no limit.")
-        .at_least(1);
+        .at_least(1)
+        .at_most(1 << 30);
     group.serve("truncation_mode", &DataSettings::truncation_mode,
                 "Which end of a row that is too long is kept.");
     group.serve("shuffle_dataset", &DataSettings::shuffle_dataset,
