@@ -34,9 +34,9 @@ void write_random(const shard::TensorSpec& spec, double deviation, const at::Gen
 }
 
 std::optional<Failure> check_space(const std::filesystem::path& folder,
-                                   const std::vector<SafetensorsWriter::Entry>& entries) {
+                                   const std::vector<TensorEntry>& entries) {
     double bytes = 0;
-    for (const SafetensorsWriter::Entry& entry : entries) {
+    for (const TensorEntry& entry : entries) {
         double elements = 1;
         for (const int64_t size : entry.shape) elements *= static_cast<double>(size);
         bytes += 4 * elements;
@@ -66,7 +66,7 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
                                             " cannot be made: ", error.message())};
 
     std::vector<shard::TensorSpec> tensors;
-    std::vector<SafetensorsWriter::Entry> entries;
+    std::vector<TensorEntry> entries;
     for (const shard::FlatUnit& unit : make_units(spec.value(), 1)) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             tensors.push_back(tensor.spec);

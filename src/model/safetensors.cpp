@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <bit>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "safetensors_header.hpp"
 #include "stored_type.hpp"
 
 namespace ringshard::model {
@@ -68,12 +67,6 @@ std::optional<std::vector<int64_t>> read_shape(const json& shape) {
         if (__builtin_mul_overflow(elements, sizes.back(), &elements)) return std::nullopt;
     }
     return sizes;
-}
-
-int64_t num_elements(const std::vector<int64_t>& shape) {
-    int64_t elements = 1;
-    for (const int64_t size : shape) elements *= size;
-    return elements;
 }
 
 // One entry of the header: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}.
@@ -178,90 +171,6 @@ void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> i
     const size_t size = bytes_per_element(tensor.type);
     const auto from = tensor.bytes.subspan(static_cast<size_t>(first) * size, into.size() * size);
     to_fp32(tensor.type, from, into);
-}
-
-// --- writing
-// ------------------------------------------------------------------------------------------
-
-struct SafetensorsWriter::Output {
-    std::filesystem::path file;
-    int descriptor = -1;
-    std::optional<Failure> failure;
-    std::vector<Entry> entries;
-    size_t entry = 0;
-    int64_t written_of_entry = 0;
-
-    void put(std::span<const std::byte> bytes) {
-        while (!bytes.empty() && !failure) {
-            const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-            if (written < 0 && errno == EINTR) continue;
-            if (written < 0)
-                failure =
-                    Failure{ExitCode::io,
-                            concat(file.string(), " cannot be written: ", std::strerror(errno))};
-            else
-                bytes = bytes.subspan(static_cast<size_t>(written));
-        }
-    }
-};
-
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file,
-                                     const std::vector<Entry>& entries)
-    : output_(std::make_unique<Output>()) {
-    output_->file = file;
-    output_->entries = entries;
-    output_->descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (output_->descriptor < 0) {
-        output_->failure = Failure{
-            ExitCode::io, concat(file.string(), " cannot be written: ", std::strerror(errno))};
-        return;
-    }
-    nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
-    uint64_t offset = 0;
-    for (const Entry& entry : entries) {
-        const uint64_t size =
-            static_cast<uint64_t>(num_elements(entry.shape)) * bytes_per_element(entry.type);
-        header[entry.name] = {{"dtype", to_text(entry.type)},
-                              {"shape", entry.shape},
-                              {"data_offsets", {offset, offset + size}}};
-        offset += size;
-    }
-    std::string header_text = header.dump();
-    header_text.append((8 - header_text.size() % 8) % 8, ' ');  // data begin at a multiple of 8
-    const uint64_t length = header_text.size();
-    output_->put(std::as_bytes(std::span(&length, 1)));
-    output_->put(std::as_bytes(std::span(header_text)));
-}
-
-SafetensorsWriter::~SafetensorsWriter() {
-    if (output_->descriptor >= 0) ::close(output_->descriptor);
-}
-
-void SafetensorsWriter::write(std::span<const float> elements) {
-    while (!elements.empty()) {
-        RINGSHARD_CHECK(output_->entry < output_->entries.size());
-        const Entry& entry = output_->entries[output_->entry];
-        const int64_t left = num_elements(entry.shape) - output_->written_of_entry;
-        const auto piece = elements.first(std::min(elements.size(), static_cast<size_t>(left)));
-        output_->put(from_fp32(entry.type, piece));
-        elements = elements.subspan(piece.size());
-        output_->written_of_entry += static_cast<int64_t>(piece.size());
-        if (output_->written_of_entry == num_elements(entry.shape)) {
-            ++output_->entry;
-            output_->written_of_entry = 0;
-        }
-    }
-}
-
-std::optional<Failure> SafetensorsWriter::close() {
-    RINGSHARD_CHECK(output_->failure || output_->entry == output_->entries.size(),
-                    "not all tensors were written");
-    if (!output_->failure && fsync(output_->descriptor) != 0)
-        output_->failure =
-            Failure{ExitCode::io,
-                    concat(output_->file.string(), " cannot be written: ", std::strerror(errno))};
-    if (output_->descriptor >= 0) ::close(std::exchange(output_->descriptor, -1));
-    return output_->failure;
 }
 
 }  // namespace ringshard::model

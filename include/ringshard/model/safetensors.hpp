@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/base/expected.hpp"
+#include "ringshard/base/files.hpp"
 
 namespace ringshard::model {
 
@@ -42,26 +42,31 @@ private:
 // Elements [first, first + into.size()) of a tensor as fp32.
 void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> into);
 
+// A tensor in the list at the head of a file.
+struct TensorEntry {
+    std::string name;
+    StoredType type;
+    std::vector<int64_t> shape;
+};
+
 // Writes one safetensors file from front to back: first the list of tensors, then the elements of
 // each in that order, in pieces of any length.
 class SafetensorsWriter {
 public:
-    struct Entry {
-        std::string name;
-        StoredType type;
-        std::vector<int64_t> shape;
-    };
-    SafetensorsWriter(const std::filesystem::path& file, const std::vector<Entry>& entries);
-    ~SafetensorsWriter();
-    SafetensorsWriter(const SafetensorsWriter&) = delete;
-    SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+    SafetensorsWriter(const std::filesystem::path& file, std::vector<TensorEntry> entries);
 
     void write(std::span<const float> elements);  // converts to the type of the entry
     std::optional<Failure> close();               // flushes to disk; the file is whole after it
 
 private:
-    struct Output;
-    std::unique_ptr<Output> output_;
+    void put(std::span<const std::byte> bytes);
+
+    std::optional<File> output_;
+    std::optional<Failure> failure_;  // the first one
+    int64_t end_ = 0;                 // of what was written, in bytes
+    std::vector<TensorEntry> entries_;
+    size_t entry_ = 0;
+    int64_t written_of_entry_ = 0;
 };
 
 }  // namespace ringshard::model

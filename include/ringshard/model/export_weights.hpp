@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/model/safetensors.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::model {
+
+// How weights lie in a Hugging Face folder.
+struct ExportForm {
+    StoredType type = StoredType::fp32;
+    // Bytes of tensors that may share a file. A larger tensor gets a file of its own.
+    int64_t max_shard_size = 5'000'000'000;
+};
+
+// "float32" or "bfloat16", as config.json and the setting dtype say it; nothing for other types.
+std::optional<StoredType> read_export_type(std::string_view name);
+
+// Makes a Hugging Face folder of the weights in the shards. Nobody gathers: every rank writes its
+// own ranges at their places in model.safetensors, or in model-00001-of-00002.safetensors ... with
+// an index; the bytes are those that transformers' save_pretrained would write, at any number of
+// ranks and at every profile. `files` are what belongs beside the weights, content by name, on rank
+// 0; their config.json is told the type. The weights get their names last: a folder that has them
+// is whole. An older model in the folder is replaced. Collective over the world.
+std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero,
+                                                  const std::filesystem::path& folder,
+                                                  std::map<std::string, std::string> files,
+                                                  const ExportForm& form, const comm::Group& world);
+
+}  // namespace ringshard::model

@@ -1,0 +1,193 @@
+#include "ringshard/model/export_weights.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/finite.hpp"
+#include "stored_type.hpp"
+#include "weight_files.hpp"
+
+namespace ringshard::model {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const index_name = "model.safetensors.index.json";
+constexpr int64_t piece_elements = int64_t{1} << 22;  // converted at a time
+
+std::string export_name(StoredType type) {
+    return type == StoredType::fp32 ? "float32" : "bfloat16";
+}
+
+// config.json with the type that the weights have; older readers look for it under torch_dtype.
+Expected<std::string> with_type(const std::string& config_json, StoredType type) {
+    nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_json, nullptr, false);
+    if (!config.is_object())
+        return Failure{ExitCode::bad_data, "the model's config.json is not readable JSON"};
+    config["dtype"] = export_name(type);
+    if (config.contains("torch_dtype")) config["torch_dtype"] = export_name(type);
+    return config.dump(2) + "\n";
+}
+
+// The files of weights under work names, which nobody takes for a model.
+class Work {
+public:
+    Work(fs::path folder, const WeightFiles& planned, std::string mark)
+        : folder_(std::move(folder)), planned_(planned), mark_(std::move(mark)) {}
+
+    fs::path path(const WeightFile& file) const { return folder_ / (file.name + mark_); }
+
+    // One rank: folder, small files, and the head of every file of weights.
+    std::optional<Failure> begin(const std::map<std::string, std::string>& small_files) const {
+        std::error_code error;
+        fs::create_directories(folder_, error);
+        if (error)
+            return Failure{ExitCode::io,
+                           concat(folder_.string(), " cannot be made: ", error.message())};
+        for (const auto& [name, content] : small_files)
+            if (auto failure = write_file_atomically(folder_ / name, content)) return failure;
+        for (const WeightFile& file : planned_.files) {
+            auto opened = File::open(path(file), O_WRONLY | O_CREAT | O_TRUNC);
+            if (!opened) return opened.failure();
+            const auto header = std::as_bytes(std::span(file.header));
+            if (auto failure = opened.value().write_at(header, 0)) return failure;
+            if (auto failure = opened.value().flush()) return failure;
+        }
+        return std::nullopt;
+    }
+
+    // Every rank: what is its own.
+    std::optional<Failure> write(const shard::Zero& zero, StoredType type) const {
+        for (const WeightFile& file : planned_.files) {
+            std::optional<File> output;
+            for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+                const shard::Range mine = zero.own_range(unit);
+                for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
+                    const auto place = file.offsets.find(piece.tensor->spec.name);
+                    if (place == file.offsets.end()) continue;
+                    if (!output) {
+                        auto opened = File::open(path(file), O_WRONLY);
+                        if (!opened) return opened.failure();
+                        output = std::move(opened).value();
+                    }
+                    if (auto failure = write_piece(zero.shard(unit), mine, piece, type,
+                                                   place->second, *output))
+                        return failure;
+                }
+            }
+            if (output)
+                if (auto failure = output->flush()) return failure;
+        }
+        return std::nullopt;
+    }
+
+    // One rank, when all of it is on disk: the names. What is half replaced is no model.
+    std::optional<Failure> finish() const {
+        const bool is_one_file = planned_.index.empty();
+        if (!is_one_file) {
+            for (const auto* name : {"model.safetensors", index_name})
+                if (std::remove((folder_ / name).c_str()) != 0 && errno != ENOENT)
+                    return io_failure(folder_ / name, "cannot be removed");
+            if (auto failure = flush_folder(folder_)) return failure;
+        }
+        for (const WeightFile& file : planned_.files)
+            if (auto failure = rename_atomically(path(file), folder_ / file.name)) return failure;
+        remove_older();
+        if (is_one_file) return std::nullopt;
+        return write_file_atomically(folder_ / index_name, planned_.index);
+    }
+
+    void abandon() const {
+        std::error_code ignored;
+        for (const WeightFile& file : planned_.files) fs::remove(path(file), ignored);
+    }
+
+private:
+    static std::optional<Failure> write_piece(const shard::Zero::Shard& shard,
+                                              const shard::Range& mine,
+                                              const shard::TensorPiece& piece, StoredType type,
+                                              int64_t place, File& output) {
+        const auto element_bytes = static_cast<int64_t>(bytes_per_element(type));
+        for (int64_t done = 0; done < piece.size; done += piece_elements) {
+            const int64_t count = std::min(piece_elements, piece.size - done);
+            const at::Tensor weights =
+                shard.weights
+                    .narrow(0, mine.begin - shard.range.begin + piece.in_range + done, count)
+                    .cpu();
+            const std::span<const float> numbers(static_cast<const float*>(weights.data_ptr()),
+                                                 static_cast<size_t>(count));
+            if (!all_finite(numbers))
+                return Failure{ExitCode::bad_numbers, concat(piece.tensor->spec.name,
+                                                             " holds NaN or infinite numbers: "
+                                                             "no model is made of them")};
+            const int64_t offset = place + (piece.first + done) * element_bytes;
+            if (auto failure = output.write_at(from_fp32(type, numbers), offset)) return failure;
+        }
+        return std::nullopt;
+    }
+
+    // Files of weights of an older model, which no index names any more.
+    void remove_older() const {
+        static const std::regex numbered(R"(model-\d{5}-of-\d{5}\.safetensors)");
+        std::error_code ignored;
+        for (const fs::path& entry : folder_entries(folder_, ignored)) {
+            const std::string name = entry.filename();
+            const bool is_new =
+                std::ranges::find(planned_.files, name, &WeightFile::name) != planned_.files.end();
+            const bool is_old_index = planned_.index.empty() && name == index_name;
+            if (is_old_index || (!is_new && std::regex_match(name, numbered)))
+                fs::remove(entry, ignored);
+        }
+    }
+
+    fs::path folder_;
+    const WeightFiles& planned_;
+    std::string mark_;  // at the end of every work name
+};
+
+}  // namespace
+
+std::optional<StoredType> read_export_type(std::string_view name) {
+    if (name == "float32") return StoredType::fp32;
+    if (name == "bfloat16") return StoredType::bf16;
+    return std::nullopt;
+}
+
+std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const fs::path& folder,
+                                                  std::map<std::string, std::string> files,
+                                                  const ExportForm& form,
+                                                  const comm::Group& world) {
+    RINGSHARD_CHECK(form.type != StoredType::fp16, "models are written as float32 or bfloat16");
+    const WeightFiles planned = plan_weight_files(zero.units(), form);
+    const Work work(folder, planned, world.broadcast(concat(".tmp-", getpid())));
+    const auto agree = [&](const std::optional<Failure>& mine) {
+        auto failed = comm::first_failure(world, mine);
+        if (failed && world.is_root()) work.abandon();
+        return failed;
+    };
+
+    std::optional<Failure> failure;
+    if (const auto config = files.find("config.json"); config != files.end()) {
+        auto typed = with_type(config->second, form.type);
+        if (typed)
+            config->second = std::move(typed).value();
+        else
+            failure = typed.failure();
+    }
+    if (!failure && world.is_root()) failure = work.begin(files);
+    if (const auto agreed = agree(failure)) return agreed;
+
+    if (const auto agreed = agree(work.write(zero, form.type))) return agreed;
+
+    failure.reset();
+    if (world.is_root()) failure = work.finish();
+    return agree(failure);
+}
+
+}  // namespace ringshard::model
