@@ -103,17 +103,21 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
     }
 }
 
-std::optional<Failure> keep_newest(const std::filesystem::path& output_dir, int64_t limit,
-                                   int64_t attempt) {
+std::optional<Failure> keep_newest(const std::filesystem::path& output_dir,
+                                   const Retention& retention, int64_t attempt) {
     std::vector<std::string> damaged;  // are left for people to look at
     const auto valid = valid_checkpoints(output_dir, damaged);
-    for (size_t i = static_cast<size_t>(limit); i < valid.size(); ++i) {
+    auto left = static_cast<int64_t>(valid.size());
+    for (auto entry = valid.rbegin(); entry != valid.rend() && left > *retention.limit; ++entry) {
+        const bool is_newest = entry->step == valid.front().step;
+        if (is_newest || entry->step == retention.kept_step) continue;
+        --left;
         if (auto failure = check_newest(output_dir, attempt)) return failure;
         // It loses its name first: what is half removed must not look like a checkpoint.
-        std::filesystem::path going = valid[i].folder;
+        std::filesystem::path going = entry->folder;
         going += concat(".tmp-", attempt);
-        if (std::rename(valid[i].folder.c_str(), going.c_str()) != 0)
-            return io_failure(valid[i].folder, "cannot be removed");
+        if (std::rename(entry->folder.c_str(), going.c_str()) != 0)
+            return io_failure(entry->folder, "cannot be removed");
         std::error_code error;
         std::filesystem::remove_all(going, error);
         if (error)

@@ -8,6 +8,7 @@
 
 #include "ringshard/base/exit_code.hpp"
 #include "ringshard/base/faults.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -41,8 +42,8 @@ private:
 // Takes away what attempts before this one did not finish.
 void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt);
 
-// Takes away the oldest of the valid checkpoints until `limit` are left; never a newer attempt's.
-std::optional<Failure> keep_newest(const std::filesystem::path& output_dir, int64_t limit,
-                                   int64_t attempt);
+// Takes away the oldest ones until `limit` are left; never a newer attempt's.
+std::optional<Failure> keep_newest(const std::filesystem::path& output_dir,
+                                   const Retention& retention, int64_t attempt);
 
 }  // namespace ringshard::checkpoint

@@ -152,8 +152,7 @@ std::optional<comm::AgreedFailure> Store::record_start(int64_t step) const {
 
 comm::Agreed<std::vector<std::string>> Store::save(const Progress& progress,
                                                    const shard::Zero& zero, optim::AdamW& optimizer,
-                                                   const Extras& extras,
-                                                   std::optional<int64_t> limit,
+                                                   const Extras& extras, const Retention& retention,
                                                    Faults& faults) const {
     const Publication publication(output_dir_, progress.step, attempt_);
     const auto file = publication.temporary() / state_name;
@@ -201,8 +200,8 @@ comm::Agreed<std::vector<std::string>> Store::save(const Progress& progress,
     if (world_.is_root()) failure = publication.finish(ranges_of_all, faults, warnings);
     if (const auto agreed = agree(failure)) return *agreed;
 
-    if (world_.is_root() && limit)
-        if (const auto kept = keep_newest(output_dir_, *limit, attempt_))
+    if (world_.is_root() && retention.limit)
+        if (const auto kept = keep_newest(output_dir_, retention, attempt_))
             warnings.push_back(kept->message);
     return warnings;
 }

@@ -1,9 +1,6 @@
 #include "doctor_command.hpp"
 
 #include <ATen/Parallel.h>
-#include <hwloc.h>
-#include <mpi.h>
-#include <torch/headeronly/version.h>
 
 #include <array>
 #include <cstdio>
@@ -14,6 +11,7 @@
 #include <thread>
 
 #include "check_communicator.hpp"
+#include "library_versions.hpp"
 #include "mesh_picture.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/tell.hpp"
@@ -33,20 +31,10 @@ std::string output_of(const char* shell_command) {
     return output;
 }
 
-std::string mpi_version() {
-    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> buffer{};
-    int length = 0;
-    MPI_Get_library_version(buffer.data(), &length);
-    return split(split(buffer.data(), '\n').front(), ',').front();
-}
-
 void print_versions() {
-    const unsigned hwloc = hwloc_get_api_version();
-    std::cout << "versions\n"
-              << "  LibTorch  " << TORCH_VERSION << '\n'
-              << "  MPI       " << mpi_version() << '\n'
-              << "  hwloc     " << (hwloc >> 16) << '.' << ((hwloc >> 8) & 0xff) << '\n'
-              << "  " << device::describe_gpu_libraries() << '\n';
+    std::cout << "versions\n";
+    for (const auto& [name, version] : library_versions())
+        std::cout << "  " << std::left << std::setw(10) << name << std::right << version << '\n';
 }
 
 void print_slurm(const job::Slurm& slurm) {

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <iostream>
 
-#include "prepare_command.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/config/option_table.hpp"
-#include "ringshard/data/choose_data.hpp"
 #include "ringshard/data/loader.hpp"
+#include "ringshard/train/compute_rate.hpp"
 #include "ringshard/train/training_loop.hpp"
+#include "run_data.hpp"
+#include "run_record.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
 #include "unserved.hpp"
@@ -19,18 +20,6 @@
 namespace ringshard::cli {
 
 namespace {
-
-// What is not built in yet is refused, not left out.
-std::optional<Failure> check_served(const config::Config& config) {
-    const auto refuse = [](const char* what) {
-        return Failure{ExitCode::settings, concat(what, " is not built in yet")};
-    };
-    if (config.evaluation.eval_strategy != config::Interval::no || config.evaluation.eval_on_start)
-        return refuse("eval_strategy: evaluation");
-    if (config.data.train_sampling_strategy == config::SamplingStrategy::group_by_length)
-        return refuse("train_sampling_strategy: group_by_length");
-    return std::nullopt;
-}
 
 Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder,
                                      const mesh::MeshShape& shape) {
@@ -43,58 +32,12 @@ Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder,
                                               "; use cp_size for the rest")};
 }
 
-// A block with a window sees all of a document that is no longer than the window.
-std::optional<Failure> check_window(const model::ModelSpec& spec, const data::Rows& rows) {
-    if (!spec.window) return std::nullopt;
-    int64_t longest = 0;
-    for (int64_t row = 0; row < rows.size(); ++row) {
-        int64_t length = 0;
-        for (const data::Piece& piece : rows.pieces(row)) {
-            length = piece.length + (piece.goes_on != 0 ? length : 0);
-            longest = std::max(longest, length);
-        }
-    }
-    if (longest <= *spec.window) return std::nullopt;
-    return Failure{ExitCode::settings,
-                   concat("sliding_window = ", *spec.window,
-                          " in the model's config.json: the data has a document of ", longest,
-                          " tokens, and a window that does not hold a whole document is not "
-                          "served; max_length = ",
-                          *spec.window, " would be fine")};
-}
-
-// The rows to train on, made or found in the cache; what is worth knowing of them goes to stderr.
-// Collective over the world.
-comm::Agreed<data::Prepared> prepare_rows(const EngineCall& call, const HubCache& hub,
-                                          int64_t num_threads, const model::ModelSpec& spec) {
-    const auto chosen = comm::agreed(call.world, data::training_data(call.settings.values, hub));
-    if (!chosen) return chosen.failure();
-    auto prepared =
-        data::prepare(chosen.value(), make_workshop(call, num_threads, hub), call.world);
-    if (!prepared) return prepared;
-    if (const int64_t largest = prepared.value().largest_token; largest >= spec.vocabulary)
-        return comm::found_by_all(
-            {ExitCode::bad_data,
-             concat("the data holds the token ", largest, ", and the model's vocabulary has only ",
-                    spec.vocabulary, "; was it tokenized for another model?")});
-    if (const auto failure = check_window(spec, prepared.value().rows))
-        return comm::found_by_all(*failure);
-    if (call.world.is_root()) {
-        for (const std::string& warning : prepared.value().warnings)
-            std::cerr << "warning: " << warning << '\n';
-        std::cerr << "data: " << prepared.value().plan_file.string() << '\n'
-                  << to_text(prepared.value().report, chosen.value().rows);
-    }
-    return prepared;
-}
-
 }  // namespace
 
 int run_train(const EngineCall& call) {
     const c10::InferenceMode no_autograd;
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
-    if (const auto failure = check_served(config)) return tell(comm::found_by_all(*failure), world);
     if (const auto failure = find_unserved(call.settings))
         return tell(comm::found_by_all(*failure), world);
     auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
@@ -112,11 +55,11 @@ int run_train(const EngineCall& call) {
     if (!folder) return tell(folder.failure(), world);
     const auto spec = comm::agreed(world, read_spec(folder.value(), here.shape));
     if (!spec) return tell(spec.failure(), world);
-    const auto data = prepare_rows(call, hub, here.num_threads, spec.value());
+    const auto data = prepare_run_data(call, hub, here.num_threads, spec.value());
     if (!data) return tell(data.failure(), world);
-    const data::Rows& rows = data.value().rows;
-    data::Loader loader(rows, data::make_dealing(config, rows.size(), here.shape),
-                        mesh.data().rank(), config.training.gradient_accumulation_steps);
+    const data::Rows& rows = data.value().training;
+    data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data().rank(),
+                        config.training.gradient_accumulation_steps);
 
     const auto store = checkpoint::Store::open(config.run.output_dir, world);
     if (!store) return tell(store.failure(), world);
@@ -143,12 +86,25 @@ int run_train(const EngineCall& call) {
 
     train::Trainer trainer(config.training, world, mesh, loader, transformer, zero, optimizer);
     trainer.go_on_from(progress.value());
-    const checkpoint::Extras extras{
-        std::move(companions).value(),
-        {{"settings", config::print_yaml(call.settings, config::OptionTable())},
-         {"mesh", to_text(here.shape)}}};
-    const auto failure = train::train_to_the_end(config, world, trainer, store.value(), zero,
-                                                 optimizer, extras, faults.value());
+    std::optional<train::Evaluator> evaluator;
+    if (data.value().evaluation)
+        evaluator.emplace(*data.value().evaluation, config.evaluation.per_device_eval_batch_size,
+                          world, mesh, transformer);
+    if (const auto failure = write_run_record(call, here, store.value().attempt()))
+        return tell(*failure, world);
+    const auto failure = train::train_to_the_end(
+        {.config = config,
+         .world = world,
+         .trainer = trainer,
+         .evaluator = evaluator ? &*evaluator : nullptr,
+         .store = store.value(),
+         .zero = zero,
+         .optimizer = optimizer,
+         .extras = {std::move(companions).value(),
+                    {{"settings", config::print_yaml(call.settings, config::OptionTable())},
+                     {"mesh", to_text(here.shape)}}},
+         .faults = faults.value(),
+         .peak_operations = train::measured_peak(here.device, zero.compute_type())});
     return failure ? tell(*failure, world) : number(ExitCode::done);
 }
 

@@ -18,13 +18,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
     };
     const Rule rules[] = {
         {"save_only_model", c.checkpoint.save_only_model, "a checkpoint without moments"},
-        {"save_strategy", c.checkpoint.save_strategy == config::SaveStrategy::best,
-         "saving the best model"},
-        {"load_best_model_at_end", c.evaluation.load_best_model_at_end,
-         "going back to the best model"},
-        {"metric_for_best_model", !c.evaluation.metric_for_best_model.empty(),
-         "telling the best model"},
-        {"greater_is_better", c.evaluation.greater_is_better.has_value(), "telling the best model"},
         {"report_to", reports, "a place for metrics other than output_dir/metrics.jsonl"},
         {"offload_optimizer_device",
          c.parallel.offload_optimizer_device != config::OffloadDevice::none,

@@ -54,6 +54,10 @@ struct EnumNames<TruncationMode> {
         {{"keep_start", TruncationMode::keep_start}, {"keep_end", TruncationMode::keep_end}}};
 };
 template <>
+struct EnumNames<OnNan> {
+    static constexpr NameTable<OnNan, 2> table{{{"abort", OnNan::abort}, {"skip", OnNan::skip}}};
+};
+template <>
 struct EnumNames<SamplingStrategy> {
     static constexpr NameTable<SamplingStrategy, 3> table{
         {{"random", SamplingStrategy::random},

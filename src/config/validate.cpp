@@ -1,6 +1,7 @@
 #include "validate.hpp"
 
 #include <charconv>
+#include <cmath>
 
 #include "enum_names.hpp"
 #include "ringshard/config/schedule_settings.hpp"
@@ -34,6 +35,12 @@ public:
             complain({"lr_scheduler_type", "lr_scheduler_kwargs"}, schedule.failure().message);
     }
 
+    void check_model() {
+        const std::string& type = settings_.values.model.dtype;
+        if (type != "float32" && type != "bfloat16" && type != "auto")
+            complain({"dtype"}, "must be float32, bfloat16 or auto");
+    }
+
     void check_loss() {
         const TrainingSettings& training = settings_.values.training;
         if (training.loss_type == LossType::dft && training.label_smoothing_factor > 0)
@@ -43,6 +50,16 @@ public:
 
     void check_evaluation() {
         const Config& config = settings_.values;
+        std::string metric = config.evaluation.metric_for_best_model;
+        if (metric.starts_with("eval_")) metric = metric.substr(5);
+        if (!metric.empty() && metric != "loss" && metric != "entropy" &&
+            metric != "mean_token_accuracy")
+            complain({"metric_for_best_model"},
+                     "must be loss, entropy or mean_token_accuracy, with or without eval_");
+        const bool is_best_saved = config.checkpoint.save_strategy == SaveStrategy::best;
+        if (is_best_saved && config.evaluation.eval_strategy == Interval::no)
+            complain({"save_strategy", "eval_strategy"},
+                     "the best model is known by evaluating it: give eval_strategy steps or epoch");
         if (!config.evaluation.load_best_model_at_end) return;
         const std::string eval = write_value(config.evaluation.eval_strategy);
         const std::string save = write_value(config.checkpoint.save_strategy);
@@ -51,6 +68,16 @@ public:
                 {"load_best_model_at_end", "eval_strategy", "save_strategy"},
                 "the best model can only be kept if it is saved when it is evaluated: give both "
                 "strategies the same value");
+        const bool by_steps = config.checkpoint.save_strategy == SaveStrategy::steps;
+        const double save_steps = config.checkpoint.save_steps;
+        const double eval_steps =
+            config.evaluation.eval_steps.value_or(config.logging.logging_steps);
+        const bool are_alike = (save_steps < 1) == (eval_steps < 1);
+        const double rounds = save_steps / eval_steps;
+        if (by_steps && (!are_alike || std::abs(rounds - std::round(rounds)) > 1e-9))
+            complain({"load_best_model_at_end", "save_steps", "eval_steps"},
+                     "every checkpoint needs an evaluation: save_steps must be a multiple of "
+                     "eval_steps");
     }
 
     void check_offload() {
@@ -116,6 +143,7 @@ void check_together(Settings& settings, Problems& problems) {
     Checker checker(settings, problems);
     checker.check_packing();
     checker.check_schedule();
+    checker.check_model();
     checker.check_loss();
     checker.check_evaluation();
     checker.check_offload();

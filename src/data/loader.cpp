@@ -21,12 +21,23 @@ at::Tensor to_tensor(const std::vector<int64_t>& values) {
 
 }  // namespace
 
+namespace {
+
+attention::SequencePartition partition_of(int64_t num_tokens, const mesh::MeshShape& shape) {
+    // Without any token there is still the document that fills up.
+    return {std::max<int64_t>(1, num_tokens), shape.ring, shape.ulysses};
+}
+
+}  // namespace
+
+int64_t filled_length(int64_t num_tokens, const mesh::MeshShape& shape) {
+    return partition_of(num_tokens, shape).filled_length();
+}
+
 model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
                             const mesh::Coordinates& at) {
     const auto length = static_cast<int64_t>(batch.tokens.size());
-    // Without any token there is still the document that fills up.
-    const attention::SequencePartition partition(std::max<int64_t>(1, length), shape.ring,
-                                                 shape.ulysses);
+    const attention::SequencePartition partition = partition_of(length, shape);
     const auto filled = static_cast<size_t>(partition.filled_length());
     if (partition.filled_length() > length) batch.document_starts.push_back(length);
     batch.tokens.resize(filled, 0);
@@ -60,6 +71,7 @@ Loader::Step Loader::read_step(LoaderState state) {
     }
     const auto num_samples = static_cast<int64_t>(order_.size());
     Step step;
+    const int64_t first = state.samples_done;
     for (int64_t micro = 0; micro < accumulation_ && state.samples_done < num_samples; ++micro) {
         const int64_t begin =
             std::min(num_samples, state.samples_done + data_rank_ * dealing_.batch_size);
@@ -71,6 +83,7 @@ Loader::Step Loader::read_step(LoaderState state) {
         state.samples_done =
             std::min(num_samples, state.samples_done + dealing_.batch_size * dealing_.num_ranks);
     }
+    step.rows.assign(order_.begin() + first, order_.begin() + state.samples_done);
     step.after = state.samples_done >= num_samples ? LoaderState{state.epoch + 1, 0} : state;
     return step;
 }
@@ -83,6 +96,7 @@ std::vector<FlatBatch> Loader::next_step() {
     if (!next_.valid()) read_ahead();
     Step step = next_.get();
     state_ = step.after;
+    rows_of_step_ = std::move(step.rows);
     read_ahead();
     return std::move(step.micro_batches);
 }

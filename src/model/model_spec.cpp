@@ -198,6 +198,18 @@ shard::FlatUnit make_block(const ModelSpec& spec, int64_t index, int64_t num_par
 
 }  // namespace
 
+double training_operations(const ModelSpec& spec, double num_tokens, double pairs) {
+    const auto width = static_cast<double>(spec.width);
+    const auto heads = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
+    const auto blocks = static_cast<double>(spec.num_blocks);
+    const double block_weights = width * (static_cast<double>(spec.qkv_width()) + heads +
+                                          3.0 * static_cast<double>(spec.intermediate));
+    const double weights = blocks * block_weights + width * static_cast<double>(spec.vocabulary);
+    // Forward one product of two operations, backward two; attention has two products of which
+    // causality leaves half.
+    return 6 * weights * num_tokens + 6 * blocks * heads * pairs;
+}
+
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts) {
     const shard::TensorGroup table{{"model.embed_tokens.weight", {spec.vocabulary, spec.width}}};
     const shard::TensorGroup projection{{"lm_head.weight", {spec.vocabulary, spec.width}}};

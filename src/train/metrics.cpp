@@ -1,80 +1,51 @@
 #include "ringshard/train/metrics.hpp"
 
-#include <sys/resource.h>
-
-#include <cmath>
-#include <iomanip>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "ringshard/base/files.hpp"
-#include "ringshard/checkpoint/attempts.hpp"
+#include <limits>
 
 namespace ringshard::train {
 
-using nlohmann::ordered_json;
+double number_in(const MetricsLine& line, std::string_view name) {
+    for (const auto& [key, value] : line)
+        if (key == name)
+            return std::visit([](auto number) { return static_cast<double>(number); }, value);
+    return std::numeric_limits<double>::quiet_NaN();
+}
 
-void MetricsWindow::add(const StepNumbers& numbers) { steps_.push_back(numbers); }
-
-StepNumbers MetricsWindow::take() {
-    StepNumbers line = steps_.back();
-    const auto count = static_cast<double>(steps_.size());
-    line.loss = line.entropy = line.accuracy = line.seconds = 0;
-    line.step_tokens = 0;
+StepWindow::Summary StepWindow::take() {
+    Summary summary{.numbers = steps_.back()};
+    StepNumbers& line = summary.numbers;
+    line.loss = line.entropy = line.accuracy = 0;
+    line.seconds = line.data_wait = line.operations = 0;
+    line.step_tokens = line.filler_tokens = line.rows = 0;
     for (const StepNumbers& step : steps_) {
-        line.loss += step.loss / count;
-        line.entropy += step.entropy / count;
-        line.accuracy += step.accuracy / count;
         line.seconds += step.seconds;
+        line.data_wait += step.data_wait;
+        line.operations += step.operations;
+        line.rows += step.rows;
         line.step_tokens += step.step_tokens;
+        line.filler_tokens += step.filler_tokens;
+        ++summary.num_steps;
+        summary.num_skipped += step.is_skipped() ? 1 : 0;
+        if (step.is_skipped()) continue;
+        line.loss += step.loss;
+        line.entropy += step.entropy;
+        line.accuracy += step.accuracy;
     }
+    const auto taken = static_cast<double>(summary.num_steps - summary.num_skipped);
+    line.loss /= taken;  // not a number if all were skipped
+    line.entropy /= taken;
+    line.accuracy /= taken;
     steps_.clear();
-    return line;
+    return summary;
 }
 
-MetricsFile::MetricsFile(std::filesystem::path output_dir, int64_t attempt)
-    : file_(output_dir / "metrics.jsonl"), output_dir_(std::move(output_dir)), attempt_(attempt) {}
-
-namespace {
-
-// Lines without an attempt are not ours: they stay.
-bool is_void(const ordered_json& line, const checkpoint::Attempts& attempts) {
-    if (!line.is_object()) return false;
-    const ordered_json attempt = line.value("attempt", ordered_json());
-    const ordered_json step = line.value("step", ordered_json());
-    return attempt.is_number_integer() && step.is_number_integer() &&
-           attempts.is_void(attempt.get<int64_t>(), step.get<int64_t>());
-}
-
-}  // namespace
-
-std::optional<Failure> MetricsFile::clean() const {
-    const auto content = read_file(file_);
-    if (!content) return std::nullopt;
-    const checkpoint::Attempts attempts(output_dir_);
-    std::string kept;
-    for (const std::string& line : split(*content, '\n')) {
-        const ordered_json read = ordered_json::parse(line, nullptr, false);
-        if (!read.is_discarded() && !is_void(read, attempts)) kept += line + "\n";
-    }
-    if (kept == *content) return std::nullopt;
-    return write_file_atomically(file_, kept);
-}
-
-namespace {
-
-int64_t peak_resident_bytes() {
-    struct rusage usage {};
-    getrusage(RUSAGE_SELF, &usage);
-    return static_cast<int64_t>(usage.ru_maxrss) * 1024;
-}
-
-}  // namespace
-
-std::optional<Failure> MetricsFile::append(const StepNumbers& numbers,
-                                           double seconds_per_step) const {
-    if (auto failure = checkpoint::check_newest(output_dir_, attempt_)) return failure;
-    const ordered_json line{
+MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
+    const StepNumbers& numbers = summary.numbers;
+    const auto tokens = static_cast<double>(numbers.step_tokens);
+    const auto filler = static_cast<double>(numbers.filler_tokens);
+    const auto ranks = static_cast<double>(usage.num_ranks);
+    const auto steps = static_cast<double>(summary.num_steps);
+    MetricsLine line{
         {"step", numbers.step},
         {"loss", numbers.loss},
         {"grad_norm", numbers.grad_norm},
@@ -83,46 +54,31 @@ std::optional<Failure> MetricsFile::append(const StepNumbers& numbers,
         {"num_tokens", numbers.num_tokens},
         {"mean_token_accuracy", numbers.accuracy},
         {"epoch", numbers.epoch},
-        {"step_time_s", seconds_per_step},
-        {"tokens_per_second", static_cast<double>(numbers.step_tokens) / numbers.seconds},
-        {"peak_memory_bytes", peak_resident_bytes()},
-        {"attempt", attempt_}};
-    return append_line(file_, line.dump());
+        {"step_time_s", numbers.seconds / steps},
+        {"tokens_per_second", tokens / numbers.seconds},
+        {"tokens_per_second_per_rank", tokens / numbers.seconds / ranks},
+        {"mfu", numbers.operations / numbers.seconds / usage.peak_operations},
+        {"peak_tflops", usage.peak_operations / 1e12},
+        {"padding_share", filler / std::max(1.0, tokens + filler)},
+        {"peak_memory_bytes", usage.peak_memory_bytes},
+        {"peak_memory_rank", usage.peak_memory_rank},
+        {"data_wait_s", numbers.data_wait / steps},
+    };
+    if (summary.num_skipped > 0) line.emplace_back("skipped_steps", summary.num_skipped);
+    return line;
 }
 
-namespace {
-
-std::string with_thousands(double value) {
-    std::ostringstream out;
-    out << std::fixed << std::setprecision(1);
-    if (value >= 1e6)
-        out << value / 1e6 << 'M';
-    else if (value >= 1e3)
-        out << value / 1e3 << 'k';
-    else
-        out << value;
-    return out.str();
-}
-
-std::string hours_minutes_seconds(double seconds) {
-    const auto whole = static_cast<int64_t>(std::llround(seconds));
-    std::ostringstream out;
-    out << whole / 3600 << ':' << std::setfill('0') << std::setw(2) << whole / 60 % 60 << ':'
-        << std::setw(2) << whole % 60;
-    return out.str();
-}
-
-}  // namespace
-
-std::string progress_line(const StepNumbers& numbers, int64_t num_steps, double seconds_per_step) {
-    std::ostringstream out;
-    out << "step " << numbers.step << '/' << num_steps << ' ' << std::fixed << std::setprecision(1)
-        << 100.0 * static_cast<double>(numbers.step) / static_cast<double>(num_steps) << "% loss "
-        << std::setprecision(4) << numbers.loss << " gnorm " << std::setprecision(3)
-        << numbers.grad_norm << " lr " << std::defaultfloat << numbers.learning_rate << " tok/s "
-        << with_thousands(static_cast<double>(numbers.step_tokens) / numbers.seconds) << " eta "
-        << hours_minutes_seconds(seconds_per_step * static_cast<double>(num_steps - numbers.step));
-    return out.str();
+MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
+                            const EvaluationNumbers& numbers) {
+    return {{"step", step},
+            {"epoch", epoch},
+            {"eval_loss", numbers.loss},
+            {"eval_entropy", numbers.entropy},
+            {"eval_mean_token_accuracy", numbers.accuracy},
+            {"eval_num_tokens", num_tokens},
+            {"eval_runtime", numbers.seconds},
+            {"eval_samples_per_second", static_cast<double>(numbers.rows) / numbers.seconds},
+            {"eval_steps_per_second", static_cast<double>(numbers.batches) / numbers.seconds}};
 }
 
 }  // namespace ringshard::train

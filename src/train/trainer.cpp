@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ringshard/base/timer.hpp"
+#include "ringshard/train/bad_numbers.hpp"
 
 namespace ringshard::train {
 
@@ -17,21 +18,74 @@ int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_
         most, std::ceil(settings.num_train_epochs * static_cast<double>(steps_per_epoch))));
 }
 
-// The sums are of all ranks, so every rank finds the same.
-Failure bad_numbers(int64_t step, double loss, double norm) {
-    return {ExitCode::bad_numbers,
-            concat("step ", step, ": the loss is ", loss, " and the norm of the gradient ", norm,
-                   ". The weights are as before this step, and nothing was saved since the last "
-                   "checkpoint. Lower learning_rate, set max_grad_norm, or look at the rows of "
-                   "this step")};
+double count_targets(const data::FlatBatch& batch) {
+    return static_cast<double>(std::ranges::count_if(
+        batch.targets, [](int64_t target) { return target != model::TokenBatch::no_target; }));
 }
 
-int64_t count_targets(const data::FlatBatch& batch) {
-    return std::ranges::count_if(
-        batch.targets, [](int64_t target) { return target != model::TokenBatch::no_target; });
+// Pairs of tokens that attend to each other, were attention not causal: of each document its
+// length squared.
+double count_pairs(const data::FlatBatch& batch) {
+    double pairs = 0;
+    for (size_t document = 0; document < batch.document_starts.size(); ++document) {
+        const size_t next = document + 1;
+        const int64_t end = next < batch.document_starts.size()
+                                ? batch.document_starts[next]
+                                : static_cast<int64_t>(batch.tokens.size());
+        const auto length = static_cast<double>(end - batch.document_starts[document]);
+        pairs += length * length;
+    }
+    return pairs;
+}
+
+std::string list_rows(const std::vector<int64_t>& rows) {
+    constexpr size_t most = 32;
+    std::vector<std::string> shown;
+    for (size_t i = 0; i < std::min(most, rows.size()); ++i) shown.push_back(concat(rows[i]));
+    return join(shown, ", ") +
+           (rows.size() > most ? concat(" and ", rows.size() - most, " more") : "");
 }
 
 }  // namespace
+
+// What a step has to do, over the world.
+struct Trainer::Work {
+    double targets;  // at least one: it is a divisor
+    double counted_tokens;
+    double filler_tokens;
+    double operations;
+};
+
+// One rank of every sequence group counts. Collective over the world.
+Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) const {
+    enum { targets, counted, tokens, filled, pairs, size };
+    std::vector<double> sums(size);
+    if (mesh_.sequence().rank() == 0) {
+        for (const data::FlatBatch& batch : micro_batches) {
+            const auto length = static_cast<int64_t>(batch.tokens.size());
+            sums[targets] += count_targets(batch);
+            sums[counted] += static_cast<double>(batch.num_counted());
+            sums[tokens] += static_cast<double>(length);
+            sums[filled] += static_cast<double>(data::filled_length(length, mesh_.shape()));
+            sums[pairs] += count_pairs(batch);
+        }
+    }
+    sums = world_.sum(sums);
+    return {.targets = std::max(1.0, sums[targets]),
+            .counted_tokens = sums[counted],
+            .filler_tokens = sums[filled] - sums[tokens],
+            .operations = model::training_operations(model_.spec(), sums[tokens], sums[pairs])};
+}
+
+// The sums are of all ranks, so every rank finds the same. Collective over the world.
+std::string Trainer::what_went_bad(double loss, double norm) const {
+    const std::string tensor = first_bad_gradient(zero_, world_);
+    return concat("step ", progress_.step + 1, ": the loss is ", loss,
+                  " and the norm of the gradient ", norm,
+                  tensor.empty() ? "" : concat("; the first bad gradient is that of ", tensor),
+                  "; rows of the step (from 0, as trainer inspect shows them): ",
+                  list_rows(loader_.rows_of_step()));
+}
 
 Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& world,
                  const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
@@ -51,51 +105,74 @@ void Trainer::go_on_from(const checkpoint::Progress& progress) {
     loader_.go_to(progress.data);
 }
 
+namespace {
+
+// Why a run ends over numbers that went bad; nothing if the step is to be left out instead.
+std::optional<Failure> end_of_patience(const config::TrainingSettings& settings, int64_t in_a_row,
+                                       const std::string& went_bad) {
+    const bool skips = settings.on_nan == config::OnNan::skip;
+    if (skips && in_a_row <= settings.max_skipped_steps) return std::nullopt;
+    return Failure{
+        ExitCode::bad_numbers,
+        concat(went_bad,
+               skips
+                   ? concat(". That is ", in_a_row, " steps in a row, more than max_skipped_steps")
+                   : "",
+               ". The weights are as before this step, and nothing was saved since the last "
+               "checkpoint. Lower learning_rate, set max_grad_norm, or look at these rows")};
+}
+
+}  // namespace
+
 comm::Agreed<StepNumbers> Trainer::step() {
     const Timer timer;
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
-
+    const double data_wait = timer.seconds();
     // How many tokens there are to learn, before any gradient: it is the divisor of all of them.
-    // One rank of every sequence group counts.
-    const bool counts = mesh_.sequence().rank() == 0;
-    std::vector<double> counted(2);
-    for (const data::FlatBatch& batch : micro_batches) {
-        counted[0] += counts ? static_cast<double>(count_targets(batch)) : 0;
-        counted[1] += counts ? static_cast<double>(batch.num_counted()) : 0;
-    }
-    counted = world_.sum(counted);
-    const double targets = std::max(1.0, counted[0]);
+    const Work work = count(micro_batches);
 
     zero_.clear_gradients();
     ops::TokenSums sums;
     for (data::FlatBatch& batch : micro_batches)
         sums += model_.forward_backward(
-            data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / targets);
+            data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / work.targets);
     zero_.finish_gradients();
 
     const auto total = world_.sum(std::vector<double>{
         sums.loss, sums.entropy, static_cast<double>(sums.num_correct), zero_.gradient_squares()});
     const double norm = std::sqrt(total[3]);
-    const double loss = total[0] / targets;
-    if (!std::isfinite(loss) || !std::isfinite(norm))
-        return comm::found_by_all(bad_numbers(progress_.step + 1, loss, norm));
+    const double loss = total[0] / work.targets;
     const double rate = schedule_.learning_rate(progress_.step);
-    optimizer_.step(zero_, rate, optim::clip_scale(norm, settings_.max_grad_norm));
-    zero_.publish_weights();
+    std::string went_bad;
+    if (std::isfinite(loss) && std::isfinite(norm)) {
+        skipped_in_a_row_ = 0;
+        optimizer_.step(zero_, rate, optim::clip_scale(norm, settings_.max_grad_norm));
+        zero_.publish_weights();
+    } else {
+        went_bad = what_went_bad(loss, norm);
+        if (const auto end = end_of_patience(settings_, ++skipped_in_a_row_, went_bad))
+            return comm::found_by_all(*end);
+        optimizer_.skip_step();
+    }
 
     progress_.step += 1;
     progress_.data = loader_.state();
-    progress_.num_tokens += static_cast<int64_t>(counted[1]);
+    progress_.num_tokens += static_cast<int64_t>(work.counted_tokens);
     return StepNumbers{.step = progress_.step,
                        .epoch = loader_.epochs_done(),
                        .loss = loss,
                        .grad_norm = norm,
                        .learning_rate = rate,
-                       .entropy = total[1] / targets,
-                       .accuracy = total[2] / targets,
+                       .entropy = total[1] / work.targets,
+                       .accuracy = total[2] / work.targets,
                        .num_tokens = progress_.num_tokens,
-                       .step_tokens = static_cast<int64_t>(counted[1]),
-                       .seconds = timer.seconds()};
+                       .step_tokens = static_cast<int64_t>(work.counted_tokens),
+                       .filler_tokens = static_cast<int64_t>(work.filler_tokens),
+                       .operations = work.operations,
+                       .seconds = timer.seconds(),
+                       .data_wait = data_wait,
+                       .rows = static_cast<int64_t>(loader_.rows_of_step().size()),
+                       .skipped_because = std::move(went_bad)};
 }
 
 }  // namespace ringshard::train

@@ -1,109 +1,179 @@
 #include "ringshard/train/training_loop.hpp"
 
 #include <cmath>
-#include <iostream>
+#include <iomanip>
+#include <sstream>
 
+#include "best_model.hpp"
+#include "calendar.hpp"
+#include "log.hpp"
 #include "requests.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
-#include "ringshard/train/metrics.hpp"
+#include "ringshard/model/export_weights.hpp"
+#include "summary.hpp"
+#include "trainer_state.hpp"
 
 namespace ringshard::train {
 
 namespace {
 
-// "every 10 steps", or a share of all steps when below 1.
-int64_t interval(double steps, int64_t num_steps) {
-    if (steps >= 1) return static_cast<int64_t>(steps);
-    return std::max<int64_t>(
-        1, static_cast<int64_t>(std::ceil(steps * static_cast<double>(num_steps))));
-}
+using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-class Log {
+// A run under way: what happens around the steps. Everything is collective over the world.
+class Run {
 public:
-    Log(const config::LoggingSettings& settings, const comm::Group& world,
-        const checkpoint::Store& store, int64_t num_steps)
-        : settings_(settings),
-          world_(world),
-          file_(store.output_dir(), store.attempt()),
-          num_steps_(num_steps),
-          interval_(interval(settings.logging_steps, num_steps)) {}
+    explicit Run(RunParts parts)
+        : parts_(std::move(parts)),
+          calendar_(parts_.config, parts_.trainer.num_steps()),
+          best_(parts_.config.evaluation),
+          requests_(parts_.store.output_dir(), parts_.world),
+          log_(parts_.config.logging, parts_.world, parts_.store, step(),
+               parts_.trainer.num_steps()) {}
 
-    std::optional<comm::AgreedFailure> begin() const {
-        return comm::first_failure(world_, world_.is_root() ? file_.clean() : std::nullopt);
-    }
-
-    std::optional<comm::AgreedFailure> add(const StepNumbers& numbers, bool ends_epoch) {
-        window_.add(numbers);
-        ++steps_in_window_;
-        const bool is_due = (settings_.logging_strategy == config::Interval::steps &&
-                             numbers.step % interval_ == 0) ||
-                            (settings_.logging_strategy == config::Interval::epoch && ends_epoch) ||
-                            (settings_.logging_first_step && numbers.step == 1);
-        if (!is_due) return std::nullopt;
-        const StepNumbers line = window_.take();
-        const double seconds_per_step =
-            line.seconds / static_cast<double>(std::exchange(steps_in_window_, 0));
-        std::optional<Failure> failure;
-        if (world_.is_root()) {
-            std::cerr << progress_line(line, num_steps_, seconds_per_step) << std::endl;
-            failure = file_.append(line, seconds_per_step);
-        }
-        return comm::first_failure(world_, failure);
-    }
+    MaybeFailure begin();
+    bool is_complete();
+    MaybeFailure after_step(const StepNumbers& numbers);
+    MaybeFailure end();
 
 private:
-    config::LoggingSettings settings_;
-    const comm::Group& world_;
-    MetricsFile file_;
-    int64_t num_steps_;
-    int64_t interval_;
-    int64_t steps_in_window_ = 0;
-    MetricsWindow window_;
+    int64_t step() const { return parts_.trainer.progress().step; }
+    std::string state_text() const;
+    MaybeFailure evaluate(bool& is_new_best);
+    MaybeFailure save();
+    MaybeFailure load_best();
+
+    RunParts parts_;
+    Calendar calendar_;
+    BestModel best_;
+    Requests requests_;
+    Log log_;
+    RunTotals totals_;
 };
 
-bool is_save_due(const config::CheckpointSettings& settings, int64_t step, int64_t num_steps,
-                 bool ends_epoch) {
-    if (settings.save_strategy == config::SaveStrategy::no) return false;
-    if (step == num_steps) return true;
-    if (settings.save_strategy == config::SaveStrategy::epoch) return ends_epoch;
-    return step % interval(settings.save_steps, num_steps) == 0;
+MaybeFailure Run::begin() {
+    if (const auto failure = log_.begin(parts_.peak_operations)) return failure;
+    for (const MetricsLine& line : log_.lines()) best_.take(line);
+    totals_.first_step = step();
+    bool is_new_best = false;
+    const bool is_asked_for = parts_.config.evaluation.eval_on_start && step() == 0;
+    return is_asked_for ? evaluate(is_new_best) : std::nullopt;
+}
+
+// The last line of metrics says so.
+bool Run::is_complete() {
+    bool has_end = false;
+    for (const MetricsLine& line : log_.lines())
+        has_end = has_end || !std::isnan(number_in(line, "train_runtime"));
+    if (step() < parts_.trainer.num_steps() || parts_.world.maximum(has_end ? 1 : 0) == 0)
+        return false;
+    log_.say(concat("step ", step(), " was the last one: this run is complete"));
+    return true;
+}
+
+MaybeFailure Run::after_step(const StepNumbers& numbers) {
+    log_.add(numbers);
+    totals_.add(numbers);
+    const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
+    if (due.log)
+        if (const auto failure = log_.write_steps()) return failure;
+    bool is_new_best = false;
+    if (due.evaluate)
+        if (const auto failure = evaluate(is_new_best)) return failure;
+
+    const Requests::Wish wish = requests_.look(parts_.world);
+    const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
+    if (due.save || (saves_best && is_new_best) || wish != Requests::Wish::none)
+        if (const auto failure = save()) return failure;
+    if (wish == Requests::Wish::stop && step() < parts_.trainer.num_steps())
+        return comm::found_by_all(
+            {ExitCode::stopped_early,
+             concat("asked to stop after step ", step(), " of ", parts_.trainer.num_steps(), ": ",
+                    checkpoint::checkpoint_name(step()),
+                    " is whole, and the same command goes on from there")});
+    return std::nullopt;
+}
+
+MaybeFailure Run::evaluate(bool& is_new_best) {
+    const EvaluationNumbers numbers = parts_.evaluator->evaluate();
+    const MetricsLine line = evaluation_line(step(), parts_.trainer.epochs_done(),
+                                             parts_.trainer.progress().num_tokens, numbers);
+    // Only rank 0 knows what earlier attempts found.
+    is_new_best = parts_.world.maximum(parts_.world.is_root() && best_.take(line) ? 1 : 0) == 1;
+    totals_.evaluated = numbers;
+    return log_.write(line, evaluation_text(step(), numbers));
+}
+
+std::string Run::state_text() const {
+    if (!parts_.world.is_root()) return {};
+    return trainer_state(parts_.config, calendar_, parts_.trainer.num_steps(), step(), best_,
+                         parts_.store.output_dir(), log_.lines());
+}
+
+MaybeFailure Run::save() {
+    parts_.extras.files["trainer_state.json"] = state_text();
+    const config::Config& config = parts_.config;
+    checkpoint::Retention retention{config.checkpoint.save_total_limit};
+    const bool keeps_best = config.evaluation.load_best_model_at_end ||
+                            config.checkpoint.save_strategy == config::SaveStrategy::best;
+    if (keeps_best) retention.kept_step = best_.step();
+    const auto saved = parts_.store.save(parts_.trainer.progress(), parts_.zero, parts_.optimizer,
+                                         parts_.extras, retention, parts_.faults);
+    if (!saved) return saved.failure();
+    for (const std::string& warning : saved.value()) log_.say("warning: " + warning);
+    return std::nullopt;
+}
+
+// The weights of the best evaluation, where the run should end with them.
+MaybeFailure Run::load_best() {
+    const int64_t best = parts_.world.maximum(best_.step().value_or(-1));
+    if (best < 0 || best == step()) return std::nullopt;
+    const auto folder = parts_.store.output_dir() / checkpoint::checkpoint_name(best);
+    const auto checked = parts_.store.check(folder, parts_.zero.units());
+    if (!checked) return checked.failure();
+    if (const auto failure = parts_.store.load(checked.value(), parts_.zero, parts_.optimizer))
+        return failure;
+    parts_.zero.publish_weights();
+    log_.say(concat("the best model is that of step ", best));
+    return std::nullopt;
+}
+
+MaybeFailure Run::end() {
+    if (const auto failure = log_.write_steps()) return failure;
+    if (parts_.config.evaluation.load_best_model_at_end)
+        if (const auto failure = load_best()) return failure;
+    const std::filesystem::path& folder = parts_.store.output_dir();
+    std::map<std::string, std::string> files = parts_.extras.files;
+    files.erase("trainer_state.json");
+    const auto type = model::read_export_type(parts_.config.model.dtype);
+    if (const auto failure =
+            model::export_weights(parts_.zero, folder, std::move(files),
+                                  {.type = type.value_or(model::StoredType::fp32)}, parts_.world))
+        return failure;
+    if (const auto failure = log_.write(totals_.end_line(step(), parts_.trainer.epochs_done()), {}))
+        return failure;
+    std::optional<Failure> failure;
+    if (parts_.world.is_root())
+        failure = write_file_atomically(folder / "trainer_state.json", state_text());
+    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), best_, folder));
+    return comm::first_failure(parts_.world, failure);
 }
 
 }  // namespace
 
-std::optional<comm::AgreedFailure> train_to_the_end(
-    const config::Config& config, const comm::Group& world, Trainer& trainer,
-    const checkpoint::Store& store, const shard::Zero& zero, optim::AdamW& optimizer,
-    const checkpoint::Extras& extras, Faults& faults) {
-    const Requests requests(store.output_dir(), world);
-    Log log(config.logging, world, store, trainer.num_steps());
-    if (const auto failure = log.begin()) return failure;
+std::optional<comm::AgreedFailure> train_to_the_end(RunParts parts) {
+    Trainer& trainer = parts.trainer;
+    Faults& faults = parts.faults;
+    Run run(std::move(parts));
+    if (const auto failure = run.begin()) return failure;
+    if (run.is_complete()) return std::nullopt;  // an earlier attempt came to the very end
     while (trainer.progress().step < trainer.num_steps()) {
         faults.reach("step");
         const auto numbers = trainer.step();
         if (!numbers) return numbers.failure();
-        const int64_t step = numbers.value().step;
-        const bool ends_epoch = trainer.is_at_epoch_end();
-        if (const auto failure = log.add(numbers.value(), ends_epoch)) return failure;
-
-        const Requests::Wish wish = requests.look(world);
-        const bool is_due = is_save_due(config.checkpoint, step, trainer.num_steps(), ends_epoch);
-        if (is_due || wish != Requests::Wish::none) {
-            const auto saved = store.save(trainer.progress(), zero, optimizer, extras,
-                                          config.checkpoint.save_total_limit, faults);
-            if (!saved) return saved.failure();
-            for (const std::string& warning : saved.value())
-                std::cerr << "warning: " << warning << std::endl;
-        }
-        if (wish == Requests::Wish::stop && step < trainer.num_steps())
-            return comm::found_by_all(
-                {ExitCode::stopped_early,
-                 concat("asked to stop after step ", step, " of ", trainer.num_steps(), ": ",
-                        checkpoint::checkpoint_name(step),
-                        " is whole, and the same command goes "
-                        "on from there")});
+        if (const auto failure = run.after_step(numbers.value())) return failure;
     }
-    return std::nullopt;
+    return run.end();
 }
 
 }  // namespace ringshard::train

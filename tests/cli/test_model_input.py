@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from trainer import TrainerTest, read_metrics, run
+from trainer import TrainerTest, read_steps, run
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
@@ -62,7 +62,7 @@ class ModelInput(TrainerTest):
             with self.subTest(changes), tempfile.TemporaryDirectory() as output:
                 self.write_config(**changes)
                 self.expect(self.train("--output_dir", output, "--logging_steps", "1"), 0)
-                losses.append(read_metrics(output)[0]["loss"])
+                losses.append(read_steps(output)[0]["loss"])
         self.assertEqual(len(set(losses)), 3, losses)
 
     def test_a_window_must_hold_a_document(self):

@@ -29,8 +29,13 @@ def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, **variables):
 
 
 def read_metrics(output):
+    """All lines: of steps, of evaluations, of the end."""
     with open(os.path.join(output, "metrics.jsonl")) as file:
         return [json.loads(line) for line in file]
+
+
+def read_steps(output):
+    return [line for line in read_metrics(output) if "loss" in line]
 
 
 class TrainerTest(unittest.TestCase):

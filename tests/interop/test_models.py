@@ -9,7 +9,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, run  # noqa: E402
+from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 try:
     import torch
@@ -95,7 +95,7 @@ class Models(TrainerTest):
             self.expect(run("train", "--model_name_or_path", folder, "--dataset_name", rows_file, "--bf16", "false",
                             "--max_steps", "1", "--logging_steps", "1", "--save_strategy", "no", "--output_dir", output,
                             *flags, ranks=ranks), 0)
-            line = read_metrics(output)[0]
+            line = read_steps(output)[0]
             return line["loss"], line["grad_norm"]
 
     def check(self, ours, theirs):

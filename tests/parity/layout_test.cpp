@@ -137,7 +137,7 @@ Outcome run(const comm::Group& group, const std::filesystem::path& folder, const
                     {.shape = layout.shape,
                      .cuts = layout.cuts,
                      .policy = config::ActivationPolicy::attention});
-    data::Loader loader(rows, data::make_dealing(config, rows.size(), layout.shape),
+    data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
                         model.mesh.data().rank(), accumulation);
     optim::AdamW optimizer(model.zero, config.training);
     train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,

@@ -19,6 +19,8 @@ def flags(trace, output):
     yield from ("--model_name_or_path", os.path.join(DATA, trace["model"]),
                 "--dataset_name", os.path.join(DATA, "rows", os.path.basename(trace["data"])),
                 "--output_dir", output, "--data_cache_dir", os.path.join(output, "data"))
+    if "eval_data" in trace:
+        yield from ("--eval_dataset_name", os.path.join(DATA, "rows", os.path.basename(trace["eval_data"])))
     for key, value in trace["args"].items():
         if key == "chat_template_path":
             value = os.path.join(DATA, value)
@@ -42,13 +44,17 @@ class Traces(TrainerTest):
         self.assertAlmostEqual(ours["mean_token_accuracy"], theirs["mean_token_accuracy"],
                                delta=0.01 if is_bf16 else one_token)
 
-    def check(self, trace):
+    def check(self, trace, *profile):
         ranks = trace["world_size"] if trace["world_size"] > 1 else None
         with tempfile.TemporaryDirectory() as output:
-            self.expect(run("train", *flags(trace, output), ranks=ranks), 0)
-            lines = read_metrics(output)
+            self.expect(run("train", *flags(trace, output), *profile, ranks=ranks), 0)
+            metrics = read_metrics(output)
+        lines = [line for line in metrics if "loss" in line]
         self.assertEqual(len(lines), len(trace["steps"]))
+        self.check_evaluations([line for line in metrics if "eval_loss" in line], trace)
         arguments = trace["args"]
+        self.assertAlmostEqual(metrics[-1]["train_loss"], trace["final"]["train_loss"],
+                               delta=1e-2 if arguments["bf16"] else 1e-4)
         per_round = trace["world_size"] * arguments.get("per_device_train_batch_size", 8)
         # The originals weight entropy and accuracy by micro-batch, and at the uneven end of an epoch leave
         # some ranks out of what they count.
@@ -60,14 +66,38 @@ class Traces(TrainerTest):
                                 is_weighted_alike and (is_even or ours["epoch"] < 1),
                                 ours["num_tokens"] - (lines[index - 1]["num_tokens"] if index else 0))
 
+    def check_evaluations(self, lines, trace):
+        self.assertEqual(len(lines), len(trace.get("evals", [])))
+        # The originals take means of batches, which are means of tokens where there is one batch only.
+        is_mean_of_tokens = trace["args"].get("per_device_eval_batch_size", 8) == 1000
+        for ours, theirs in zip(lines, trace.get("evals", [])):
+            with self.subTest(evaluation=ours["step"]):
+                for key in ("step", "eval_num_tokens"):
+                    self.assertEqual(ours[key], theirs[key], key)
+                self.assertAlmostEqual(ours["epoch"], theirs["epoch"], delta=1e-12)
+                for key, delta in (("eval_loss", 1e-4), ("eval_entropy", 1e-3), ("eval_mean_token_accuracy", 2e-3)):
+                    self.assertAlmostEqual(ours[key], theirs[key], delta=delta if is_mean_of_tokens else 0.1, msg=key)
+
     def test_traces(self):
-        names = sorted(name for name in os.listdir(os.path.join(DATA, "traces")) if name != "schedules.json")
-        self.assertGreater(len(names), 20)
-        for name in names:
+        for name in self.names():
             with open(os.path.join(DATA, "traces", name)) as file:
                 trace = json.load(file)
             with self.subTest(trace=name):
                 self.check(trace)
+
+    def test_traces_of_two_ranks_with_everything_cut(self):
+        names = [name for name in self.names() if "_ddp2" in name]
+        self.assertGreater(len(names), 3)
+        for name in names:
+            with open(os.path.join(DATA, "traces", name)) as file:
+                trace = json.load(file)
+            with self.subTest(trace=name):
+                self.check(trace, "--profile", "zero3")
+
+    def names(self):
+        names = sorted(name for name in os.listdir(os.path.join(DATA, "traces")) if name != "schedules.json")
+        self.assertGreater(len(names), 50)
+        return names
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TRAINER, TrainerTest, clean_environment, read_metrics, run  # noqa: E402
+from trainer import TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
@@ -120,9 +120,8 @@ class Kept(Run):
                         "--output_dir", output), 0)
         self.assertEqual(sorted(name for name in os.listdir(output) if name.startswith("checkpoint")),
                          ["checkpoint-4", "checkpoint-5"])
-        lines = read_metrics(output)
-        self.assertEqual(lines[0], {"tool": "mine"})
-        self.assertEqual([line["step"] for line in lines[2:]], [1, 2, 3, 4, 5])
+        self.assertEqual(read_metrics(output)[0], {"tool": "mine"})
+        self.assertEqual([line["step"] for line in read_steps(output)], [1, 2, 3, 4, 5])
 
     def test_a_model_folder_that_vanishes_ends_no_run(self):
         model = os.path.join(self.folder.name, "model")
@@ -149,7 +148,7 @@ class Asked(Run):
         self.assertEqual(process.returncode, 75, said)
         with open(os.path.join(output, "latest")) as file:
             step = int(file.read().strip().removeprefix("checkpoint-"))
-        self.assertEqual(read_metrics(output)[-1]["step"], step)
+        self.assertEqual(read_steps(output)[-1]["step"], step)
         self.assertIn(f"asked to stop after step {step}", said)
 
     def test_files_that_ask(self):

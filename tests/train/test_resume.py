@@ -10,7 +10,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, run  # noqa: E402
+from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 STEPS = 10
@@ -46,7 +46,7 @@ class Resume(TrainerTest):
         return output
 
     def expect_curve(self, output, relative):
-        ours, whole = read_metrics(output), read_metrics(self.whole)
+        ours, whole = read_steps(output), read_steps(self.whole)
         self.assertEqual([line["step"] for line in ours], list(range(1, STEPS + 1)))
         self.assertEqual([line["attempt"] for line in ours], [1] * 4 + [2] * (STEPS - 4))
         for a, b in zip(ours, whole):
@@ -97,7 +97,7 @@ class Resume(TrainerTest):
     def test_a_finished_run_ends_at_once(self):
         result = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", self.whole, ranks=4)
         self.expect(result, 0)
-        self.assertEqual(len(read_metrics(self.whole)), STEPS)
+        self.assertEqual(len(read_steps(self.whole)), STEPS)
 
     def test_what_a_killed_run_left_behind_is_whole(self):
         names = os.listdir(self.killed)
@@ -105,7 +105,7 @@ class Resume(TrainerTest):
         self.assertNotIn("checkpoint-8", names)
         self.assertEqual(sorted(os.listdir(os.path.join(self.killed, "checkpoint-4"))),
                          ["chat_template.jinja", "config.json", "generation_config.json", "manifest.json", "state.h5",
-                          "tokenizer.json", "tokenizer_config.json"])
+                          "tokenizer.json", "tokenizer_config.json", "trainer_state.json"])
 
     def test_ways_to_ask(self):
         elsewhere = os.path.join(self.folder.name, "elsewhere")
@@ -117,7 +117,7 @@ class Resume(TrainerTest):
         shutil.copytree(self.killed, begun_again)
         self.expect(run("train", *COMMON, "--per_device_train_batch_size", "4", "--output_dir", begun_again,
                         "--resume_from_checkpoint", "never"), 0)
-        self.assertEqual([line["attempt"] for line in read_metrics(begun_again)], [2] * STEPS)
+        self.assertEqual([line["attempt"] for line in read_steps(begun_again)], [2] * STEPS)
         # What the first attempt had saved is set aside, not overwritten.
         self.assertIn("superseded-4-1", os.listdir(begun_again))
 

@@ -46,4 +46,10 @@ struct CheckpointEntry {
 std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,
                                                std::vector<std::string>& warnings);
 
+// Which valid checkpoints stay when a new one is there.
+struct Retention {
+    std::optional<int64_t> limit;        // so many at most, if it can be; the newest stays
+    std::optional<int64_t> kept_step{};  // of one that stays however old it is
+};
+
 }  // namespace ringshard::checkpoint

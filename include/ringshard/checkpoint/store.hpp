@@ -7,6 +7,7 @@
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/base/faults.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/state_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/loader.hpp"
@@ -59,11 +60,10 @@ public:
     // From which step this attempt goes on; before it writes anything.
     std::optional<comm::AgreedFailure> record_start(int64_t step) const;
 
-    // A checkpoint is there, whole, when this returns warnings, or it is not there at all. Of the
-    // valid checkpoints the newest `limit` are kept.
+    // A checkpoint is there, whole, when this returns warnings, or it is not there at all.
     comm::Agreed<std::vector<std::string>> save(const Progress& progress, const shard::Zero& zero,
                                                 optim::AdamW& optimizer, const Extras& extras,
-                                                std::optional<int64_t> limit, Faults& faults) const;
+                                                const Retention& retention, Faults& faults) const;
 
 private:
     Store(std::filesystem::path output_dir, int64_t attempt, const comm::Group& world)

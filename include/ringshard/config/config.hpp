@@ -31,6 +31,7 @@ enum class Schedule {
     warmup_stable_decay,
 };
 enum class Optimizer { adamw };
+enum class OnNan { abort, skip };
 enum class Interval { no, steps, epoch };
 enum class SaveStrategy { no, steps, epoch, best };
 enum class DistributedType { no, multi_gpu, fsdp, deepspeed };
@@ -84,6 +85,7 @@ struct DataSettings {
     SamplingStrategy train_sampling_strategy = SamplingStrategy::random;
     bool dataloader_drop_last = false;
     int64_t skip_bad_rows = 0;
+    bool strict_length = false;
     std::string data_cache_dir;  // empty: beside what the Hugging Face tools keep
 };
 
@@ -102,6 +104,8 @@ struct TrainingSettings {
     double adam_beta2 = 0.999;
     double adam_epsilon = 1e-8;
     double max_grad_norm = 1.0;
+    OnNan on_nan = OnNan::abort;
+    int64_t max_skipped_steps = 10;  // in a row
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
     Precision mixed_precision = Precision::bf16;

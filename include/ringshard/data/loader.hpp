@@ -15,6 +15,9 @@ namespace ringshard::data {
 model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
                             const mesh::Coordinates& at);
 
+// The length of a micro-batch with what it is filled up with, over the whole sequence group.
+int64_t filled_length(int64_t num_tokens, const mesh::MeshShape& shape);
+
 // Where in the data a run stands: samples of the present epoch that are done, over all data ranks.
 // So it means the same at any number of ranks with the same global batch.
 struct LoaderState {
@@ -33,6 +36,8 @@ public:
 
     int64_t steps_per_epoch() const;
     std::vector<FlatBatch> next_step();  // the last one of an epoch may have fewer micro-batches
+    // What all data ranks together got of it.
+    const std::vector<int64_t>& rows_of_step() const { return rows_of_step_; }
 
     const LoaderState& state() const { return state_; }
     void go_to(const LoaderState& state);
@@ -44,6 +49,7 @@ public:
 private:
     struct Step {
         std::vector<FlatBatch> micro_batches;
+        std::vector<int64_t> rows;
         LoaderState after;
     };
     Step read_step(LoaderState state);
@@ -54,6 +60,7 @@ private:
     int64_t data_rank_;
     int64_t accumulation_;
     LoaderState state_;
+    std::vector<int64_t> rows_of_step_;
     // Only the reading thread uses these; there is one at a time.
     std::vector<int64_t> order_;
     int64_t order_epoch_ = -1;

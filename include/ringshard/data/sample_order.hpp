@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ringshard/config/config.hpp"
+#include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
 
 namespace ringshard::data {
@@ -19,13 +20,17 @@ struct Dealing {
     int64_t seed = 0;
     config::SamplingStrategy strategy = config::SamplingStrategy::random;
     bool drop_last = false;
+    // Rows of like length stand together, in groups of this many: lengths of all rows. Only for
+    // group_by_length, whose epochs follow each other in one generator.
+    int64_t group_size = 1;
+    std::vector<int64_t> lengths = {};
     // Flattened batches are counted as if filled up to a multiple of this; 0: as they are.
     int64_t counts_padding_to = 0;
 
     int64_t batches_per_rank() const;
 };
 
-Dealing make_dealing(const config::Config& config, int64_t num_rows, const mesh::MeshShape& shape);
+Dealing make_dealing(const config::Config& config, const Rows& rows, const mesh::MeshShape& shape);
 
 // Row numbers in the order of one epoch, made to divide.
 std::vector<int64_t> epoch_order(const Dealing& dealing, int64_t epoch);

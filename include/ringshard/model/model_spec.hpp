@@ -39,6 +39,10 @@ struct ModelSpec {
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);
 
+// Floating-point operations of a forward and a backward pass over documents of num_tokens tokens in
+// all, whose lengths squared add up to `pairs`: the products with weights, and causal attention.
+double training_operations(const ModelSpec& spec, double num_tokens, double pairs);
+
 // The units in the order in which they are used: embedding, blocks, final norm with head. A tied
 // head is one unit with the embedding, which comes first.
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts);

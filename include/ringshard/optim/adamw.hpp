@@ -22,6 +22,9 @@ public:
     // Updates the shards' weights; gradients are scaled first. Matrices decay, vectors do not.
     void step(shard::Zero& zero, double learning_rate, double gradient_scale);
 
+    // A step that was left out counts all the same: the moments' weights follow the run's steps.
+    void skip_step() { ++steps_done_; }
+
     Moments& moments(size_t unit) { return moments_[unit]; }
     int64_t steps_done() const { return steps_done_; }
     void set_steps_done(int64_t steps) { steps_done_ = steps; }

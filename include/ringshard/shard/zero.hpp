@@ -40,6 +40,7 @@ public:
          const mesh::Mesh& mesh);
 
     const std::vector<FlatUnit>& units() const { return units_; }
+    at::ScalarType compute_type() const { return types_.compute; }
     size_t num_units() const { return units_.size(); }
 
     // The whole unit in the compute type. prefetch() starts gathering it; weights() waits for it;

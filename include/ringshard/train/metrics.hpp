@@ -1,25 +1,52 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/train/trainer.hpp"
+#include "ringshard/train/numbers.hpp"
 
 namespace ringshard::train {
 
+// A line of metrics: names and numbers, in the order in which they are shown.
+using MetricsValue = std::variant<int64_t, double>;
+using MetricsLine = std::vector<std::pair<std::string, MetricsValue>>;
+
+// The value of that name as a number; NaN if there is none.
+double number_in(const MetricsLine& line, std::string_view name);
+
 // Steps since the last line, and what a line says of them: loss, entropy and accuracy are means
-// over the steps, the rest is the last step's.
-class MetricsWindow {
+// over the steps that were not skipped, norm and rate the last step's.
+class StepWindow {
 public:
-    void add(const StepNumbers& numbers);
+    struct Summary {
+        StepNumbers numbers;  // tokens, operations, seconds and data_wait are sums
+        int64_t num_steps = 0;
+        int64_t num_skipped = 0;
+    };
+    void add(const StepNumbers& numbers) { steps_.push_back(numbers); }
     bool is_empty() const { return steps_.empty(); }
-    StepNumbers take();  // step_tokens and seconds are sums
+    Summary take();
 
 private:
     std::vector<StepNumbers> steps_;
 };
+
+// What the ranks used, over all of them.
+struct Usage {
+    int64_t num_ranks = 1;
+    double peak_operations = 0;     // per second, of all ranks together
+    int64_t peak_memory_bytes = 0;  // of the rank that held most
+    int64_t peak_memory_rank = 0;
+};
+
+MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage);
+MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
+                            const EvaluationNumbers& numbers);
 
 // output_dir/metrics.jsonl: one object per line. Lines carry their attempt, and what a later
 // attempt did not build on is void (checkpoint/attempts.hpp).
@@ -31,15 +58,14 @@ public:
     // start. Readers of a file that was not cleaned leave out what Attempts::is_void() says.
     std::optional<Failure> clean() const;
     // Fails if a newer attempt has begun.
-    std::optional<Failure> append(const StepNumbers& numbers, double seconds_per_step) const;
+    std::optional<Failure> append(MetricsLine line) const;
+    // The lines of the run so far; numbers alone.
+    std::vector<MetricsLine> lines() const;
 
 private:
     std::filesystem::path file_;
     std::filesystem::path output_dir_;
     int64_t attempt_;
 };
-
-// "step 120/2000 6.0% loss 1.8342 gnorm 0.91 lr 1.9e-05 tok/s 412.3k eta 0:13:44"
-std::string progress_line(const StepNumbers& numbers, int64_t num_steps, double seconds_per_step);
 
 }  // namespace ringshard::train

@@ -9,22 +9,9 @@
 #include "ringshard/optim/adamw.hpp"
 #include "ringshard/optim/schedule.hpp"
 #include "ringshard/shard/zero.hpp"
+#include "ringshard/train/numbers.hpp"
 
 namespace ringshard::train {
-
-// What a step came to, over all ranks and micro-batches.
-struct StepNumbers {
-    int64_t step = 0;  // from 1
-    double epoch = 0;
-    double loss = 0;       // per target token, nats
-    double grad_norm = 0;  // before clipping
-    double learning_rate = 0;
-    double entropy = 0;
-    double accuracy = 0;
-    int64_t num_tokens = 0;   // of the run so far
-    int64_t step_tokens = 0;  // of this step
-    double seconds = 0;
-};
 
 // The training step, and what it stands on.
 class Trainer {
@@ -34,15 +21,20 @@ public:
             shard::Zero& zero, optim::AdamW& optimizer);
 
     int64_t num_steps() const { return num_steps_; }
+    double epochs_done() const { return loader_.epochs_done(); }
     bool is_at_epoch_end() const { return loader_.is_at_epoch_end(); }
     const checkpoint::Progress& progress() const { return progress_; }
     void go_on_from(const checkpoint::Progress& progress);
 
-    // One update of the weights; none, and a failure, where loss or gradient are not finite
-    // numbers. Collective over the world.
+    // One update of the weights; none where loss or gradient are not finite numbers: then it fails,
+    // or says so in its numbers, as on_nan has it. Collective over the world.
     comm::Agreed<StepNumbers> step();
 
 private:
+    struct Work;
+    Work count(const std::vector<data::FlatBatch>& micro_batches) const;
+    std::string what_went_bad(double loss, double norm) const;
+
     config::TrainingSettings settings_;
     const comm::Group& world_;
     const mesh::Mesh& mesh_;
@@ -53,6 +45,7 @@ private:
     int64_t num_steps_;
     optim::Schedule schedule_;
     checkpoint::Progress progress_;
+    int64_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace ringshard::train

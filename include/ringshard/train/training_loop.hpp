@@ -3,15 +3,28 @@
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
 
 namespace ringshard::train {
 
-// Steps, lines of metrics and progress, checkpoints: until the last step, or until a signal or a
-// file asks for an end. Collective over the world.
-std::optional<comm::AgreedFailure> train_to_the_end(
-    const config::Config& config, const comm::Group& world, Trainer& trainer,
-    const checkpoint::Store& store, const shard::Zero& zero, optim::AdamW& optimizer,
-    const checkpoint::Extras& extras, Faults& faults);
+// What a run works with.
+struct RunParts {
+    const config::Config& config;
+    const comm::Group& world;
+    Trainer& trainer;
+    const Evaluator* evaluator;  // nothing where nobody asked for evaluation
+    const checkpoint::Store& store;
+    shard::Zero& zero;
+    optim::AdamW& optimizer;
+    checkpoint::Extras extras;  // of its checkpoints; the files go beside the model too
+    Faults& faults;
+    double peak_operations;  // of this rank, per second
+};
+
+// Steps, lines of metrics and progress, evaluations, checkpoints: until the last step, or until a
+// signal or a file asks for an end. After the last step output_dir is a Hugging Face folder.
+// Collective over the world.
+std::optional<comm::AgreedFailure> train_to_the_end(RunParts parts);
 
 }  // namespace ringshard::train

@@ -53,6 +53,8 @@ void add_data_options(OptionTable& table) {
         .serve("skip_bad_rows", &DataSettings::skip_bad_rows,
                "Go on over up to this many rows that cannot be read, and list them.")
         .at_least(0);
+    group.serve("strict_length", &DataSettings::strict_length,
+                "Refuse documents longer than the model's max_position_embeddings, not only warn.");
     group.serve("data_cache_dir", &DataSettings::data_cache_dir,
                 "Folder for prepared data that all nodes see; default: HF_HOME/ringshard.");
     group.block("dataset_kwargs", "Settings of the preparation as JSON.");

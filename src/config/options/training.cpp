@@ -106,6 +106,12 @@ void add_training_options(OptionTable& table) {
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
                "Longest gradient; 0: never clipped.")
         .at_least(0);
+    group.serve("on_nan", &TrainingSettings::on_nan,
+                "When loss or gradient are no finite numbers: abort, or skip the step.");
+    group
+        .serve("max_skipped_steps", &TrainingSettings::max_skipped_steps,
+               "With on_nan skip: this many steps in a row may be skipped.")
+        .at_least(0);
     group.serve("loss_type", &TrainingSettings::loss_type,
                 "Cross-entropy, or its dynamic fine-tuning form.");
     group

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "ringshard/comm/group.hpp"
+#include "ringshard/data/rows.hpp"
+#include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/transformer.hpp"
+#include "ringshard/train/numbers.hpp"
+
+namespace ringshard::train {
+
+// Runs the evaluation set through the model, every row once at any layout.
+class Evaluator {
+public:
+    // batch_size: rows per data rank and batch.
+    Evaluator(data::Rows rows, int64_t batch_size, const comm::Group& world, const mesh::Mesh& mesh,
+              const model::Transformer& model)
+        : rows_(std::move(rows)),
+          batch_size_(batch_size),
+          world_(world),
+          mesh_(mesh),
+          model_(model) {}
+
+    // Collective over the world.
+    EvaluationNumbers evaluate() const;
+
+private:
+    data::Rows rows_;
+    int64_t batch_size_;
+    const comm::Group& world_;
+    const mesh::Mesh& mesh_;
+    const model::Transformer& model_;
+};
+
+}  // namespace ringshard::train

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ringshard::train {
+
+// What a step came to, over all ranks and micro-batches.
+struct StepNumbers {
+    int64_t step = 0;  // from 1
+    double epoch = 0;
+    double loss = 0;       // per target token, nats
+    double grad_norm = 0;  // before clipping
+    double learning_rate = 0;
+    double entropy = 0;
+    double accuracy = 0;
+    int64_t num_tokens = 0;     // of the run so far
+    int64_t step_tokens = 0;    // of this step
+    int64_t filler_tokens = 0;  // that were computed, so that sequences could be cut
+    double operations = 0;      // floating-point ones of the model, forward and backward
+    double seconds = 0;
+    double data_wait = 0;  // seconds until this rank had its rows
+    int64_t rows = 0;
+    std::string skipped_because{};  // the numbers went bad, and the weights are as before
+
+    bool is_skipped() const { return !skipped_because.empty(); }
+};
+
+// What the evaluation set came to: means over its target tokens.
+struct EvaluationNumbers {
+    double loss = 0;
+    double entropy = 0;
+    double accuracy = 0;
+    int64_t rows = 0;
+    int64_t batches = 0;
+    double seconds = 0;
+};
+
+}  // namespace ringshard::train

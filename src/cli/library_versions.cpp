@@ -1,0 +1,36 @@
+#include "library_versions.hpp"
+
+#include <hwloc.h>
+#include <mpi.h>
+#include <torch/headeronly/version.h>
+
+#include <array>
+
+#include "ringshard/base/text.hpp"
+#include "ringshard/device/device.hpp"
+#include "version.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+std::string mpi_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> buffer{};
+    int length = 0;
+    MPI_Get_library_version(buffer.data(), &length);
+    return split(split(buffer.data(), '\n').front(), ',').front();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> library_versions() {
+    const unsigned hwloc = hwloc_get_api_version();
+    return {{"Ringshard",
+             concat(version::program, " (", version::build_type, ", ", version::compiler, ")")},
+            {"LibTorch", TORCH_VERSION},
+            {"MPI", mpi_version()},
+            {"hwloc", concat(hwloc >> 16, '.', (hwloc >> 8) & 0xff)},
+            {"GPU", device::describe_gpu_libraries()}};
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ringshard::cli {
+
+// What the program works with, by name: {"LibTorch", "2.11.0"}, ...
+std::vector<std::pair<std::string, std::string>> library_versions();
+
+}  // namespace ringshard::cli

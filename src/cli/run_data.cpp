@@ -1,0 +1,102 @@
+#include "run_data.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "prepare_command.hpp"
+#include "ringshard/data/choose_data.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+int64_t longest_document(const data::Rows& rows) {
+    int64_t longest = 0;
+    for (int64_t row = 0; row < rows.size(); ++row) {
+        int64_t length = 0;
+        for (const data::Piece& piece : rows.pieces(row)) {
+            length = piece.length + (piece.goes_on != 0 ? length : 0);
+            longest = std::max(longest, length);
+        }
+    }
+    return longest;
+}
+
+// A block with a window sees all of a document that is no longer than the window.
+std::optional<Failure> check_window(const model::ModelSpec& spec, int64_t longest) {
+    if (!spec.window || longest <= *spec.window) return std::nullopt;
+    return Failure{ExitCode::settings,
+                   concat("sliding_window = ", *spec.window,
+                          " in the model's config.json: the data has a document of ", longest,
+                          " tokens, and a window that does not hold a whole document is not "
+                          "served; max_length = ",
+                          *spec.window, " would be fine")};
+}
+
+// Positions beyond those that the model has seen make sense only where its rope was made for them.
+std::string beyond_positions(const model::ModelSpec& spec, int64_t longest) {
+    if (longest <= spec.max_positions) return {};
+    return concat("the data has a document of ", longest, " tokens, and the model's config.json ",
+                  "has max_position_embeddings = ", spec.max_positions);
+}
+
+std::optional<Failure> check_against_model(const data::Prepared& prepared,
+                                           const model::ModelSpec& spec, bool is_strict,
+                                           std::vector<std::string>& warnings) {
+    if (prepared.largest_token >= spec.vocabulary)
+        return Failure{ExitCode::bad_data,
+                       concat("the data holds the token ", prepared.largest_token,
+                              ", and the model's vocabulary has only ", spec.vocabulary,
+                              "; was it tokenized for another model?")};
+    const int64_t longest = longest_document(prepared.rows);
+    if (auto failure = check_window(spec, longest)) return failure;
+    const std::string beyond = beyond_positions(spec, longest);
+    if (beyond.empty()) return std::nullopt;
+    if (is_strict)
+        return Failure{ExitCode::settings,
+                       concat("strict_length = true: ", beyond,
+                              "; max_length = ", spec.max_positions, " would be fine")};
+    warnings.push_back(beyond + "; positions beyond it are new to the model");
+    return std::nullopt;
+}
+
+comm::Agreed<data::Rows> prepare_rows(const EngineCall& call, const HubCache& hub,
+                                      int64_t num_threads, const model::ModelSpec& spec,
+                                      Expected<data::Preparation> chosen, const char* title) {
+    const auto agreed = comm::agreed(call.world, std::move(chosen));
+    if (!agreed) return agreed.failure();
+    auto prepared =
+        data::prepare(agreed.value(), make_workshop(call, num_threads, hub), call.world);
+    if (!prepared) return prepared.failure();
+    std::vector<std::string> warnings = prepared.value().warnings;
+    if (const auto failure = check_against_model(prepared.value(), spec,
+                                                 call.settings.values.data.strict_length, warnings))
+        return comm::found_by_all(*failure);
+    if (call.world.is_root()) {
+        for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
+        std::cerr << title << ": " << prepared.value().plan_file.string() << '\n'
+                  << to_text(prepared.value().report, agreed.value().rows);
+    }
+    return std::move(prepared).value().rows;
+}
+
+}  // namespace
+
+comm::Agreed<RunData> prepare_run_data(const EngineCall& call, const HubCache& hub,
+                                       int64_t num_threads, const model::ModelSpec& spec) {
+    const config::Config& config = call.settings.values;
+    auto training =
+        prepare_rows(call, hub, num_threads, spec, data::training_data(config, hub), "data");
+    if (!training) return training.failure();
+    RunData data{std::move(training).value(), std::nullopt};
+    const bool evaluates =
+        config.evaluation.eval_strategy != config::Interval::no || config.evaluation.eval_on_start;
+    if (!evaluates) return data;
+    auto evaluation = prepare_rows(call, hub, num_threads, spec, data::evaluation_data(config, hub),
+                                   "evaluation data");
+    if (!evaluation) return evaluation.failure();
+    data.evaluation = std::move(evaluation).value();
+    return data;
+}
+
+}  // namespace ringshard::cli

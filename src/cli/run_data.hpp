@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+
+#include "ringshard/base/hub_cache.hpp"
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/data/rows.hpp"
+#include "ringshard/model/model_spec.hpp"
+
+namespace ringshard::cli {
+
+// The rows of a run.
+struct RunData {
+    data::Rows training;
+    std::optional<data::Rows> evaluation;  // where the settings ask for evaluation
+};
+
+// Made, or found in the cache, and held against the model; what is worth knowing of them goes to
+// stderr. Collective over the world.
+comm::Agreed<RunData> prepare_run_data(const EngineCall& call, const HubCache& hub,
+                                       int64_t num_threads, const model::ModelSpec& spec);
+
+}  // namespace ringshard::cli

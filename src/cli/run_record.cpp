@@ -1,0 +1,56 @@
+#include "run_record.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "library_versions.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/config/option_table.hpp"
+#include "ringshard/config/settings.hpp"
+
+namespace ringshard::cli {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json describe_ranks(const StartUp& here) {
+    ordered_json ranks = ordered_json::array();
+    for (const RankPlace& place : here.places)
+        ranks.push_back({{"host", place.host}, {"device", place.device}});
+    return ranks;
+}
+
+}  // namespace
+
+std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, const StartUp& here,
+                                                    int64_t attempt) {
+    std::optional<Failure> failure;
+    if (call.world.is_root()) {
+        const config::Config& config = call.settings.values;
+        ordered_json versions = ordered_json::object();
+        for (const auto& [name, version] : library_versions()) versions[name] = version;
+        const mesh::MeshShape& shape = here.shape;
+        const ordered_json record{
+            {"attempt", attempt},
+            {"command", call.command},
+            {"versions", versions},
+            {"mesh",
+             {{"dp_replicate", shape.replicate},
+              {"dp_shard", shape.shard},
+              {"cp", shape.ring},
+              {"sp", shape.ulysses},
+              {"cuts", to_text(mesh::cuts_of(config.parallel))}}},
+            {"effective_batch", config.training.per_device_train_batch_size * shape.data() *
+                                    config.training.gradient_accumulation_steps},
+            {"threads_per_rank", here.num_threads},
+            {"ranks", describe_ranks(here)},
+            {"settings",
+             ordered_json::parse(config::print_json(call.settings, config::OptionTable()))}};
+        failure = write_file_atomically(
+            std::filesystem::path(config.run.output_dir) / "run.json",
+            record.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+    }
+    return comm::first_failure(call.world, failure);
+}
+
+}  // namespace ringshard::cli

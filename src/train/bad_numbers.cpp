@@ -1,0 +1,44 @@
+#include "ringshard/train/bad_numbers.hpp"
+
+#include <ATen/ops/isfinite.h>
+
+#include <limits>
+
+namespace ringshard::train {
+
+namespace {
+
+constexpr int64_t none = std::numeric_limits<int64_t>::max();
+
+bool is_finite(const at::Tensor& values) { return at::isfinite(values).all().item<bool>(); }
+
+// The number of the first bad tensor in this rank's range, counted over all units.
+int64_t first_bad_here(const shard::Zero& zero) {
+    int64_t tensors_before = 0;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+        const auto& tensors = zero.units()[unit].tensors();
+        const shard::Zero::Shard& shard = zero.shard(unit);
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(shard.range))
+            if (!is_finite(shard.gradient.narrow(0, piece.in_range, piece.size)))
+                return tensors_before + (piece.tensor - tensors.data());
+        tensors_before += static_cast<int64_t>(tensors.size());
+    }
+    return none;
+}
+
+std::string name_of(const shard::Zero& zero, int64_t number) {
+    for (const shard::FlatUnit& unit : zero.units()) {
+        const auto count = static_cast<int64_t>(unit.tensors().size());
+        if (number < count) return unit.tensors()[static_cast<size_t>(number)].spec.name;
+        number -= count;
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string first_bad_gradient(const shard::Zero& zero, const comm::Group& world) {
+    return name_of(zero, world.minimum(first_bad_here(zero)));
+}
+
+}  // namespace ringshard::train

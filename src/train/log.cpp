@@ -1,0 +1,92 @@
+#include "log.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ringshard::train {
+
+namespace {
+
+int64_t peak_resident_bytes() {
+    struct rusage usage {};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+double longest(const comm::Group& world, double seconds) {
+    constexpr double ticks_per_second = 1e6;
+    return static_cast<double>(world.maximum(std::llround(seconds * ticks_per_second))) /
+           ticks_per_second;
+}
+
+}  // namespace
+
+Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
+         const checkpoint::Store& store, int64_t first_step, int64_t num_steps)
+    : world_(world),
+      file_(store.output_dir(), store.attempt()),
+      progress_(world.is_root() && !settings.disable_tqdm && Progress::stderr_is_terminal(),
+                first_step, num_steps) {}
+
+std::optional<comm::AgreedFailure> Log::begin(double peak_operations) {
+    usage_.num_ranks = world_.size();
+    usage_.peak_operations = world_.sum(std::vector<double>{peak_operations}).front();
+    const auto failure =
+        comm::first_failure(world_, world_.is_root() ? file_.clean() : std::nullopt);
+    for (const MetricsLine& line : lines())
+        if (const double before = number_in(line, "total_flos"); !std::isnan(before))
+            operations_ = before;
+    return failure;
+}
+
+void Log::add(const StepNumbers& numbers) {
+    window_.add(numbers);
+    operations_ += numbers.operations;
+    if (!world_.is_root()) return;
+    progress_.step(numbers);
+    if (numbers.is_skipped())
+        progress_.say("warning: " + numbers.skipped_because + ". The step is skipped");
+}
+
+Usage Log::usage() {
+    const std::vector<int64_t> peaks = world_.gather(peak_resident_bytes());
+    const auto worst = std::ranges::max_element(peaks);
+    usage_.peak_memory_bytes = *worst;
+    usage_.peak_memory_rank = worst - peaks.begin();
+    return usage_;
+}
+
+std::optional<comm::AgreedFailure> Log::write_steps() {
+    if (window_.is_empty()) return std::nullopt;
+    StepWindow::Summary summary = window_.take();
+    summary.numbers.data_wait = longest(world_, summary.numbers.data_wait);
+    MetricsLine line = step_line(summary, usage());
+    line.emplace_back("total_flos", operations_);
+    std::optional<Failure> failure;
+    if (world_.is_root()) {
+        progress_.logged(summary);
+        failure = file_.append(line);
+    }
+    return comm::first_failure(world_, failure);
+}
+
+std::optional<comm::AgreedFailure> Log::write(const MetricsLine& line, const std::string& shown) {
+    std::optional<Failure> failure;
+    if (world_.is_root()) {
+        if (!shown.empty()) progress_.say(shown);
+        failure = file_.append(line);
+    }
+    return comm::first_failure(world_, failure);
+}
+
+void Log::say(const std::string& text) {
+    if (world_.is_root()) progress_.say(text);
+}
+
+std::vector<MetricsLine> Log::lines() const {
+    return world_.is_root() ? file_.lines() : std::vector<MetricsLine>();
+}
+
+}  // namespace ringshard::train

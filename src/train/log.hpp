@@ -1,0 +1,43 @@
+#pragma once
+
+#include "calendar.hpp"
+#include "progress.hpp"
+#include "ringshard/checkpoint/store.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/train/metrics.hpp"
+
+namespace ringshard::train {
+
+// Where numbers go: the progress on standard error, output_dir/metrics.jsonl. Rank 0 writes.
+class Log {
+public:
+    Log(const config::LoggingSettings& settings, const comm::Group& world,
+        const checkpoint::Store& store, int64_t first_step, int64_t num_steps);
+
+    // Takes out what earlier attempts wrote and this one does not build on. `peak_operations`:
+    // of this rank, per second. Collective over the world.
+    std::optional<comm::AgreedFailure> begin(double peak_operations);
+
+    void add(const StepNumbers& numbers);
+    // The line of the steps since the last one. Collective over the world.
+    std::optional<comm::AgreedFailure> write_steps();
+    // Any other line. Collective over the world.
+    std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown);
+    void say(const std::string& text);
+
+    // All lines of the run so far; on rank 0, elsewhere none.
+    std::vector<MetricsLine> lines() const;
+    int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
+
+private:
+    Usage usage();
+
+    const comm::Group& world_;
+    MetricsFile file_;
+    Progress progress_;
+    StepWindow window_;
+    Usage usage_;
+    double operations_ = 0;  // of the run so far
+};
+
+}  // namespace ringshard::train

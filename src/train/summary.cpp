@@ -1,0 +1,69 @@
+#include "summary.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "progress.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::train {
+
+void RunTotals::add(const StepNumbers& numbers) {
+    ++num_steps;
+    rows += numbers.rows;
+    tokens += numbers.step_tokens;
+    seconds_in_steps += numbers.seconds;
+    if (numbers.is_skipped()) return;
+    if (num_losses == 0) first_loss = numbers.loss;
+    ++num_losses;
+    last_loss = numbers.loss;
+    sum_of_losses += numbers.loss;
+}
+
+MetricsLine RunTotals::end_line(int64_t step, double epoch) const {
+    const double seconds = since_start.seconds();
+    return {{"step", step},
+            {"epoch", epoch},
+            {"train_loss", sum_of_losses / static_cast<double>(std::max<int64_t>(1, num_losses))},
+            {"train_runtime", seconds},
+            {"train_samples_per_second", static_cast<double>(rows) / seconds},
+            {"train_steps_per_second", static_cast<double>(num_steps) / seconds}};
+}
+
+std::string RunTotals::summary(int64_t step, int64_t peak_memory_bytes, const BestModel& best,
+                               const std::filesystem::path& folder) const {
+    std::ostringstream out;
+    out << std::fixed << std::setprecision(4);
+    const auto line = [&](const char* name) -> std::ostream& {
+        return out << "\n  " << std::left << std::setw(14) << name;
+    };
+    const double per_step = seconds_in_steps / static_cast<double>(std::max<int64_t>(1, num_steps));
+    out << "done: step " << step << " after " << hours_minutes_seconds(since_start.seconds());
+    if (num_losses > 0) line("loss") << first_loss << " -> " << last_loss;
+    if (evaluated) line("eval_loss") << evaluated->loss;
+    if (best.step() && best.step() != step)
+        out << " (best " << best.metric() << ' ' << *best.value() << " at step " << *best.step()
+            << ')';
+    if (num_steps > 0)
+        line("speed") << with_thousands(static_cast<double>(tokens) / seconds_in_steps)
+                      << " tokens/s, " << per_step << " s per step";
+    line("memory") << human_bytes(static_cast<double>(peak_memory_bytes))
+                   << " at most, on one rank";
+    line("model") << folder.string() << "  (for transformers' from_pretrained)";
+    line("metrics") << (folder / "metrics.jsonl").string();
+    if (const auto latest = read_file(folder / "latest"))
+        line("checkpoint") << (folder / trim(*latest)).string();
+    return out.str();
+}
+
+std::string evaluation_text(int64_t step, const EvaluationNumbers& numbers) {
+    std::ostringstream out;
+    out << std::fixed << std::setprecision(4) << "eval after step " << step << ": loss "
+        << numbers.loss << " entropy " << numbers.entropy << " accuracy " << numbers.accuracy
+        << " (" << numbers.rows << " rows in " << std::setprecision(1) << numbers.seconds << " s)";
+    return out.str();
+}
+
+}  // namespace ringshard::train

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "best_model.hpp"
+#include "ringshard/base/timer.hpp"
+#include "ringshard/train/metrics.hpp"
+
+namespace ringshard::train {
+
+// What this attempt came to, from its first step to the end.
+struct RunTotals {
+    int64_t first_step = 0;
+    int64_t num_steps = 0;
+    int64_t rows = 0;
+    int64_t tokens = 0;
+    double sum_of_losses = 0;  // over the steps that were not skipped
+    int64_t num_losses = 0;
+    double first_loss = 0;
+    double last_loss = 0;
+    double seconds_in_steps = 0;
+    std::optional<EvaluationNumbers> evaluated;
+    Timer since_start;
+
+    void add(const StepNumbers& numbers);
+    // train_runtime and what transformers writes with it.
+    MetricsLine end_line(int64_t step, double epoch) const;
+    // A table for people, with where the results are.
+    std::string summary(int64_t step, int64_t peak_memory_bytes, const BestModel& best,
+                        const std::filesystem::path& folder) const;
+};
+
+// "eval at step 10: loss 4.7217 ..."
+std::string evaluation_text(int64_t step, const EvaluationNumbers& numbers);
+
+}  // namespace ringshard::train

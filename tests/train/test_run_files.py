@@ -1,0 +1,222 @@
+"""What a run leaves in output_dir and says on the way: metrics, states, the model, the best one, bad numbers."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TRAINER, TrainerTest, clean_environment, read_metrics, run  # noqa: E402
+
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerState  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+MODEL = os.path.join(DATA, "models", "qwen2-tiny")
+COMMON = ["--dataset_name", os.path.join(DATA, "rows", "chat.jsonl"), "--bf16", "false", "--logging_steps", "2"]
+EVALUATED = [*COMMON, "--eval_dataset_name", os.path.join(DATA, "rows", "chat.eval.jsonl"), "--max_steps", "8",
+             "--eval_strategy", "steps", "--eval_steps", "2"]
+
+# The entropy falls at once and grows from there, so the first evaluation is the best.
+GROWING = [*EVALUATED, "--learning_rate", "0.08", "--lr_scheduler_type", "constant",
+           "--metric_for_best_model", "entropy", "--greater_is_better", "false"]
+
+
+class RunFiles(TrainerTest):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.output = os.path.join(self.folder.name, "run")
+
+    def train(self, *flags, model=MODEL, ranks=None):
+        return run("train", "--model_name_or_path", model, "--output_dir", self.output, *flags, ranks=ranks)
+
+    def checkpoints(self):
+        return sorted(name for name in os.listdir(self.output) if name.startswith("checkpoint-"))
+
+    def read(self, name):
+        with open(os.path.join(self.output, name)) as file:
+            return json.load(file)
+
+    def test_everything_is_there(self):
+        result = self.train(*EVALUATED, "--eval_on_start", "--save_steps", "4", ranks=2)
+        self.expect(result, 0, "eval after step 0: loss 6.7457", "done: step 8", self.output)
+        self.assertNotIn("\r", result.stderr)  # a file, not a terminal
+        metrics = read_metrics(self.output)
+        self.assertEqual([line["step"] for line in metrics if "loss" in line], [2, 4, 6, 8])
+        self.assertEqual([line["step"] for line in metrics if "eval_loss" in line], [0, 2, 4, 6, 8])
+        self.assertEqual({line["attempt"] for line in metrics}, {1})
+        for line in metrics:
+            if "loss" in line:
+                self.assertGreater(line["mfu"], 0)
+                self.assertLess(line["padding_share"], 0.01)
+                self.assertIn(line["peak_memory_rank"], (0, 1))
+        flos = [line["total_flos"] for line in metrics if "loss" in line]
+        self.assertEqual(flos, sorted(flos))
+
+        state = TrainerState.load_from_json(os.path.join(self.output, "trainer_state.json"))
+        self.assertEqual((state.global_step, state.max_steps, state.eval_steps, state.save_steps), (8, 8, 2, 4))
+        self.assertEqual([line["step"] for line in state.log_history], [line["step"] for line in metrics])
+        self.assertEqual(state.best_metric, min(line["eval_loss"] for line in metrics if "eval_loss" in line))
+        at_4 = TrainerState.load_from_json(os.path.join(self.output, "checkpoint-4", "trainer_state.json"))
+        self.assertEqual((at_4.global_step, at_4.log_history[-1]["step"]), (4, 4))
+
+        record = self.read("run.json")
+        self.assertEqual(record["settings"]["eval_steps"]["value"], 2)
+        self.assertEqual(record["settings"]["eval_steps"]["origin"], "command line")
+        self.assertEqual((record["mesh"]["dp_replicate"], record["effective_batch"], len(record["ranks"])), (2, 16, 2))
+        self.assertIn("LibTorch", record["versions"])
+
+        # The model is the checkpoint's, and transformers computes the same loss with it.
+        model = AutoModelForCausalLM.from_pretrained(self.output)
+        self.assertEqual(model.dtype, torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(self.output)
+        sums = torch.zeros(2, dtype=torch.float64)
+        with open(os.path.join(DATA, "rows", "chat.eval.jsonl")) as file, torch.no_grad():
+            for row in file:
+                ids = tokenizer.apply_chat_template(json.loads(row)["messages"], return_dict=False, return_tensors="pt")
+                count = ids.shape[1] - 1
+                sums += torch.tensor([model(ids, labels=ids).loss.item() * count, count])
+        last = [line["eval_loss"] for line in metrics if "eval_loss" in line][-1]
+        self.assertAlmostEqual(last, (sums[0] / sums[1]).item(), delta=1e-5)
+
+        # The same command again finds nothing to do, and leaves everything as it is.
+        before = os.path.getmtime(os.path.join(self.output, "model.safetensors"))
+        self.expect(self.train(*EVALUATED, "--eval_on_start", "--save_steps", "4", ranks=2), 0, "this run is complete")
+        self.assertEqual(read_metrics(self.output), metrics)
+        self.assertEqual(os.path.getmtime(os.path.join(self.output, "model.safetensors")), before)
+
+    def test_evaluation_at_every_layout(self):
+        losses = []
+        for flags, ranks in (([], None), (["--profile", "zero3"], 3), (["--cp_size", "2", "--sp_size", "2"], 4),
+                             (["--profile", "zero2", "--per_device_eval_batch_size", "40"], 2)):
+            shutil.rmtree(self.output, ignore_errors=True)
+            self.expect(self.train(*EVALUATED, "--max_steps", "1", "--learning_rate", "0", *flags, ranks=ranks), 0)
+            losses.append([line for line in read_metrics(self.output) if "eval_loss" in line][-1])
+        for line in losses[1:]:
+            self.assertAlmostEqual(line["eval_loss"], losses[0]["eval_loss"], delta=1e-6 * losses[0]["eval_loss"])
+            self.assertEqual(line["eval_mean_token_accuracy"], losses[0]["eval_mean_token_accuracy"])
+
+    def test_best_model(self):
+        flags = [*GROWING, "--load_best_model_at_end", "--save_strategy", "best", "--save_total_limit", "1"]
+        self.expect(self.train(*flags), 0, "the best model is that of step ")
+        evaluations = [line for line in read_metrics(self.output) if "eval_loss" in line]
+        best = min(evaluations, key=lambda line: line["eval_entropy"])
+        self.assertLess(best["step"], 8)
+        self.assertEqual(self.checkpoints(), [f"checkpoint-{best['step']}"])
+        state = self.read("trainer_state.json")
+        self.assertEqual((state["best_global_step"], state["best_metric"]), (best["step"], best["eval_entropy"]))
+        # What lies in output_dir is that model: an evaluation of it gives the best loss.
+        again = os.path.join(self.folder.name, "again")
+        shutil.copytree(self.output, os.path.join(self.folder.name, "model"),
+                        ignore=shutil.ignore_patterns("checkpoint-*", "attempt-*", "*.jsonl", "latest"))
+        self.output, model = again, os.path.join(self.folder.name, "model")
+        self.expect(self.train(*EVALUATED, "--max_steps", "1", "--learning_rate", "0", model=model), 0)
+        self.assertAlmostEqual([line for line in read_metrics(again) if "eval_loss" in line][-1]["eval_loss"],
+                               best["eval_loss"], delta=1e-5)
+
+    def test_the_best_checkpoint_outlives_the_limit(self):
+        flags = [*GROWING, "--save_steps", "2", "--save_total_limit", "1", "--load_best_model_at_end"]
+        self.expect(self.train(*flags), 0)
+        best = self.read("trainer_state.json")["best_global_step"]
+        self.assertEqual(self.checkpoints(), sorted({f"checkpoint-{best}", "checkpoint-8"}))
+
+    def test_a_resumed_run_knows_the_best(self):
+        flags = [*GROWING, "--save_steps", "2", "--load_best_model_at_end", "--full_determinism"]
+        self.expect(self.train(*flags), 0)
+        whole = self.read("trainer_state.json")
+        shutil.rmtree(os.path.join(self.output, "checkpoint-8"))
+        self.expect(self.train(*flags), 0, "going on from")
+        resumed = self.read("trainer_state.json")
+        for key in ("best_global_step", "best_metric", "global_step", "total_flos", "num_input_tokens_seen"):
+            self.assertEqual(resumed[key], whole[key], key)
+        self.assertEqual([line["step"] for line in resumed["log_history"]],
+                         [line["step"] for line in whole["log_history"]])
+
+    def test_contradictions_are_refused(self):
+        for words, *flags in (
+            ("must be loss, entropy or mean_token_accuracy", "--metric_for_best_model", "bleu"),
+            ("known by evaluating", "--save_strategy", "best", "--eval_strategy", "no"),
+            ("must be a multiple of eval_steps", "--load_best_model_at_end", "--save_steps", "3"),
+            ("give both strategies the same value", "--load_best_model_at_end", "--save_strategy", "epoch"),
+        ):
+            with self.subTest(words):
+                self.expect_one_message(self.train(*EVALUATED, *flags), 78, words)
+        no_test_split = self.train(*COMMON, "--eval_strategy", "epoch")
+        self.expect_one_message(no_test_split, 66, "test")
+
+    def test_bad_numbers(self):
+        flags = [*COMMON, "--max_steps", "9", "--learning_rate", "1e38", "--logging_steps", "1", "--max_grad_norm", "0"]
+        for profile, ranks in (("multi_gpu", 1), ("zero3", 2)):
+            shutil.rmtree(self.output, ignore_errors=True)
+            self.expect_one_message(self.train(*flags, "--profile", profile, ranks=ranks), 76, "step 2: the loss is",
+                                    "the first bad gradient is that of model.embed_tokens.weight", "rows of the step")
+        shutil.rmtree(self.output)
+        skipping = self.train(*flags, "--on_nan", "skip", "--max_skipped_steps", "3")
+        self.expect(skipping, 76, "warning: step 2: the loss is", "The step is skipped",
+                    "step 5: the loss is", "That is 4 steps in a row, more than max_skipped_steps")
+        lines = read_metrics(self.output)
+        self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
+        self.assertEqual([line.get("skipped_steps", 0) for line in lines], [0, 1, 1, 1])
+        self.assertIsNone(lines[-1]["loss"])
+
+    def test_weights_that_are_no_numbers(self):
+        model = os.path.join(self.folder.name, "model")
+        shutil.copytree(MODEL, model)
+        weights = load_file(os.path.join(model, "model.safetensors"))
+        weights["model.layers.1.mlp.up_proj.weight"][3, 5] = float("nan")
+        save_file(weights, os.path.join(model, "model.safetensors"), metadata={"format": "pt"})
+        self.expect_one_message(self.train(*COMMON, "--profile", "zero3", model=model, ranks=2), 65,
+                                "model.layers.1.mlp.up_proj.weight holds NaN or infinite numbers")
+
+    def test_longer_than_the_model(self):
+        model = os.path.join(self.folder.name, "model")
+        shutil.copytree(MODEL, model)
+        path = os.path.join(model, "config.json")
+        with open(path) as file:
+            config = json.load(file)
+        with open(path, "w") as file:
+            json.dump({**config, "max_position_embeddings": 100}, file)
+        self.expect(self.train(*COMMON, "--max_steps", "1", model=model), 0,
+                    "warning: the data has a document of 333 tokens", "max_position_embeddings = 100")
+        self.expect_one_message(self.train(*COMMON, "--max_steps", "1", "--strict_length", model=model), 78,
+                                "strict_length = true: the data has a document of 333 tokens", "max_length = 100")
+
+    def test_a_terminal_shows_a_bar(self):
+        def on_terminal(*flags):
+            shutil.rmtree(self.output, ignore_errors=True)
+            master, slave = pty.openpty()
+            process = subprocess.Popen(
+                [TRAINER, "train", "--model_name_or_path", MODEL, "--output_dir", self.output, *EVALUATED, *flags],
+                stderr=slave, stdout=subprocess.DEVNULL, env=clean_environment())
+            os.close(slave)
+            shown = b""
+            while True:
+                try:
+                    part = os.read(master, 4096)
+                except OSError:
+                    break
+                if not part:
+                    break
+                shown += part
+            os.close(master)
+            self.assertEqual(process.wait(), 0)
+            return shown.decode()
+
+        shown = on_terminal()
+        self.assertIn("100% |####", shown)
+        self.assertIn("8/8  loss ", shown)
+        self.assertIn("eval after step 8", shown)
+        self.assertNotIn("step 2/8 ", shown)
+        self.assertIn("step 2/8 ", on_terminal("--disable_tqdm"))
+
+
+if __name__ == "__main__":
+    unittest.main()
