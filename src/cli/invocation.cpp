@@ -15,6 +15,8 @@ const std::vector<CommandSummary>& commands() {
         {"inspect", "Show prepared rows as training will see them, or a checkpoint or model."},
         {"export",
          "Make the Hugging Face folder of a checkpoint: export CHECKPOINT --output_dir FOLDER."},
+        {"plot",
+         "Draw the metrics of runs: plot RUN... --output FILE.svg, or FILE.csv for the table."},
         {"init", "Make a model with random weights: --config_json FILE --output_dir FOLDER."},
         {"config", "Show the resolved settings and where each comes from; --json for machines."},
         {"configure", "Ask a few questions and write a file of settings."},
