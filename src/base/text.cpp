@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <iomanip>
+#include <map>
 #include <numeric>
 
 namespace ringshard {
@@ -92,6 +93,22 @@ std::string human_bytes(double bytes) {
     out << std::fixed << std::setprecision(unit == 0 || bytes >= 100 ? 0 : 1) << bytes << ' '
         << units[unit];
     return out.str();
+}
+
+std::optional<int64_t> read_bytes(std::string_view text) {
+    text = trim(text);
+    double number = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (read.ec != std::errc()) return std::nullopt;
+    const std::string unit =
+        upper_case(trim(text.substr(static_cast<size_t>(read.ptr - text.data()))));
+    static const std::map<std::string, double> units{{"", 1},     {"B", 1},    {"KB", 1e3},
+                                                     {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+    const auto found = units.find(unit);
+    if (found == units.end()) return std::nullopt;
+    const double bytes = std::round(number * found->second);
+    if (!(bytes >= 1 && bytes < 9e18)) return std::nullopt;
+    return static_cast<int64_t>(bytes);
 }
 
 namespace {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "range_check.hpp"
@@ -16,16 +15,20 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t element_bytes = 4;
+const char* const first_moments = "/optimizer/exp_avg/";
+const char* const second_moments = "/optimizer/exp_avg_sq/";
 
-// The three tensors that a shard holds of everything, and where they stand in the file.
+// What a shard holds of everything, and where it stands in the file.
 struct Kind {
-    const char* group;
+    std::string group;
     at::Tensor flat;  // of the shard's range
 };
-std::array<Kind, 3> kinds_of(const shard::Zero& zero, optim::AdamW& optimizer, size_t unit) {
-    return {Kind{"/model/", zero.shard(unit).weights},
-            Kind{"/optimizer/exp_avg/", optimizer.moments(unit).first},
-            Kind{"/optimizer/exp_avg_sq/", optimizer.moments(unit).second}};
+std::vector<Kind> kinds_of(const shard::Zero& zero, optim::AdamW* optimizer, size_t unit) {
+    std::vector<Kind> kinds{{weights_group, zero.shard(unit).weights}};
+    if (optimizer == nullptr) return kinds;
+    kinds.push_back({first_moments, optimizer->moments(unit).first});
+    kinds.push_back({second_moments, optimizer->moments(unit).second});
+    return kinds;
 }
 
 std::span<std::byte> bytes_of(const at::Tensor& flat, int64_t first, int64_t count) {
@@ -39,9 +42,11 @@ std::span<const float> numbers_in(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units) {
+std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent) {
+    std::vector<std::string> groups{weights_group};
+    if (extent == Extent::everything) groups.insert(groups.end(), {first_moments, second_moments});
     std::vector<DatasetSpec> datasets;
-    for (const auto* group : {"/model/", "/optimizer/exp_avg/", "/optimizer/exp_avg_sq/"})
+    for (const std::string& group : groups)
         for (const shard::FlatUnit& unit : units)
             for (const shard::PlacedTensor& tensor : unit.tensors())
                 datasets.push_back({group + tensor.spec.name, tensor.spec.shape});
@@ -49,8 +54,8 @@ std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units)
 }
 
 std::optional<Failure> check_datasets(const std::filesystem::path& file, const StateFile& state,
-                                      const std::vector<shard::FlatUnit>& units) {
-    for (const DatasetSpec& wanted : all_datasets(units)) {
+                                      const std::vector<shard::FlatUnit>& units, Extent extent) {
+    for (const DatasetSpec& wanted : all_datasets(units, extent)) {
         const auto found = state.datasets.find(wanted.name);
         if (found == state.datasets.end())
             return Failure{ExitCode::bad_data,
@@ -86,7 +91,7 @@ std::optional<Failure> write_ranges(const std::filesystem::path& file, const Sta
         const shard::Range mine = zero.own_range(unit);
         const int64_t before = mine.begin - zero.shard(unit).range.begin;
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
-            for (const Kind& kind : kinds_of(zero, optimizer, unit)) {
+            for (const Kind& kind : kinds_of(zero, &optimizer, unit)) {
                 const std::string name = kind.group + piece.tensor->spec.name;
                 const int64_t offset =
                     layout.datasets.at(name).offset + piece.first * element_bytes;
@@ -106,7 +111,7 @@ std::optional<Failure> write_ranges(const std::filesystem::path& file, const Sta
 }
 
 std::optional<Failure> read_ranges(const std::filesystem::path& file, const StateFile& state,
-                                   shard::Zero& zero, optim::AdamW& optimizer) {
+                                   shard::Zero& zero, optim::AdamW* optimizer) {
     const auto opened = File::open(file, O_RDONLY);
     if (!opened) return opened.failure();
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "ringshard/base/exit_code.hpp"
+#include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
-#include "ringshard/checkpoint/state_file.hpp"
 #include "ringshard/comm/group.hpp"
 #include "ringshard/optim/adamw.hpp"
 #include "ringshard/shard/zero.hpp"
@@ -14,10 +14,14 @@
 // tensor.
 namespace ringshard::checkpoint {
 
+inline constexpr const char* state_name = "state.h5";
+inline constexpr const char* weights_group = "/model/";
+inline constexpr int64_t format_version = 1;
+
 // Every dataset of the state, whoever writes it.
-std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units);
+std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent);
 std::optional<Failure> check_datasets(const std::filesystem::path& file, const StateFile& state,
-                                      const std::vector<shard::FlatUnit>& units);
+                                      const std::vector<shard::FlatUnit>& units, Extent extent);
 
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
@@ -26,7 +30,8 @@ StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 std::optional<Failure> write_ranges(const std::filesystem::path& file, const StateFile& layout,
                                     const shard::Zero& zero, optim::AdamW& optimizer,
                                     std::vector<WrittenRange>& ranges);
+// Without an optimizer, the weights alone.
 std::optional<Failure> read_ranges(const std::filesystem::path& file, const StateFile& state,
-                                   shard::Zero& zero, optim::AdamW& optimizer);
+                                   shard::Zero& zero, optim::AdamW* optimizer);
 
 }  // namespace ringshard::checkpoint

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "publish.hpp"
-#include "range_check.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "state_exchange.hpp"
 
@@ -13,9 +12,6 @@ using nlohmann::json;
 
 namespace {
 
-const char* const state_name = "state.h5";
-constexpr int64_t format_version = 1;
-
 std::map<std::string, int64_t> to_numbers(const Progress& progress, int64_t attempt) {
     return {{"format_version", format_version},
             {"attempt", attempt},
@@ -23,48 +19,6 @@ std::map<std::string, int64_t> to_numbers(const Progress& progress, int64_t atte
             {"epoch", progress.data.epoch},
             {"samples_done", progress.data.samples_done},
             {"num_tokens", progress.num_tokens}};
-}
-
-Expected<Progress> to_progress(const StateFile& state, const std::filesystem::path& file) {
-    const auto damaged = [&](const auto&... what) {
-        return Failure{ExitCode::bad_data, concat(file.string(), ": ", what...)};
-    };
-    for (const auto* name : {"format_version", "step", "epoch", "samples_done", "num_tokens"}) {
-        const auto found = state.numbers.find(name);
-        if (found == state.numbers.end()) return damaged("has no whole number ", name);
-        if (found->second < 0) return damaged(name, " = ", found->second, ": is below 0");
-    }
-    if (state.numbers.at("format_version") != format_version)
-        return damaged("is of format version ", state.numbers.at("format_version"),
-                       ", and this program reads ", format_version);
-    return Progress{state.numbers.at("step"),
-                    {state.numbers.at("epoch"), state.numbers.at("samples_done")},
-                    state.numbers.at("num_tokens")};
-}
-
-// What one process can see of a checkpoint without reading its elements.
-struct Outline {
-    StateFile state;
-    std::vector<WrittenRange> ranges;
-};
-
-Expected<Outline> read_outline(const std::filesystem::path& folder,
-                               const std::vector<shard::FlatUnit>& units) {
-    const auto file = folder / state_name;
-    auto manifest = read_manifest(folder);
-    if (!manifest) return manifest.failure();
-    auto state = open_state_file(file);
-    if (!state) return state.failure();
-    const auto progress = to_progress(state.value(), file);
-    if (!progress) return progress.failure();
-    if (progress.value().step != manifest.value().step)
-        return Failure{ExitCode::bad_data,
-                       concat(file.string(), ": is of step ", progress.value().step,
-                              ", and its manifest.json of step ", manifest.value().step)};
-    if (auto failure = check_datasets(file, state.value(), units)) return *failure;
-    if (auto failure = check_coverage(file, state.value(), manifest.value().ranges))
-        return *failure;
-    return Outline{std::move(state).value(), std::move(manifest).value().ranges};
 }
 
 }  // namespace
@@ -87,24 +41,7 @@ comm::Agreed<Store> Store::open(std::filesystem::path output_dir, const comm::Gr
 
 comm::Agreed<Checkpoint> Store::check(const std::filesystem::path& folder,
                                       const std::vector<shard::FlatUnit>& units) const {
-    std::optional<Failure> failure;
-    Outline outline;
-    if (world_.is_root()) {
-        auto read = read_outline(folder, units);
-        if (read)
-            outline = std::move(read).value();
-        else
-            failure = read.failure();
-    }
-    if (const auto agreed = comm::first_failure(world_, failure)) return *agreed;
-    const StateFile state = broadcast_layout(outline.state, world_);
-    const auto file = folder / state_name;
-
-    // Every rank reads its share of the file once.
-    const auto ranges = ranges_from_text(world_.broadcast(to_text(outline.ranges)));
-    failure = check_content(file, ranges, world_.rank(), world_.size());
-    if (const auto agreed = comm::first_failure(world_, failure)) return *agreed;
-    return Checkpoint{folder, state, to_progress(state, file).value()};
+    return check_checkpoint(folder, units, Extent::everything, world_);
 }
 
 comm::Agreed<std::optional<Checkpoint>> Store::newest(const std::vector<shard::FlatUnit>& units,
@@ -138,7 +75,7 @@ comm::Agreed<std::optional<Checkpoint>> Store::newest(const std::vector<shard::F
 std::optional<comm::AgreedFailure> Store::load(const Checkpoint& checkpoint, shard::Zero& zero,
                                                optim::AdamW& optimizer) const {
     const auto failure =
-        read_ranges(checkpoint.folder / state_name, checkpoint.state, zero, optimizer);
+        read_ranges(checkpoint.folder / state_name, checkpoint.state, zero, &optimizer);
     if (const auto agreed = comm::first_failure(world_, failure)) return agreed;
     optimizer.set_steps_done(checkpoint.progress.step);
     return std::nullopt;
@@ -176,7 +113,7 @@ comm::Agreed<std::vector<std::string>> Store::save(const Progress& progress,
     if (world_.is_root()) {
         failure = publication.begin(extras.files);
         if (!failure) {
-            auto made = create_state_file(file, all_datasets(zero.units()),
+            auto made = create_state_file(file, all_datasets(zero.units(), Extent::everything),
                                           to_numbers(progress, attempt_), extras.texts);
             if (made)
                 layout = std::move(made).value();

@@ -1,6 +1,7 @@
 #include "ringshard/cli/engine.hpp"
 
 #include "doctor_command.hpp"
+#include "export_command.hpp"
 #include "init_command.hpp"
 #include "prepare_command.hpp"
 #include "ringshard/base/error.hpp"
@@ -10,6 +11,7 @@
 extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
     using namespace ringshard;
     if (call.command == "doctor") return cli::run_doctor(call);
+    if (call.command == "export") return cli::run_export(call);
     if (call.command == "init") return cli::run_init(call);
     if (call.command == "prepare") return cli::run_prepare(call);
     if (call.command == "train") return cli::run_train(call);

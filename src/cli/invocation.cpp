@@ -13,6 +13,10 @@ const std::vector<CommandSummary>& commands() {
          "Make the rows that training will see, ahead of the job, on any number of ranks."},
         {"tokenize", "Lines of JSON with text or messages in, with token ids and masks out."},
         {"inspect", "Show prepared rows as training will see them, or a checkpoint or model."},
+        {"export",
+         "Make the Hugging Face folder of a checkpoint: export CHECKPOINT --output_dir FOLDER."},
+        {"plot",
+         "Draw the metrics of runs: plot RUN... --output FILE.svg, or FILE.csv for the table."},
         {"init", "Make a model with random weights: --config_json FILE --output_dir FOLDER."},
         {"config", "Show the resolved settings and where each comes from; --json for machines."},
         {"configure", "Ask a few questions and write a file of settings."},
@@ -29,6 +33,9 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
         invocation.command = arguments.front();
         invocation.flags.erase(invocation.flags.begin());
         if (invocation.command == "sft") invocation.command = "train";
+        const bool names_checkpoint = invocation.command == "export" && !invocation.flags.empty() &&
+                                      !invocation.flags.front().starts_with("-");
+        if (names_checkpoint) invocation.flags.insert(invocation.flags.begin(), "--checkpoint");
         std::vector<std::string> names{"help"};
         for (const CommandSummary& command : commands()) names.push_back(command.name);
         if (std::ranges::find(names, invocation.command) == names.end()) {

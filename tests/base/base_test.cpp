@@ -66,6 +66,11 @@ BOOST_AUTO_TEST_CASE(texts_are_cut_and_joined) {
     BOOST_TEST(trim("  a b\t\n") == "a b");
     BOOST_TEST(human_bytes(512) == "512 B");
     BOOST_TEST(human_bytes(1536.0 * 1024) == "1.5 MiB");
+    BOOST_TEST(read_bytes("5GB").value() == 5'000'000'000);
+    BOOST_TEST(read_bytes(" 1.5 mb").value() == 1'500'000);
+    BOOST_TEST(read_bytes("4096").value() == 4096);
+    for (const auto* wrong : {"", "GB", "5GiB", "-1", "0", "nan", "inf", "0.1", "1e30GB", "5 G B"})
+        BOOST_TEST(!read_bytes(wrong), wrong);
 }
 
 BOOST_AUTO_TEST_CASE(narrow_keeps_the_value_or_ends_the_job) {

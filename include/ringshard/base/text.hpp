@@ -35,6 +35,10 @@ bool is_utf8(std::string_view text);
 // Bytes for people: "512 B", "1.5 MiB".
 std::string human_bytes(double bytes);
 
+// "5GB", "1.5 MB" or "4096": bytes, in powers of 1000 as transformers counts them; nothing if it is
+// no such text, or less than one byte.
+std::optional<int64_t> read_bytes(std::string_view text);
+
 // The known name that a misspelt one most likely meant; empty if none is near.
 std::string nearest_name(std::string_view misspelt, const std::vector<std::string>& known);
 

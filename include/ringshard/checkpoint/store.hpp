@@ -7,28 +7,17 @@
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/base/faults.hpp"
+<<<<<<< HEAD
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/state_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/loader.hpp"
+=======
+#include "ringshard/checkpoint/checkpoint.hpp"
+>>>>>>> outputs
 #include "ringshard/optim/adamw.hpp"
-#include "ringshard/shard/zero.hpp"
 
 namespace ringshard::checkpoint {
-
-// Where a run stands, beside its tensors.
-struct Progress {
-    int64_t step = 0;
-    data::LoaderState data;
-    int64_t num_tokens = 0;
-};
-
-// A checkpoint that was looked through, down to the hash of every range, and found whole.
-struct Checkpoint {
-    std::filesystem::path folder;
-    StateFile state;
-    Progress progress;
-};
 
 // What a checkpoint holds beside tensors and progress.
 struct Extras {

@@ -10,6 +10,7 @@ int print_help(const Invocation& invocation);
 int print_config(const Invocation& invocation, const Environment& environment);
 int configure(const Invocation& invocation);
 int inspect(const Invocation& invocation);
+int plot(const Invocation& invocation);
 int tokenize(const Invocation& invocation, const Environment& environment);
 int print_version();
 

@@ -56,9 +56,11 @@ struct RunSettings {
 struct ModelSettings {
     std::string model_name_or_path;
     std::string model_revision = "main";
-    std::string dtype = "float32";  // of loading only: masters are fp32
+    std::string dtype = "float32";  // of loading and exporting only: masters are fp32
     std::string chat_template_path;
     std::string config_json;  // of a model to be made
+    std::string checkpoint;   // to be exported
+    std::string max_shard_size = "5GB";
     std::string eos_token;
 };
 

@@ -8,17 +8,28 @@ void add_model_options(OptionTable& table) {
                 "Folder of a Hugging Face model, or its hub name if it is in the local HF cache.");
     group.serve("model_revision", &ModelSettings::model_revision,
                 "Branch, tag or commit to look for in the HF cache.");
+<<<<<<< HEAD
     group
         .serve(
             "dtype", &ModelSettings::dtype,
             "Type in which the finished model is written: float32, bfloat16, or auto for float32.")
         .but_not({"float16"}, "models are written as float32 or bfloat16; masters are fp32");
+=======
+    group.serve("dtype", &ModelSettings::dtype,
+                "Type in which weights are read, and written by export; the master weights are "
+                "fp32 in any case.");
+>>>>>>> outputs
     group.serve("chat_template_path", &ModelSettings::chat_template_path,
                 "A .jinja file, or the folder of a tokenizer whose chat template is taken.");
     group.serve("eos_token", &ModelSettings::eos_token,
                 "Token that ends a text, if it is not the tokenizer's own.");
     group.serve("config_json", &ModelSettings::config_json,
                 "For init: the config.json of the model to make.");
+    group.serve("checkpoint", &ModelSettings::checkpoint,
+                "For export: a folder checkpoint-<step>, or the output_dir of a run, whose newest "
+                "good checkpoint is taken.");
+    group.serve("max_shard_size", &ModelSettings::max_shard_size,
+                "For export: the most bytes of weights in one file, as 5GB or 200MB.");
     group.block("model_init_kwargs", "Settings of the model as JSON, under their usual names.", {},
                 {{"revision", "model_revision"}});
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "ringshard/checkpoint/state_file.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/data/loader.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::checkpoint {
+
+// Where a run stands, beside its tensors.
+struct Progress {
+    int64_t step = 0;
+    data::LoaderState data;
+    int64_t num_tokens = 0;
+};
+
+// A checkpoint that was looked through, down to the hash of every range, and found whole.
+struct Checkpoint {
+    std::filesystem::path folder;
+    StateFile state;
+    Progress progress;
+};
+
+// How much of a checkpoint is wanted: what is not may be damaged, or missing.
+enum class Extent { everything, weights };
+
+// Looks through the folder of a checkpoint. Collective over the group.
+comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder,
+                                          const std::vector<shard::FlatUnit>& units, Extent extent,
+                                          const comm::Group& group);
+
+// Fills this rank's shards with weights. Collective over the group.
+std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
+                                                const comm::Group& group);
+
+}  // namespace ringshard::checkpoint

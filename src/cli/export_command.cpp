@@ -1,0 +1,167 @@
+#include "export_command.hpp"
+
+#include <c10/core/InferenceMode.h>
+
+#include <iostream>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/cli/tell.hpp"
+#include "ringshard/model/export_weights.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "run_state.hpp"
+
+namespace ringshard::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Wish {
+    fs::path source;  // a checkpoint, or the folder of a run
+    fs::path folder;  // to be made
+    model::ExportForm form;
+};
+
+Expected<Wish> read_wish(const config::Settings& settings) {
+    const config::ModelSettings& model = settings.values.model;
+    const auto refuse = [](const auto&... what) {
+        return Failure{ExitCode::settings, concat(what...)};
+    };
+    if (model.checkpoint.empty())
+        return Failure{ExitCode::usage,
+                       "name what to export: trainer export CHECKPOINT --output_dir FOLDER"};
+    if (!settings.is_fixed("output_dir"))
+        return refuse("output_dir is not set: name the folder for the model");
+    const auto type = model::read_export_type(model.dtype);
+    if (!type)
+        return refuse("dtype = ", model.dtype, ": a model is written as float32 or bfloat16");
+    const auto shard_size = read_bytes(model.max_shard_size);
+    if (!shard_size)
+        return refuse("max_shard_size = ", model.max_shard_size,
+                      ": must be a size as 5GB, 200MB or a number of bytes");
+    const fs::path written = fs::path(model.checkpoint).lexically_normal();
+    return Wish{written.has_filename() ? written : written.parent_path(),
+                settings.values.run.output_dir,
+                {*type, *shard_size}};
+}
+
+// What may be exported, the best first: what was named, or the checkpoints of the run that was.
+Expected<std::vector<std::string>> find_candidates(const fs::path& source,
+                                                   std::vector<std::string>& damaged) {
+    if (!folder_exists(source))
+        return Failure{ExitCode::missing_input,
+                       concat("checkpoint = ", source.string(), ": there is no such folder")};
+    const std::string name = source.filename();
+    if (name.starts_with("checkpoint-") && name.find(".tmp-") != std::string::npos)
+        return Failure{ExitCode::bad_data, concat("checkpoint = ", source.string(),
+                                                  ": it was never finished; finished ones are "
+                                                  "named checkpoint-<step>")};
+    if (name.starts_with("checkpoint-") || file_exists(source / "manifest.json"))
+        return std::vector{source.string()};
+    std::vector<std::string> found;
+    for (const auto& entry : checkpoint::valid_checkpoints(source, damaged))
+        found.push_back(entry.folder.string());
+    if (!found.empty() || !damaged.empty()) return found;
+    return Failure{
+        ExitCode::bad_data,
+        concat("checkpoint = ", source.string(),
+               ": is neither the folder of a checkpoint nor that of a run that has one")};
+}
+
+// A checkpoint that is whole as far as its weights go, and the model that it is of.
+struct Source {
+    model::ModelSpec spec;
+    checkpoint::Checkpoint checkpoint;
+};
+
+// Collective over the world.
+comm::Agreed<Source> open_checkpoint(const comm::Group& world, const fs::path& folder) {
+    std::optional<Failure> failure;
+    if (world.is_root())
+        if (const auto manifest = checkpoint::read_manifest(folder); !manifest)
+            failure = manifest.failure();
+    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
+    auto spec = comm::agreed(world, model::read_model_spec(folder / "config.json"));
+    if (!spec) return spec.failure();
+    auto checked = checkpoint::check_checkpoint(folder, model::make_units(spec.value(), 1),
+                                                checkpoint::Extent::weights, world);
+    if (!checked) return checked.failure();
+    return Source{std::move(spec).value(), std::move(checked).value()};
+}
+
+// The first candidate that is good. Collective over the world.
+comm::Agreed<Source> choose_checkpoint(const comm::Group& world, const fs::path& source) {
+    std::vector<std::string> damaged;
+    std::optional<Failure> failure;
+    std::vector<std::string> candidates;
+    if (world.is_root()) {
+        auto found = find_candidates(source, damaged);
+        if (found)
+            candidates = std::move(found).value();
+        else
+            failure = found.failure();
+    }
+    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
+    const auto count = world.maximum(static_cast<int64_t>(candidates.size()));
+    candidates.resize(static_cast<size_t>(count));
+    for (std::string& candidate : candidates) {
+        candidate = world.broadcast(candidate);
+        auto opened = open_checkpoint(world, candidate);
+        if (opened || candidate == source.string()) {
+            for (const std::string& warning : damaged)
+                std::cerr << "warning: checkpoint left out: " << warning << '\n';
+            return opened;
+        }
+        if (world.is_root()) damaged.push_back(opened.failure().message());
+    }
+    if (world.is_root())
+        failure = Failure{ExitCode::bad_data,
+                          concat(source.string(), ": no checkpoint of this run is good:\n  ",
+                                 join(damaged, "\n  "))};
+    return *comm::first_failure(world, failure);
+}
+
+// Files beside the weights would change the checkpoint, and it would not be whole any more.
+std::optional<Failure> check_apart(const fs::path& checkpoint, const fs::path& folder) {
+    std::error_code ignored;
+    if (!fs::equivalent(checkpoint, folder, ignored)) return std::nullopt;
+    return Failure{ExitCode::settings, concat("output_dir = ", folder.string(),
+                                              ": is the checkpoint itself; name another folder")};
+}
+
+}  // namespace
+
+int run_export(const EngineCall& call) {
+    const c10::InferenceMode no_autograd;
+    const comm::Group& world = call.world;
+    const auto wish = read_wish(call.settings);
+    if (!wish) return tell(comm::found_by_all(wish.failure()), world);
+    const auto& [source, folder, form] = wish.value();
+    const auto chosen = choose_checkpoint(world, source);
+    if (!chosen) return tell(chosen.failure(), world);
+    const checkpoint::Checkpoint& checkpoint = chosen.value().checkpoint;
+    if (const auto failure = comm::first_failure(
+            world, world.is_root() ? check_apart(checkpoint.folder, folder) : std::nullopt))
+        return tell(*failure, world);
+    const auto companions = read_companions(world, checkpoint.folder);
+    if (!companions) return tell(companions.failure(), world);
+
+    const mesh::MeshShape shape{.shard = world.size()};
+    const mesh::Mesh mesh(world, shape, at::kCPU);
+    const mesh::Cuts everything{true, true, true, false};
+    shard::Zero zero(model::make_units(chosen.value().spec, shape.zero()), everything,
+                     {at::kFloat, at::kFloat}, mesh);
+    if (const auto failure = checkpoint::load_weights(checkpoint, zero, world))
+        return tell(*failure, world);
+    if (const auto failure = model::export_weights(zero, folder, companions.value(), form, world))
+        return tell(*failure, world);
+    if (world.is_root())
+        std::cout << "wrote " << folder.string() << ": " << checkpoint.folder.string() << " as "
+                  << call.settings.values.model.dtype << '\n';
+    return number(ExitCode::done);
+}
+
+}  // namespace ringshard::cli

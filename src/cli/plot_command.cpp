@@ -1,0 +1,70 @@
+#include <iostream>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/tell.hpp"
+#include "ringshard/report/plot.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Wish {
+    std::vector<fs::path> runs;
+    fs::path output;
+    report::LossScale scale = report::LossScale::linear;
+};
+
+Failure usage(const std::string& what) {
+    return {ExitCode::usage,
+            concat(what,
+                   "; trainer plot RUN... --output FILE.svg|FILE.csv [--log], where RUN is "
+                   "the output_dir of a run or its metrics.jsonl")};
+}
+
+Expected<Wish> read_wish(const std::vector<std::string>& flags) {
+    Wish wish;
+    for (size_t i = 0; i < flags.size(); ++i) {
+        const size_t equals = flags[i].find('=');
+        const std::string name = flags[i].substr(0, equals);
+        if (name == "--log") {
+            wish.scale = report::LossScale::logarithmic;
+        } else if (name == "--output" || name == "-o") {
+            if (equals == std::string::npos && i + 1 == flags.size())
+                return usage(concat(name, " has no value"));
+            wish.output = equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
+        } else if (name.starts_with("-")) {
+            return usage(concat("there is no ", name));
+        } else {
+            wish.runs.emplace_back(flags[i]);
+        }
+    }
+    if (wish.runs.empty()) return usage("name a run");
+    if (wish.output.empty()) return usage("name the file to write with --output");
+    if (wish.output.extension() != ".svg" && wish.output.extension() != ".csv")
+        return usage(concat("output = ", wish.output.string(), ": must end in .svg or .csv"));
+    return wish;
+}
+
+}  // namespace
+
+int plot(const Invocation& invocation) {
+    const auto wish = read_wish(invocation.flags);
+    if (!wish) return tell(wish.failure());
+    std::vector<std::string> warnings;
+    const auto runs = report::read_metrics_logs(wish.value().runs, warnings);
+    for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
+    if (!runs) return tell(runs.failure());
+    const fs::path& output = wish.value().output;
+    const bool is_table = output.extension() == ".csv";
+    if (const auto failure = write_file_atomically(
+            output, is_table ? report::to_csv(runs.value())
+                             : report::draw_svg(runs.value(), wish.value().scale)))
+        return tell(*failure);
+    std::cout << "wrote " << output.string() << '\n';
+    return number(ExitCode::done);
+}
+
+}  // namespace ringshard::cli

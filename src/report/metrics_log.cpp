@@ -1,0 +1,109 @@
+#include "ringshard/report/metrics_log.hpp"
+
+#include <cmath>
+#include <set>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
+
+namespace ringshard::report {
+
+namespace fs = std::filesystem;
+using text::Value;
+
+namespace {
+
+// Python writes what JSON has no word for. Those words outside of texts become null.
+std::string without_bad_numbers(const std::string& line) {
+    std::string out;
+    bool is_in_text = false;
+    for (size_t at = 0; at < line.size();) {
+        const std::string_view rest = std::string_view(line).substr(at);
+        size_t skipped = 0;
+        if (!is_in_text)
+            for (const std::string_view word : {"NaN", "-Infinity", "Infinity"})
+                if (rest.starts_with(word)) skipped = word.size();
+        if (skipped > 0) {
+            out += "null";
+            at += skipped;
+            continue;
+        }
+        const bool is_escaped = is_in_text && line[at] == '\\' && at + 1 < line.size();
+        if (line[at] == '"') is_in_text = !is_in_text;
+        out += line.substr(at, is_escaped ? 2 : 1);
+        at += is_escaped ? 2 : 1;
+    }
+    return out;
+}
+
+const int64_t* integer_in(const Value& line, std::string_view key) {
+    const Value* member = line.find(key);
+    return member == nullptr ? nullptr : member->integer();
+}
+
+void merge(const Value& line, Value& step) {
+    for (const auto& [key, value] : *line.object()) step.set(key, value);
+}
+
+fs::path folder_of(const fs::path& file) {
+    return fs::absolute(file).lexically_normal().parent_path();
+}
+
+}  // namespace
+
+std::optional<double> MetricsLog::number(const Value& step, std::string_view key) {
+    const Value* member = step.find(key);
+    if (member == nullptr) return std::nullopt;
+    if (const int64_t* whole = member->integer()) return static_cast<double>(*whole);
+    if (const uint64_t* large = member->large()) return static_cast<double>(*large);
+    const double* real = member->real();
+    return real != nullptr && std::isfinite(*real) ? std::optional(*real) : std::nullopt;
+}
+
+Expected<MetricsLog> read_metrics_log(const fs::path& run, std::vector<std::string>& warnings) {
+    if (!file_exists(run))
+        return Failure{ExitCode::missing_input, concat(run.string(), ": there is no such run")};
+    const fs::path file = folder_exists(run) ? run / "metrics.jsonl" : run;
+    const auto content = read_file(file);
+    if (!content)
+        return Failure{ExitCode::bad_data,
+                       concat(run.string(), ": has no metrics.jsonl, where a run logs its steps")};
+    const fs::path folder = folder_of(file);
+    const checkpoint::Attempts attempts(folder);
+    MetricsLog log{folder.filename(), {}};
+    int64_t number = 0;
+    for (const std::string& line : split(*content, '\n')) {
+        ++number;
+        if (trim(line).empty()) continue;
+        const auto read = text::read_json(without_bad_numbers(line));
+        if (!read || read.value().object() == nullptr) {
+            warnings.push_back(concat(file.string(), ":", number, ": is left out: ",
+                                      read ? "is no JSON object" : read.failure().message));
+            continue;
+        }
+        const int64_t* step = integer_in(read.value(), "step");
+        if (step == nullptr) continue;  // somebody else's
+        const int64_t* attempt = integer_in(read.value(), "attempt");
+        if (attempt != nullptr && attempts.is_void(*attempt, *step)) continue;
+        merge(read.value(), log.steps.try_emplace(*step, Value::Object()).first->second);
+    }
+    if (!log.steps.empty()) return log;
+    return Failure{ExitCode::bad_data, concat(file.string(), ": holds no step")};
+}
+
+Expected<std::vector<MetricsLog>> read_metrics_logs(const std::vector<fs::path>& runs,
+                                                    std::vector<std::string>& warnings) {
+    std::vector<MetricsLog> logs;
+    std::set<std::string> names;
+    for (const fs::path& run : runs) {
+        auto log = read_metrics_log(run, warnings);
+        if (!log) return log.failure();
+        names.insert(log.value().name);
+        logs.push_back(std::move(log).value());
+    }
+    if (names.size() < logs.size())
+        for (size_t i = 0; i < logs.size(); ++i) logs[i].name = runs[i].string();
+    return logs;
+}
+
+}  // namespace ringshard::report

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+// Pieces of an SVG.
+namespace ringshard::report {
+
+// How everything looks, by class: text, title, label, page, grid, frame, line, dot, eval, and the
+// colours of runs.
+std::string_view svg_style();
+
+// The class of a run's colour, and the dashes of runs beyond the colours, as an attribute.
+std::string color_of(size_t run);
+std::string dashes_of(size_t run);
+
+std::string escaped(const std::string& text);
+std::string place(double coordinate);
+std::string text_at(double x, double y, const char* attributes, const std::string& text);
+std::string line_at(double x1, double y1, double x2, double y2, const char* name);
+std::string dot_at(double x, double y, double radius, const char* name, size_t run);
+
+}  // namespace ringshard::report

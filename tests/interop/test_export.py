@@ -1,0 +1,201 @@
+"""trainer export: transformers loads what it wrote and computes the same, and would have written the same bytes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, run  # noqa: E402
+
+try:
+    import h5py
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
+    from transformers.utils.logging import disable_progress_bar
+except ImportError as error:
+    print(f"skipped: {error}; scripts/setup --oracles installs it")
+    sys.exit(77)
+
+disable_progress_bar()
+SCRIPT = os.path.join(FOLDER, "..", "..", "scripts", "h5_to_safetensors.py")
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+MODELS = {"tied": os.path.join(DATA, "models", "qwen2-tiny"), "untied": os.path.join(DATA, "models", "llama3-tiny")}
+IDS = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
+
+
+def train(model, output, *flags, ranks=2):
+    result = run("train", "--model_name_or_path", model, "--profile", "zero3", "--dataset_name",
+                 os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--learning_rate", "0.002",
+                 "--max_length", "48", "--max_steps", "2", "--save_steps", "1", "--output_dir", output, *flags,
+                 ranks=ranks)
+    assert result.returncode == 0, result.stderr
+
+
+def their_model(model, checkpoint):
+    """The trained model as transformers holds it, from the weights in state.h5."""
+    theirs = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, attn_implementation="eager")
+    with h5py.File(os.path.join(checkpoint, "state.h5")) as file:
+        state = {name: torch.from_numpy(dataset[()]) for name, dataset in file["model"].items()}
+    theirs.load_state_dict(state, strict=False)
+    return theirs
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(input_ids=IDS).logits
+
+
+def weight_files(folder):
+    files = {}
+    for name in os.listdir(folder):
+        if name.startswith("model"):
+            with open(os.path.join(folder, name), "rb") as file:
+                files[name] = file.read()
+    return files
+
+
+def read_config(folder):
+    with open(os.path.join(folder, "config.json")) as file:
+        return json.load(file)
+
+
+class Export(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.runs = {}
+        for kind, model in MODELS.items():
+            cls.runs[kind] = os.path.join(cls.folder.name, kind)
+            train(model, cls.runs[kind])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def export(self, checkpoint, *flags, ranks=None):
+        self.folder_count = getattr(self, "folder_count", 0) + 1
+        folder = os.path.join(self.folder.name, f"{self.id()}-{self.folder_count}")
+        self.expect(run("export", checkpoint, "--output_dir", folder, *flags, ranks=ranks), 0, "wrote " + folder,
+                    stream="stdout")
+        return folder
+
+    def test_their_bytes_and_their_logits(self):
+        for kind, model in MODELS.items():
+            checkpoint = os.path.join(self.runs[kind], "checkpoint-2")
+            theirs = their_model(model, checkpoint)
+            for dtype, size, ranks in (("float32", "5GB", 3), ("float32", "100KB", 1), ("bfloat16", "60KB", 3),
+                                       ("bfloat16", "5GB", None)):
+                with self.subTest(kind=kind, dtype=dtype, size=size, ranks=ranks):
+                    ours = self.export(checkpoint, "--dtype", dtype, "--max_shard_size", size, ranks=ranks)
+                    same = theirs if dtype == "float32" else their_model(model, checkpoint).to(torch.bfloat16)
+                    with tempfile.TemporaryDirectory() as folder:
+                        same.save_pretrained(folder, max_shard_size=size)
+                        self.assertEqual(weight_files(ours), weight_files(folder))
+                        if dtype == "bfloat16":  # .to() rounds what no file holds, too
+                            same = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
+                        self.assertEqual("model.safetensors.index.json" in os.listdir(ours), size != "5GB")
+                    config = read_config(model)
+                    for key in {"dtype", "torch_dtype"} & {"dtype", *config}:
+                        config[key] = dtype
+                    self.assertEqual(read_config(ours), config)
+                    loaded = AutoModelForCausalLM.from_pretrained(ours, attn_implementation="eager")
+                    self.assertEqual(loaded.dtype, getattr(torch, dtype))
+                    self.assertTrue(torch.equal(logits(loaded), logits(same)))
+                    self.assertEqual(AutoTokenizer.from_pretrained(ours)("ab c")["input_ids"],
+                                     AutoTokenizer.from_pretrained(model)("ab c")["input_ids"])
+
+    def test_numbers_in_names_are_counted(self):
+        """Twelve blocks: block 10 comes behind block 9, in files of a few tensors each."""
+        model = os.path.join(self.folder.name, "deep")
+        config = LlamaConfig(vocab_size=512, hidden_size=32, intermediate_size=48, num_hidden_layers=12,
+                             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64)
+        torch.manual_seed(3)
+        AutoModelForCausalLM.from_config(config).save_pretrained(model)
+        output = os.path.join(self.folder.name, "deep-run")
+        train(model, output)
+        ours = self.export(output, "--max_shard_size", "40000", ranks=3)
+        with tempfile.TemporaryDirectory() as folder:
+            their_model(model, os.path.join(output, "checkpoint-2")).save_pretrained(folder, max_shard_size=40000)
+            self.assertEqual(weight_files(ours), weight_files(folder))
+
+    def test_a_run_and_its_newest_good_checkpoint(self):
+        output = os.path.join(self.folder.name, "damaged")
+        shutil.copytree(self.runs["tied"], output)
+        newest, older = (os.path.join(output, name) for name in ("checkpoint-2", "checkpoint-1"))
+        self.assertEqual(weight_files(self.export(output, ranks=2)), weight_files(self.export(newest)))
+        self.assertNotIn("attempt-2", os.listdir(output))  # looking is no start of the run
+
+        def flip(folder, dataset):
+            with open(os.path.join(folder, "manifest.json")) as file:
+                place = next(r["offset"] for r in json.load(file)["ranges"] if r["dataset"] == dataset)
+            with open(os.path.join(folder, "state.h5"), "r+b") as file:
+                file.seek(place)
+                byte = file.read(1)[0]
+                file.seek(place)
+                file.write(bytes([byte ^ 1]))
+
+        flip(newest, "/optimizer/exp_avg/model.norm.weight")  # moments are not wanted
+        whole = weight_files(self.export(newest))
+        flip(newest, "/model/model.norm.weight")
+        folder = os.path.join(self.folder.name, "from-older")
+        self.expect(run("export", output, "--output_dir", folder, ranks=2), 0, "warning: checkpoint left out",
+                    "model.norm.weight is not what was written")
+        self.assertNotEqual(weight_files(folder), whole)
+        self.assertEqual(weight_files(folder), weight_files(self.export(older)))
+        self.expect_one_message(run("export", newest, "--output_dir", folder + "-no", ranks=2), 65,
+                                "model.norm.weight is not what was written")
+        os.remove(os.path.join(older, "config.json"))
+        self.expect_one_message(run("export", output, "--output_dir", folder + "-no", ranks=2), 65,
+                                "no checkpoint of this run is good", "config.json is missing")
+        self.assertFalse(os.path.exists(folder + "-no"))
+
+    def test_wrong_wishes(self):
+        checkpoint = os.path.join(self.runs["tied"], "checkpoint-2")
+        unfinished = os.path.join(self.folder.name, "checkpoint-3.tmp-1")
+        os.makedirs(unfinished)
+        to = ("--output_dir", os.path.join(self.folder.name, "never"))
+        for flags, code, words in (
+            ((), 64, "name what to export"),
+            ((checkpoint,), 78, "output_dir is not set"),
+            (("no/such", *to), 66, "no/such: there is no such folder"),
+            ((unfinished, *to), 65, "it was never finished"),
+            ((FOLDER, *to), 65, "is neither the folder of a checkpoint nor that of a run"),
+            ((checkpoint, *to, "--dtype", "float16"), 78, "dtype = float16: a model is written as"),
+            ((checkpoint, *to, "--max_shard_size", "5 gigs"), 78, "max_shard_size = 5 gigs"),
+            ((checkpoint + "/", "--output_dir", checkpoint), 78, "is the checkpoint itself"),
+            ((checkpoint, "--output_dir", "/proc/no"), 74, "/proc/no cannot be made"),
+        ):
+            with self.subTest(words):
+                self.expect_one_message(run("export", *flags, ranks=2), code, words)
+
+    def test_the_script_for_people_without_the_program(self):
+        for kind, dtype in (("tied", "bfloat16"), ("untied", "float32")):
+            checkpoint = os.path.join(self.runs[kind], "checkpoint-2")
+            ours = self.export(checkpoint, "--dtype", dtype, ranks=2)
+            with tempfile.TemporaryDirectory() as folder:
+                subprocess.run([sys.executable, SCRIPT, checkpoint, folder, "--dtype", dtype], check=True,
+                               capture_output=True)
+                self.assertEqual(weight_files(folder), weight_files(ours))
+                self.assertEqual(sorted(os.listdir(folder)), sorted(os.listdir(ours)))
+                self.assertEqual(read_config(folder), read_config(ours))
+        for source in (self.folder.name, checkpoint):
+            failed = subprocess.run([sys.executable, SCRIPT, source, source], capture_output=True, text=True)
+            self.assertEqual(failed.returncode, 1)
+            self.assertRegex(failed.stderr, "there is no such file|is the checkpoint itself")
+
+    def test_models_are_whole_after_the_way_through_training(self):
+        """The exported model trains on: what comes out can go in."""
+        folder = self.export(self.runs["untied"], "--max_shard_size", "200KB")
+        train(folder, os.path.join(self.folder.name, "again"), "--learning_rate", "0")
+        again = self.export(os.path.join(self.folder.name, "again"), "--max_shard_size", "200KB")
+        self.assertEqual(weight_files(again), weight_files(folder))
+        self.assertEqual(read_config(again), read_config(folder))
+
+
+if __name__ == "__main__":
+    unittest.main()
