@@ -9,8 +9,6 @@ namespace ringshard::cli {
 std::optional<Failure> find_unserved(const config::Settings& settings) {
     const config::Config& c = settings.values;
     const bool is_bf16 = c.training.mixed_precision == config::Precision::bf16;
-    const bool reports =
-        !c.logging.report_to.empty() && c.logging.report_to != std::vector<std::string>{"none"};
     struct Rule {
         const char* name;
         bool is_asked_for;
@@ -18,7 +16,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
     };
     const Rule rules[] = {
         {"save_only_model", c.checkpoint.save_only_model, "a checkpoint without moments"},
-        {"report_to", reports, "a place for metrics other than output_dir/metrics.jsonl"},
         {"offload_optimizer_device",
          c.parallel.offload_optimizer_device != config::OffloadDevice::none,
          "optimizer state outside the device"},

@@ -41,6 +41,12 @@ public:
             complain({"dtype"}, "must be float32, bfloat16 or auto");
     }
 
+    void check_trackers() {
+        for (const std::string& place : settings_.values.logging.report_to)
+            if (place != "none" && place != "all" && place != "tensorboard")
+                complain({"report_to"}, "must be none, tensorboard, or all for tensorboard");
+    }
+
     void check_loss() {
         const TrainingSettings& training = settings_.values.training;
         if (training.loss_type == LossType::dft && training.label_smoothing_factor > 0)
@@ -144,6 +150,7 @@ void check_together(Settings& settings, Problems& problems) {
     checker.check_packing();
     checker.check_schedule();
     checker.check_model();
+    checker.check_trackers();
     checker.check_loss();
     checker.check_evaluation();
     checker.check_offload();

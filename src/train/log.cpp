@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace ringshard::train {
@@ -13,6 +14,11 @@ int64_t peak_resident_bytes() {
     struct rusage usage {};
     getrusage(RUSAGE_SELF, &usage);
     return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+double seconds_since_1970() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
 }
 
 double longest(const comm::Group& world, double seconds) {
@@ -26,6 +32,9 @@ double longest(const comm::Group& world, double seconds) {
 Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
          const checkpoint::Store& store, int64_t first_step, int64_t num_steps)
     : world_(world),
+      output_dir_(store.output_dir()),
+      first_step_(first_step),
+      wants_tensorboard_(settings.reports_to_tensorboard()),
       file_(store.output_dir(), store.attempt()),
       progress_(world.is_root() && !settings.disable_tqdm && Progress::stderr_is_terminal(),
                 first_step, num_steps) {}
@@ -33,12 +42,35 @@ Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
 std::optional<comm::AgreedFailure> Log::begin(double peak_operations) {
     usage_.num_ranks = world_.size();
     usage_.peak_operations = world_.sum(std::vector<double>{peak_operations}).front();
-    const auto failure =
-        comm::first_failure(world_, world_.is_root() ? file_.clean() : std::nullopt);
+    std::optional<Failure> mine;
+    if (world_.is_root()) {
+        mine = file_.clean();
+        if (!mine && wants_tensorboard_) mine = open_tensorboard();
+    }
+    const auto failure = comm::first_failure(world_, mine);
     for (const MetricsLine& line : lines())
         if (const double before = number_in(line, "total_flos"); !std::isnan(before))
             operations_ = before;
     return failure;
+}
+
+std::optional<Failure> Log::open_tensorboard() {
+    auto file = report::TensorBoardFile::create(output_dir_ / "tensorboard", comm::host_name(),
+                                                seconds_since_1970(), first_step_ + 1);
+    if (!file) return file.failure();
+    tensorboard_.emplace(std::move(file).value());
+    return std::nullopt;
+}
+
+std::optional<Failure> Log::record(const MetricsLine& line) {
+    if (auto failure = file_.append(line)) return failure;
+    if (!tensorboard_) return std::nullopt;
+    std::vector<report::Scalar> scalars;
+    for (const auto& [name, value] : line)
+        if (name != "step")
+            scalars.push_back({report::tensorboard_tag(name), number_in(line, name)});
+    return tensorboard_->add(static_cast<int64_t>(number_in(line, "step")), seconds_since_1970(),
+                             scalars);
 }
 
 void Log::add(const StepNumbers& numbers) {
@@ -67,7 +99,7 @@ std::optional<comm::AgreedFailure> Log::write_steps() {
     std::optional<Failure> failure;
     if (world_.is_root()) {
         progress_.logged(summary);
-        failure = file_.append(line);
+        failure = record(line);
     }
     return comm::first_failure(world_, failure);
 }
@@ -76,7 +108,7 @@ std::optional<comm::AgreedFailure> Log::write(const MetricsLine& line, const std
     std::optional<Failure> failure;
     if (world_.is_root()) {
         if (!shown.empty()) progress_.say(shown);
-        failure = file_.append(line);
+        failure = record(line);
     }
     return comm::first_failure(world_, failure);
 }

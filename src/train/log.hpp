@@ -4,11 +4,13 @@
 #include "progress.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/agree.hpp"
+#include "ringshard/report/tensorboard.hpp"
 #include "ringshard/train/metrics.hpp"
 
 namespace ringshard::train {
 
-// Where numbers go: the progress on standard error, output_dir/metrics.jsonl. Rank 0 writes.
+// Where numbers go: the progress on standard error, output_dir/metrics.jsonl, and the files of
+// TensorBoard where they are asked for. Rank 0 writes.
 class Log {
 public:
     Log(const config::LoggingSettings& settings, const comm::Group& world,
@@ -31,9 +33,15 @@ public:
 
 private:
     Usage usage();
+    std::optional<Failure> open_tensorboard();
+    std::optional<Failure> record(const MetricsLine& line);
 
     const comm::Group& world_;
+    std::filesystem::path output_dir_;
+    int64_t first_step_;
+    bool wants_tensorboard_;
     MetricsFile file_;
+    std::optional<report::TensorBoardFile> tensorboard_;
     Progress progress_;
     StepWindow window_;
     Usage usage_;

@@ -93,6 +93,21 @@ class RunFiles(TrainerTest):
         self.assertEqual(read_metrics(self.output), metrics)
         self.assertEqual(os.path.getmtime(os.path.join(self.output, "model.safetensors")), before)
 
+    def test_tensorboard(self):
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        flags = [*EVALUATED, "--report_to", "tensorboard", "--save_steps", "4", "--full_determinism"]
+        self.expect(self.train(*flags), 0)
+        shutil.rmtree(os.path.join(self.output, "checkpoint-8"))
+        self.expect(self.train(*flags), 0, "going on from")  # whose points of steps 5 to 8 count
+        shown = EventAccumulator(os.path.join(self.output, "tensorboard"))
+        shown.Reload()
+        for tag, key in (("train/loss", "loss"), ("eval/loss", "eval_loss"), ("train/learning_rate", "learning_rate")):
+            points = [(point.step, point.value) for point in shown.Scalars(tag)]
+            lines = [(line["step"], line[key]) for line in read_metrics(self.output) if key in line]
+            self.assertEqual([step for step, _ in points], [step for step, _ in lines])
+            for point, line in zip(points, lines):
+                self.assertAlmostEqual(point[1], line[1], delta=1e-6 * abs(line[1]))
+
     def test_evaluation_at_every_layout(self):
         losses = []
         for flags, ranks in (([], None), (["--profile", "zero3"], 3), (["--cp_size", "2", "--sp_size", "2"], 4),

@@ -7,14 +7,8 @@
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/base/faults.hpp"
-<<<<<<< HEAD
 #include "ringshard/checkpoint/attempts.hpp"
-#include "ringshard/checkpoint/state_file.hpp"
-#include "ringshard/comm/agree.hpp"
-#include "ringshard/data/loader.hpp"
-=======
 #include "ringshard/checkpoint/checkpoint.hpp"
->>>>>>> outputs
 #include "ringshard/optim/adamw.hpp"
 
 namespace ringshard::checkpoint {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -162,6 +163,12 @@ struct LoggingSettings {
     bool logging_first_step = false;
     std::vector<std::string> report_to;
     bool disable_tqdm = false;
+
+    bool reports_to_tensorboard() const {
+        return std::ranges::any_of(report_to, [](const std::string& place) {
+            return place == "tensorboard" || place == "all";
+        });
+    }
 };
 
 struct CheckpointSettings {

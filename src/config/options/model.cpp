@@ -8,17 +8,11 @@ void add_model_options(OptionTable& table) {
                 "Folder of a Hugging Face model, or its hub name if it is in the local HF cache.");
     group.serve("model_revision", &ModelSettings::model_revision,
                 "Branch, tag or commit to look for in the HF cache.");
-<<<<<<< HEAD
     group
         .serve(
             "dtype", &ModelSettings::dtype,
             "Type in which the finished model is written: float32, bfloat16, or auto for float32.")
         .but_not({"float16"}, "models are written as float32 or bfloat16; masters are fp32");
-=======
-    group.serve("dtype", &ModelSettings::dtype,
-                "Type in which weights are read, and written by export; the master weights are "
-                "fp32 in any case.");
->>>>>>> outputs
     group.serve("chat_template_path", &ModelSettings::chat_template_path,
                 "A .jinja file, or the folder of a tokenizer whose chat template is taken.");
     group.serve("eos_token", &ModelSettings::eos_token,

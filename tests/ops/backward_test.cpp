@@ -1,0 +1,155 @@
+// Every operation and its backward pass against autograd in double precision, on random shapes.
+#include <boost/test/unit_test.hpp>
+
+#include "autograd.hpp"
+#include "ringshard/ops/embedding.hpp"
+#include "ringshard/ops/linear.hpp"
+#include "ringshard/ops/rms_norm.hpp"
+#include "ringshard/ops/rope.hpp"
+#include "ringshard/ops/swiglu.hpp"
+
+using namespace ringshard;
+using test::distance;
+using test::leaf;
+
+namespace {
+
+template <class Check>
+void for_shapes_and_types(Check check) {
+    at::manual_seed(7);
+    for (const auto type : {at::kFloat, at::kBFloat16})
+        for (const int64_t tokens : {1, 3, 37, 260})
+            for (const int64_t width : {2, 24, 64, 200}) {
+                BOOST_TEST_INFO_SCOPE(tokens << " x " << width << " " << at::toString(type));
+                check(tokens, width, at::TensorOptions(type), test::tolerance(type));
+            }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rms_norm) {
+    constexpr double epsilon = 1e-6;
+    for_shapes_and_types(
+        [&](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
+            const at::Tensor x = at::randn({tokens, width}, options);
+            const at::Tensor weight = at::randn({width}, options);
+            const at::Tensor dy = at::randn_like(x);
+            const at::Tensor earlier = at::randn_like(x);
+            const at::Tensor wide_x = leaf(x);
+            const at::Tensor wide_weight = leaf(weight);
+            const at::Tensor y =
+                wide_weight * wide_x * (wide_x.square().mean(-1, true) + epsilon).rsqrt();
+            test::backward(y, dy);
+
+            const ops::RmsNormed normed = ops::rms_norm(x, weight, epsilon);
+            BOOST_TEST(distance(normed.y, y) < tolerance);
+            BOOST_TEST(at::equal(ops::rms_norm_again(x, weight, normed.inverse_rms), normed.y));
+            // Both gradients are added to what is there.
+            const at::Tensor dx = earlier.clone();
+            const at::Tensor d_weight = at::ones({width});
+            ops::rms_norm_backward(dy, x, normed.inverse_rms, weight, dx, d_weight);
+            BOOST_TEST(distance(dx, wide_x.grad() + earlier) < tolerance);
+            BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
+        });
+}
+
+BOOST_AUTO_TEST_CASE(swiglu) {
+    for_shapes_and_types(
+        [](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
+            const at::Tensor gate_up = 3 * at::randn({tokens, 2 * width}, options);
+            const at::Tensor dy = at::randn({tokens, width}, options);
+            const at::Tensor wide = leaf(gate_up);
+            const at::Tensor y = at::silu(wide.narrow(1, 0, width)) * wide.narrow(1, width, width);
+            test::backward(y, dy);
+
+            BOOST_TEST(distance(ops::swiglu(gate_up), y) < tolerance);
+            ops::swiglu_backward(dy, gate_up);
+            BOOST_TEST(distance(gate_up, wide.grad()) < tolerance);
+        });
+}
+
+BOOST_AUTO_TEST_CASE(linear) {
+    for_shapes_and_types(
+        [](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
+            const int64_t outputs = width + 5;
+            const at::Tensor x = at::randn({tokens, width}, options);
+            const at::Tensor weight = at::randn({outputs, width}, options);
+            const at::Tensor bias = at::randn({outputs}, options);
+            const at::Tensor dy = at::randn({tokens, outputs}, options);
+            const at::Tensor wide_x = leaf(x);
+            const at::Tensor wide_weight = leaf(weight);
+            const at::Tensor wide_bias = leaf(bias);
+            const at::Tensor y = at::linear(wide_x, wide_weight, wide_bias);
+            test::backward(y, dy);
+
+            BOOST_TEST(distance(ops::linear(x, weight, bias), y) < tolerance);
+            BOOST_TEST(distance(ops::linear_backward_input(dy, weight), wide_x.grad()) < tolerance);
+            const at::Tensor d_weight = at::ones({outputs, width});
+            ops::add_weight_gradient(d_weight, dy, x);
+            BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
+            const at::Tensor d_bias = at::ones({outputs});
+            ops::add_bias_gradient(d_bias, dy);
+            BOOST_TEST(distance(d_bias, wide_bias.grad() + 1) < tolerance);
+        });
+}
+
+BOOST_AUTO_TEST_CASE(embedding) {
+    constexpr int64_t vocabulary = 11;  // small, so that tokens repeat
+    constexpr int64_t left_out = 4;
+    for_shapes_and_types([](int64_t tokens, int64_t width, at::TensorOptions options,
+                            double tolerance) {
+        const at::Tensor table = at::randn({vocabulary, width}, options);
+        const at::Tensor places = at::randint(vocabulary, {tokens}, at::TensorOptions(at::kLong));
+        const at::Tensor dy = at::randn({tokens, width}, options);
+        const at::Tensor wide = leaf(table);
+        const at::Tensor y = at::index_select(wide, 0, places);
+        test::backward(y, dy);
+
+        BOOST_TEST(at::equal(ops::embedding(places, table).to(at::kDouble), y));
+        const at::Tensor d_table = at::ones({vocabulary, width});
+        ops::embedding_backward(dy, places, d_table, {});
+        BOOST_TEST(distance(d_table, wide.grad() + 1) < tolerance);
+        const at::Tensor without = at::zeros({vocabulary, width});
+        ops::embedding_backward(dy, places, without, left_out);
+        BOOST_TEST(without[left_out].abs().sum().item<double>() == 0);
+        BOOST_TEST(at::equal((without + 1).slice(0, left_out + 1), d_table.slice(0, left_out + 1)));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(rope) {
+    at::manual_seed(8);
+    for (const auto type : {at::kFloat, at::kBFloat16})
+        for (const int64_t tokens : {1, 19, 130})
+            for (const int64_t head_dim : {2, 24, 64}) {
+                constexpr int64_t turned = 3;
+                constexpr int64_t heads = 5;
+                constexpr double scale = 1.1;
+                const at::Tensor rows = at::randn({tokens, heads * head_dim}, type);
+                const at::Tensor positions =
+                    at::randint(5000, {tokens}, at::TensorOptions(at::kLong));
+                const at::Tensor frequencies = at::rand({head_dim / 2});
+                const at::Tensor dy = at::randn_like(rows);
+
+                const at::Tensor wide = leaf(rows);
+                const at::Tensor angle =
+                    positions.to(at::kFloat).unsqueeze(1) * frequencies.unsqueeze(0);
+                const at::Tensor cosine = (angle.cos() * scale).to(at::kDouble).unsqueeze(1);
+                const at::Tensor sine = (angle.sin() * scale).to(at::kDouble).unsqueeze(1);
+                const at::Tensor all = wide.view({tokens, heads, head_dim});
+                const at::Tensor low = all.narrow(1, 0, turned).narrow(2, 0, head_dim / 2);
+                const at::Tensor high =
+                    all.narrow(1, 0, turned).narrow(2, head_dim / 2, head_dim / 2);
+                const at::Tensor y =
+                    at::cat({at::cat({low * cosine - high * sine, high * cosine + low * sine}, 2),
+                             all.narrow(1, turned, heads - turned)},
+                            1)
+                        .view(rows.sizes());
+                test::backward(y, dy);
+
+                const ops::RopeTable table = ops::make_rope_table(positions, frequencies, scale);
+                ops::rope(rows, turned, table, ops::Turn::forward);
+                BOOST_TEST(distance(rows, y) < test::tolerance(type));
+                ops::rope(dy, turned, table, ops::Turn::backward);
+                BOOST_TEST(distance(dy, wide.grad()) < test::tolerance(type));
+            }
+}
