@@ -1,10 +1,15 @@
 """The models of the benchmarks: Qwen2 with random weights, made by `trainer init`."""
 
 import json
+import os
+import pathlib
 import random
 import subprocess
+import sys
+import tempfile
+import time
 
-from bench_file import BUILD
+from bench_file import BUILD, PYTHON
 
 # rows x tokens of a step; tied embeddings in all of them.
 SHAPES = {
@@ -42,3 +47,48 @@ def random_rows(shape, rows=None, tokens=None):
 def write_rows(rows, file):
     file.write_text("".join(" ".join(map(str, row)) + "\n" for row in rows))
     return file
+
+
+def add_tokenizer(folder):
+    """The least that TRL wants: it gets token ids."""
+    from tokenizers import Tokenizer, models
+    vocabulary = {"<|endoftext|>": 0, "<unk>": 1}
+    Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>")).save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}))
+
+
+def write_input_ids(rows, file):
+    file.write_text("".join(json.dumps({"input_ids": row}) + "\n" for row in rows))
+    return file
+
+
+# Beside the settings that both sides get under the same names.
+def trainer_command(folder, rows, output, settings):
+    command = [BUILD / "bin" / "trainer", "--model_name_or_path", folder, "--dataset_name", rows, "--output_dir", output,
+               "--data_cache_dir", output / "data"]
+    for name, value in settings.items():
+        command += ["--" + name, json.dumps(value) if not isinstance(value, str) else value]
+    return command
+
+
+def trl_command(folder, rows, output, settings, *tile):
+    mine = {"use_cpu": True, "disable_tqdm": True, "output_dir": str(output), "report_to": []}
+    return [PYTHON, pathlib.Path(__file__).resolve().with_name("train_trl.py"), folder, rows, json.dumps(settings | mine),
+            *map(str, tile)]
+
+
+def run_process(command, threads=1):
+    """Seconds of a whole process, and its greatest resident memory in bytes."""
+    with tempfile.TemporaryDirectory() as home, open(pathlib.Path(home) / "log", "w") as log:
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMPI_ALLOW_RUN_AS_ROOT="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TOKENIZERS_PARALLELISM="false", HF_HOME=home,
+                           HF_HUB_OFFLINE="1", HF_DATASETS_DISABLE_PROGRESS_BARS="1")
+        start = time.perf_counter()
+        process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if status != 0:
+            sys.exit(f"{process.args} ended with {process.returncode}:\n" + (pathlib.Path(home) / "log").read_text()[-3000:])
+    return {"seconds": seconds, "cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_rss": usage.ru_maxrss * 1024}

@@ -61,9 +61,13 @@ def our_command(folder, rows, precision, checkpointing):
     return [BUILD / "bin" / "bench_step", folder, rows, precision, "attention" if checkpointing else "all"]
 
 
+def torch_command(folder, rows, kind, optimizer, checkpointing):
+    return [PYTHON, TORCH_SIDE, folder, rows, kind, optimizer, "yes" if checkpointing else "no"]
+
+
 def torch_commands(folder, rows, precision, checkpointing):
     kinds = ["fp32"] if precision == "fp32" else ["autocast", "bf16"]
-    return {f"{kind} {optimizer}": [PYTHON, TORCH_SIDE, folder, rows, kind, optimizer, "yes" if checkpointing else "no"]
+    return {f"{kind} {optimizer}": torch_command(folder, rows, kind, optimizer, checkpointing)
             for kind in kinds for optimizer in ("fused", "foreach")}
 
 
