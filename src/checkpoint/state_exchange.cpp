@@ -31,9 +31,13 @@ std::vector<Kind> kinds_of(const shard::Zero& zero, optim::AdamW* optimizer, siz
     return kinds;
 }
 
-std::span<std::byte> bytes_of(const at::Tensor& flat, int64_t first, int64_t count) {
-    return {static_cast<std::byte*>(flat.data_ptr()) + first * element_bytes,
-            static_cast<size_t>(count * element_bytes)};
+// The file holds fp32. Moments in bf16 go there, and come back, exactly.
+at::Tensor as_stored(const at::Tensor& flat, int64_t first, int64_t count) {
+    return flat.narrow(0, first, count).to(at::kFloat);
+}
+
+std::span<std::byte> bytes_of(const at::Tensor& stored) {
+    return {static_cast<std::byte*>(stored.data_ptr()), static_cast<size_t>(stored.nbytes())};
 }
 
 std::span<const float> numbers_in(std::span<const std::byte> bytes) {
@@ -95,7 +99,8 @@ std::optional<Failure> write_ranges(const std::filesystem::path& file, const Sta
                 const std::string name = kind.group + piece.tensor->spec.name;
                 const int64_t offset =
                     layout.datasets.at(name).offset + piece.first * element_bytes;
-                const auto bytes = bytes_of(kind.flat, before + piece.in_range, piece.size);
+                const at::Tensor stored = as_stored(kind.flat, before + piece.in_range, piece.size);
+                const auto bytes = bytes_of(stored);
                 if (!all_finite(numbers_in(bytes)))
                     return Failure{ExitCode::bad_numbers,
                                    concat(name,
@@ -120,9 +125,10 @@ std::optional<Failure> read_ranges(const std::filesystem::path& file, const Stat
                 const int64_t offset =
                     state.datasets.at(kind.group + piece.tensor->spec.name).offset +
                     piece.first * element_bytes;
-                if (auto failure = opened.value().read_at(
-                        bytes_of(kind.flat, piece.in_range, piece.size), offset))
-                    return failure;
+                const at::Tensor place = kind.flat.narrow(0, piece.in_range, piece.size);
+                const at::Tensor stored = as_stored(kind.flat, piece.in_range, piece.size);
+                if (auto failure = opened.value().read_at(bytes_of(stored), offset)) return failure;
+                if (stored.data_ptr() != place.data_ptr()) place.copy_(stored);
             }
         }
     }

@@ -76,7 +76,7 @@ int run_train(const EngineCall& call) {
     if (!companions) return tell(companions.failure(), world);
 
     const bool is_bf16 = config.training.mixed_precision == config::Precision::bf16;
-    const bool reduces_bf16 = config.parallel.reduce_dtype == config::WireType::bf16;
+    const bool reduces_bf16 = config.parallel.reduce_dtype == config::NumberType::bf16;
     shard::Zero zero(
         std::move(units), mesh::cuts_of(config.parallel),
         {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat}, mesh);

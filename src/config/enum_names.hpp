@@ -142,12 +142,12 @@ struct EnumNames<RingStrategy> {
                                                        {"allgather", RingStrategy::allgather}}};
 };
 template <>
-struct EnumNames<WireType> {
-    static constexpr NameTable<WireType, 5> table{{{"fp32", WireType::fp32},
-                                                   {"float32", WireType::fp32},
-                                                   {"bf16", WireType::bf16},
-                                                   {"bfloat16", WireType::bf16},
-                                                   {"bfp16", WireType::bf16}}};
+struct EnumNames<NumberType> {
+    static constexpr NameTable<NumberType, 5> table{{{"fp32", NumberType::fp32},
+                                                     {"float32", NumberType::fp32},
+                                                     {"bf16", NumberType::bf16},
+                                                     {"bfloat16", NumberType::bf16},
+                                                     {"bfp16", NumberType::bf16}}};
 };
 
 }  // namespace ringshard::config

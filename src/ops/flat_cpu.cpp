@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -38,26 +39,40 @@ struct Factors {
     float epsilon;
 };
 
-RINGSHARD_INLINE float adamw_element(float& w, float& m, float& v, float& g, const Factors& f) {
-    const float gradient = g * f.gradient;
-    const float first = m * f.first_keeps + gradient * f.first_takes;
-    const float second = v * f.second_keeps + gradient * gradient * f.second_takes;
-    m = first;
-    v = second;
-    g = 0;
-    w = w * f.decay - f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
-    return w;
+// 32 bits that look random, of a place and a step.
+RINGSHARD_INLINE uint32_t mixed(uint32_t place, uint32_t step) {
+    uint32_t bits = place * 0x9e3779b9U ^ step;
+    bits = (bits ^ bits >> 16) * 0x85ebca6bU;
+    bits = (bits ^ bits >> 13) * 0xc2b2ae35U;
+    return bits ^ bits >> 16;
 }
 
-RINGSHARD_SIMD void adamw_block(float* __restrict w, float* __restrict m, float* __restrict v,
-                                float* __restrict g, Factors f, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) adamw_element(w[i], m[i], v[i], g[i], f);
+RINGSHARD_INLINE void store_moment(float& place, float value, uint32_t) { place = value; }
+// chance: 16 random bits. What is cut off is carried over if it exceeds them.
+RINGSHARD_INLINE void store_moment(bf16& place, float value, uint32_t chance) {
+    place.x = static_cast<uint16_t>((std::bit_cast<uint32_t>(value) + chance) >> 16);
 }
 
-RINGSHARD_SIMD void adamw_block_with_copy(float* __restrict w, float* __restrict m,
-                                          float* __restrict v, float* __restrict g,
-                                          bf16* __restrict copy, Factors f, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) store(copy[i], adamw_element(w[i], m[i], v[i], g[i], f));
+RINGSHARD_INLINE void store_copy(float*, int64_t, float) {}  // the weights themselves are used
+RINGSHARD_INLINE void store_copy(bf16* copy, int64_t i, float value) { store(copy[i], value); }
+
+// copy: of bf16, or a null pointer of float.
+template <class Moment, class Copy>
+RINGSHARD_SIMD void adamw_block(float* __restrict w, Moment* __restrict m, Moment* __restrict v,
+                                float* __restrict g, Copy* __restrict copy, Factors f,
+                                uint32_t place, uint32_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const float gradient = g[i] * f.gradient;
+        const float first = load(m[i]) * f.first_keeps + gradient * f.first_takes;
+        const float second = load(v[i]) * f.second_keeps + gradient * gradient * f.second_takes;
+        const uint32_t chance = mixed(place + static_cast<uint32_t>(i), step);
+        store_moment(m[i], first, chance & 0xffffU);
+        store_moment(v[i], second, chance >> 16);
+        g[i] = 0;
+        w[i] = w[i] * f.decay -
+               f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
+        store_copy(copy, i, w[i]);
+    }
 }
 
 template <class Work>
@@ -115,15 +130,21 @@ void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
                           static_cast<float>(1 / std::sqrt(second_bias)),
                           static_cast<float>(step.epsilon)};
     float* const w = data<float>(buffers.weights);
-    float* const m = data<float>(buffers.first_moment);
-    float* const v = data<float>(buffers.second_moment);
     float* const g = data<float>(buffers.gradient);
-    bf16* const copy = buffers.copy.defined() ? data<bf16>(buffers.copy) : nullptr;
-    for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
-        if (copy == nullptr)
-            adamw_block(w + i, m + i, v + i, g + i, factors, length);
+    const auto update = [&]<class Moment, class Copy>(Moment* m, Moment* v, Copy* copy) {
+        for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
+            adamw_block(w + i, m + i, v + i, g + i, copy == nullptr ? copy : copy + i, factors,
+                        static_cast<uint32_t>(buffers.first_place + i),
+                        static_cast<uint32_t>(step.step), length);
+        });
+    };
+    with_type(buffers.first_moment, [&]<class Moment>(Moment*) {
+        auto* const m = data<Moment>(buffers.first_moment);
+        auto* const v = data<Moment>(buffers.second_moment);
+        if (buffers.copy.defined())
+            update(m, v, data<bf16>(buffers.copy));
         else
-            adamw_block_with_copy(w + i, m + i, v + i, g + i, copy + i, factors, length);
+            update(m, v, static_cast<float*>(nullptr));
     });
 }
 

@@ -1,6 +1,6 @@
 #include "ringshard/optim/adamw.hpp"
 
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -10,14 +10,20 @@ namespace ringshard::optim {
 
 AdamW::AdamW(const shard::Zero& zero, const config::TrainingSettings& settings)
     : settings_(settings) {
+    const bool is_bf16 = settings.optimizer_state_dtype == config::NumberType::bf16;
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         const at::Tensor& weights = zero.shard(unit).weights;
-        moments_.push_back({at::zeros_like(weights), at::zeros_like(weights)});
+        const auto none = [&] {
+            return at::zeros(weights.sizes(),
+                             weights.options().dtype(is_bf16 ? at::kBFloat16 : at::kFloat));
+        };
+        moments_.push_back({none(), none()});
     }
 }
 
 void AdamW::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
     ++steps_done_;
+    int64_t places_before = 0;
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         shard::Zero::Shard& shard = zero.shard(unit);
         const auto update = [&](const shard::Range& part, double decay) {
@@ -28,16 +34,25 @@ void AdamW::step(shard::Zero& zero, double learning_rate, double gradient_scale)
             };
             ops::adamw(
                 {cut(shard.weights), cut(moments_[unit].first), cut(moments_[unit].second),
-                 cut(shard.gradient), shard.rounded.defined() ? cut(shard.rounded) : at::Tensor()},
+                 cut(shard.gradient), shard.rounded.defined() ? cut(shard.rounded) : at::Tensor(),
+                 places_before + mine.begin},
                 {learning_rate, settings_.adam_beta1, settings_.adam_beta2, settings_.adam_epsilon,
                  decay, gradient_scale, steps_done_});
         };
         const shard::FlatUnit& layout = zero.units()[unit];
         update({0, layout.matrices_end()}, settings_.weight_decay);
         update({layout.matrices_end(), layout.size()}, 0.0);
+        places_before += layout.size();
         shard.gradient_is_clear = true;
         shard.is_rounded = true;
     }
+}
+
+int64_t AdamW::memory() const {
+    int64_t bytes = 0;
+    for (const Moments& moments : moments_)
+        bytes += static_cast<int64_t>(moments.first.nbytes() + moments.second.nbytes());
+    return bytes;
 }
 
 double clip_scale(double norm, double max_norm) {

@@ -43,7 +43,7 @@ uint32_t masked_crc(std::string_view bytes) {
 // wall_time = 1 (double), step = 2 (varint), file_version = 3 (text), summary = 5, session_log = 7.
 // Summary: value = 1, again and again. Value: tag = 1 (text), simple_value = 2 (float).
 // SessionLog: status = 1 (varint), where 1 is START.
-enum class WireType : uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+enum class NumberType : uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 template <class Number>
 std::string raw(Number number) {
@@ -58,17 +58,17 @@ std::string varint(uint64_t number) {
     return bytes + static_cast<char>(number);
 }
 
-std::string field(uint32_t number, WireType type, const std::string& content) {
+std::string field(uint32_t number, NumberType type, const std::string& content) {
     return varint(number << 3U | static_cast<uint32_t>(type)) + content;
 }
 std::string bytes_field(uint32_t number, const std::string& content) {
-    return field(number, WireType::bytes, varint(content.size()) + content);
+    return field(number, NumberType::bytes, varint(content.size()) + content);
 }
 
 std::string event(double wall_time, int64_t step, const std::string& content) {
     const std::string number =
-        step == 0 ? "" : field(2, WireType::varint, varint(static_cast<uint64_t>(step)));
-    return field(1, WireType::fixed64, raw(wall_time)) + number + content;
+        step == 0 ? "" : field(2, NumberType::varint, varint(static_cast<uint64_t>(step)));
+    return field(1, NumberType::fixed64, raw(wall_time)) + number + content;
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ Expected<TensorBoardFile> TensorBoardFile::create(const std::filesystem::path& f
     if (!opened) return opened.failure();
     TensorBoardFile made(path, std::move(opened).value());
     const std::string version = bytes_field(3, "brain.Event:2");
-    const std::string start = bytes_field(7, field(1, WireType::varint, varint(1)));
+    const std::string start = bytes_field(7, field(1, NumberType::varint, varint(1)));
     if (auto failure = made.append(event(wall_time, 0, version))) return *failure;
     if (auto failure = made.append(event(wall_time, first_step, start))) return *failure;
     return made;
@@ -104,7 +104,7 @@ std::optional<Failure> TensorBoardFile::add(int64_t step, double wall_time,
     std::string summary;
     for (const auto& [tag, value] : scalars)
         summary += bytes_field(
-            1, bytes_field(1, tag) + field(2, WireType::fixed32, raw(static_cast<float>(value))));
+            1, bytes_field(1, tag) + field(2, NumberType::fixed32, raw(static_cast<float>(value))));
     return append(event(wall_time, step, bytes_field(5, summary)));
 }
 

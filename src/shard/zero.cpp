@@ -11,7 +11,11 @@ namespace ringshard::shard {
 
 at::Tensor Zero::Pool::take(int64_t size, const at::TensorOptions& options) {
     const auto found = free_.find(size);
-    if (found == free_.end()) return at::empty({size}, options);
+    if (found == free_.end()) {
+        at::Tensor made = at::empty({size}, options);
+        bytes_ += static_cast<int64_t>(made.nbytes());
+        return made;
+    }
     at::Tensor buffer = std::move(found->second);
     free_.erase(found);
     return buffer;
@@ -160,6 +164,22 @@ double Zero::gradient_squares() const {
             shard.gradient.narrow(0, mine.begin - shard.range.begin, mine.size()));
     }
     return squares;
+}
+
+Zero::Memory Zero::memory() const {
+    const auto bytes = [](const at::Tensor& tensor) {
+        return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
+    };
+    Memory memory{.gathered = weight_buffers_.bytes(), .gradients = gradient_buffers_.bytes()};
+    for (const UnitState& state : states_) {
+        // A shard may be a part of something whole.
+        const bool lies_in_whole = state.whole_weights.defined();
+        memory.weights += bytes(lies_in_whole ? state.whole_weights : state.compute_shard);
+        if (types_.compute != at::kFloat) memory.weights += bytes(state.shard.weights);
+        if (cuts_.optimizer) memory.gradients += bytes(state.shard.gradient);
+        if (!cuts_.gradients) memory.gradients += bytes(state.whole_gradient);
+    }
+    return memory;
 }
 
 Range Zero::own_range(size_t unit) const {

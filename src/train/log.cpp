@@ -82,7 +82,12 @@ void Log::add(const StepNumbers& numbers) {
         progress_.say("warning: " + numbers.skipped_because + ". The step is skipped");
 }
 
-Usage Log::usage() {
+Usage Log::usage(const MemoryByKind& memory) {
+    usage_.memory = {.weights = world_.maximum(memory.weights),
+                     .gathered = world_.maximum(memory.gathered),
+                     .gradients = world_.maximum(memory.gradients),
+                     .optimizer = world_.maximum(memory.optimizer),
+                     .activations = world_.maximum(memory.activations)};
     const std::vector<int64_t> peaks = world_.gather(peak_resident_bytes());
     const auto worst = std::ranges::max_element(peaks);
     usage_.peak_memory_bytes = *worst;
@@ -90,12 +95,12 @@ Usage Log::usage() {
     return usage_;
 }
 
-std::optional<comm::AgreedFailure> Log::write_steps() {
+std::optional<comm::AgreedFailure> Log::write_steps(const MemoryByKind& memory) {
     if (window_.is_empty()) return std::nullopt;
     StepWindow::Summary summary = window_.take();
     summary.numbers.comm_wait = longest(world_, summary.numbers.comm_wait);
     summary.numbers.data_wait = longest(world_, summary.numbers.data_wait);
-    MetricsLine line = step_line(summary, usage());
+    MetricsLine line = step_line(summary, usage(memory));
     line.emplace_back("total_flos", operations_);
     std::optional<Failure> failure;
     if (world_.is_root()) {

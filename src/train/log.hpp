@@ -22,7 +22,7 @@ public:
 
     void add(const StepNumbers& numbers);
     // The line of the steps since the last one. Collective over the world.
-    std::optional<comm::AgreedFailure> write_steps();
+    std::optional<comm::AgreedFailure> write_steps(const MemoryByKind& memory);
     // Any other line. Collective over the world.
     std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown);
     void say(const std::string& text);
@@ -32,7 +32,7 @@ public:
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
 private:
-    Usage usage();
+    Usage usage(const MemoryByKind& memory);
     std::optional<Failure> open_tensorboard();
     std::optional<Failure> record(const MetricsLine& line);
 

@@ -63,6 +63,11 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"padding_share", filler / std::max(1.0, tokens + filler)},
         {"peak_memory_bytes", usage.peak_memory_bytes},
         {"peak_memory_rank", usage.peak_memory_rank},
+        {"memory_weights_bytes", usage.memory.weights},
+        {"memory_gathered_bytes", usage.memory.gathered},
+        {"memory_gradients_bytes", usage.memory.gradients},
+        {"memory_optimizer_bytes", usage.memory.optimizer},
+        {"memory_activations_bytes", usage.memory.activations},
         {"comm_wait_s", numbers.comm_wait / steps},
         {"data_wait_s", numbers.data_wait / steps},
     };

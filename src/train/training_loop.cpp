@@ -10,6 +10,7 @@
 #include "requests.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
@@ -37,6 +38,7 @@ public:
     MaybeFailure end();
 
 private:
+    MemoryByKind memory() const;
     int64_t step() const { return parts_.trainer.progress().step; }
     std::string state_text() const;
     MaybeFailure evaluate(bool& is_new_best);
@@ -76,7 +78,7 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     totals_.add(numbers);
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
     if (due.log)
-        if (const auto failure = log_.write_steps()) return failure;
+        if (const auto failure = log_.write_steps(memory())) return failure;
     bool is_new_best = false;
     if (due.evaluate)
         if (const auto failure = evaluate(is_new_best)) return failure;
@@ -92,6 +94,19 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                     checkpoint::checkpoint_name(step()),
                     " is whole, and the same command goes on from there")});
     return std::nullopt;
+}
+
+// Of the most that was held since the last line.
+MemoryByKind Run::memory() const {
+    const shard::Zero::Memory zero = parts_.zero.memory();
+    const int64_t optimizer = parts_.optimizer.memory();
+    const int64_t peak = device::host_memory_use().peak;
+    device::restart_host_memory_peak();
+    return {.weights = zero.weights,
+            .gathered = zero.gathered,
+            .gradients = zero.gradients,
+            .optimizer = optimizer,
+            .activations = peak - zero.weights - zero.gathered - zero.gradients - optimizer};
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {
@@ -139,7 +154,7 @@ MaybeFailure Run::load_best() {
 }
 
 MaybeFailure Run::end() {
-    if (const auto failure = log_.write_steps()) return failure;
+    if (const auto failure = log_.write_steps(memory())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end)
         if (const auto failure = load_best()) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();

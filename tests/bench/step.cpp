@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
         zero.publish_weights();
     }
     const model::Transformer transformer(spec.value(), zero, mesh, policy_named(argv[4]));
-    data::Loader loader(rows, data::make_dealing(config, rows.size(), {}), 0, 1);
+    data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
                            optimizer);
 

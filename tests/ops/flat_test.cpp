@@ -43,3 +43,44 @@ BOOST_AUTO_TEST_CASE(adamw_clears_the_gradient_and_rounds_the_weights_on_the_way
     BOOST_TEST(with_copy.weights.equal(plain.weights));
     BOOST_TEST(with_copy.copy.equal(plain.weights.to(at::kBFloat16)));
 }
+
+BOOST_AUTO_TEST_CASE(small_steps_are_not_lost_in_bf16_moments) {
+    // One step changes the second moment by less than half a unit of bf16's last place: rounded to
+    // nearest it would stay where it is.
+    constexpr int64_t count = 20'000;
+    const at::Tensor moment = at::full({count}, 1.0, at::kBFloat16);
+    const ops::AdamWBuffers b{at::zeros({count}), at::ones({count}, at::kBFloat16), moment,
+                              at::empty({count}), {}};
+    constexpr int steps = 300;
+    for (int64_t step = 1; step <= steps; ++step) {
+        b.gradient.fill_(1.5 / first_step.gradient_scale);  // second moments tend to 2.25
+        ops::AdamWStep now = first_step;
+        now.step = step;
+        ops::adamw(b, now);
+    }
+    const double expected = 2.25 - 1.25 * std::pow(first_step.beta2, steps);
+    const at::Tensor found = moment.to(at::kDouble);
+    BOOST_TEST(std::abs(found.mean().item<double>() - expected) < 0.002 * expected);
+    BOOST_TEST(found.std().item<double>() < 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(bf16_moments_do_not_depend_on_who_holds_them) {
+    constexpr int64_t count = 5'000;
+    constexpr int64_t cut = 1'234;
+    at::manual_seed(3);
+    const auto with_moments = [&](const at::Tensor& weights, const at::Tensor& gradient) {
+        const auto zeros = [&] { return at::zeros(weights.sizes(), at::kBFloat16); };
+        return ops::AdamWBuffers{weights, zeros(), zeros(), gradient, {}};
+    };
+    const at::Tensor weights = at::randn({count});
+    const at::Tensor gradient = at::randn({count});
+    const ops::AdamWBuffers whole = with_moments(weights.clone(), gradient.clone());
+    const ops::AdamWBuffers low =
+        with_moments(weights.narrow(0, 0, cut).clone(), gradient.narrow(0, 0, cut).clone());
+    ops::AdamWBuffers high = with_moments(weights.narrow(0, cut, count - cut).clone(),
+                                          gradient.narrow(0, cut, count - cut).clone());
+    high.first_place = cut;
+    for (const ops::AdamWBuffers& part : {whole, low, high}) ops::adamw(part, first_step);
+    BOOST_TEST(at::equal(whole.second_moment, at::cat({low.second_moment, high.second_moment})));
+    BOOST_TEST(at::equal(whole.weights, at::cat({low.weights, high.weights})));
+}

@@ -32,6 +32,7 @@ enum class Schedule {
     warmup_stable_decay,
 };
 enum class Optimizer { adamw };
+enum class NumberType { fp32, bf16 };
 enum class OnNan { abort, skip };
 enum class Interval { no, steps, epoch };
 enum class SaveStrategy { no, steps, epoch, best };
@@ -40,7 +41,6 @@ enum class FsdpStrategy { full_shard, shard_grad_op, no_shard, hybrid_shard, hyb
 enum class OffloadDevice { none, cpu, nvme };
 enum class StateDictType { full, sharded };
 enum class RingStrategy { ring, allgather };
-enum class WireType { fp32, bf16 };
 
 struct RunSettings {
     std::string output_dir = "trainer_output";
@@ -106,6 +106,7 @@ struct TrainingSettings {
     double adam_beta1 = 0.9;
     double adam_beta2 = 0.999;
     double adam_epsilon = 1e-8;
+    NumberType optimizer_state_dtype = NumberType::fp32;
     double max_grad_norm = 1.0;
     OnNan on_nan = OnNan::abort;
     int64_t max_skipped_steps = 10;  // in a row
@@ -142,8 +143,8 @@ struct ParallelSettings {
     OffloadDevice offload_param_device = OffloadDevice::none;
     std::string offload_optimizer_nvme_path;
     std::string offload_param_nvme_path;
-    WireType reduce_dtype = WireType::fp32;
-    std::optional<WireType> seq_parallel_communication_data_type;  // unset: the compute type
+    NumberType reduce_dtype = NumberType::fp32;
+    std::optional<NumberType> seq_parallel_communication_data_type;  // unset: the compute type
 };
 
 struct EvaluationSettings {

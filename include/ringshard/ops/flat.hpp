@@ -24,13 +24,16 @@ struct AdamWStep {
     double gradient_scale;  // from clipping
     int64_t step;           // from 1
 };
-// What an update reads and writes of a range: fp32 but for the copy.
+// What an update reads and writes of a range: fp32 but for the copy and, if wished, both moments.
+// Moments in bf16 are rounded at random, up or down by how near they are, or small steps would be
+// lost; the chance depends on the place and the step alone.
 struct AdamWBuffers {
     at::Tensor weights;
     at::Tensor first_moment;
     at::Tensor second_moment;
-    at::Tensor gradient;  // is cleared
-    at::Tensor copy;      // gets the new weights rounded to bf16; may be undefined
+    at::Tensor gradient;      // is cleared
+    at::Tensor copy;          // gets the new weights rounded to bf16; may be undefined
+    int64_t first_place = 0;  // of the range in what all ranks hold together
 };
 // One update in one pass over the memory: with the copy and the clearing in passes of their own, it
 // takes 1.4 times as long.

@@ -13,7 +13,7 @@ namespace ringshard::optim {
 class AdamW {
 public:
     struct Moments {
-        at::Tensor first;  // fp32, of the shard's range
+        at::Tensor first;  // fp32 or bf16, of the shard's range
         at::Tensor second;
     };
 
@@ -25,6 +25,8 @@ public:
 
     // A step that was left out counts all the same: the moments' weights follow the run's steps.
     void skip_step() { ++steps_done_; }
+
+    int64_t memory() const;  // bytes of the moments
 
     Moments& moments(size_t unit) { return moments_[unit]; }
     int64_t steps_done() const { return steps_done_; }

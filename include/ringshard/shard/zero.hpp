@@ -75,6 +75,14 @@ public:
     // world. It counts it in norms and writes it into checkpoints.
     Range own_range(size_t unit) const;
 
+    // Bytes that this rank holds: of weights at rest, of buffers for gathered ones, of gradients.
+    struct Memory {
+        int64_t weights = 0;
+        int64_t gathered = 0;
+        int64_t gradients = 0;
+    };
+    Memory memory() const;
+
     // Makes the updated weights of the shards those that prefetch() and weights() give. No unit may
     // be gathered. Collective over the zero group.
     void publish_weights();
@@ -103,8 +111,10 @@ private:
     public:
         at::Tensor take(int64_t size, const at::TensorOptions& options);
         void give_back(at::Tensor buffer);
+        int64_t bytes() const { return bytes_; }  // of all buffers, taken and free
 
     private:
+        int64_t bytes_ = 0;
         std::multimap<int64_t, at::Tensor> free_;
     };
 

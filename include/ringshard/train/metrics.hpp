@@ -36,12 +36,22 @@ private:
     std::vector<StepNumbers> steps_;
 };
 
+// Bytes of tensors by what they are for.
+struct MemoryByKind {
+    int64_t weights = 0;
+    int64_t gathered = 0;  // weights of other ranks, for a moment
+    int64_t gradients = 0;
+    int64_t optimizer = 0;
+    int64_t activations = 0;  // and what travels: all else that was held at the peak
+};
+
 // What the ranks used, over all of them.
 struct Usage {
     int64_t num_ranks = 1;
     double peak_operations = 0;     // per second, of all ranks together
     int64_t peak_memory_bytes = 0;  // of the rank that held most
     int64_t peak_memory_rank = 0;
+    MemoryByKind memory{};  // of each kind, of the rank that held most of it
 };
 
 MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage);

@@ -102,6 +102,8 @@ void add_training_options(OptionTable& table) {
         .serve("adam_epsilon", &TrainingSettings::adam_epsilon,
                "Added to the root of the second moment.")
         .above(0);
+    group.serve("optimizer_state_dtype", &TrainingSettings::optimizer_state_dtype,
+                "Type of AdamW's moments: fp32, or bf16, which is rounded at random.");
     group
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
                "Longest gradient; 0: never clipped.")

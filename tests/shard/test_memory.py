@@ -1,0 +1,80 @@
+"""Bytes that a rank holds, by kind, for every profile and size of the world: what the program counts beside the formula."""
+
+import json
+import os
+import struct
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_steps, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+MODEL = os.path.join(DATA, "models", "qwen2-tiny")
+# optimizer state, gradients, weights: what is cut
+CUTS = {"multi_gpu": (False, False, False), "zero1": (True, False, False), "zero2": (True, True, False),
+        "zero3": (True, True, True), "fsdp2": (True, True, True)}
+
+
+def unit_sizes():
+    """Weights of each unit: the vocabulary with the last norm (the head is tied), and the blocks."""
+    with open(os.path.join(MODEL, "model.safetensors"), "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    sizes = {}
+    for name, tensor in header.items():
+        if name == "__metadata__":
+            continue
+        unit = ".".join(name.split(".")[:3]) if ".layers." in name else "vocabulary"
+        count = 1
+        for length in tensor["shape"]:
+            count *= length
+        sizes[unit] = sizes.get(unit, 0) + count
+    return sizes
+
+
+def formula(profile, ranks, is_bf16):
+    sizes = unit_sizes()
+    everything, vocabulary = sum(sizes.values()), sizes["vocabulary"]
+    block = max(size for unit, size in sizes.items() if unit != "vocabulary")
+    cuts_optimizer, cuts_gradients, cuts_weights = CUTS[profile]
+    shard = everything / ranks if cuts_optimizer else everything
+    compute = 2 if is_bf16 else 4
+    at_rest = shard if cuts_weights else everything
+    # The vocabulary and two blocks are gathered at a time; the gradients of one block are added to
+    # while those of the one before travel.
+    moment = vocabulary + 2 * block
+    return {"weights": compute * at_rest + (4 * shard if is_bf16 else 0),
+            "gathered": compute * moment if cuts_weights else 0,
+            "gradients": 4 * (0 if not cuts_optimizer else shard) + 4 * (moment if cuts_gradients else everything),
+            "optimizer": 8 * shard}
+
+
+class Memory(TrainerTest):
+    def counted(self, profile, ranks, is_bf16):
+        with tempfile.TemporaryDirectory() as output:
+            self.expect(run("train", "--model_name_or_path", MODEL, "--dataset_name",
+                            os.path.join(DATA, "rows", "pretokenized.jsonl"), "--output_dir", output, "--max_steps", "2",
+                            "--logging_steps", "2", "--save_strategy", "no", "--per_device_train_batch_size", "1",
+                            "--bf16", str(is_bf16).lower(), "--profile", profile, ranks=ranks), 0)
+            return read_steps(output)[-1]
+
+    def test_every_profile(self):
+        for is_bf16 in (False, True):
+            for profile in CUTS:
+                for ranks in (1, 2, 4, 8) if not is_bf16 else (2,):
+                    line = self.counted(profile, ranks, is_bf16)
+                    for kind, expected in formula(profile, ranks, is_bf16).items():
+                        found = line[f"memory_{kind}_bytes"]
+                        print(f"{profile:10} {ranks} ranks {'bf16' if is_bf16 else 'fp32'} {kind:10}"
+                              f" {found:10} counted {expected:12.0f} by formula")
+                        with self.subTest(profile=profile, ranks=ranks, bf16=is_bf16, kind=kind):
+                            # Every group of tensors is aligned, and a unit divides by the ranks.
+                            self.assertGreaterEqual(found, expected * 0.9999)
+                            self.assertLessEqual(found, expected * 1.01 + 64 * 64)
+                    self.assertGreater(line["memory_activations_bytes"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
