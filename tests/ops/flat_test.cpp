@@ -49,8 +49,8 @@ BOOST_AUTO_TEST_CASE(small_steps_are_not_lost_in_bf16_moments) {
     // nearest it would stay where it is.
     constexpr int64_t count = 20'000;
     const at::Tensor moment = at::full({count}, 1.0, at::kBFloat16);
-    const ops::AdamWBuffers b{at::zeros({count}), at::ones({count}, at::kBFloat16), moment,
-                              at::empty({count}), {}};
+    const ops::AdamWBuffers b{
+        at::zeros({count}), at::ones({count}, at::kBFloat16), moment, at::empty({count}), {}};
     constexpr int steps = 300;
     for (int64_t step = 1; step <= steps; ++step) {
         b.gradient.fill_(1.5 / first_step.gradient_scale);  // second moments tend to 2.25
