@@ -4,6 +4,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/companions.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::cli {
@@ -93,10 +94,7 @@ comm::Agreed<std::map<std::string, std::string>> read_companions(
     const comm::Group& world, const std::filesystem::path& folder) {
     std::map<std::string, std::string> files;
     std::optional<Failure> failure;
-    for (const auto* name :
-         {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-          "special_tokens_map.json", "chat_template.jinja", "vocab.json", "merges.txt",
-          "tokenizer.model"}) {
+    for (const auto* name : model::companions) {
         if (!world.is_root() || !file_exists(folder / name)) continue;
         if (auto content = read_file(folder / name))
             files[name] = std::move(*content);

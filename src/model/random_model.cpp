@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/model/companions.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 
@@ -83,6 +84,12 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
         write_random(tensor, spec.value().initializer_range, generator, writer);
     auto failure = writer.close();
     if (!failure) failure = write_file_atomically(folder / "generation_config.json", "{}\n");
+    // A tokenizer that lies beside the config belongs to the model.
+    for (const std::string_view name : companions) {
+        if (failure || file_exists(folder / name)) continue;
+        if (const auto content = read_file(config_json.parent_path() / name))
+            failure = write_file_atomically(folder / name, *content);
+    }
     if (!failure) failure = write_file_atomically(folder / "config.json", spec.value().config_json);
     if (!failure) return rename_atomically(unfinished, file);
     std::filesystem::remove(unfinished, error);

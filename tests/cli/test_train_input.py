@@ -108,6 +108,7 @@ class Init(TrainerTest):
             model = os.path.join(folder, "model")
             self.expect(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model), 0,
                         "a model with random weights", stream="stdout")
+            self.assertTrue(os.path.exists(os.path.join(model, "tokenizer.json")))
             self.expect(run("train", "--model_name_or_path", model, "--dataset_name", os.path.join(TINY, "notes.jsonl"),
                             "--max_steps", "2", "--output_dir", os.path.join(folder, "run"), ranks=2), 0)
             self.expect_one_message(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model),

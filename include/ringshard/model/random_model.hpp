@@ -8,7 +8,8 @@
 namespace ringshard::model {
 
 // Writes config.json, generation_config.json and model.safetensors (fp32) with random weights:
-// matrices normal with the config's initializer_range, norms one, biases zero.
+// matrices normal with the config's initializer_range, norms one, biases zero. What else of a
+// model's folder lies beside config_json, its tokenizer, is copied.
 std::optional<Failure> write_random_model(const std::filesystem::path& config_json,
                                           const std::filesystem::path& folder, int64_t seed);
 
