@@ -16,7 +16,7 @@ MAY_USE = {
     "comm": {"base"},
     "mesh": {"base", "config", "comm"},
     "ops": {"base"},
-    "attention": {"base", "comm"},
+    "attention": {"base", "comm", "ops"},
     "shard": {"base", "comm", "mesh", "ops"},
     "model": {"base", "config", "comm", "mesh", "ops", "attention", "shard"},
     "text": {"base"},

@@ -19,22 +19,29 @@ struct Heads {
 
 // What the queries have gathered so far from some of the keys.
 struct Partial {
-    at::Tensor out;  // [t, h, d]; fp32, or the type of q where every query is touched once
+    at::Tensor out;  // [t, h, d]; fp32, or the type of q where queries meet keys once
     at::Tensor
         lse;  // [t, h] fp32: log of the sum of exponentials; minus infinity where nothing was seen
-    bool merges = true;  // queries meet keys in several tiles
 };
 
 // Room for the result of a whole plan.
 Partial make_partial(const Heads& heads, const Plan& plan);
 
-// Lets the queries see the keys of these tiles too.
-void attend(const Heads& heads, std::span<const Tile> tiles, Partial& partial);
+// What tiles do to what stands there: they take the first and only word, or add theirs.
+enum class Into { fresh, sums };
 
-// Adds the gradients of these tiles to dq [t, h, d], dk and dv [t, g, d], fp32. `whole` is the
-// result over all keys: with it, the tiles of a query need not know of each other.
+// Lets the queries see the keys of these tiles too.
+void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial);
+
+// The gradients of q, k and v: fp32 where they are sums, else the type of q.
+struct HeadGradients {
+    at::Tensor dq;  // [t, h, d]
+    at::Tensor dk;  // [t, g, d]
+    at::Tensor dv;
+};
+// The gradients of these tiles. `whole` is the result over all keys: with it, the tiles of a query
+// need not know of each other.
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, const at::Tensor& dq, const at::Tensor& dk,
-                     const at::Tensor& dv);
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients);
 
 }  // namespace ringshard::attention

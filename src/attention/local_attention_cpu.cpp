@@ -11,6 +11,7 @@
 #include "local_attention.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/simd.hpp"
+#include "ringshard/ops/block_attention.hpp"
 #include "tile_group.hpp"
 
 namespace ringshard::attention {
@@ -22,16 +23,9 @@ constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 // [n, length, heads, d] as LibTorch's operators want it: [n, heads, length, d]. A view.
 at::Tensor heads_first(const at::Tensor& rows) { return rows.transpose(1, 2); }
 
-// Does every query meet keys in one tile only? Then no results need to be merged.
-bool touches_queries_once(const Plan& plan) {
-    std::vector<bool> touched(static_cast<size_t>(plan.num_tokens));
-    for (const auto& tiles : plan.steps) {
-        for (const Tile& tile : tiles) {
-            if (touched[static_cast<size_t>(tile.q)]) return false;
-            std::fill_n(touched.begin() + tile.q, tile.num_q, true);
-        }
-    }
-    return true;
+ops::AttentionInput input_of(const Heads& heads, const TileGroup& group) {
+    return {query_rows(heads.q, group), key_rows(heads.k, group), key_rows(heads.v, group),
+            group.first.diagonal};
 }
 
 // out and lse of a query and a head, from two sets of keys: the weights are the shares of the sums
@@ -74,20 +68,20 @@ void merge(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& more_
 Partial make_partial(const Heads& heads, const Plan& plan) {
     const auto sizes = heads.q.sizes();
     const auto fp32 = heads.q.options().dtype(at::kFloat);
-    // What is not merged is written, not added to; so it may be left as it is.
-    if (touches_queries_once(plan))
-        return {at::empty(sizes, heads.q.options()), at::empty({sizes[0], sizes[1]}, fp32), false};
-    return {at::zeros(sizes, fp32), at::full({sizes[0], sizes[1]}, minus_infinity, fp32), true};
+    // What is written and not merged may be left as it is.
+    if (plan.meets_once)
+        return {at::empty(sizes, heads.q.options()), at::empty({sizes[0], sizes[1]}, fp32)};
+    return {at::zeros(sizes, fp32), at::full({sizes[0], sizes[1]}, minus_infinity, fp32)};
 }
 
-void attend(const Heads& heads, std::span<const Tile> tiles, Partial& partial) {
+void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
     for (const TileGroup& group : group_tiles(tiles)) {
-        const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-            heads_first(query_rows(heads.q, group)), heads_first(key_rows(heads.k, group)),
-            heads_first(key_rows(heads.v, group)), 0.0, group.first.diagonal);
+        const ops::AttentionInput input = input_of(heads, group);
         const at::Tensor out_rows = query_rows(partial.out, group);
         const at::Tensor lse_rows = query_rows(partial.lse, group);
-        if (partial.merges) {
+        const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
+            heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0, input.diagonal);
+        if (into == Into::sums) {
             merge(out_rows, lse_rows, out.transpose(1, 2), lse.transpose(1, 2));
         } else {
             out_rows.copy_(out.transpose(1, 2));
@@ -96,26 +90,46 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Partial& partial) {
     }
 }
 
+namespace {
+
+// rows [n, length, heads, d], a view; more as the operator gives it, with the heads first.
+void put(const at::Tensor& rows, const at::Tensor& more, Into into) {
+    if (into == Into::sums)
+        rows.add_(more.transpose(1, 2));
+    else
+        rows.copy_(more.transpose(1, 2));
+}
+
+}  // namespace
+
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, const at::Tensor& dq, const at::Tensor& dk,
-                     const at::Tensor& dv) {
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
     // LibTorch's bf16 backward is many times slower than fp32's on short rows.
     constexpr int64_t short_row = 512;
     const at::ScalarType type = heads.q.scalar_type();
     for (const TileGroup& group : group_tiles(tiles)) {
+        const ops::AttentionInput input = input_of(heads, group);
+        const ops::AttentionGradients into_rows{query_rows(gradients.dq, group),
+                                                key_rows(gradients.dk, group),
+                                                key_rows(gradients.dv, group), into == Into::sums};
+        const at::Tensor d_out_rows = query_rows(d_out, group);
+        const at::Tensor out_rows = query_rows(whole.out, group);
+        const at::Tensor lse_rows = query_rows(whole.lse, group);
+        if (ops::suits_block_attention(input)) {
+            ops::block_attention_backward(input, d_out_rows, out_rows, lse_rows, into_rows);
+            continue;
+        }
         const auto work_type = group.first.num_k < short_row ? at::kFloat : type;
         const auto prepare = [&](const at::Tensor& rows) {
             return heads_first(rows.to(work_type));
         };
         const auto [dq_rows, dk_rows, dv_rows] =
             at::_scaled_dot_product_flash_attention_for_cpu_backward(
-                prepare(query_rows(d_out, group)), prepare(query_rows(heads.q, group)),
-                prepare(key_rows(heads.k, group)), prepare(key_rows(heads.v, group)),
-                prepare(query_rows(whole.out, group)), heads_first(query_rows(whole.lse, group)),
-                0.0, group.first.diagonal);
-        query_rows(dq, group).add_(dq_rows.transpose(1, 2));
-        key_rows(dk, group).add_(dk_rows.transpose(1, 2));
-        key_rows(dv, group).add_(dv_rows.transpose(1, 2));
+                prepare(d_out_rows), prepare(input.q), prepare(input.k), prepare(input.v),
+                prepare(out_rows), heads_first(lse_rows), 0.0, input.diagonal);
+        put(into_rows.dq, dq_rows, into);
+        put(into_rows.dk, dk_rows, into);
+        put(into_rows.dv, dv_rows, into);
     }
 }
 

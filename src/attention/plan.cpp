@@ -1,6 +1,7 @@
 #include "ringshard/attention/plan.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "ringshard/base/error.hpp"
 
@@ -67,6 +68,25 @@ std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
     return tiles;
 }
 
+namespace {
+
+bool do_all_meet_once(const Plan& plan) {
+    std::vector<bool> queries(static_cast<size_t>(plan.num_tokens));
+    std::vector<bool> keys(queries.size());
+    for (const auto& tiles : plan.steps) {
+        for (const Tile& tile : tiles) {
+            if (queries[static_cast<size_t>(tile.q)] || keys[static_cast<size_t>(tile.k)])
+                return false;
+            std::fill_n(queries.begin() + tile.q, tile.num_q, true);
+            std::fill_n(keys.begin() + tile.k, tile.num_k, true);
+        }
+    }
+    return std::ranges::all_of(queries, std::identity()) &&
+           std::ranges::all_of(keys, std::identity());
+}
+
+}  // namespace
+
 Plan make_plan(const SequencePartition& partition, int64_t ring_rank,
                std::span<const int64_t> document_starts) {
     const Layout mine = partition.of_ring_rank(ring_rank);
@@ -76,6 +96,7 @@ Plan make_plan(const SequencePartition& partition, int64_t ring_rank,
         const int64_t other = (ring_rank + partition.ring() - step) % partition.ring();
         plan.steps.push_back(make_tiles(mine, partition.of_ring_rank(other), document_starts));
     }
+    plan.meets_once = partition.ring() == 1 && do_all_meet_once(plan);
     return plan;
 }
 

@@ -45,14 +45,17 @@ Partial ring_forward(const Heads& heads, const Plan& plan, comm::Communicator& r
     for (int step = 0; step < ring.size(); ++step) {
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
-        attend(keys.here(), plan.steps[static_cast<size_t>(step)], partial);
+        attend(keys.here(), plan.steps[static_cast<size_t>(step)],
+               plan.meets_once ? Into::fresh : Into::sums, partial);
         if (!is_last) keys.arrive();
     }
     return partial;
 }
 
-HeadGradients ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                            const Plan& plan, comm::Communicator& ring) {
+void ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                   const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients) {
+    if (plan.meets_once)
+        return attend_backward(d_out, heads, whole, plan.steps[0], Into::fresh, gradients);
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const auto no_gradient = [&] {
@@ -66,20 +69,21 @@ HeadGradients ring_backward(const at::Tensor& d_out, const Heads& heads, const P
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
         at::Tensor mine = no_gradient();
-        attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)], dq,
-                        mine[0], mine[1]);
+        attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)],
+                        Into::sums, {dq, mine[0], mine[1]});
         if (step > 0) {
             travel.wait();
             mine.add_(arriving);
         }
-        if (ring.size() == 1) return {dq, mine[0], mine[1]};
         sum = mine;
         arriving = at::empty_like(sum);
         travel = ring.shift({{sum, arriving}});
         if (!is_last) keys.arrive();
     }
     travel.wait();
-    return {dq, arriving[0], arriving[1]};
+    gradients.dq.copy_(dq);
+    gradients.dk.copy_(arriving[0]);
+    gradients.dv.copy_(arriving[1]);
 }
 
 }  // namespace ringshard::attention

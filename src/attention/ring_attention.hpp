@@ -9,13 +9,9 @@ namespace ringshard::attention {
 // tiles of the present ones are computed. Collective over the ring.
 Partial ring_forward(const Heads& heads, const Plan& plan, comm::Communicator& ring);
 
-struct HeadGradients {
-    at::Tensor dq;  // [t, h, d], fp32
-    at::Tensor dk;  // [t, g, d], fp32
-    at::Tensor dv;
-};
-// The gradients of keys and values travel with them, in fp32, and are home after a whole round.
-HeadGradients ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                            const Plan& plan, comm::Communicator& ring);
+// Writes the gradients, in the type of q. Those of keys and values travel with them, in fp32, and
+// are home after a whole round.
+void ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                   const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients);
 
 }  // namespace ringshard::attention

@@ -1,6 +1,6 @@
 #include "ringshard/attention/sequence_attention.hpp"
 
-#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 #include "ring_attention.hpp"
 #include "ringshard/base/error.hpp"
@@ -53,11 +53,12 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
         return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
     };
     const Heads heads = split_heads(exchange.qkv_in(qkv), mine);
-    const HeadGradients gradients =
-        ring_backward(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_);
-    const at::Tensor d_qkv =
-        at::cat({gradients.dq.flatten(1), gradients.dk.flatten(1), gradients.dv.flatten(1)}, 1);
-    return exchange.qkv_gradient_out(d_qkv.to(qkv.scalar_type()));
+    const int64_t width = (mine.query_heads + 2 * mine.key_heads) * mine.head_dim;
+    const at::Tensor d_qkv = at::empty({heads.q.size(0), width}, qkv.options());
+    const Heads gradients = split_heads(d_qkv, mine);
+    ring_backward(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_,
+                  {gradients.q, gradients.k, gradients.v});
+    return exchange.qkv_gradient_out(d_qkv);
 }
 
 }  // namespace ringshard::attention

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/device/host_memory.hpp"
 
 namespace ringshard::cli {
 
@@ -45,6 +46,7 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     if (!shape) return comm::found_by_all(shape.failure());
 
     device::make_current(device.value());
+    device::keep_host_memory();
     const auto num_threads = comm::agreed(
         world,
         device::choose_num_threads(run.num_threads, call.environment, host, neighbours.size()));

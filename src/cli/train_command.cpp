@@ -21,6 +21,12 @@ namespace ringshard::cli {
 
 namespace {
 
+// RINGSHARD_TEST_COMM_DELAY_US makes messages late, to see what hides behind the computation.
+std::chrono::microseconds test_delay(const Environment& environment) {
+    const auto text = environment.find("RINGSHARD_TEST_COMM_DELAY_US");
+    return std::chrono::microseconds(text ? read_whole_number(*text).value_or(0) : 0);
+}
+
 Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder,
                                      const mesh::MeshShape& shape) {
     const auto spec = model::read_model_spec(folder / "config.json");
@@ -46,7 +52,7 @@ int run_train(const EngineCall& call) {
     if (!place) return tell(place.failure(), world);
     const StartUp& here = place.value();
     print_start(call, here);
-    const mesh::Mesh mesh(world, here.shape, here.device);
+    const mesh::Mesh mesh(world, here.shape, here.device, test_delay(call.environment));
 
     const HubCache hub(call.environment);
     const auto folder =

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <thread>
 
 #include "check_tensors.hpp"
 #include "mpi_call.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/timer.hpp"
 #include "sums.hpp"
 
 namespace ringshard::comm {
@@ -70,11 +72,18 @@ void reduce_and_tell(std::span<std::byte> whole, int count, MPI_Datatype type, c
 
 class WorkerCompletion final : public Completion {
 public:
-    explicit WorkerCompletion(Worker::Done done) : done_(std::move(done)) {}
-    void wait() override { done_->wait(false); }
+    WorkerCompletion(Worker::Done done, double& seconds_waited)
+        : done_(std::move(done)), seconds_waited_(seconds_waited) {}
+    void wait() override {
+        if (done_->load()) return;
+        const Timer timer;
+        done_->wait(false);
+        seconds_waited_ += timer.seconds();
+    }
 
 private:
     Worker::Done done_;
+    double& seconds_waited_;  // the communicator's, which outlives what is under way
 };
 
 }  // namespace
@@ -84,7 +93,13 @@ Pending MpiCommunicator::start(std::function<void()> task) {
         task();
         return {};
     }
-    return Pending(std::make_unique<WorkerCompletion>(worker_.submit(std::move(task))));
+    if (delay_ > delay_.zero())
+        task = [this, task = std::move(task)] {
+            std::this_thread::sleep_for(delay_ * (size() - 1));
+            task();
+        };
+    return Pending(
+        std::make_unique<WorkerCompletion>(worker_.submit(std::move(task)), seconds_waited_));
 }
 
 Pending MpiCommunicator::all_reduce(at::Tensor in_out) {

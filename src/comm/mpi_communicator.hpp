@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "ring.hpp"
 #include "ringshard/comm/communicator.hpp"
 #include "worker.hpp"
@@ -10,8 +12,12 @@ namespace ringshard::comm {
 // operations in the order in which they were given, while the rank computes.
 class MpiCommunicator final : public Communicator {
 public:
-    explicit MpiCommunicator(Group group)
-        : group_(std::move(group)), ring_{group_.handle(), group_.rank(), group_.size()} {}
+    // delay: a sleep before every operation, for each of its messages to neighbours. For tests of
+    // what hides behind computation.
+    MpiCommunicator(Group group, std::chrono::microseconds delay)
+        : group_(std::move(group)),
+          ring_{group_.handle(), group_.rank(), group_.size()},
+          delay_(delay) {}
 
     int rank() const override { return group_.rank(); }
     int size() const override { return group_.size(); }
@@ -29,6 +35,7 @@ private:
 
     Group group_;
     RingPlace ring_;
+    std::chrono::microseconds delay_;
     Scratch scratch_;  // the worker's
     Worker worker_;    // last: it ends before what its tasks use
 };

@@ -40,9 +40,11 @@ at::Tensor chunk_output(const BlockViews& weights, const Chunk& chunk) {
 // and the MLP's share is added.
 void chunk_backward(const BlockViews& weights, const BlockViews& gradients,
                     const at::Tensor& middle, const Chunk& chunk, const at::Tensor& gradient) {
-    ops::add_weight_gradient(gradients.down, gradient, ops::swiglu(chunk.gate_up));
-    ops::swiglu_backward(ops::linear_backward_input(gradient, weights.down), chunk.gate_up);
+    const at::Tensor d_product = ops::linear_backward_input(gradient, weights.down);
+    ops::swiglu_backward(d_product, chunk.gate_up);
+    const at::Tensor& product = d_product;        // written over
     const at::Tensor& d_gate_up = chunk.gate_up;  // written over
+    ops::add_weight_gradient(gradients.down, gradient, product);
     ops::add_weight_gradient(gradients.gate_up, d_gate_up, chunk.normed);
     ops::rms_norm_backward(ops::linear_backward_input(d_gate_up, weights.gate_up), middle,
                            chunk.inverse_rms, weights.mlp_norm, gradient, gradients.mlp_norm);

@@ -8,4 +8,6 @@ void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Ten
     into.add_(at::mm(a.t(), b));
 }
 
+at::Tensor long_bf16_product(const at::Tensor& a, const at::Tensor& b) { return at::mm(a, b); }
+
 }  // namespace ringshard::ops

@@ -44,7 +44,7 @@ RINGSHARD_SIMD void sum_row(const T* __restrict logits, float largest, int64_t w
 #pragma omp simd reduction(+ : s, w)
     for (int64_t i = 0; i < width; ++i) {
         const float below = load(logits[i]) - largest;
-        const float e = exponential(below);
+        const float e = exponential_of_small(below);
         s += e;
         w += e * below;
     }
@@ -65,7 +65,8 @@ template <class T>
 RINGSHARD_SIMD void gradient_row(T* __restrict logits, float largest, float log_sum, float scale,
                                  float everywhere, int64_t width) {
     for (int64_t i = 0; i < width; ++i)
-        store(logits[i], scale * exponential(load(logits[i]) - largest - log_sum) - everywhere);
+        store(logits[i],
+              scale * exponential_of_small(load(logits[i]) - largest - log_sum) - everywhere);
 }
 
 // The first of equals is the most likely token, as argmax says.

@@ -38,17 +38,26 @@ struct Factors {
     float epsilon;
 };
 
+RINGSHARD_INLINE float adamw_element(float& w, float& m, float& v, float& g, const Factors& f) {
+    const float gradient = g * f.gradient;
+    const float first = m * f.first_keeps + gradient * f.first_takes;
+    const float second = v * f.second_keeps + gradient * gradient * f.second_takes;
+    m = first;
+    v = second;
+    g = 0;
+    w = w * f.decay - f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
+    return w;
+}
+
 RINGSHARD_SIMD void adamw_block(float* __restrict w, float* __restrict m, float* __restrict v,
-                                const float* __restrict g, Factors f, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-        const float gradient = g[i] * f.gradient;
-        const float first = m[i] * f.first_keeps + gradient * f.first_takes;
-        const float second = v[i] * f.second_keeps + gradient * gradient * f.second_takes;
-        m[i] = first;
-        v[i] = second;
-        w[i] = w[i] * f.decay -
-               f.step_size * first / (__builtin_sqrtf(second) * f.root_scale + f.epsilon);
-    }
+                                float* __restrict g, Factors f, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) adamw_element(w[i], m[i], v[i], g[i], f);
+}
+
+RINGSHARD_SIMD void adamw_block_with_copy(float* __restrict w, float* __restrict m,
+                                          float* __restrict v, float* __restrict g,
+                                          bf16* __restrict copy, Factors f, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) store(copy[i], adamw_element(w[i], m[i], v[i], g[i], f));
 }
 
 template <class Work>
@@ -92,8 +101,7 @@ void add(const at::Tensor& into, const at::Tensor& from) {
     });
 }
 
-void adamw(const at::Tensor& weights, const at::Tensor& first_moment,
-           const at::Tensor& second_moment, const at::Tensor& gradient, const AdamWStep& step) {
+void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
     const auto count = static_cast<double>(step.step);
     const double first_bias = 1 - std::pow(step.beta1, count);
     const double second_bias = 1 - std::pow(step.beta2, count);
@@ -106,10 +114,16 @@ void adamw(const at::Tensor& weights, const at::Tensor& first_moment,
                           static_cast<float>(step.learning_rate / first_bias),
                           static_cast<float>(1 / std::sqrt(second_bias)),
                           static_cast<float>(step.epsilon)};
-    for_blocks(weights.numel(), [&](int64_t begin, int64_t length) {
-        adamw_block(data<float>(weights) + begin, data<float>(first_moment) + begin,
-                    data<float>(second_moment) + begin, data<float>(gradient) + begin, factors,
-                    length);
+    float* const w = data<float>(buffers.weights);
+    float* const m = data<float>(buffers.first_moment);
+    float* const v = data<float>(buffers.second_moment);
+    float* const g = data<float>(buffers.gradient);
+    bf16* const copy = buffers.copy.defined() ? data<bf16>(buffers.copy) : nullptr;
+    for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
+        if (copy == nullptr)
+            adamw_block(w + i, m + i, v + i, g + i, factors, length);
+        else
+            adamw_block_with_copy(w + i, m + i, v + i, g + i, copy + i, factors, length);
     });
 }
 

@@ -23,6 +23,9 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 }
 
 at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight) {
+    // The sums are long where the output is much wider than the input: gate and up, and the head.
+    const bool is_long = weight.size(0) >= 4 * weight.size(1);
+    if (is_long && dy.scalar_type() == at::kBFloat16) return long_bf16_product(dy, weight);
     return at::mm(dy, weight);
 }
 

@@ -70,13 +70,17 @@ RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon
     const int64_t width = x.size(1);
     RmsNormed out{at::empty_like(x), at::empty({tokens}, x.options().dtype(at::kFloat))};
     with_type(x, [&]<class T>(T*) {
+        const T* const all_x = data<T>(x);
+        const T* const w = data<T>(weight);
+        T* const all_y = data<T>(out.y);
+        float* const all_inverse = data<float>(out.inverse_rms);
         at::parallel_for(0, tokens, grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t) {
-                const T* row = data<T>(x) + t * width;
+                const T* row = all_x + t * width;
                 const float inverse =
                     1.0F / std::sqrt(mean_square(row, width) + static_cast<float>(epsilon));
-                data<float>(out.inverse_rms)[t] = inverse;
-                scale_row(data<T>(out.y) + t * width, row, data<T>(weight), inverse, width);
+                all_inverse[t] = inverse;
+                scale_row(all_y + t * width, row, w, inverse, width);
             }
         });
     });
@@ -88,10 +92,13 @@ at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
     const int64_t width = x.size(1);
     at::Tensor y = at::empty_like(x);
     with_type(x, [&]<class T>(T*) {
+        const T* const all_x = data<T>(x);
+        const T* const w = data<T>(weight);
+        T* const all_y = data<T>(y);
+        const float* const inverse = data<float>(inverse_rms);
         at::parallel_for(0, x.size(0), grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t)
-                scale_row(data<T>(y) + t * width, data<T>(x) + t * width, data<T>(weight),
-                          data<float>(inverse_rms)[t], width);
+                scale_row(all_y + t * width, all_x + t * width, w, inverse[t], width);
         });
     });
     return y;
@@ -104,13 +111,18 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
     const int64_t num_threads = at::get_num_threads();
     const at::Tensor partial = at::zeros({num_threads, width}, x.options().dtype(at::kFloat));
     with_type(x, [&]<class T>(T*) {
+        T* const all_dx = data<T>(dx);
+        const T* const all_dy = data<T>(dy);
+        const T* const all_x = data<T>(x);
+        const T* const w = data<T>(weight);
+        const float* const inverse = data<float>(inverse_rms);
+        float* const sums = data<float>(partial);
         at::parallel_for(0, num_threads, 1, [&](int64_t first, int64_t last) {
             for (int64_t thread = first; thread < last; ++thread) {
                 const RowRange rows = range_of_thread(thread, num_threads, tokens);
                 for (int64_t t = rows.begin; t < rows.end; ++t)
-                    backward_row(data<T>(dx) + t * width, data<float>(partial) + thread * width,
-                                 data<T>(dy) + t * width, data<T>(x) + t * width, data<T>(weight),
-                                 data<float>(inverse_rms)[t], width);
+                    backward_row(all_dx + t * width, sums + thread * width, all_dy + t * width,
+                                 all_x + t * width, w, inverse[t], width);
             }
         });
     });

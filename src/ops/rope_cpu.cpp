@@ -11,13 +11,18 @@ namespace ringshard::ops {
 namespace {
 
 template <class T>
-RINGSHARD_SIMD void turn_head(T* __restrict head, const float* __restrict cosine,
-                              const float* __restrict sine, float sign, int64_t half) {
-    for (int64_t i = 0; i < half; ++i) {
-        const float a = load(head[i]);
-        const float b = load(head[i + half]);
-        store(head[i], a * cosine[i] - sign * b * sine[i]);
-        store(head[i + half], b * cosine[i] + sign * a * sine[i]);
+RINGSHARD_SIMD void turn_heads(T* __restrict heads, const float* __restrict cosine,
+                               const float* __restrict sine, float sign, int64_t half,
+                               int64_t num_heads) {
+    for (int64_t h = 0; h < num_heads; ++h) {
+        T* __restrict first = heads + h * 2 * half;
+        T* __restrict second = first + half;
+        for (int64_t i = 0; i < half; ++i) {
+            const float a = load(first[i]);
+            const float b = load(second[i]);
+            store(first[i], a * cosine[i] - sign * b * sine[i]);
+            store(second[i], b * cosine[i] + sign * a * sine[i]);
+        }
     }
 }
 
@@ -48,14 +53,15 @@ void rope(const at::Tensor& heads, int64_t num_heads, const RopeTable& table, Tu
     const int64_t half = table.cosine.size(1);
     const float sign = turn == Turn::forward ? 1.0F : -1.0F;
     RINGSHARD_CHECK(num_heads * 2 * half <= row && table.cosine.size(0) == heads.size(0));
+    const float* const cosine = data<float>(table.cosine);
+    const float* const sine = data<float>(table.sine);
     with_type(heads, [&]<class T>(T*) {
+        T* const all_heads = data<T>(heads);
         at::parallel_for(0, heads.size(0), grain(num_heads * 2 * half),
                          [&](int64_t begin, int64_t end) {
                              for (int64_t t = begin; t < end; ++t)
-                                 for (int64_t h = 0; h < num_heads; ++h)
-                                     turn_head(data<T>(heads) + t * row + h * 2 * half,
-                                               data<float>(table.cosine) + t * half,
-                                               data<float>(table.sine) + t * half, sign, half);
+                                 turn_heads(all_heads + t * row, cosine + t * half, sine + t * half,
+                                            sign, half, num_heads);
                          });
     });
 }

@@ -43,6 +43,7 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
         }
         shard.weights = computes_in_masters ? state.compute_shard
                                             : at::zeros({shard.range.size()}, options(at::kFloat));
+        if (!computes_in_masters) shard.rounded = state.compute_shard;
 
         if (!cuts.gradients) state.whole_gradient = at::zeros({size}, options(at::kFloat));
         shard.gradient = cuts.optimizer ? at::zeros({shard.range.size()}, options(at::kFloat))
@@ -143,8 +144,10 @@ void Zero::finish_gradients() {
 
 void Zero::clear_gradients() {
     for (UnitState& state : states_) {
-        state.shard.gradient.zero_();
-        if (!cuts_.gradients) state.whole_gradient.zero_();
+        const bool shard_is_whole = !cuts_.optimizer;
+        if (!state.shard.gradient_is_clear) state.shard.gradient.zero_();
+        state.shard.gradient_is_clear = false;  // from here on it is added to
+        if (!cuts_.gradients && !shard_is_whole) state.whole_gradient.zero_();
     }
 }
 
@@ -170,8 +173,9 @@ void Zero::publish_weights() {
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         UnitState& state = states_[unit];
         RINGSHARD_CHECK(!state.gathered, units_[unit].name(), " still holds its old weights");
-        if (state.compute_shard.data_ptr() != state.shard.weights.data_ptr())
-            ops::cast(state.compute_shard, state.shard.weights);
+        if (state.shard.rounded.defined() && !state.shard.is_rounded)
+            ops::cast(state.shard.rounded, state.shard.weights);
+        state.shard.is_rounded = false;
         if (cuts_.optimizer && !cuts_.weights)
             pending.push_back(mesh_.zero().all_gather(state.whole_weights, state.compute_shard));
     }

@@ -93,6 +93,7 @@ Usage Log::usage() {
 std::optional<comm::AgreedFailure> Log::write_steps() {
     if (window_.is_empty()) return std::nullopt;
     StepWindow::Summary summary = window_.take();
+    summary.numbers.comm_wait = longest(world_, summary.numbers.comm_wait);
     summary.numbers.data_wait = longest(world_, summary.numbers.data_wait);
     MetricsLine line = step_line(summary, usage());
     line.emplace_back("total_flos", operations_);

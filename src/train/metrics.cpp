@@ -15,10 +15,11 @@ StepWindow::Summary StepWindow::take() {
     Summary summary{.numbers = steps_.back()};
     StepNumbers& line = summary.numbers;
     line.loss = line.entropy = line.accuracy = 0;
-    line.seconds = line.data_wait = line.operations = 0;
+    line.seconds = line.comm_wait = line.data_wait = line.operations = 0;
     line.step_tokens = line.filler_tokens = line.rows = 0;
     for (const StepNumbers& step : steps_) {
         line.seconds += step.seconds;
+        line.comm_wait += step.comm_wait;
         line.data_wait += step.data_wait;
         line.operations += step.operations;
         line.rows += step.rows;
@@ -62,6 +63,7 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"padding_share", filler / std::max(1.0, tokens + filler)},
         {"peak_memory_bytes", usage.peak_memory_bytes},
         {"peak_memory_rank", usage.peak_memory_rank},
+        {"comm_wait_s", numbers.comm_wait / steps},
         {"data_wait_s", numbers.data_wait / steps},
     };
     if (summary.num_skipped > 0) line.emplace_back("skipped_steps", summary.num_skipped);

@@ -128,6 +128,7 @@ comm::Agreed<StepNumbers> Trainer::step() {
     const Timer timer;
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
     const double data_wait = timer.seconds();
+    const double waited_before = mesh_.seconds_waited();
     // How many tokens there are to learn, before any gradient: it is the divisor of all of them.
     const Work work = count(micro_batches);
 
@@ -170,6 +171,7 @@ comm::Agreed<StepNumbers> Trainer::step() {
                        .filler_tokens = static_cast<int64_t>(work.filler_tokens),
                        .operations = work.operations,
                        .seconds = timer.seconds(),
+                       .comm_wait = mesh_.seconds_waited() - waited_before,
                        .data_wait = data_wait,
                        .rows = static_cast<int64_t>(loader_.rows_of_step().size()),
                        .skipped_because = std::move(went_bad)};

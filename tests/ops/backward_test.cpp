@@ -96,8 +96,8 @@ BOOST_AUTO_TEST_CASE(linear) {
 BOOST_AUTO_TEST_CASE(embedding) {
     constexpr int64_t vocabulary = 11;  // small, so that tokens repeat
     constexpr int64_t left_out = 4;
-    for_shapes_and_types([](int64_t tokens, int64_t width, at::TensorOptions options,
-                            double tolerance) {
+    for_shapes_and_types([&](int64_t tokens, int64_t width, at::TensorOptions options,
+                             double tolerance) {
         const at::Tensor table = at::randn({vocabulary, width}, options);
         const at::Tensor places = at::randint(vocabulary, {tokens}, at::TensorOptions(at::kLong));
         const at::Tensor dy = at::randn({tokens, width}, options);
@@ -112,7 +112,9 @@ BOOST_AUTO_TEST_CASE(embedding) {
         const at::Tensor without = at::zeros({vocabulary, width});
         ops::embedding_backward(dy, places, without, left_out);
         BOOST_TEST(without[left_out].abs().sum().item<double>() == 0);
-        BOOST_TEST(at::equal((without + 1).slice(0, left_out + 1), d_table.slice(0, left_out + 1)));
+        const at::Tensor others = wide.grad().slice(0, left_out + 1);
+        if (others.abs().sum().item<double>() > 0)
+            BOOST_TEST(distance(without.slice(0, left_out + 1), others) < tolerance);
     });
 }
 

@@ -27,6 +27,9 @@ std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
 struct Plan {
     int64_t num_tokens = 0;  // of this ring rank
     std::vector<std::vector<Tile>> steps;
+    // Every query and every key is in one tile only, so that results are written and not merged:
+    // true of any documents where a rank holds all of the list.
+    bool meets_once = false;
 };
 Plan make_plan(const SequencePartition& partition, int64_t ring_rank,
                std::span<const int64_t> document_starts);

@@ -12,8 +12,9 @@ namespace ringshard::mesh {
 // named group of axes. They exist at size 1 too, so nobody needs to ask.
 class Mesh {
 public:
-    Mesh(const comm::Group& world, const MeshShape& shape,
-         at::Device device);  // collective over the world
+    // Collective over the world.
+    Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
+         std::chrono::microseconds test_delay = {});
 
     const MeshShape& shape() const { return shape_; }
     const Coordinates& at() const { return at_; }
@@ -31,6 +32,9 @@ public:
         return *zero_;
     }  // shard x ring x ulysses: one copy of the model
     comm::Communicator& world() const { return *world_; }
+
+    // What this rank has spent waiting for others so far.
+    double seconds_waited() const;
 
 private:
     MeshShape shape_;

@@ -24,8 +24,16 @@ struct AdamWStep {
     double gradient_scale;  // from clipping
     int64_t step;           // from 1
 };
-// One update of fp32 weights from their fp32 gradient; moments fp32.
-void adamw(const at::Tensor& weights, const at::Tensor& first_moment,
-           const at::Tensor& second_moment, const at::Tensor& gradient, const AdamWStep& step);
+// What an update reads and writes of a range: fp32 but for the copy.
+struct AdamWBuffers {
+    at::Tensor weights;
+    at::Tensor first_moment;
+    at::Tensor second_moment;
+    at::Tensor gradient;  // is cleared
+    at::Tensor copy;      // gets the new weights rounded to bf16; may be undefined
+};
+// One update in one pass over the memory: with the copy and the clearing in passes of their own, it
+// takes 1.4 times as long.
+void adamw(const AdamWBuffers& buffers, const AdamWStep& step);
 
 }  // namespace ringshard::ops

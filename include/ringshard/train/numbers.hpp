@@ -19,6 +19,7 @@ struct StepNumbers {
     int64_t filler_tokens = 0;  // that were computed, so that sequences could be cut
     double operations = 0;      // floating-point ones of the model, forward and backward
     double seconds = 0;
+    double comm_wait = 0;  // seconds in which this rank waited for others
     double data_wait = 0;  // seconds until this rank had its rows
     int64_t rows = 0;
     std::string skipped_because{};  // the numbers went bad, and the weights are as before

@@ -1,0 +1,107 @@
+// bench_step MODEL_FOLDER ROWS fp32|bf16 all|attention|input: one rank's training steps on command.
+// MODEL_FOLDER is a Hugging Face folder, ROWS a file with one row of tokens per line; every step is
+// over all rows. Prints a line when it is ready; then, for each line on stdin, takes one step and
+// prints what it came to. What `trainer train` runs in a step runs here: Trainer::step().
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <sys/resource.h>
+
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <sstream>
+
+#include "ringshard/base/narrow.hpp"
+#include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/data/plan_rows.hpp"
+#include "ringshard/device/environment.hpp"
+#include "ringshard/device/host.hpp"
+#include "ringshard/device/host_memory.hpp"
+#include "ringshard/model/weights.hpp"
+#include "ringshard/train/trainer.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+data::Rows read_rows(const std::filesystem::path& file) {
+    data::SampleList samples;
+    std::ifstream stream(file);
+    for (std::string line; std::getline(stream, line);) {
+        std::istringstream numbers(line);
+        std::vector<int32_t> tokens;
+        for (int32_t token = 0; numbers >> token;) tokens.push_back(token);
+        samples.add(tokens, tokens);
+    }
+    data::TokenStore store(std::move(samples));
+    std::vector<int64_t> all(static_cast<size_t>(store.size()));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    data::RowReport report;
+    data::RowPlan plan = data::plan_rows(store, all, {}, report);
+    return {std::move(store), std::move(plan)};
+}
+
+double seconds_of(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+config::ActivationPolicy policy_named(std::string_view name) {
+    if (name == "all") return config::ActivationPolicy::all;
+    if (name == "input") return config::ActivationPolicy::input;
+    RINGSHARD_CHECK(name == "attention", name);
+    return config::ActivationPolicy::attention;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 5) return 64;
+    const Environment environment = Environment::of_this_process();
+    device::prepare_environment(environment);
+    const comm::MpiSession mpi;
+    const c10::InferenceMode no_autograd;
+    device::keep_host_memory();
+    at::set_num_threads(narrow<int>(
+        device::choose_num_threads({}, environment, device::describe_host(), 1).value()));
+
+    const data::Rows rows = read_rows(argv[2]);
+    config::Config config;
+    config.training.max_steps = 1'000'000;
+    config.training.per_device_train_batch_size = rows.size();
+    const mesh::Mesh mesh(mpi.world(), {}, at::kCPU);
+    const std::filesystem::path folder = argv[1];
+    const auto spec = model::read_model_spec(folder / "config.json");
+    const at::ScalarType compute = std::string_view(argv[3]) == "bf16" ? at::kBFloat16 : at::kFloat;
+    shard::Zero zero(model::make_units(spec.value(), 1), {}, {compute, at::kFloat}, mesh);
+    optim::AdamW optimizer(zero, config.training);
+    {
+        const auto stored = model::StoredModel::open(folder);
+        if (const auto failure = model::load_weights(stored.value(), spec.value().tied, zero))
+            throw Error(*failure);
+        zero.publish_weights();
+    }
+    const model::Transformer transformer(spec.value(), zero, mesh, policy_named(argv[4]));
+    data::Loader loader(rows, data::make_dealing(config, rows.size(), {}), 0, 1);
+    train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
+                           optimizer);
+
+    std::cout << "{\"ready\": true}" << std::endl;
+    for (std::string line; std::getline(std::cin, line);) {
+        device::restart_host_memory_peak();
+        const device::HostMemoryUse before = device::host_memory_use();
+        const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+        const double wall = seconds_of(CLOCK_MONOTONIC);
+        const auto numbers = trainer.step();
+        rusage usage{};
+        getrusage(RUSAGE_SELF, &usage);
+        std::cout << "{\"ms\": " << 1e3 * (seconds_of(CLOCK_MONOTONIC) - wall)
+                  << ", \"cpu_ms\": " << 1e3 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu)
+                  << ", \"loss\": " << numbers.value().loss
+                  << ", \"norm\": " << numbers.value().grad_norm
+                  << ", \"peak_activations\": " << device::host_memory_use().peak - before.live
+                  << ", \"peak_rss\": " << usage.ru_maxrss * int64_t{1024} << "}" << std::endl;
+    }
+}
