@@ -50,14 +50,25 @@ reaction_to() {
     esac
 }
 
+# "1-02:03:04" in seconds; nothing for UNLIMITED.
+seconds() {
+    local days=0 time=$1 h m s
+    case $time in *[!0-9:-]* | '') return ;; esac
+    case $time in *-*) days=${time%%-*} time=${time#*-} ;; esac
+    IFS=: read -r h m s <<<"$time"
+    echo $((((10#$days * 24 + 10#$h) * 60 + 10#$m) * 60 + 10#$s))
+}
+
+# SLURM ends a job in the same way for scancel and at its time limit: the shell gets TERM, and while ranks are still
+# ending the state is COMPLETING for both. What tells them apart is whether the time was up.
 was_cancelled() {
-    local state
-    state=$(scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null)
-    case $state in
-        *JobState=CANCELLED*) return 0 ;;
-        *JobState=*) return 1 ;;
-        *) [ $was_ended = yes ] ;;  # nobody to ask
-    esac
+    local job ran limit
+    job=$(scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null)
+    case $job in *JobState=CANCELLED*) return 0 ;; esac
+    [ $was_ended = yes ] || return 1
+    ran=$(seconds "$(sed -n 's/.* RunTime=\([^ ]*\).*/\1/p' <<<"$job")")
+    limit=$(seconds "$(sed -n 's/.* TimeLimit=\([^ ]*\).*/\1/p' <<<"$job")")
+    [ -z "$limit" ] || [ "${ran:-0}" -lt "$limit" ]
 }
 
 # Ends the script with the trainer's code, after asking SLURM to run the job again where that is right.
