@@ -24,7 +24,8 @@ MAY_USE = {
     "optim": {"base", "config", "ops", "shard"},
     "checkpoint": {"base", "comm", "shard", "data", "optim"},
     "report": {"base", "text", "checkpoint"},
-    "train": {"base", "config", "device", "comm", "mesh", "ops", "shard", "model", "data", "optim", "checkpoint", "report"},
+    "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "shard", "model", "data", "optim", "checkpoint",
+              "report"},
     "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "attention", "shard", "model", "data", "optim",
             "checkpoint", "report", "train"},
 }

@@ -25,12 +25,18 @@ int main(int argc, char** argv) {
                           : cli::tell(invocation.failure());
     }
 
+    const job::Slurm slurm = job::read_slurm(environment);
+    const auto tell_once = [&](const Failure& failure) {
+        return job::is_first_task(environment) ? cli::tell(failure) : number(failure.code);
+    };
+    if (const auto unfit = job::check_launcher(slurm, environment, comm::mpi_library()))
+        return tell_once(*unfit);
     device::prepare_environment(environment);
     const comm::MpiSession
         mpi;  // from here on an uncaught exception on any rank ends the whole job
     const comm::Group& world = mpi.world();
-    if (const auto mismatch = job::check_world_size(job::read_slurm(environment), world.size()))
-        return job::is_first_task(environment) ? cli::tell(*mismatch) : number(mismatch->code);
+    if (const auto mismatch = job::check_world_size(slurm, world.size()))
+        return tell_once(*mismatch);
 
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
     if (!agreed) return cli::tell(agreed.failure(), world);

@@ -9,6 +9,7 @@
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/data/loader.hpp"
+#include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "ringshard/train/training_loop.hpp"
 #include "run_data.hpp"
@@ -46,6 +47,9 @@ int run_train(const EngineCall& call) {
     const config::Config& config = call.settings.values;
     if (const auto failure = find_unserved(call.settings))
         return tell(comm::found_by_all(*failure), world);
+    job::note_warnings();  // a warning that comes before the first step is not lost
+    const job::Deadline deadline(world.is_root() ? job::read_slurm(call.environment) : job::Slurm(),
+                                 config.run.max_hours);
     auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
     if (!faults) return tell(faults.failure(), world);
     const auto place = start_up(call);
@@ -69,6 +73,9 @@ int run_train(const EngineCall& call) {
 
     const auto store = checkpoint::Store::open(config.run.output_dir, world);
     if (!store) return tell(store.failure(), world);
+    comm::CrashReport crash_report(
+        world, store.value().output_dir() /
+                   concat("crash-", store.value().attempt(), "-rank", world.rank(), ".txt"));
     auto units = model::make_units(spec.value(), here.shape.zero());
     auto origin = find_origin(call, folder.value(), store.value(), spec.value(), units);
     if (!origin) return tell(origin.failure(), world);
@@ -110,6 +117,8 @@ int run_train(const EngineCall& call) {
                     {{"settings", config::print_yaml(call.settings, config::OptionTable())},
                      {"mesh", to_text(here.shape)}}},
          .faults = faults.value(),
+         .deadline = deadline,
+         .crash_report = crash_report,
          .peak_operations = train::measured_peak(here.device, zero.compute_type())});
     return failure ? tell(*failure, world) : number(ExitCode::done);
 }

@@ -1,28 +1,13 @@
 #include "ringshard/comm/mpi_session.hpp"
 
-#include <cstdio>
-#include <cstdlib>
+#include <array>
+#include <exception>
 
+#include "abort_job.hpp"
 #include "mpi_call.hpp"
 #include "ringshard/base/terminate.hpp"
-#include "ringshard/comm/agree.hpp"
 
 namespace ringshard::comm {
-
-namespace {
-
-[[noreturn]] void abort_job() {
-    const Failure cause = describe_current_exception();
-    int rank = -1;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    std::fprintf(stderr, "trainer: [rank %d on %s] %s\n", rank, host_name().c_str(),
-                 cause.message.c_str());
-    std::fflush(nullptr);
-    MPI_Abort(MPI_COMM_WORLD, number(cause.code));
-    std::_Exit(number(cause.code));
-}
-
-}  // namespace
 
 MpiSession::MpiSession() {
     int granted = 0;
@@ -37,6 +22,13 @@ MpiSession::MpiSession() {
                     "an MPI that was "
                     "built with thread support, such as the distribution's Open MPI");
     world_.emplace(MPI_COMM_WORLD);
+}
+
+std::string mpi_library() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    MPI_Get_library_version(text.data(), &length);
+    return {text.data(), static_cast<size_t>(length)};
 }
 
 MpiSession::~MpiSession() {

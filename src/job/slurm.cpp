@@ -25,6 +25,7 @@ Slurm read_slurm(const Environment& environment) {
     slurm.restart_count = environment.find("SLURM_RESTART_COUNT").value_or("");
     slurm.node_list = environment.find("SLURM_JOB_NODELIST").value_or("");
     slurm.partition = environment.find("SLURM_JOB_PARTITION").value_or("");
+    slurm.end_time = whole_number(environment.find("SLURM_JOB_END_TIME"));
     slurm.step_num_tasks = whole_number(environment.find("SLURM_STEP_NUM_TASKS"));
     const bool is_in_step = environment.find("SLURM_STEP_ID") && environment.find("SLURM_PROCID");
     const bool is_under_mpirun = environment.find("OMPI_COMM_WORLD_SIZE") ||
@@ -32,6 +33,20 @@ Slurm read_slurm(const Environment& environment) {
                                  environment.find("HYDRA_LAUNCHER_EXEC");
     slurm.started_by_srun = is_in_step && !is_under_mpirun;
     return slurm;
+}
+
+std::optional<Failure> check_launcher(const Slurm& slurm, const Environment& environment,
+                                      std::string_view mpi_library) {
+    const bool is_open_mpi = mpi_library.find("Open MPI") != std::string_view::npos;
+    if (!slurm.started_by_srun || !is_open_mpi || environment.find("PMIX_NAMESPACE"))
+        return std::nullopt;
+    const auto used = environment.find("SLURM_MPI_TYPE");
+    return Failure{
+        ExitCode::settings,
+        concat("srun", used ? " --mpi=" + *used : "", " started ", slurm.step_num_tasks.value_or(1),
+               " tasks without telling them of each other: this program's Open MPI needs PMIx; "
+               "start with srun --mpi=pmix (or another pmix that `srun --mpi=list` offers), or set "
+               "RINGSHARD_MPI=pmix for the scripts in slurm/")};
 }
 
 std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world) {

@@ -1,43 +1,86 @@
 #include "requests.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/job/stop_signals.hpp"
 
 namespace ringshard::train {
 
 namespace {
 
-volatile std::sig_atomic_t is_asked_to_stop = 0;
+enum Kind : size_t { save_file, stop_file, warning, end, time_limit, newer_attempt, num_kinds };
 
-void note_signal(int) { is_asked_to_stop = 1; }
+// The larger of both, but what was long ago counts less and less.
+double slow_of(double before, double now) { return std::max(now, 0.9 * before + 0.1 * now); }
 
 }  // namespace
 
-Requests::Requests(std::filesystem::path output_dir, const comm::Group& world)
-    : output_dir_(std::move(output_dir)) {
-    if (world.is_root()) std::remove((output_dir_ / "stopped").c_str());
-    std::signal(SIGTERM, note_signal);
-    std::signal(SIGUSR1, note_signal);
+Requests::Requests(std::filesystem::path output_dir, int64_t attempt, const job::Deadline& deadline,
+                   double saving, const comm::Group& world)
+    : output_dir_(std::move(output_dir)),
+      attempt_(attempt),
+      deadline_(deadline),
+      looks_at_files_(world.is_root()),
+      save_seconds_(saving) {
+    if (looks_at_files_) std::remove((output_dir_ / "stopped").c_str());
+    job::note_warnings();
+    job::note_ends();
 }
 
-Requests::Wish Requests::look(const comm::Group& world) const {
-    Wish mine = is_asked_to_stop != 0 ? Wish::stop : Wish::none;
-    if (world.is_root()) {
-        const auto stop = output_dir_ / "stop-now";
-        const auto save = output_dir_ / "save-now";
-        if (file_exists(save)) {
-            std::remove(save.c_str());
-            mine = std::max(mine, Wish::save);
-        }
-        if (file_exists(stop)) {
-            std::rename(stop.c_str(), (output_dir_ / "stopped").c_str());
-            mine = Wish::stop;
-        }
+bool Requests::is_time_up() {
+    const double now = clock_.seconds();
+    step_seconds_ = slow_of(step_seconds_, now - looked_at_ - saved_since_);
+    looked_at_ = now;
+    saved_since_ = 0;
+    constexpr double for_the_way_out = 15;
+    const auto left = deadline_.seconds_left();
+    return left && *left < 2 * step_seconds_ + 2 * save_seconds_ + for_the_way_out;
+}
+
+bool Requests::is_superseded() {
+    constexpr double seconds_between = 10;
+    if (clock_.seconds() < asked_for_owner_at_ + seconds_between) return false;
+    asked_for_owner_at_ = clock_.seconds();
+    return checkpoint::check_newest(output_dir_, attempt_).has_value();
+}
+
+void Requests::note_save(double seconds) {
+    save_seconds_ = slow_of(save_seconds_, seconds);
+    saved_since_ += seconds;
+}
+
+std::vector<double> Requests::look() {
+    std::vector<double> found(num_kinds);
+    const std::string signal = job::noted_signal();
+    if (!signal.empty()) found[signal == "SIGUSR1" ? warning : end] = 1;
+    if (!looks_at_files_) return found;
+    found[time_limit] = is_time_up() ? 1 : 0;
+    found[newer_attempt] = is_superseded() ? 1 : 0;
+    const auto stop = output_dir_ / "stop-now";
+    const auto save = output_dir_ / "save-now";
+    if (file_exists(save)) {
+        std::remove(save.c_str());
+        found[save_file] = 1;
     }
-    return static_cast<Wish>(world.maximum(static_cast<int64_t>(mine)));
+    if (file_exists(stop)) {
+        std::rename(stop.c_str(), (output_dir_ / "stopped").c_str());
+        found[stop_file] = 1;
+    }
+    return found;
+}
+
+Requests::Answer Requests::read(const std::vector<double>& sum) {
+    Answer answer;
+    answer.wants_save = sum[save_file] > 0;
+    answer.is_superseded = sum[newer_attempt] > 0;
+    if (sum[stop_file] > 0) answer.stop_because = "stop-now asked for an end";
+    if (sum[time_limit] > 0) answer.stop_because = "the time limit is near";
+    if (sum[warning] > 0) answer.stop_because = "SIGUSR1 asked for an end";
+    if (sum[end] > 0) answer.stop_because = "SIGTERM or SIGINT asked for an end";
+    return answer;
 }
 
 }  // namespace ringshard::train

@@ -1,25 +1,55 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
+#include "ringshard/base/timer.hpp"
 #include "ringshard/comm/agree.hpp"
+#include "ringshard/job/deadline.hpp"
 
 namespace ringshard::train {
 
-// What a running job is asked for from outside: a signal (SIGTERM or SIGUSR1, to any rank), or the
-// files stop-now and save-now in output_dir.
+// What a running job is asked for from outside: a signal (SIGTERM, SIGINT or SIGUSR1, to any rank),
+// a time limit that comes near, a newer attempt that has taken the run over, or the files stop-now
+// and save-now in output_dir. What each rank finds is added up in a reduction that a step makes
+// anyway, so all ranks act after the same step and nothing extra is sent.
 class Requests {
 public:
-    // Takes over the two signals, and takes away the marker of an earlier end.
-    Requests(std::filesystem::path output_dir, const comm::Group& world);
+    // Takes over the signals that end a process, and takes away the marker of an earlier end.
+    // `saving`: seconds that a save will take, as far as anyone can know before the first.
+    Requests(std::filesystem::path output_dir, int64_t attempt, const job::Deadline& deadline,
+             double saving, const comm::Group& world);
 
-    enum class Wish { none, save, stop };
-    // The strongest wish that reached any rank. save-now is gone afterwards; stop-now stays as a
-    // marker, renamed to stopped, for the batch script. Collective over the world.
-    Wish look(const comm::Group& world) const;
+    // What this rank finds: one number per kind of wish. save-now is gone afterwards; stop-now
+    // stays as a marker, renamed to stopped, for the batch script.
+    std::vector<double> look();
+
+    struct Answer {
+        bool wants_save = false;
+        std::string stop_because;  // empty: go on
+        bool is_superseded = false;
+    };
+    // What the sum of what all ranks found comes to.
+    static Answer read(const std::vector<double>& sum);
+
+    // So that the last step and the last save still fit into the time that is left.
+    void note_save(double seconds);
 
 private:
+    bool is_time_up();
+    bool is_superseded();
+
     std::filesystem::path output_dir_;
+    int64_t attempt_;
+    const job::Deadline& deadline_;
+    bool looks_at_files_;
+    Timer clock_;
+    double looked_at_ = 0;
+    double saved_since_ = 0;   // seconds spent saving since then
+    double step_seconds_ = 0;  // slow ones are forgotten slowly
+    double save_seconds_;
+    double asked_for_owner_at_ = 0;
 };
 
 }  // namespace ringshard::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "ringshard/base/timer.hpp"
 #include "ringshard/train/bad_numbers.hpp"
@@ -124,7 +125,7 @@ std::optional<Failure> end_of_patience(const config::TrainingSettings& settings,
 
 }  // namespace
 
-comm::Agreed<StepNumbers> Trainer::step() {
+comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>()>& wishes) {
     const Timer timer;
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
     const double data_wait = timer.seconds();
@@ -139,8 +140,11 @@ comm::Agreed<StepNumbers> Trainer::step() {
             data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / work.targets);
     zero_.finish_gradients();
 
-    const auto total = world_.sum(std::vector<double>{
-        sums.loss, sums.entropy, static_cast<double>(sums.num_correct), zero_.gradient_squares()});
+    std::vector<double> total{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),
+                              zero_.gradient_squares()};
+    const auto numbers_of_step = std::ssize(total);
+    std::ranges::copy(wishes(), std::back_inserter(total));
+    total = world_.sum(std::move(total));
     const double norm = std::sqrt(total[3]);
     const double loss = total[0] / work.targets;
     const double rate = schedule_.learning_rate(progress_.step);
@@ -174,6 +178,7 @@ comm::Agreed<StepNumbers> Trainer::step() {
                        .comm_wait = mesh_.seconds_waited() - waited_before,
                        .data_wait = data_wait,
                        .rows = static_cast<int64_t>(loader_.rows_of_step().size()),
+                       .wishes = {total.begin() + numbers_of_step, total.end()},
                        .skipped_because = std::move(went_bad)};
 }
 

@@ -9,10 +9,12 @@
 #include "log.hpp"
 #include "requests.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "summary.hpp"
+#include "superseded_watch.hpp"
 #include "trainer_state.hpp"
 
 namespace ringshard::train {
@@ -21,6 +23,15 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
+// Masters and moments, at a speed that most file systems reach.
+double expected_save_seconds(const shard::Zero& zero) {
+    constexpr double bytes_per_element = 12;
+    constexpr double bytes_per_second = 0.5e9;
+    double elements = 0;
+    for (const shard::FlatUnit& unit : zero.units()) elements += static_cast<double>(unit.size());
+    return elements * bytes_per_element / bytes_per_second;
+}
+
 // A run under way: what happens around the steps. Everything is collective over the world.
 class Run {
 public:
@@ -28,11 +39,14 @@ public:
         : parts_(std::move(parts)),
           calendar_(parts_.config, parts_.trainer.num_steps()),
           best_(parts_.config.evaluation),
-          requests_(parts_.store.output_dir(), parts_.world),
+          requests_(parts_.store.output_dir(), parts_.store.attempt(), parts_.deadline,
+                    expected_save_seconds(parts_.zero), parts_.world),
+          watch_(parts_.store.output_dir(), parts_.store.attempt(), parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
                parts_.trainer.num_steps()) {}
 
     MaybeFailure begin();
+    comm::Agreed<StepNumbers> next_step();
     bool is_complete();
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure end();
@@ -49,6 +63,7 @@ private:
     Calendar calendar_;
     BestModel best_;
     Requests requests_;
+    SupersededWatch watch_;
     Log log_;
     RunTotals totals_;
 };
@@ -73,7 +88,14 @@ bool Run::is_complete() {
     return true;
 }
 
+comm::Agreed<StepNumbers> Run::next_step() {
+    parts_.crash_report.at_step(step() + 1);
+    parts_.faults.reach("step");
+    return parts_.trainer.step([this] { return requests_.look(); });
+}
+
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
+    watch_.made_progress();
     log_.add(numbers);
     totals_.add(numbers);
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
@@ -83,15 +105,22 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     if (due.evaluate)
         if (const auto failure = evaluate(is_new_best)) return failure;
 
-    const Requests::Wish wish = requests_.look(parts_.world);
+    const Requests::Answer asked = Requests::read(numbers.wishes);
+    if (asked.is_superseded)
+        return comm::found_by_all(
+            {ExitCode::superseded, concat(parts_.store.output_dir().string(),
+                                          ": a newer attempt of this run has begun, and this is "
+                                          "attempt ",
+                                          parts_.store.attempt(), "; it leaves the run alone")});
+    const bool stops = !asked.stop_because.empty();
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
-    if (due.save || (saves_best && is_new_best) || wish != Requests::Wish::none)
+    if (due.save || (saves_best && is_new_best) || asked.wants_save || stops)
         if (const auto failure = save()) return failure;
-    if (wish == Requests::Wish::stop && step() < parts_.trainer.num_steps())
+    if (stops && step() < parts_.trainer.num_steps())
         return comm::found_by_all(
             {ExitCode::stopped_early,
-             concat("asked to stop after step ", step(), " of ", parts_.trainer.num_steps(), ": ",
-                    checkpoint::checkpoint_name(step()),
+             concat(asked.stop_because, ": stopped after step ", step(), " of ",
+                    parts_.trainer.num_steps(), "; ", checkpoint::checkpoint_name(step()),
                     " is whole, and the same command goes on from there")});
     return std::nullopt;
 }
@@ -132,8 +161,11 @@ MaybeFailure Run::save() {
     const bool keeps_best = config.evaluation.load_best_model_at_end ||
                             config.checkpoint.save_strategy == config::SaveStrategy::best;
     if (keeps_best) retention.kept_step = best_.step();
+    const Timer timer;
     const auto saved = parts_.store.save(parts_.trainer.progress(), parts_.zero, parts_.optimizer,
                                          parts_.extras, retention, parts_.faults);
+    requests_.note_save(timer.seconds());
+    watch_.made_progress();
     if (!saved) return saved.failure();
     for (const std::string& warning : saved.value()) log_.say("warning: " + warning);
     return std::nullopt;
@@ -178,13 +210,11 @@ MaybeFailure Run::end() {
 
 std::optional<comm::AgreedFailure> train_to_the_end(RunParts parts) {
     Trainer& trainer = parts.trainer;
-    Faults& faults = parts.faults;
     Run run(std::move(parts));
     if (const auto failure = run.begin()) return failure;
     if (run.is_complete()) return std::nullopt;  // an earlier attempt came to the very end
     while (trainer.progress().step < trainer.num_steps()) {
-        faults.reach("step");
-        const auto numbers = trainer.step();
+        const auto numbers = run.next_step();
         if (!numbers) return numbers.failure();
         if (const auto failure = run.after_step(numbers.value())) return failure;
     }

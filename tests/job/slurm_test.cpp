@@ -37,6 +37,27 @@ BOOST_AUTO_TEST_CASE(mpirun_inside_an_allocation_is_not_srun) {
     BOOST_TEST(!job::check_world_size(job::read_slurm(Environment(under_mpirun)), 8));
 }
 
+// Open MPI finds the other ranks through PMIx alone; without it it ends inside MPI_Init.
+BOOST_AUTO_TEST_CASE(open_mpi_needs_pmix_from_srun) {
+    constexpr auto open_mpi = "Open MPI v4.1.4, package: Debian OpenMPI";
+    const auto check = [](const Environment::Variables& variables, const char* library) {
+        const Environment environment(variables);
+        return job::check_launcher(job::read_slurm(environment), environment, library);
+    };
+    const auto unfit = check(step, open_mpi);
+    BOOST_TEST_REQUIRE(unfit.has_value());
+    BOOST_TEST(number(unfit->code) == 78);
+    BOOST_TEST(unfit->message.find("srun --mpi=pmix") != std::string::npos);
+    auto told = step;
+    told["PMIX_NAMESPACE"] = "slurm.pmix.17.0";
+    BOOST_TEST(!check(told, open_mpi));
+    BOOST_TEST(!check(step, "MPICH Version: 4.0.2"));  // speaks PMI
+    auto under_mpirun = step;
+    under_mpirun["OMPI_COMM_WORLD_SIZE"] = "8";
+    BOOST_TEST(!check(under_mpirun, open_mpi));
+    BOOST_TEST(!check({}, open_mpi));
+}
+
 BOOST_AUTO_TEST_CASE(no_slurm_at_all) {
     BOOST_TEST(!job::check_world_size(job::read_slurm(Environment()), 5));
 }

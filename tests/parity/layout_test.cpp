@@ -144,7 +144,7 @@ Outcome run(const comm::Group& group, const std::filesystem::path& folder, const
                            model.zero, optimizer);
     Outcome outcome;
     for (int64_t step = 0; step < num_steps; ++step)
-        outcome.steps.push_back(trainer.step().value());
+        outcome.steps.push_back(trainer.step([] { return std::vector<double>(); }).value());
     outcome.weights = model.weights();
     return outcome;
 }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "ringshard/comm/group.hpp"
 
 namespace ringshard::comm {
@@ -19,5 +22,8 @@ public:
 private:
     std::optional<Group> world_;
 };
+
+// What the MPI library calls itself. May be asked without a session.
+std::string mpi_library();
 
 }  // namespace ringshard::comm

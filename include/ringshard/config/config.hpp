@@ -51,6 +51,7 @@ struct RunSettings {
     int64_t seed = 42;
     std::optional<int64_t> data_seed;
     bool full_determinism = false;
+    std::optional<double> max_hours;     // unset: only what SLURM knows
     std::optional<int64_t> num_threads;  // per rank; unset: the cores this rank may use
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/exit_code.hpp"
@@ -15,6 +16,7 @@ struct Slurm {
     std::string restart_count;
     std::string node_list;
     std::string partition;
+    std::optional<int64_t> end_time;  // of the job, in seconds since 1970; SLURM 23.02 and later
     std::optional<int64_t> step_num_tasks;  // of the step that srun started
     // srun started this very process. False in a batch shell, where SLURM_PROCID and SLURM_NTASKS
     // are set too, and under mpirun, whose daemons run in a step of their own with one task per
@@ -27,6 +29,11 @@ Slurm read_slurm(const Environment& environment);
 // Is this the process that speaks for the job, as far as its launcher told it? For what is said
 // before MPI is asked; true for a process that nobody launched.
 bool is_first_task(const Environment& environment);
+
+// What srun has to pass on for this MPI (the text of MPI_Get_library_version) to find the other
+// ranks, and did not. To be asked before MPI is started, which would end with words that mislead.
+std::optional<Failure> check_launcher(const Slurm& slurm, const Environment& environment,
+                                      std::string_view mpi_library);
 
 // srun that does not speak MPI's language starts many worlds of one; each must refuse to run alone.
 std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ringshard::train {
 
@@ -22,6 +23,7 @@ struct StepNumbers {
     double comm_wait = 0;  // seconds in which this rank waited for others
     double data_wait = 0;  // seconds until this rank had its rows
     int64_t rows = 0;
+    std::vector<double> wishes{};   // what ranks found that they are asked for, added up
     std::string skipped_because{};  // the numbers went bad, and the weights are as before
 
     bool is_skipped() const { return !skipped_because.empty(); }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/config/config.hpp"
@@ -28,7 +31,8 @@ public:
 
     // One update of the weights; none where loss or gradient are not finite numbers: then it fails,
     // or says so in its numbers, as on_nan has it. Collective over the world.
-    comm::Agreed<StepNumbers> step();
+    // `wishes` is asked once for numbers that are added up over the world on the way.
+    comm::Agreed<StepNumbers> step(const std::function<std::vector<double>()>& wishes);
 
 private:
     struct Work;

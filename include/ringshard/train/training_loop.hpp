@@ -2,7 +2,9 @@
 
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/store.hpp"
+#include "ringshard/comm/crash_report.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/job/deadline.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
 
@@ -19,12 +21,14 @@ struct RunParts {
     optim::AdamW& optimizer;
     checkpoint::Extras extras;  // of its checkpoints; the files go beside the model too
     Faults& faults;
+    const job::Deadline& deadline;
+    comm::CrashReport& crash_report;
     double peak_operations;  // of this rank, per second
 };
 
 // Steps, lines of metrics and progress, evaluations, checkpoints: until the last step, or until a
-// signal or a file asks for an end. After the last step output_dir is a Hugging Face folder.
-// Collective over the world.
+// signal, a file or the time limit asks for an end. After the last step output_dir is a Hugging
+// Face folder. Collective over the world.
 std::optional<comm::AgreedFailure> train_to_the_end(RunParts parts);
 
 }  // namespace ringshard::train

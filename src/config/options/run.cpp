@@ -21,6 +21,12 @@ void add_run_options(OptionTable& table) {
                "Threads per rank; null: OMP_NUM_THREADS, or the cores that this rank may use.")
         .at_least(1);
 
+    group
+        .serve("max_hours", &RunSettings::max_hours,
+               "Save and stop before so many hours have passed since the start of this attempt; "
+               "null: before the time limit of the SLURM job.")
+        .above(0);
+
     group.alias("use_cpu", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});
     group.alias("cpu", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});
     group.older("no_cuda", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});

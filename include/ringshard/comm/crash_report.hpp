@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+
+#include "ringshard/comm/group.hpp"
+
+namespace ringshard::comm {
+
+// While it lives, a failure that ends this process, an uncaught exception or a signal such as
+// SIGSEGV, is told with rank, host and step, and written into a file with a backtrace. At most one
+// at a time: handlers of signals find it without arguments.
+class CrashReport {
+public:
+    // The file is made only when there is something to say.
+    CrashReport(const Group& world, std::filesystem::path file);
+    ~CrashReport();
+    CrashReport(const CrashReport&) = delete;
+    CrashReport& operator=(const CrashReport&) = delete;
+
+    void at_step(int64_t step);  // what is worked on from now on
+
+private:
+    std::terminate_handler handler_before_;
+};
+
+}  // namespace ringshard::comm

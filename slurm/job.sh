@@ -1,0 +1,97 @@
+# What the batch scripts of this folder share; they source it. The site is named by SITE (slurm/sites/SITE.env).
+#
+# From outside: RINGSHARD_ROOT (where the repository is; by default where sbatch was called), RINGSHARD_MPI (what
+# srun --mpi= gets; pmix), RANKS_PER_NODE (by default one per GPU of a node), MAX_RESTARTS (after failures; 20).
+
+: "${RINGSHARD_ROOT:=$SLURM_SUBMIT_DIR}" "${SITE:=generic}" "${MAX_RESTARTS:=20}"
+export RINGSHARD_ROOT
+trainer=$RINGSHARD_ROOT/trainer
+load_modules() { :; }
+# shellcheck source=/dev/null
+. "$RINGSHARD_ROOT/slurm/sites/$SITE.env" || exit 66
+load_modules
+
+# The whole node is ours (--exclusive): a rank for every GPU, and to each its share of the cores.
+gpus=${SLURM_GPUS_ON_NODE:-0}
+ranks_per_node=${RANKS_PER_NODE:-${SLURM_NTASKS_PER_NODE:-$((gpus > 0 ? gpus : 1))}}
+# srun of 22.05 to 23.02 does not inherit --cpus-per-task from sbatch.
+export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE > ranks_per_node ? SLURM_CPUS_ON_NODE / ranks_per_node : 1))}
+export SLURM_GPUS_PER_NODE=${SLURM_GPUS_PER_NODE:-$gpus}
+[ "$SLURM_GPUS_PER_NODE" != 0 ] || unset SLURM_GPUS_PER_NODE
+
+# A rank catches the signals itself and saves; the script must outlive it to decide what comes next.
+was_ended=no
+trap 'was_ended=yes' TERM
+
+say() { echo "$(date +%FT%T) job $SLURM_JOB_ID restart ${SLURM_RESTART_COUNT:-0}: $*" >&2; }
+
+# Where the settings say that the run is written. Wrong settings end the job here, before any rank is started.
+output_dir() {
+    "$trainer" config --json "$@" | sed -n '/^  "output_dir"/,/}/s/^ *"value": "\(.*\)",$/\1/p'
+    return "${PIPESTATUS[0]}"
+}
+
+newest_checkpoint() { cat "$out/latest" 2>/dev/null; }
+
+begin_attempt() {
+    out=$(output_dir "$@") || exit
+    began_at=$(newest_checkpoint)
+    say "begins on $SLURM_JOB_NUM_NODES nodes with $ranks_per_node ranks each, in $out${began_at:+, after $began_at}"
+}
+
+# What follows from the trainer's exit code: docs/contract.md, section 6.
+reaction_to() {
+    case $1 in
+        0) echo end ;;                         # done
+        64 | 65 | 66 | 70 | 74 | 76 | 78) echo end ;;  # a restart would meet the same again
+        79) echo end ;;                        # a newer attempt owns this run
+        75) echo requeue ;;                    # stopped early, with a good checkpoint
+        *) echo requeue-after-progress ;;      # 77: a peer was lost; 137, 143, others: killed from outside
+    esac
+}
+
+# "1-02:03:04" in seconds; nothing for UNLIMITED.
+seconds() {
+    local days=0 time=$1 h m s
+    case $time in *[!0-9:-]* | '') return ;; esac
+    case $time in *-*) days=${time%%-*} time=${time#*-} ;; esac
+    IFS=: read -r h m s <<<"$time"
+    echo $((((10#$days * 24 + 10#$h) * 60 + 10#$m) * 60 + 10#$s))
+}
+
+# SLURM ends a job in the same way for scancel and at its time limit: the shell gets TERM, and while ranks are still
+# ending the state is COMPLETING for both. What tells them apart is whether the time was up.
+was_cancelled() {
+    local job ran limit
+    job=$(scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null)
+    case $job in *JobState=CANCELLED*) return 0 ;; esac
+    [ $was_ended = yes ] || return 1
+    ran=$(seconds "$(sed -n 's/.* RunTime=\([^ ]*\).*/\1/p' <<<"$job")")
+    limit=$(seconds "$(sed -n 's/.* TimeLimit=\([^ ]*\).*/\1/p' <<<"$job")")
+    [ -z "$limit" ] || [ "${ran:-0}" -lt "$limit" ]
+}
+
+# Ends the script with the trainer's code, after asking SLURM to run the job again where that is right.
+end_attempt() {
+    local code=$1 reaction reached failures
+    reaction=$(reaction_to "$code")
+    reached=$(newest_checkpoint)
+    failures=$(grep -c "^$SLURM_JOB_ID " "$out/restarts" 2>/dev/null)
+    if [ "$reaction" = end ]; then
+        say "ends with $code"
+    elif was_cancelled; then
+        say "was cancelled, ended with $code"
+    elif [ "$code" = 75 ] && [ -e "$out/stopped" ]; then
+        say "was asked to stop by stop-now; submit it again to go on"
+    elif [ "$reaction" = requeue-after-progress ] && [ "$reached" = "$began_at" ]; then
+        say "ended with $code and no checkpoint since it began: not started again"
+    elif [ "$reaction" = requeue-after-progress ] && [ "${failures:-0}" -ge "$MAX_RESTARTS" ]; then
+        say "ended with $code after $failures restarts (MAX_RESTARTS): not started again"
+    else
+        say "ended with $code${reached:+ after $reached}: requeued"
+        [ "$code" = 75 ] || echo "$SLURM_JOB_ID $code $reached" >>"$out/restarts"
+        trap '' TERM  # requeueing ends this script
+        scontrol requeue "$SLURM_JOB_ID" && sleep 60
+    fi
+    exit "$code"
+}

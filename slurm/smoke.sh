@@ -1,0 +1,26 @@
+#!/bin/bash
+# Is this cluster fit? Two nodes, a few minutes: sbatch slurm/smoke.sh
+# Checks the groups of ranks, then trains a very small model on the notes in configs/examples/tiny with everything cut.
+#SBATCH --job-name=ringshard-smoke
+#SBATCH --nodes=2
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --time=00:10:00
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+. "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
+on_all_ranks() {
+    srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block "$@"
+}
+out=${1:-smoke_output}
+tiny=$RINGSHARD_ROOT/configs/examples/tiny
+rm -rf "$out"
+on_all_ranks "$trainer" doctor --profile zero3 &&
+    "$trainer" init --config_json "$tiny/config.json" --output_dir "$out/model" &&
+    on_all_ranks "$trainer" --profile zero3 --model_name_or_path "$out/model" --dataset_name "$tiny/notes.jsonl" \
+        --per_device_train_batch_size 1 --max_steps 10 --logging_steps 1 --learning_rate 3e-3 --output_dir "$out/run"
+code=$?
+if [ $code = 0 ]; then say "smoke: OK"; else say "smoke: failed with $code"; fi
+exit $code

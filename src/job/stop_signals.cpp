@@ -1,0 +1,62 @@
+#include "ringshard/job/stop_signals.hpp"
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+
+namespace ringshard::job {
+
+namespace {
+
+// A handler takes no arguments of ours. All of this is lock-free, as a handler needs it.
+std::atomic<int> first_signal = 0;
+std::array<std::atomic<int64_t>, 64> noted_at{};  // milliseconds, by signal; 0: not yet
+
+int64_t milliseconds_now() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+void note(int number) {
+    constexpr int64_t same_event = 1000;
+    const int64_t now = milliseconds_now();
+    int64_t earlier = 0;
+    if (noted_at[static_cast<size_t>(number)].compare_exchange_strong(earlier, now)) {
+        int none = 0;
+        first_signal.compare_exchange_strong(none, number);
+    } else if (now - earlier > same_event) {
+        std::signal(number, SIG_DFL);
+        std::raise(number);  // delivered when this handler returns
+    }
+}
+
+void take_over(int number) {
+    struct sigaction action {};
+    action.sa_handler = note;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+void note_warnings() { take_over(SIGUSR1); }
+
+void note_ends() {
+    take_over(SIGTERM);
+    take_over(SIGINT);
+}
+
+std::string noted_signal() {
+    switch (first_signal) {
+        case SIGUSR1: return "SIGUSR1";
+        case SIGTERM: return "SIGTERM";
+        case SIGINT: return "SIGINT";
+        default: return {};
+    }
+}
+
+}  // namespace ringshard::job

@@ -1,0 +1,94 @@
+"""Failures that take minutes: time limits, a node that is cut off, clocks that differ.
+
+They are not run with the other tests:  TRAINER=$PWD/trainer python3 tests/slurm/test_failures.py
+"""
+
+import os
+import shutil
+import time
+import unittest
+
+from cluster import FOUR_RANKS, Job, SlurmTest
+
+STEPS = "400"
+# Late messages: a step takes a tenth of a second at least, so that the run lasts as long as a test needs.
+SLOWLY = {"RINGSHARD_TEST_COMM_DELAY_US": "2000"}
+
+
+class Failures(SlurmTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.arguments = [*FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "20"]
+        cls.whole = cls.reference(cls(), "whole", *cls.arguments, ranks=4)
+
+    def expect_whole(self, job):
+        self.assertEqual(job.wait_for_end(400), 0, job.said())
+        self.expect_curve(job.out, self.whole)
+        self.assertEqual(self.checkpoint_step(job.out), int(STEPS))
+
+    def test_the_signal_that_slurm_sends(self):
+        # 120 - 108: twelve seconds after its start, and again after every restart.
+        job = Job(self.cluster, "signal", *self.arguments,
+                  flags=("--nodes", "2", "--time", "2", "--signal=USR1@108"), **SLOWLY)
+        self.expect_whole(job)
+        if int(job.show()["Restarts"]) > 0:
+            self.assertIn("SIGUSR1 asked for an end", job.said())
+
+    def test_a_time_limit_without_a_signal(self):
+        began = time.monotonic()
+        job = Job(self.cluster, "limit", *FOUR_RANKS, "--max_steps", "100000", "--save_steps", "1000",
+                  flags=("--nodes", "2", "--time", "1", "--signal=USR1@1"))
+        job.wait_for_words("requeued", 90)
+        self.assertLess(time.monotonic() - began, 65)
+        self.assertIn("trainer: the time limit is near: stopped after step", job.said())
+        self.assertIn("ended with 75 after checkpoint-", job.said())
+        job.wait_for_words("going on from", 60)
+
+    def test_max_hours(self):
+        job = Job(self.cluster, "hours", *FOUR_RANKS, "--max_steps", "100000", "--max_hours", "0.01")
+        job.wait_for_words("requeued", 60)
+        self.assertIn("trainer: the time limit is near: stopped after step", job.said())
+
+    def test_a_node_is_cut_off(self):
+        codes = self.cluster.path("codes")
+        os.mkdir(codes)
+        self.cluster.wrap_trainer(f'''
+if [ -n "$PMIX_RANK" ]; then
+    {os.environ["TRAINER"]} "$@"
+    code=$?
+    echo $code > {codes}/$(hostname)-$PMIX_RANK-${{SLURM_RESTART_COUNT:-0}}
+    exit $code
+fi''')
+        # The batch script itself runs on the first node, so it is the second that goes.
+        job = Job(self.cluster, "cut", *self.arguments, flags=("--nodes", "2", "--nodelist", "hn1,hn2"))
+        job.wait_for_step(45)
+        self.cluster.do("cut", "hn2")
+        try:
+            # SLURM starts it again without that node; or the script has asked for it.
+            self.cluster.run("scontrol", "update", f"JobId={job.id}", "ReqNodeList=")
+            self.expect_whole(job)
+            zombies = [os.path.join(codes, f"hn2-{rank}-0") for rank in (2, 3)]
+            job.wait_until(lambda: all(map(os.path.exists, zombies)), 60)
+        finally:
+            self.cluster.do("join", "hn2")
+        for path in zombies:
+            with open(path) as file:
+                self.assertEqual(file.read().strip(), "79", job.said())
+
+    @unittest.skipUnless(shutil.which("faketime"), "needs the package faketime")
+    def test_clocks_that_differ(self):
+        self.cluster.wrap_trainer('''
+if [ -n "$PMIX_RANK" ]; then
+    case $(hostname) in hn2) export FAKETIME=+7m ;; hn3) export FAKETIME=-7m ;; *) export FAKETIME=+0 ;; esac
+    export FAKETIME_DONT_FAKE_MONOTONIC=1 LD_PRELOAD=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1)
+fi''')
+        job = Job(self.cluster, "clocks", *self.arguments, flags=("--nodes", "2", "--nodelist", "hn2,hn3"))
+        job.wait_for_step(45)
+        self.cluster.run("scancel", "--signal=USR1", job.id)
+        job.wait_for_words("ended with 75 after checkpoint-")
+        self.expect_whole(job)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,169 @@
+"""Jobs on a real SLURM: started unedited, stopped in time, back by themselves."""
+
+import os
+import random
+import time
+import unittest
+
+from cluster import FOUR_RANKS, TINY, Job, SlurmTest, read_steps
+
+# So many that a signal meets the run in the middle.
+STEPS = "400"
+
+
+class Launch(SlurmTest):
+    def test_eight_nodes_unedited(self):
+        layout = ["--profile", "zero3", "--max_steps", "8", "--save_steps", "4"]
+        job = Job(self.cluster, "eight", *layout, "--sp_size", "2", "--per_device_train_batch_size", "1", flags=())
+        reference = self.reference("one", *layout, "--per_device_train_batch_size", "8", ranks=None)
+        self.assertEqual(job.wait_for_end(240), 0, job.said())
+        self.assertIn("mesh 1x8x1x2 (replicate x shard x ring x ulysses): 16 ranks on 8 hosts", job.said())
+        self.expect_curve(job.out, reference, 1e-5)
+        self.assertLessEqual({"checkpoint-4", "checkpoint-8", "model.safetensors"}, set(os.listdir(job.out)))
+        self.assertNotIn("\r", job.said())
+
+    def srun(self, *words, **variables):
+        return self.cluster.run("srun", "--nodes", "2", "--ntasks-per-node", "2", *words, **variables)
+
+    def test_srun_inside_an_allocation(self):
+        out = self.cluster.path("srun")
+        result = self.cluster.run("salloc", "--nodes", "2", "--exclusive", "srun", "--mpi=pmix", "--ntasks-per-node",
+                                  "2", "./trainer", "--profile", "zero2", *TINY, "--max_steps", "2", "--output_dir", out)
+        self.expect(result, 0, "mesh 1x4x1x1", "4 ranks on 2 hosts")
+        self.assertEqual(len(read_steps(out)), 2)
+
+    def test_mpirun_inside_an_allocation(self):
+        out = self.cluster.path("mpirun")
+        result = self.cluster.run("salloc", "--nodes", "2", "--ntasks-per-node", "2", "mpirun", "-n", "4", "./trainer",
+                                  "--profile", "zero2", *TINY, "--max_steps", "2", "--output_dir", out)
+        self.expect(result, 0, "mesh 1x4x1x1", "4 ranks on 2 hosts")
+        self.assertEqual(len(read_steps(out)), 2)
+
+    def test_alone_in_a_batch_shell(self):
+        out = self.cluster.path("alone-out")
+        result = self.cluster.run("salloc", "--ntasks", "2", "./trainer", *TINY, "--max_steps", "1", "--output_dir", out)
+        self.expect(result, 0, "mesh 1x1x1x1")
+
+    def test_srun_and_mpi_that_do_not_understand_each_other(self):
+        for mpi in ("none", "pmi2"):
+            with self.subTest(mpi):
+                result = self.srun(f"--mpi={mpi}", "./trainer", "doctor")
+                self.expect(result, 78)
+                self.expect_one_line_of_ours(result.stderr, "srun --mpi=pmix")
+
+    def test_smoke(self):
+        log = self.cluster.path("smoke.log")
+        result = self.cluster.run("sbatch", "--wait", "--output", log, "slurm/smoke.sh", self.cluster.path("smoke"))
+        with open(log) as file:
+            said = file.read()
+        self.assertEqual(result.returncode, 0, said)
+        self.assertIn("smoke: OK", said)
+
+    def test_prepare(self):
+        job = Job(self.cluster, "prepare", "--packing", script="slurm/prepare.sh", flags=("--partition", "cpu"))
+        self.assertEqual(job.wait_for_end(), 0, job.said())
+
+    def test_wrong_settings_start_no_rank(self):
+        job = Job(self.cluster, "wrong", "--learning_rat", "1")
+        self.assertEqual(job.wait_for_end(), 78, job.said())
+        self.expect_one_line_of_ours(job.said(), "learning_rat")
+        self.assertNotIn("srun", job.said())
+
+
+class Endings(SlurmTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.arguments = [*FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "20"]
+        cls.whole = cls.reference(cls(), "whole", *cls.arguments, ranks=4)
+
+    def expect_whole(self, job):
+        self.assertEqual(job.wait_for_end(), 0, job.said())
+        self.expect_curve(job.out, self.whole)
+        self.assertEqual(self.checkpoint_step(job.out), int(STEPS))
+
+    def test_a_warning_saves_and_the_job_comes_back(self):
+        job = Job(self.cluster, "warned", *self.arguments)
+        job.wait_for_step(5)
+        self.cluster.run("scancel", "--signal=USR1", job.id)  # what --signal=USR1@300 sends
+        job.wait_for_words("ended with 75 after checkpoint-")
+        self.assertIn("trainer: SIGUSR1 asked for an end: stopped after step", job.said())
+        self.expect_whole(job)
+        self.assertEqual(job.show()["Restarts"], "1")
+        self.assertIn("going on from", job.said())
+
+    def test_scancel_saves_and_ends(self):
+        job = Job(self.cluster, "cancelled", *self.arguments)
+        job.wait_for_step(5)
+        self.cluster.run("scancel", job.id)
+        job.wait_for_end()
+        self.assertEqual(job.show()["JobState"], "CANCELLED")
+        self.assertIn("was cancelled, ended with 75", job.said())
+        self.assertEqual(self.checkpoint_step(job.out), job.steps_done())
+
+    def test_stop_now_ends(self):
+        job = Job(self.cluster, "stopped", *self.arguments)
+        job.wait_for_step(5)
+        open(os.path.join(job.out, "stop-now"), "w").close()
+        self.assertEqual(job.wait_for_end(), 75, job.said())
+        self.assertIn("was asked to stop by stop-now", job.said())
+        self.assertEqual(job.show()["Restarts"], "0")
+
+    def test_a_rank_is_killed(self):
+        pids = self.cluster.path("pids")
+        os.mkdir(pids)
+        self.cluster.wrap_trainer(f'[ -n "$PMIX_RANK" ] && echo $$ > {pids}/$PMIX_RANK')
+        job = Job(self.cluster, "killed", *self.arguments)
+        job.wait_for_step(random.randint(21, 120))
+        with open(os.path.join(pids, str(random.randrange(4)))) as file:
+            self.cluster.run("kill", "-9", file.read().strip())
+        began = time.monotonic()
+        job.wait_for_words("requeued", 30)
+        self.assertLess(time.monotonic() - began, 15)
+        self.expect_whole(job)
+        with open(os.path.join(job.out, "restarts")) as file:
+            self.assertEqual(len(file.readlines()), 1)
+
+    def test_killed_before_the_first_checkpoint(self):
+        job = Job(self.cluster, "early", *self.arguments, RINGSHARD_FAULT="step:3:kill@1")
+        self.assertNotIn(job.wait_for_end(), (0, 75), job.said())
+        self.assertIn("no checkpoint since it began: not started again", job.said())
+
+    def test_one_rank_fails(self):
+        for action, cause in (("throw", "RINGSHARD_FAULT asked for this"), ("segv", "SIGSEGV")):
+            with self.subTest(action):
+                job = Job(self.cluster, action, *self.arguments, RINGSHARD_FAULT=f"step:3:{action}@2")
+                code = job.wait_for_end()
+                self.assertEqual(code, 70 if action == "throw" else code, job.said())
+                self.expect_one_line_of_ours(job.said(), "[rank 2 on hn2, step 3]", cause)
+                with open(os.path.join(job.out, "crash-1-rank2.txt")) as file:
+                    crash = file.read()
+                self.assertIn(cause, crash)
+                self.assertIn("libringshard_engine.so(", crash)
+                self.assertEqual([name for name in os.listdir(job.out) if name.startswith("crash-")],
+                                 ["crash-1-rank2.txt"])
+
+    def test_a_full_disk(self):
+        disk = self.cluster.path("disk")
+        os.mkdir(disk)
+        self.cluster.do("on", "hn1", "mount", "-t", "tmpfs", "-o", "size=300k", "disk", disk)
+        job = Job(self.cluster, os.path.join("disk", "run"), "--max_steps", STEPS, "--save_steps", "20",
+                  flags=("--nodes", "1", "--nodelist", "hn1", "--output", self.cluster.path("disk.log")))
+        job.log = self.cluster.path("disk.log")
+        self.assertEqual(job.wait_for_end(), 74, job.said())
+        self.expect_one_line_of_ours(job.said(), "No space left on device")
+
+    def test_two_jobs_with_one_folder(self):
+        first = Job(self.cluster, "shared", *self.arguments)
+        first.wait_for_step(5)
+        first_log, first.log = first.log, self.cluster.path("shared-first.log")
+        os.rename(first_log, first.log)  # it is open, so the job goes on writing there
+        second = Job(self.cluster, "shared", *self.arguments)
+        self.assertEqual(first.wait_for_end(), 79, first.said())
+        self.assertEqual(first.show()["Restarts"], "0")
+        self.expect_one_line_of_ours(first.said(), "newer attempt")
+        self.expect_whole(second)
+
+
+if __name__ == "__main__":
+    unittest.main()
