@@ -1,10 +1,12 @@
 #include "mpi_call.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <thread>
 
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/timer.hpp"
 
 namespace ringshard::comm {
 
@@ -33,13 +35,19 @@ void throw_if_mpi_failed(int result, const char* call, const char* file, int lin
 
 void wait_for(std::span<MPI_Request> requests) {
     constexpr int patient_after = 20;
-    constexpr auto pause = std::chrono::microseconds(20);
+    // The longer it has taken, the longer it may take: a rank that waits for a slow one sleeps a
+    // millisecond at a time and leaves it the core, and comes at most a sixteenth too late.
+    constexpr std::chrono::microseconds shortest(20);
+    constexpr std::chrono::microseconds longest(1000);
+    const Timer waiting;
     for (int fruitless = 0;; ++fruitless) {
         int done = 0;
         RINGSHARD_MPI(
             MPI_Testall(narrow<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE));
         if (done != 0) return;
-        if (fruitless >= patient_after) std::this_thread::sleep_for(pause);
+        if (fruitless < patient_after) continue;
+        const std::chrono::microseconds so_far(static_cast<int64_t>(waiting.seconds() * 1e6));
+        std::this_thread::sleep_for(std::clamp(so_far / 16, shortest, longest));
     }
 }
 
