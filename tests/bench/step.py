@@ -127,7 +127,7 @@ def main():
         return
     versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers")}
     suffix = "" if arguments.threads == 1 else f"-{arguments.threads}-threads"
-    write("step" + suffix, __doc__ + f"\n{versions}\n{models.SHAPES}", " ".join(sys.argv), results)
+    write("-".join(["step", *arguments.shapes]) + suffix, __doc__ + f"\n{versions}\n{models.SHAPES}", " ".join(sys.argv), results)
 
 
 if __name__ == "__main__":
