@@ -76,10 +76,10 @@ Requests::Answer Requests::read(const std::vector<double>& sum) {
     Answer answer;
     answer.wants_save = sum[save_file] > 0;
     answer.is_superseded = sum[newer_attempt] > 0;
-    if (sum[stop_file] > 0) answer.stop_because = "stop-now asked for an end";
-    if (sum[time_limit] > 0) answer.stop_because = "the time limit is near";
-    if (sum[warning] > 0) answer.stop_because = "SIGUSR1 asked for an end";
-    if (sum[end] > 0) answer.stop_because = "SIGTERM or SIGINT asked for an end";
+    if (sum[stop_file] > 0) answer.stop_by = "stop-now";
+    if (sum[time_limit] > 0) answer.stop_by = "the time limit that is near";
+    if (sum[warning] > 0) answer.stop_by = "SIGUSR1";
+    if (sum[end] > 0) answer.stop_by = "SIGTERM or SIGINT";
     return answer;
 }
 

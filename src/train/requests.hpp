@@ -27,7 +27,7 @@ public:
 
     struct Answer {
         bool wants_save = false;
-        std::string stop_because;  // empty: go on
+        std::string stop_by;  // what asks for an end; empty: go on
         bool is_superseded = false;
     };
     // What the sum of what all ranks found comes to.

@@ -112,15 +112,15 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                                           ": a newer attempt of this run has begun, and this is "
                                           "attempt ",
                                           parts_.store.attempt(), "; it leaves the run alone")});
-    const bool stops = !asked.stop_because.empty();
+    const bool stops = !asked.stop_by.empty();
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
     if (due.save || (saves_best && is_new_best) || asked.wants_save || stops)
         if (const auto failure = save()) return failure;
     if (stops && step() < parts_.trainer.num_steps())
         return comm::found_by_all(
             {ExitCode::stopped_early,
-             concat(asked.stop_because, ": stopped after step ", step(), " of ",
-                    parts_.trainer.num_steps(), "; ", checkpoint::checkpoint_name(step()),
+             concat("asked to stop after step ", step(), " of ", parts_.trainer.num_steps(), " by ",
+                    asked.stop_by, ": ", checkpoint::checkpoint_name(step()),
                     " is whole, and the same command goes on from there")});
     return std::nullopt;
 }

@@ -27,7 +27,9 @@ class Cluster:
         self.folder = tempfile.TemporaryDirectory(prefix="slurm-test-")
         self.script = [sys.executable, os.path.join(REPOSITORY, "scripts", "slurm-cluster"), "--dir",
                        os.path.join(self.folder.name, "cluster")]
-        up = subprocess.run([*self.script, "up"], capture_output=True, text=True)
+        leash, self.leash = os.pipe()  # the cluster ends with this process, however that ends
+        up = subprocess.run([*self.script, "--until-eof", "up"], stdin=leash, capture_output=True, text=True)
+        os.close(leash)
         if up.returncode == UNAVAILABLE:
             print(f"skipped: {up.stderr}")
             sys.exit(SKIPPED)
@@ -43,6 +45,7 @@ class Cluster:
 
     def down(self):
         subprocess.run([*self.script, "down"])
+        os.close(self.leash)
         self.folder.cleanup()
 
     def do(self, *words, timeout=120, **variables):

@@ -87,7 +87,7 @@ class Endings(SlurmTest):
         job.wait_for_step(5)
         self.cluster.run("scancel", "--signal=USR1", job.id)  # what --signal=USR1@300 sends
         job.wait_for_words("ended with 75 after checkpoint-")
-        self.assertIn("trainer: SIGUSR1 asked for an end: stopped after step", job.said())
+        self.assertIn(" by SIGUSR1: checkpoint-", job.said())
         self.expect_whole(job)
         self.assertEqual(job.show()["Restarts"], "1")
         self.assertIn("going on from", job.said())
@@ -161,7 +161,7 @@ class Endings(SlurmTest):
         second = Job(self.cluster, "shared", *self.arguments)
         self.assertEqual(first.wait_for_end(), 79, first.said())
         self.assertEqual(first.show()["Restarts"], "0")
-        self.expect_one_line_of_ours(first.said(), "newer attempt")
+        self.expect_one_line_of_ours(first.said(), "it leaves the run alone")
         self.expect_whole(second)
 
 

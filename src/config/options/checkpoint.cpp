@@ -20,8 +20,9 @@ void add_checkpoint_options(OptionTable& table) {
     group.serve("resume_from_checkpoint", &CheckpointSettings::resume_from_checkpoint,
                 "auto: go on where output_dir stands; true: it must hold a run; never; or a path.");
 
-    group.accept("enable_jit_checkpoint", Shape::boolean, "false",
-                 "SIGTERM and SIGUSR1 always save at the end of the step, and the job ends");
+    group.accept(
+        "enable_jit_checkpoint", Shape::boolean, "false",
+        "SIGTERM, SIGINT and SIGUSR1 always save at the end of the step, and the job ends");
     group.accept("save_on_each_node", Shape::boolean, "false",
                  "a checkpoint is one folder on a shared file system");
     group.accept("ignore_data_skip", Shape::boolean, "false",
