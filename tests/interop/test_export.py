@@ -165,7 +165,7 @@ class Export(TrainerTest):
             (("no/such", *to), 66, "no/such: there is no such folder"),
             ((unfinished, *to), 65, "it was never finished"),
             ((FOLDER, *to), 65, "is neither the folder of a checkpoint nor that of a run"),
-            ((checkpoint, *to, "--dtype", "float16"), 78, "dtype = float16: a model is written as"),
+            ((checkpoint, *to, "--dtype", "float16"), 78, "models are written as float32 or bfloat16"),
             ((checkpoint, *to, "--max_shard_size", "5 gigs"), 78, "max_shard_size = 5 gigs"),
             ((checkpoint + "/", "--output_dir", checkpoint), 78, "is the checkpoint itself"),
             ((checkpoint, "--output_dir", "/proc/no"), 74, "/proc/no cannot be made"),
