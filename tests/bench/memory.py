@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory of a training step beside PyTorch's and TRL's; fp32 and bf16, gradient checkpointing on everywhere, one thread.
 
-    .deps/venv/bin/python tests/bench/memory.py [activations] [slope] [longest]
+    .deps/venv/bin/python tests/bench/memory.py [activations] [slope] [longest --rows 27200 47400]
 
 activations  Peak of live activations of one step over 1 x 4,096 tokens of shape c. PyTorch (step_torch.py): what the
              process gains in that step over what it held before it, with gradients and moments in place
@@ -9,8 +9,9 @@ activations  Peak of live activations of one step over 1 x 4,096 tokens of shape
              the host memory counts (device::host_memory_use), and the process as for PyTorch.
 slope        The 14.4M-parameter model (shape m) in `trainer` and in TRL's SFTTrainer, as shipped and with the tile of
              its fused head at 256 tokens: greatest resident memory of the whole process over the length of the row.
-longest      What follows for a process of 4 GiB, and runs of `trainer` at 10 times the longest row of TRL as shipped
-             and at twice that of TRL with the tile: their greatest resident memory. Takes half an hour and more.
+             What follows is the longest row in a process of 4 GiB.
+longest      One step of `trainer` over rows of these lengths: 10 times the longest row of TRL as shipped, and twice that of
+             TRL with the tile. Their greatest resident memory, and whether it is within 4 GiB. Takes half an hour.
 
 A process's resident memory treats all alike: a limit on addresses would count what is only reserved.
 """
@@ -104,7 +105,7 @@ class LongRows:
 
 
 def measure_slopes(long_rows):
-    results, longest = [], {}
+    results = []
     for who, lengths in (("ours", (4096, 16384)), ("ours with activation_policy input", (4096, 16384)),
                          ("TRL, tile 256", (4096, 8192)), ("TRL", (1024, 2048))):
         peaks = []
@@ -113,17 +114,18 @@ def measure_slopes(long_rows):
             peaks.append(peak)
             results.append(row)
         slope = (peaks[1] - peaks[0]) / (lengths[1] - lengths[0])
-        longest[who] = int(lengths[1] + (LIMIT - peaks[1]) / slope)
         results.append({"what": "bytes per token, and the longest row in 4 GiB that follows", "who": who,
-                        "kb_per_token": slope / 1e3, "longest": longest[who]})
+                        "kb_per_token": slope / 1e3, "longest": int(lengths[1] + (LIMIT - peaks[1]) / slope)})
         print(json.dumps(results[-1]), flush=True)
-    return results, longest
+    return results
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=ALL, help=" ".join(ALL))
-    parts = parser.parse_args().parts
+    parser.add_argument("--rows", nargs="+", type=int, default=[27200, 47400], help="tokens of the rows of longest")
+    arguments = parser.parse_args()
+    parts = arguments.parts
     results = []
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
@@ -131,16 +133,15 @@ def main():
             results += measure_activations(scratch)
         if "slope" in parts or "longest" in parts:
             long_rows = LongRows(scratch)
-            slopes, longest = measure_slopes(long_rows)
-            results += slopes
+        if "slope" in parts:
+            results += measure_slopes(long_rows)
         if "longest" in parts:
-            for times, who in ((10, "TRL"), (2, "TRL, tile 256")):
-                peak, row = long_rows.peak("ours", times * longest[who], steps=1)
-                results.append(row | {"times": f"{times} x {who}", "fits": peak <= LIMIT})
-                print(json.dumps(results[-1]), flush=True)
+            for tokens in arguments.rows:
+                peak, row = long_rows.peak("ours", tokens, steps=1)
+                results.append(row | {"is_within_4_gib": peak <= LIMIT})
     versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "trl")}
     columns = list(dict.fromkeys(name for row in results for name in row))
-    write("memory", __doc__ + f"\n{versions}", " ".join(sys.argv), [{name: row.get(name) for name in columns} for row in results])
+    write("-".join(["memory", *parts]), __doc__ + f"\n{versions}", " ".join(sys.argv), [{name: row.get(name) for name in columns} for row in results])
 
 
 if __name__ == "__main__":
