@@ -73,7 +73,10 @@ class WrongInput(TrainerTest):
 
     def test_a_world_that_srun_and_mpi_see_differently(self):
         result = run("doctor", SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="8")
-        self.expect_one_message(result, 78, "8 tasks", "a world of 1", "srun --mpi=pmix")
+        self.expect_one_message(result, 78, "8 tasks", "without telling them of each other", "srun --mpi=pmix")
+        counted = run("doctor", SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="8",
+                      ranks=2)
+        self.assertEqual(counted.returncode, 0, counted.stderr)  # mpirun started them: the step's count is not theirs
 
 
 class Config(TrainerTest):
