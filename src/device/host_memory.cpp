@@ -35,7 +35,7 @@ struct SizeClass {
 // From this size on, blocks are mapped by themselves and go back to the system one by one.
 constexpr size_t large = size_t{256} << 10;
 // From this size on, they are cut from huge pages where the system has them: fewer faults and fewer
-// misses of the address cache, which is worth a tenth of a step's time.
+// misses of the address cache.
 constexpr size_t huge_page = size_t{2} << 20;
 // Large blocks that are kept may make more than the live ones ever did, by this much.
 constexpr size_t slack = size_t{64} << 20;

@@ -9,8 +9,8 @@ namespace ringshard::ops {
 // when the program is configured.
 void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Tensor& b);
 
-// a [t, k] times b [k, n], bf16, with sums in fp32, rounded once. For long k: there MKL has 600 to
-// 750 GFLOP/s on a core where LibTorch's operator has 300 to 480.
+// a [t, k] times b [k, n], bf16, with sums in fp32, rounded once. For long k: there MKL has 450 to
+// 750 GFLOP/s on a core where LibTorch's operator has 270 to 480.
 at::Tensor long_bf16_product(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace ringshard::ops
