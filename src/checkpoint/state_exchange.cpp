@@ -18,16 +18,16 @@ constexpr int64_t element_bytes = 4;
 const char* const first_moments = "/optimizer/exp_avg/";
 const char* const second_moments = "/optimizer/exp_avg_sq/";
 
-// What a shard holds of everything, and where it stands in the file.
+// Everything that a shard holds, and where it stands in the file.
 struct Kind {
     std::string group;
-    at::Tensor flat;  // of the shard's range
+    shard::FlatStore& shards;
 };
-std::vector<Kind> kinds_of(const shard::Zero& zero, optim::AdamW* optimizer, size_t unit) {
-    std::vector<Kind> kinds{{weights_group, zero.shard(unit).weights}};
+std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::AdamW* optimizer) {
+    std::vector<Kind> kinds{{weights_group, zero.weight_shards()}};
     if (optimizer == nullptr) return kinds;
-    kinds.push_back({first_moments, optimizer->moments(unit).first});
-    kinds.push_back({second_moments, optimizer->moments(unit).second});
+    kinds.push_back({first_moments, optimizer->first_moments()});
+    kinds.push_back({second_moments, optimizer->second_moments()});
     return kinds;
 }
 
@@ -91,15 +91,19 @@ std::optional<Failure> write_ranges(const std::filesystem::path& file, const Sta
                                     std::vector<WrittenRange>& ranges) {
     auto opened = File::open(file, O_WRONLY);
     if (!opened) return opened.failure();
-    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-        const shard::Range mine = zero.own_range(unit);
-        const int64_t before = mine.begin - zero.shard(unit).range.begin;
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
-            for (const Kind& kind : kinds_of(zero, &optimizer, unit)) {
+    const std::vector<Kind> kinds = kinds_of(zero, &optimizer);
+    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+        const auto& [unit, range] = zero.slots()[slot];
+        const shard::Range mine = intersect(zero.own_range(unit), range);
+        if (mine.size() == 0) continue;
+        const int64_t before = mine.begin - range.begin;
+        for (const Kind& kind : kinds) {
+            const at::Tensor flat = kind.shards.take(slot, shard::Content::kept);
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
                 const std::string name = kind.group + piece.tensor->spec.name;
                 const int64_t offset =
                     layout.datasets.at(name).offset + piece.first * element_bytes;
-                const at::Tensor stored = as_stored(kind.flat, before + piece.in_range, piece.size);
+                const at::Tensor stored = as_stored(flat, before + piece.in_range, piece.size);
                 const auto bytes = bytes_of(stored);
                 if (!all_finite(numbers_in(bytes)))
                     return Failure{ExitCode::bad_numbers,
@@ -119,17 +123,21 @@ std::optional<Failure> read_ranges(const std::filesystem::path& file, const Stat
                                    shard::Zero& zero, optim::AdamW* optimizer) {
     const auto opened = File::open(file, O_RDONLY);
     if (!opened) return opened.failure();
-    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(zero.shard(unit).range)) {
-            for (const Kind& kind : kinds_of(zero, optimizer, unit)) {
+    const std::vector<Kind> kinds = kinds_of(zero, optimizer);
+    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+        const auto& [unit, range] = zero.slots()[slot];
+        for (const Kind& kind : kinds) {
+            const at::Tensor flat = kind.shards.take(slot, shard::Content::kept);
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
                 const int64_t offset =
                     state.datasets.at(kind.group + piece.tensor->spec.name).offset +
                     piece.first * element_bytes;
-                const at::Tensor place = kind.flat.narrow(0, piece.in_range, piece.size);
-                const at::Tensor stored = as_stored(kind.flat, piece.in_range, piece.size);
+                const at::Tensor place = flat.narrow(0, piece.in_range, piece.size);
+                const at::Tensor stored = as_stored(flat, piece.in_range, piece.size);
                 if (auto failure = opened.value().read_at(bytes_of(stored), offset)) return failure;
                 if (stored.data_ptr() != place.data_ptr()) place.copy_(stored);
             }
+            kind.shards.put_back(slot, flat);
         }
     }
     return std::nullopt;

@@ -16,11 +16,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
     };
     const Rule rules[] = {
         {"save_only_model", c.checkpoint.save_only_model, "a checkpoint without moments"},
-        {"offload_optimizer_device",
-         c.parallel.offload_optimizer_device != config::OffloadDevice::none,
-         "optimizer state outside the device"},
-        {"offload_param_device", c.parallel.offload_param_device != config::OffloadDevice::none,
-         "weights outside the device"},
         {"activation_offloading", c.training.activation_offloading,
          "activations outside the device"},
         {"cp_comm_strategy", c.parallel.cp_comm_strategy != config::RingStrategy::ring,

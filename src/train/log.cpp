@@ -87,7 +87,9 @@ Usage Log::usage(const MemoryByKind& memory) {
                      .gathered = world_.maximum(memory.gathered),
                      .gradients = world_.maximum(memory.gradients),
                      .optimizer = world_.maximum(memory.optimizer),
-                     .activations = world_.maximum(memory.activations)};
+                     .activations = world_.maximum(memory.activations),
+                     .communication = world_.maximum(memory.communication),
+                     .staging = world_.maximum(memory.staging)};
     const std::vector<int64_t> peaks = world_.gather(peak_resident_bytes());
     const auto worst = std::ranges::max_element(peaks);
     usage_.peak_memory_bytes = *worst;

@@ -135,7 +135,10 @@ MemoryByKind Run::memory() const {
             .gathered = zero.gathered,
             .gradients = zero.gradients,
             .optimizer = optimizer,
-            .activations = peak - zero.weights - zero.gathered - zero.gradients - optimizer};
+            .activations = peak - zero.weights - zero.gathered - zero.gradients - optimizer -
+                           zero.communication,
+            .communication = zero.communication,
+            .staging = parts_.scratch.staging.bytes()};
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {

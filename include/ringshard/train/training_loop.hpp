@@ -5,6 +5,7 @@
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/job/deadline.hpp"
+#include "ringshard/offload/scratch.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
 
@@ -19,6 +20,7 @@ struct RunParts {
     const checkpoint::Store& store;
     shard::Zero& zero;
     optim::AdamW& optimizer;
+    const offload::Scratch& scratch;
     checkpoint::Extras extras;  // of its checkpoints; the files go beside the model too
     Faults& faults;
     const job::Deadline& deadline;
