@@ -82,6 +82,13 @@ class Job:
         assert result.returncode == 0, result.stderr
         self.id = result.stdout.strip()
 
+    @classmethod
+    def of(cls, cluster, id, out, log):
+        """A job that somebody else submitted."""
+        job = cls.__new__(cls)
+        job.cluster, job.id, job.out, job.log = cluster, id, out, log
+        return job
+
     def show(self):
         text = self.cluster.run("scontrol", "show", "job", "--oneliner", self.id).stdout
         return dict(word.split("=", 1) for word in text.split() if "=" in word)

@@ -45,6 +45,18 @@ class Failures(SlurmTest):
         self.assertIn("ended with 75 after checkpoint-", job.said())
         job.wait_for_words("going on from", 60)
 
+    def test_a_rank_hangs_until_the_time_limit(self):
+        pids = self.cluster.path("hanging")
+        os.mkdir(pids)
+        self.cluster.wrap_trainer(f'[ -n "$PMIX_RANK" ] && echo $$ > {pids}/$PMIX_RANK')
+        job = Job(self.cluster, "hanging", *self.arguments, flags=("--nodes", "2", "--time", "1", "--signal=USR1@1"))
+        job.wait_for_step(45)
+        with open(os.path.join(pids, "3")) as file:
+            self.cluster.run("kill", "-STOP", file.read().strip())
+        job.wait_for_words("requeued", 150)
+        self.assertIn("the time is up, and ranks do not end", job.said())
+        self.expect_whole(job)
+
     def test_max_hours(self):
         job = Job(self.cluster, "hours", *FOUR_RANKS, "--max_steps", "100000", "--max_hours", "0.01")
         job.wait_for_words("requeued", 60)

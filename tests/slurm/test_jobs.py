@@ -27,8 +27,8 @@ class Launch(SlurmTest):
 
     def test_srun_inside_an_allocation(self):
         out = self.cluster.path("srun")
-        result = self.cluster.run("salloc", "--nodes", "2", "--exclusive", "srun", "--mpi=pmix", "--ntasks-per-node",
-                                  "2", "./trainer", "--profile", "zero2", *TINY, "--max_steps", "2", "--output_dir", out)
+        result = self.cluster.run("salloc", "--nodes", "2", "--ntasks-per-node", "2", "srun", "./trainer", "--profile",
+                                  "zero2", *TINY, "--max_steps", "2", "--output_dir", out)
         self.expect(result, 0, "mesh 1x4x1x1", "4 ranks on 2 hosts")
         self.assertEqual(len(read_steps(out)), 2)
 
@@ -53,11 +53,25 @@ class Launch(SlurmTest):
 
     def test_smoke(self):
         log = self.cluster.path("smoke.log")
-        result = self.cluster.run("sbatch", "--wait", "--output", log, "slurm/smoke.sh", self.cluster.path("smoke"))
+        out = self.cluster.path("smoke")
+        result = self.cluster.run("sbatch", "--wait", "--output", log, "slurm/smoke.sh", out)
         with open(log) as file:
             said = file.read()
         self.assertEqual(result.returncode, 0, said)
         self.assertIn("smoke: OK", said)
+        self.assertFalse(os.path.exists(out))
+
+    def test_smoke_leaves_alone_what_is_there(self):
+        out = self.cluster.path("precious")
+        os.mkdir(out)
+        result = self.cluster.run("sbatch", "--wait", "--output", "/dev/null", "slurm/smoke.sh", out)
+        self.assertEqual(result.returncode, 74)
+        self.assertTrue(os.path.exists(out))
+
+    def test_a_site_that_is_not_known(self):
+        job = Job(self.cluster, "site", SITE="nowhere")
+        self.assertEqual(job.wait_for_end(), 66, job.said())
+        self.assertIn("SITE = nowhere: there is no ", job.said())
 
     def test_prepare(self):
         job = Job(self.cluster, "prepare", "--packing", script="slurm/prepare.sh", flags=("--partition", "cpu"))
@@ -92,13 +106,35 @@ class Endings(SlurmTest):
         self.assertEqual(job.show()["Restarts"], "1")
         self.assertIn("going on from", job.said())
 
+    def test_an_element_of_an_array_comes_back_alone(self):
+        out = self.cluster.path("element")
+        self.cluster.wrap_trainer(f"export RINGSHARD_OUTPUT_DIR={out}-$SLURM_ARRAY_TASK_ID")
+        result = self.cluster.run("sbatch", "--parsable", "--array=1-2", "--nodes", "1", "--output", out + "-%a.log",
+                                  "slurm/train_1node.sh", *TINY, "--per_device_train_batch_size", "1", "--max_steps", STEPS)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        array = result.stdout.strip()
+        one, last = (Job.of(self.cluster, f"{array}_{i}", f"{out}-{i}", f"{out}-{i}.log") for i in (1, 2))
+        last.wait_for_step(5)
+        self.assertEqual(last.show()["JobId"], array)  # the number of the whole array
+        self.cluster.run("scancel", "--signal=USR1", last.id)
+        for job in (one, last):
+            self.assertEqual(job.wait_for_end(), 0, job.said())
+        self.assertEqual((one.show()["Restarts"], last.show()["Restarts"]), ("0", "1"))
+
+    def test_a_job_that_slurm_does_not_requeue(self):
+        job = Job(self.cluster, "norequeue", *self.arguments, flags=("--nodes", "2", "--no-requeue"))
+        job.wait_for_step(5)
+        self.cluster.run("scancel", "--signal=USR1", job.id)
+        self.assertEqual(job.wait_for_end(), 75, job.said())
+        self.assertIn("SLURM did not requeue it; submit it again to go on", job.said())
+
     def test_scancel_saves_and_ends(self):
         job = Job(self.cluster, "cancelled", *self.arguments)
         job.wait_for_step(5)
         self.cluster.run("scancel", job.id)
         job.wait_for_end()
         self.assertEqual(job.show()["JobState"], "CANCELLED")
-        self.assertIn("was cancelled, ended with 75", job.said())
+        self.assertIn("was ended from outside (scancel, preemption, scontrol requeue), with 75", job.said())
         self.assertEqual(self.checkpoint_step(job.out), job.steps_done())
 
     def test_stop_now_ends(self):
