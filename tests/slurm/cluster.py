@@ -100,6 +100,10 @@ class Job:
         except FileNotFoundError:
             return ""
 
+    def story(self):
+        """What was said, without the steps."""
+        return "\n".join(line for line in self.said().splitlines() if not line.startswith("step "))
+
     def steps_done(self):
         try:
             return len(read_steps(self.out))
@@ -109,7 +113,7 @@ class Job:
     def wait_until(self, is_so, seconds):
         deadline = time.monotonic() + seconds
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{self.show()}\n{self.said()}"
+            assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{self.show()}\n{self.story()}"
             time.sleep(0.1)
 
     def wait_for_step(self, step, seconds=90):
