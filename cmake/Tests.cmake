@@ -20,7 +20,7 @@ function(add_unit_test name)
 endfunction()
 
 function(add_mpi_test name)
-    cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS" ${ARGN})
+    cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS;ARGUMENTS" ${ARGN})
     if(NOT T_TIMEOUT)
         set(T_TIMEOUT 120)
     endif()
@@ -29,7 +29,8 @@ function(add_mpi_test name)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
     foreach(ranks IN LISTS T_RANKS)
         add_test(NAME ${name}.np${ranks}
-            COMMAND ${MPIEXEC_EXECUTABLE} ${RINGSHARD_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+            COMMAND ${MPIEXEC_EXECUTABLE} ${RINGSHARD_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>
+                ${T_ARGUMENTS})
         set_tests_properties(${name}.np${ranks} PROPERTIES
             LABELS "mpi;np${ranks};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
             ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")

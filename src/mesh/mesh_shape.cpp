@@ -83,7 +83,10 @@ Wishes wishes_of(const Settings& settings, int64_t world, int64_t num_hosts) {
     wishes.shape.ulysses = parallel.sp_size.value_or(1);
     wishes.shape.replicate =
         parallel.dp_replicate_size.value_or(stays_inside_hosts(parallel) ? num_hosts : 0);
-    const bool shard_holds = settings.is_fixed("dp_shard_size") || parallel.num_processes == world;
+    const bool is_profile_as_written = parallel.num_processes == world &&
+                                       !settings.is_fixed("cp_size") &&
+                                       !settings.is_fixed("sp_size");
+    const bool shard_holds = settings.is_fixed("dp_shard_size") || is_profile_as_written;
     wishes.shape.shard = shard_holds ? parallel.dp_shard_size.value_or(0) : 0;
     return wishes;
 }

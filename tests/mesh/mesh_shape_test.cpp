@@ -44,6 +44,7 @@ BOOST_AUTO_TEST_CASE(profiles_deal_out_the_world) {
     BOOST_TEST(shape_of("--profile context_parallel_2gpu", 8) == "1x4x2x1");
     BOOST_TEST(shape_of("--profile alst_ulysses_4gpu", 4) == "1x2x1x2");
     BOOST_TEST(shape_of("--profile alst_ulysses_4gpu", 8) == "1x4x1x2");
+    BOOST_TEST(shape_of("--profile alst_ulysses_4gpu --sp_size 4", 4) == "1x1x1x4");
     BOOST_TEST(shape_of("--profile single_gpu", 1) == "1x1x1x1");
 }
 

@@ -1,0 +1,67 @@
+// A changed token of one document moves no logit of another by a bit, in every layout.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "golden.hpp"
+#include "layout_run.hpp"
+#include "mpi_test.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+constexpr mesh::Cuts multi_gpu{false, false, false, true};
+constexpr mesh::Cuts zero3{true, true, true, false};
+
+struct Layout {
+    mesh::Cuts cuts;
+    mesh::MeshShape shape;  // replicate x shard x ring x ulysses
+};
+const std::vector<Layout> layouts{
+    {multi_gpu, {1, 1, 1, 1}},
+
+    {multi_gpu, {2, 1, 1, 1}}, {multi_gpu, {1, 1, 2, 1}}, {multi_gpu, {1, 1, 1, 2}},
+    {zero3, {1, 2, 1, 1}},     {zero3, {1, 1, 2, 1}},     {zero3, {1, 1, 1, 2}},
+
+    {zero3, {2, 2, 1, 1}},     {zero3, {1, 1, 4, 1}},     {zero3, {1, 1, 1, 4}},
+    {multi_gpu, {1, 1, 2, 2}}, {zero3, {1, 1, 2, 2}},     {zero3, {1, 2, 2, 1}},
+    {zero3, {1, 2, 1, 2}},     {zero3, {2, 1, 2, 1}},
+
+    {zero3, {1, 1, 8, 1}},     {multi_gpu, {1, 1, 2, 4}}, {zero3, {1, 1, 4, 2}},
+    {zero3, {1, 2, 2, 2}},     {zero3, {2, 1, 2, 2}},
+};
+
+// Which logits differ at all between two batches that differ in one token.
+void expect_no_leak(const Layout& layout, const data::Rows& rows) {
+    test::TestModel model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
+                          {.shape = layout.shape, .cuts = layout.cuts});
+    const std::vector<int64_t> numbers{0, 1};
+    data::FlatBatch batch = data::flatten(rows, numbers);
+    const at::Tensor before = model.logits(batch);
+    const auto changed =
+        static_cast<size_t>(batch.document_starts[1] - 3);  // near the end of the first document
+    batch.tokens[changed] = (batch.tokens[changed] + 1) % 512;
+    const at::Tensor after = model.logits(batch);
+    const auto place = static_cast<int64_t>(changed);
+    BOOST_TEST(after.narrow(0, 0, place)
+                   .equal(before.narrow(0, 0, place)));  // earlier tokens do not see it
+    BOOST_TEST(!after[place].equal(before[place]));
+    const int64_t second = batch.document_starts[1];
+    const int64_t rest = after.size(0) - second;
+    BOOST_TEST(after.narrow(0, second, rest).equal(before.narrow(0, second, rest)));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
+    for (const auto kind : {test::RowKind::one_document, test::RowKind::packed}) {
+        const data::Rows rows = test::make_rows(kind, 2, 150);
+        for (const Layout& layout : layouts) {
+            if (layout.shape.world() != test::world().size()) continue;
+            BOOST_TEST_INFO_SCOPE(to_text(layout.shape)
+                                  << (kind == test::RowKind::packed ? ", packed" : ""));
+            expect_no_leak(layout, rows);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+#include "layout_run.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <random>
+
+#include "golden.hpp"
+#include "ringshard/train/evaluator.hpp"
+#include "ringshard/train/trainer.hpp"
+
+namespace ringshard::test {
+
+data::Rows make_rows(RowKind kind, int64_t num_rows, int longest) {
+    std::mt19937 random(7);
+    const auto below = [&](int bound) {
+        return static_cast<int32_t>(random() % static_cast<unsigned>(bound));
+    };
+    const int third = longest / 3;
+    data::SampleList rows;
+    for (int64_t row = 0; row < num_rows; ++row) {
+        const std::vector<int32_t> lengths =
+            kind == RowKind::one_document
+                ? std::vector<int32_t>{2 * third + below(third)}
+                : std::vector<int32_t>{third - 9 + below(9), 1, 5 + below(third / 2),
+                                       third / 2 + below(third / 2)};
+        std::vector<int32_t> tokens;
+        std::vector<int32_t> labels;
+        for (const int32_t length : lengths) {
+            for (int32_t t = 0; t < length; ++t) {
+                tokens.push_back(below(512));
+                labels.push_back(t < length / 4 ? -100 : tokens.back());
+            }
+        }
+        rows.add(tokens, labels, lengths);
+    }
+    return one_row_each(std::move(rows));
+}
+
+Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Rows& rows) {
+    config::Config config;
+    config.training.learning_rate = 2e-3;
+    config.training.weight_decay = 0.01;
+    config.training.max_steps = layout.num_steps;
+    config.training.per_device_train_batch_size = layout.rows_per_device;
+    TestModel model(group, layout.model,
+                    {.shape = layout.shape,
+                     .cuts = layout.cuts,
+                     .compute = layout.compute,
+                     .policy = config::ActivationPolicy::attention});
+    data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
+                        model.mesh.data().rank(), layout.accumulation);
+    optim::AdamW optimizer(model.zero, config.training);
+    train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,
+                           model.zero, optimizer);
+    Outcome outcome;
+    for (int64_t step = 0; step < layout.num_steps; ++step)
+        outcome.steps.push_back(trainer.step([] { return std::vector<double>(); }).value());
+    outcome.eval_loss =
+        train::Evaluator(rows, 3, group, model.mesh, model.transformer).evaluate().loss;
+    outcome.weights = model.weights();
+    return outcome;
+}
+
+namespace {
+
+bool is_near(double a, double b, double relative) {
+    return std::abs(a - b) <= relative * std::abs(b);
+}
+
+}  // namespace
+
+void expect_equal(const Outcome& outcome, const Outcome& reference) {
+    for (size_t i = 0; i < reference.steps.size(); ++i) {
+        const train::StepNumbers& a = outcome.steps[i];
+        const train::StepNumbers& b = reference.steps[i];
+        BOOST_TEST_INFO_SCOPE("step " << i + 1 << ": loss " << a.loss << " and " << b.loss
+                                      << ", norm " << a.grad_norm << " and " << b.grad_norm);
+        BOOST_TEST(is_near(a.loss, b.loss, i == 0 ? 1e-6 : 1e-5));
+        BOOST_TEST(is_near(a.grad_norm, b.grad_norm, 1e-5));
+        BOOST_TEST(is_near(a.entropy, b.entropy, 1e-5));
+        BOOST_TEST(a.num_tokens == b.num_tokens);
+        BOOST_TEST(a.epoch == b.epoch);
+    }
+    BOOST_TEST(is_near(outcome.eval_loss, reference.eval_loss, 1e-6));
+    for (const auto& [name, weight] : reference.weights) {
+        BOOST_TEST_INFO_SCOPE(name);
+        // The gradient of a key bias nearly cancels, so that AdamW amplifies rounding: against the
+        // learning rate.
+        if (name.ends_with("k_proj.bias"))
+            BOOST_TEST(largest_difference(outcome.weights.at(name), weight) < 2e-3);
+        else
+            BOOST_TEST(relative_distance(outcome.weights.at(name), weight) < 1e-4);
+    }
+}
+
+void expect_no_drift(const Outcome& outcome, const Outcome& reference) {
+    double difference = 0;
+    for (size_t i = 0; i < reference.steps.size(); ++i)
+        difference += (outcome.steps[i].loss - reference.steps[i].loss) /
+                      static_cast<double>(reference.steps.size());
+    BOOST_TEST(std::abs(difference) < 1e-3);
+    BOOST_TEST(std::abs(outcome.eval_loss - reference.eval_loss) < 1e-2);
+}
+
+}  // namespace ringshard::test

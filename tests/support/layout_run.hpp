@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ringshard/data/rows.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+#include "ringshard/train/numbers.hpp"
+#include "test_model.hpp"
+
+namespace ringshard::test {
+
+enum class RowKind { one_document, packed };
+
+// Rows of one document, or of several whose lengths divide nothing; some labels are left out.
+// longest: of a row, about.
+data::Rows make_rows(RowKind kind, int64_t num_rows, int longest);
+
+// A training run of some steps in one layout.
+struct LayoutRun {
+    std::filesystem::path model;
+    mesh::Cuts cuts{};
+    mesh::MeshShape shape{};
+    at::ScalarType compute = at::kFloat;
+    int64_t accumulation = 1;
+    int64_t rows_per_device = 1;
+    int64_t num_steps = 10;
+};
+
+struct Outcome {
+    std::vector<train::StepNumbers> steps;
+    double eval_loss = 0;  // over all rows, after the last step
+    std::map<std::string, at::Tensor> weights;
+};
+
+// Collective over the group.
+Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Rows& rows);
+
+// As docs/contract.md, section 4 has it, between fp32 runs.
+void expect_equal(const Outcome& outcome, const Outcome& reference);
+// Losses of runs in bf16: they scatter and do not drift.
+void expect_no_drift(const Outcome& outcome, const Outcome& reference);
+
+}  // namespace ringshard::test
