@@ -30,8 +30,8 @@ void Watch::begin_step() {
 }
 
 void Watch::end_step() {
-    const double now = clock_.seconds() - progress_at_;
-    step_seconds_ = std::max(now, 0.9 * step_seconds_ + 0.1 * now);
+    const double took = clock_.seconds() - progress_at_;
+    step_seconds_ = std::max(took, 0.9 * step_seconds_ + 0.1 * took);
     limit_ = hour;
     made_progress();
 }
