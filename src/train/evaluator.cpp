@@ -8,7 +8,7 @@
 
 namespace ringshard::train {
 
-EvaluationNumbers Evaluator::evaluate() const {
+EvaluationNumbers Evaluator::evaluate(const std::function<void()>& after_batch) const {
     const Timer timer;
     const int64_t per_round = batch_size_ * mesh_.shape().data();
     ops::TokenSums sums;
@@ -20,6 +20,7 @@ EvaluationNumbers Evaluator::evaluate() const {
         std::iota(numbers.begin(), numbers.end(), begin);
         sums += model_.evaluate(
             data::cut_batch(data::flatten(rows_, numbers), mesh_.shape(), mesh_.at()));
+        after_batch();
     }
     const auto total = world_.sum(std::vector<double>{sums.loss, sums.entropy,
                                                       static_cast<double>(sums.num_correct),

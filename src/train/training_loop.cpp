@@ -14,8 +14,8 @@
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "summary.hpp"
-#include "superseded_watch.hpp"
 #include "trainer_state.hpp"
+#include "watch.hpp"
 
 namespace ringshard::train {
 
@@ -63,7 +63,7 @@ private:
     Calendar calendar_;
     BestModel best_;
     Requests requests_;
-    SupersededWatch watch_;
+    Watch watch_;
     Log log_;
     RunTotals totals_;
 };
@@ -91,11 +91,12 @@ bool Run::is_complete() {
 comm::Agreed<StepNumbers> Run::next_step() {
     parts_.crash_report.at_step(step() + 1);
     parts_.faults.reach("step");
+    watch_.begin_step();
     return parts_.trainer.step([this] { return requests_.look(); });
 }
 
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
-    watch_.made_progress();
+    watch_.end_step();
     log_.add(numbers);
     totals_.add(numbers);
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
@@ -142,7 +143,8 @@ MemoryByKind Run::memory() const {
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {
-    const EvaluationNumbers numbers = parts_.evaluator->evaluate();
+    const EvaluationNumbers numbers =
+        parts_.evaluator->evaluate([this] { watch_.made_progress(); });
     const MetricsLine line = evaluation_line(step(), parts_.trainer.epochs_done(),
                                              parts_.trainer.progress().num_tokens, numbers);
     // Only rank 0 knows what earlier attempts found.

@@ -157,7 +157,7 @@ class SlurmTest(TrainerTest):
     def reference(self, name, *arguments, ranks):
         """The same run without SLURM and without interruption."""
         out = self.cluster.path(name)
-        result = run(*TINY, *arguments, "--output_dir", out, ranks=ranks)
+        result = run(*TINY, *arguments, "--output_dir", out, ranks=ranks, timeout=600)
         self.expect(result, 0)
         return out
 

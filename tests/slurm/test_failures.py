@@ -12,7 +12,7 @@ from cluster import FOUR_RANKS, Job, SlurmTest
 
 STEPS = "400"
 # In place of the scripts' --signal=USR1@300: SLURM sends it up to a minute early, and this test wants none.
-NO_WARNING = "--signal=CONT@1"
+NO_WARNING = "--signal=URG@1"
 # Late messages: a step takes a tenth of a second at least, so that the run lasts as long as a test needs.
 SLOWLY = {"RINGSHARD_TEST_COMM_DELAY_US": "2000"}
 
@@ -47,17 +47,24 @@ class Failures(SlurmTest):
         self.assertIn("ended with 75 after checkpoint-", job.story())
         job.wait_for_words("going on from", 60)
 
+    def start_with_a_rank_that_hangs(self, name, *flags):
+        self.cluster.wrap_trainer('[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:7:hang@3')
+        return Job(self.cluster, name, *FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5",
+                   flags=("--nodes", "2", *flags))
+
     def test_a_rank_hangs_until_the_time_limit(self):
-        pids = self.cluster.path("hanging")
-        os.mkdir(pids)
-        self.cluster.wrap_trainer(f'[ -n "$PMIX_RANK" ] && echo $$ > {pids}/$PMIX_RANK')
-        arguments = [*FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5"]
-        job = Job(self.cluster, "hanging", *arguments, flags=("--nodes", "2", "--time", "2", NO_WARNING), **SLOWLY)
-        job.wait_for_step(7)
-        with open(os.path.join(pids, "3")) as file:
-            self.cluster.run("kill", "-STOP", file.read().strip())
-        job.wait_for_words("requeued", 240)
+        job = self.start_with_a_rank_that_hangs("hanging", "--time", "1", NO_WARNING)
+        job.wait_for_words("requeued", 150)
         self.assertIn("the time is up, and ranks do not end", job.story())
+        job.wait_until(lambda: job.show()["JobState"] == "PENDING", 60)
+        self.cluster.run("scontrol", "update", f"jobid={job.id}", "timelimit=60")
+        self.expect_whole(job)
+
+    def test_a_rank_hangs(self):
+        job = self.start_with_a_rank_that_hangs("lost")
+        job.wait_for_words("requeued", 240)
+        self.expect_one_line_of_ours(job.story(), "another rank, its node or the network is lost or hangs")
+        self.assertIn("ended with 77 after checkpoint-5", job.story())
         self.expect_whole(job)
 
     def test_max_hours(self):

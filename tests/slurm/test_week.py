@@ -19,7 +19,7 @@ import time
 
 from cluster import FOUR_RANKS, TINY, Cluster, Job, read_steps, run
 
-STEPS = 3000
+STEPS = 2000
 SAVE_STEPS = 10
 ARGUMENTS = [*FOUR_RANKS, "--max_steps", str(STEPS), "--save_steps", str(SAVE_STEPS), "--save_total_limit", "6"]
 PATIENCE = 300  # seconds for anything to happen
@@ -167,9 +167,10 @@ class Week:
     def the_warning_before_the_time_limit(self):
         self.warn()
 
-    def the_daemon_of_a_step_is_killed(self):
-        rank = self.pid(self.chance.randrange(4))
-        self.cluster.run("sh", "-c", f"kill -KILL $(awk '/^PPid/ {{print $2}}' /proc/{rank}/status)")
+    def a_rank_hangs(self):
+        before = self.attempt()[0]
+        self.at_next_start(f"export RINGSHARD_FAULT=step:{self.chance.randint(11, 20)}:hang@{self.chance.randrange(4)}\n")
+        self.wait_for_next_attempt(before + 1)
 
     def the_administrator_requeues(self):
         self.cluster.run("scontrol", "requeue", self.job.id)
@@ -286,7 +287,7 @@ def differences(out, whole):
 
 
 FAULTS = ("a_rank_is_killed", "a_rank_crashes", "one_rank_gets_sigterm", "the_warning_before_the_time_limit",
-          "the_daemon_of_a_step_is_killed", "the_administrator_requeues", "scancel", "stop_now", "save_now",
+          "a_rank_hangs", "the_administrator_requeues", "scancel", "stop_now", "save_now",
           "killed_while_saving", "an_exception", "killed_before_the_first_checkpoint", "the_disk_is_full", "clocks_differ",
           "the_newest_checkpoint_is_damaged", "a_second_job_takes_over", "the_controller_restarts",
           "the_controller_is_away_at_the_end_of_an_attempt", "a_rank_stalls", "a_short_cut", "a_node_is_cut_off")

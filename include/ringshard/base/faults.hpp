@@ -11,10 +11,9 @@
 namespace ringshard {
 
 // Named places where a test may make the program fail: RINGSHARD_FAULT=step:5:kill kills every rank
-// when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv instead of kill fail in
-// other ways. Off unless the variable is set. Points:
-// step, and in a save save_begun (before anything is written), save_written, save_described (the
-// manifest is there), save_named.
+// when it begins its fifth step, step:5:kill@2 rank 2 only; throw, segv and hang instead of kill
+// fail in other ways. Off unless the variable is set. Points: step, and in a save save_begun
+// (before anything is written), save_written, save_described (the manifest is there), save_named.
 class Faults {
 public:
     Faults() = default;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "ringshard/comm/group.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh.hpp"
@@ -21,7 +23,7 @@ public:
           model_(model) {}
 
     // Collective over the world.
-    EvaluationNumbers evaluate() const;
+    EvaluationNumbers evaluate(const std::function<void()>& after_batch) const;
 
 private:
     data::Rows rows_;

@@ -35,8 +35,9 @@ void add_launcher_options(OptionTable& table) {
                       {"ddp_backend", Shape::word},
                       {"ignore_bias_buffers", Shape::boolean}},
                      "gradients of a block are reduced as one buffer");
-    group.accept("ddp_timeout", Shape::integer, "1800",
-                 "the watchdog sets limits by what a phase usually takes");
+    group.accept(
+        "ddp_timeout", Shape::integer, "1800",
+        "a step that takes twenty times as long as steps do, and two minutes, ends the job");
     group.accept_all({{"tpu", Shape::boolean},
                       {"tpu_name", Shape::word},
                       {"tpu_zone", Shape::word},
