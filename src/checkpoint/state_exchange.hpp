@@ -14,24 +14,27 @@
 // tensor.
 namespace ringshard::checkpoint {
 
-inline constexpr const char* state_name = "state.h5";
-inline constexpr const char* weights_group = "/model/";
-inline constexpr int64_t format_version = 1;
+inline constexpr int64_t format_version = 2;
 
-// Every dataset of the state, whoever writes it.
-std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent);
-std::optional<Failure> check_datasets(const std::filesystem::path& file, const StateFile& state,
-                                      const std::vector<shard::FlatUnit>& units, Extent extent);
+// Every dataset of the state, whoever writes it; with moments of this type.
+std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent,
+                                      ElementType moments);
+ElementType type_of_moments(optim::AdamW& optimizer);
+
+// Neighbouring elements of a tensor that this rank writes.
+struct OwnPiece {
+    std::string dataset;
+    int64_t first;       // element of the tensor
+    at::Tensor numbers;  // flat, of the type in the file
+};
+// All of this rank, as they are.
+std::vector<OwnPiece> own_pieces(const shard::Zero& zero, optim::AdamW& optimizer, Extent extent);
 
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
-// Writes and flushes this rank's ranges; adds them to `ranges`.
-std::optional<Failure> write_ranges(const std::filesystem::path& file, const StateFile& layout,
-                                    const shard::Zero& zero, optim::AdamW& optimizer,
-                                    std::vector<WrittenRange>& ranges);
 // Without an optimizer, the weights alone.
-std::optional<Failure> read_ranges(const std::filesystem::path& file, const StateFile& state,
-                                   shard::Zero& zero, optim::AdamW* optimizer);
+std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
+                                   optim::AdamW* optimizer);
 
 }  // namespace ringshard::checkpoint

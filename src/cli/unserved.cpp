@@ -15,7 +15,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
         const char* what;
     };
     const Rule rules[] = {
-        {"save_only_model", c.checkpoint.save_only_model, "a checkpoint without moments"},
         {"offload_optimizer_device",
          c.parallel.offload_optimizer_device != config::OffloadDevice::none,
          "optimizer state outside the device"},

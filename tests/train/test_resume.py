@@ -76,7 +76,7 @@ class Resume(TrainerTest):
 
     def test_killed_anywhere_in_a_save(self):
         # The second save is that of step 8; until it has its name the run goes on from step 4.
-        for point, start in (("save_begun", 4), ("save_written", 4), ("save_described", 4), ("save_named", 8)):
+        for point, start in (("save:begin", 4), ("save:written", 4), ("save:name", 4), ("save:named", 8)):
             with self.subTest(point):
                 output = os.path.join(self.folder.name, point)
                 killed = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", output, ranks=4,
