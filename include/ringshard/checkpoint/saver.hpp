@@ -23,8 +23,8 @@ struct SaveGroups;
 
 // How checkpoints get onto the disk.
 struct SaveOptions {
-    bool one_file_per_node = false;  // and a master that shows whole tensors; else one file
-    bool through_mpio = false;       // HDF5's own collective writes
+    bool one_file_per_node = false;    // and a master that shows whole tensors; else one file
+    bool through_mpio = false;         // HDF5's own collective writes
     std::vector<std::string> hints{};  // key=value, for MPI-IO
     std::optional<int64_t> ranks_per_node{};  // unset: ranks that share memory are a node
 };
