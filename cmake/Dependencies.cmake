@@ -15,6 +15,9 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_package(ZLIB REQUIRED)
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C)
+if(NOT HDF5_IS_PARALLEL)
+    message(FATAL_ERROR "The HDF5 that was found writes with one process only: install libhdf5-openmpi-dev, or load a module of parallel HDF5")
+endif()
 
 # MPI without the C++ bindings that Open MPI 4 still has.
 add_library(ringshard_mpi INTERFACE)

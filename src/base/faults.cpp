@@ -1,21 +1,43 @@
 #include "ringshard/base/faults.hpp"
 
-#include <unistd.h>
-
+#include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstring>
+#include <thread>
 
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard {
+
+namespace {
+
+// What an operation on a file says when it fails so.
+std::optional<std::string> words_of_io(const std::string& action) {
+    if (action == "eio") return std::strerror(EIO);
+    if (action == "enospc") return std::strerror(ENOSPC);
+    if (action == "short") return "the disk takes no more of it";
+    return std::nullopt;
+}
+
+bool is_known(const std::string& action) {
+    for (const auto* name : {"kill", "throw", "segv", "stall"})
+        if (action == name) return true;
+    return words_of_io(action).has_value();
+}
+
+}  // namespace
 
 Expected<Faults> Faults::read(const Environment& environment, int rank) {
     Faults faults;
     const auto variable = environment.find("RINGSHARD_FAULT");
     if (!variable || variable->empty()) return faults;
-    const Failure malformed{ExitCode::settings,
-                            concat("RINGSHARD_FAULT = ", *variable,
-                                   ": is written as point:nth:kill, :throw, :segv or :hang, and "
-                                   "@rank if one alone shall fail")};
+    const Failure malformed{
+        ExitCode::settings,
+        concat("RINGSHARD_FAULT = ", *variable,
+               ": is written as point:nth:kill, :throw, :segv, :stall, :eio, :enospc or :short, "
+               "and @rank if one alone shall fail")};
     std::string rest = *variable;
     if (const size_t at = rest.find('@'); at != std::string::npos) {
         if (rest.substr(at + 1) != std::to_string(rank)) return faults;
@@ -25,21 +47,42 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     const size_t middle =
         last == std::string::npos || last == 0 ? std::string::npos : rest.rfind(':', last - 1);
     if (middle == std::string::npos) return malformed;
-    const int64_t nth = read_whole_number(rest.substr(middle + 1, last - middle - 1)).value_or(0);
+    const std::string times = rest.substr(middle + 1, last - middle - 1);
+    const int64_t nth = times == "*" ? every : read_whole_number(times).value_or(0);
     const std::string action = rest.substr(last + 1);
-    const bool is_known =
-        action == "kill" || action == "throw" || action == "segv" || action == "hang";
-    if (nth < 1 || !is_known) return malformed;
+    if ((nth < 1 && nth != every) || !is_known(action)) return malformed;
     faults.wish_ = Wish{rest.substr(0, middle), nth, action};
+    faults.go_on_ = environment.find("RINGSHARD_TEST_GO_ON").value_or("");
     return faults;
 }
 
-void Faults::reach(std::string_view point) {
-    if (!wish_ || wish_->point != point) return;
-    if (++times_[wish_->point] != wish_->nth) return;
+bool Faults::is_now(std::string_view point) {
+    if (!wish_ || wish_->point != point) return false;
+    return ++times_ == wish_->nth || wish_->nth == every;
+}
+
+void Faults::act() const {
     if (wish_->action == "throw") throw Error(ExitCode::internal, "RINGSHARD_FAULT asked for this");
-    while (wish_->action == "hang") pause();  // every signal that is caught ends one
-    std::raise(wish_->action == "segv" ? SIGSEGV : SIGKILL);
+    if (wish_->action == "segv") std::raise(SIGSEGV);
+    if (wish_->action == "kill") std::raise(SIGKILL);
+    constexpr auto pause = std::chrono::milliseconds(20);
+    while (!file_exists(go_on_)) std::this_thread::sleep_for(pause);
+}
+
+void Faults::reach(std::string_view point) {
+    if (!is_now(point)) return;
+    if (words_of_io(wish_->action))
+        throw Error(ExitCode::settings,
+                    concat("RINGSHARD_FAULT: no file is written at ", wish_->point));
+    act();
+}
+
+std::optional<Failure> Faults::reach(std::string_view point, const std::filesystem::path& file) {
+    if (!is_now(point)) return std::nullopt;
+    if (const auto words = words_of_io(wish_->action))
+        return Failure{ExitCode::io, concat(file.string(), ": ", *words, " (RINGSHARD_FAULT)")};
+    act();
+    return std::nullopt;
 }
 
 }  // namespace ringshard

@@ -28,7 +28,7 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
 // What one process can see of a checkpoint without reading its elements.
 struct Outline {
     StateFile state;
-    std::vector<WrittenRange> ranges;
+    Manifest manifest;
 };
 
 void leave_out_moments(Outline& outline) {
@@ -37,11 +37,13 @@ void leave_out_moments(Outline& outline) {
     };
     std::erase_if(outline.state.datasets,
                   [&](const auto& entry) { return !is_weight(entry.first); });
-    std::erase_if(outline.ranges, [&](const auto& range) { return !is_weight(range.dataset); });
+    std::erase_if(outline.manifest.ranges,
+                  [&](const auto& range) { return !is_weight(range.dataset); });
+    outline.manifest.frames.clear();  // HDF5's own bytes are those of moments too
 }
 
-Expected<Outline> read_outline(const std::filesystem::path& folder,
-                               const std::vector<shard::FlatUnit>& units, Extent extent) {
+Expected<Outline> read_outline(const std::filesystem::path& folder, Extent extent,
+                               Scrutiny scrutiny) {
     const auto file = folder / state_name;
     auto manifest = read_manifest(folder);
     if (!manifest) return manifest.failure();
@@ -53,42 +55,76 @@ Expected<Outline> read_outline(const std::filesystem::path& folder,
         return Failure{ExitCode::bad_data,
                        concat(file.string(), ": is of step ", progress.value().step,
                               ", and its manifest.json of step ", manifest.value().step)};
-    Outline outline{std::move(state).value(), std::move(manifest).value().ranges};
+    Outline outline{std::move(state).value(), std::move(manifest).value()};
     if (extent == Extent::weights) leave_out_moments(outline);
-    if (auto failure = check_datasets(file, outline.state, units, extent)) return *failure;
-    if (auto failure = check_coverage(file, outline.state, outline.ranges)) return *failure;
+    if (auto failure = check_coverage(file, outline.state, outline.manifest)) return *failure;
+    if (scrutiny == Scrutiny::hashes)
+        if (auto failure = check_frames(folder, outline.manifest)) return *failure;
     return outline;
 }
 
 }  // namespace
 
-comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder,
-                                          const std::vector<shard::FlatUnit>& units, Extent extent,
-                                          const comm::Group& group) {
+comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Extent extent,
+                                          Scrutiny scrutiny, const comm::Group& group) {
     std::optional<Failure> failure;
     Outline outline;
     if (group.is_root()) {
-        auto read = read_outline(folder, units, extent);
+        auto read = read_outline(folder, extent, scrutiny);
         if (read)
             outline = std::move(read).value();
         else
             failure = read.failure();
     }
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
-    const StateFile state = broadcast_layout(outline.state, group);
-    const auto file = folder / state_name;
+    Checkpoint checkpoint{.folder = folder, .state = broadcast_layout(outline.state, group)};
+    checkpoint.ranges = ranges_from_text(group.broadcast(to_text(outline.manifest.ranges)));
+    checkpoint.progress = to_progress(checkpoint.state, folder / state_name).value();
 
     // Every rank reads its share of what is wanted once.
-    const auto ranges = ranges_from_text(group.broadcast(to_text(outline.ranges)));
-    failure = check_content(file, ranges, group.rank(), group.size());
+    if (scrutiny == Scrutiny::hashes)
+        failure =
+            check_content(folder, checkpoint.state, checkpoint.ranges, group.rank(), group.size());
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
-    return Checkpoint{folder, state, to_progress(state, file).value()};
+    return checkpoint;
+}
+
+namespace {
+
+std::string to_text(const std::vector<int64_t>& shape) {
+    std::vector<std::string> sizes;
+    for (const int64_t size : shape) sizes.push_back(concat(size));
+    return concat("[", join(sizes, ", "), "]");
+}
+
+}  // namespace
+
+std::optional<Failure> check_fit(const Checkpoint& checkpoint,
+                                 const std::vector<shard::FlatUnit>& units, Extent extent) {
+    const auto file = (checkpoint.folder / state_name).string();
+    for (const DatasetSpec& wanted : all_datasets(units, extent, ElementType::fp32)) {
+        const auto found = checkpoint.state.datasets.find(wanted.name);
+        const bool is_there = found != checkpoint.state.datasets.end();
+        if (!is_there && wanted.name.starts_with("/optimizer/"))
+            return Failure{ExitCode::bad_data,
+                           concat(file, ": has no dataset ", wanted.name,
+                                  ": it was made with save_only_model, and no run can go on from "
+                                  "it; `trainer export` makes a model of it")};
+        if (!is_there)
+            return Failure{ExitCode::bad_data, concat(file, ": has no dataset ", wanted.name,
+                                                      ": it is not of this model")};
+        if (found->second.shape != wanted.shape)
+            return Failure{ExitCode::bad_data,
+                           concat(file, ": ", wanted.name, " has the shape ",
+                                  to_text(found->second.shape), ", and the model asks for ",
+                                  to_text(wanted.shape), ": it is not of this model")};
+    }
+    return std::nullopt;
 }
 
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
                                                 const comm::Group& group) {
-    return comm::first_failure(
-        group, read_ranges(checkpoint.folder / state_name, checkpoint.state, zero, nullptr));
+    return comm::first_failure(group, read_shards(checkpoint, zero, nullptr));
 }
 
 }  // namespace ringshard::checkpoint

@@ -1,5 +1,6 @@
 #include "ringshard/checkpoint/manifest.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
@@ -11,12 +12,14 @@ using nlohmann::json;
 namespace {
 
 const char* const format = "ringshard checkpoint";
-constexpr int64_t format_version = 1;
+constexpr int64_t format_version = 2;
 
 json to_json(const std::vector<WrittenRange>& ranges) {
     json list = json::array();
     for (const WrittenRange& range : ranges)
         list.push_back({{"dataset", range.dataset},
+                        {"first", range.first},
+                        {"file", range.file},
                         {"offset", range.offset},
                         {"length", range.length},
                         {"xxh3_128", range.hash}});
@@ -26,8 +29,8 @@ json to_json(const std::vector<WrittenRange>& ranges) {
 std::vector<WrittenRange> from_json(const json& list) {
     std::vector<WrittenRange> ranges;
     for (const json& entry : list)
-        ranges.push_back(
-            {entry.at("dataset"), entry.at("offset"), entry.at("length"), entry.at("xxh3_128")});
+        ranges.push_back({entry.at("dataset"), entry.at("first"), entry.at("file"),
+                          entry.at("offset"), entry.at("length"), entry.at("xxh3_128")});
     return ranges;
 }
 
@@ -40,15 +43,20 @@ std::vector<WrittenRange> ranges_from_text(const std::string& text) {
     return from_json(json::parse(text));
 }
 
-std::optional<Failure> write_manifest(const std::filesystem::path& folder,
-                                      const Manifest& manifest) {
+bool Manifest::has_moments() const {
+    return std::ranges::any_of(
+        ranges, [](const WrittenRange& range) { return range.dataset.starts_with(first_moments); });
+}
+
+std::string to_text(const Manifest& manifest) {
     const json content{{"format", format},
                        {"version", format_version},
                        {"step", manifest.step},
                        {"attempt", manifest.attempt},
                        {"files", manifest.file_sizes},
+                       {"frames", manifest.frames},
                        {"ranges", to_json(manifest.ranges)}};
-    return write_file_atomically(folder / "manifest.json", content.dump(1));
+    return content.dump(1);
 }
 
 Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
@@ -64,7 +72,7 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
         if (read.at("version") != format_version)
             return damaged(concat("is of format version ", read.at("version").dump(),
                                   ", and this program reads ", format_version));
-        manifest = {read.at("step"), read.at("attempt"), read.at("files"),
+        manifest = {read.at("step"), read.at("attempt"), read.at("files"), read.at("frames"),
                     from_json(read.at("ranges"))};
     } catch (const json::exception&
                  error) {  // a wrapper: turns the library's exception into an expected failure

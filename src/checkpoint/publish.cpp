@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "range_check.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
@@ -62,28 +63,42 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
 
 }  // namespace
 
-std::optional<Failure> Publication::finish(const std::vector<std::string>& ranges_of_all,
-                                           Faults& faults,
-                                           std::vector<std::string>& warnings) const {
-    Manifest manifest{step_, attempt_, {}, {}};
-    for (const std::string& ranges : ranges_of_all)
-        for (WrittenRange& range : ranges_from_text(ranges))
-            manifest.ranges.push_back(std::move(range));
-    const auto sizes = sizes_in(temporary_);
+std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges,
+                                             Faults& faults) const {
+    const auto file = temporary_ / "manifest.json";
+    Manifest manifest{step_, attempt_, {}, {}, std::move(ranges)};
+    auto sizes = sizes_in(temporary_);
     if (!sizes) return sizes.failure();
-    manifest.file_sizes = sizes.value();
-    if (auto failure = write_manifest(temporary_, manifest)) return failure;
-    if (auto failure = flush_folder(temporary_)) return failure;
-    faults.reach("save_described");
+    manifest.file_sizes = std::move(sizes).value();
+    for (const auto& [name, size] : manifest.file_sizes) {
+        if (!name.ends_with(".h5")) continue;
+        auto frame = hash_of_frame(temporary_ / name, manifest.ranges);
+        if (!frame) return frame.failure();
+        manifest.frames[name] = std::move(frame).value();
+    }
+    if (auto fault = faults.reach("save:describe", file)) return fault;
+    if (auto failure = write_file_atomically(file, to_text(manifest))) return failure;
+    return flush_folder(temporary_);
+}
+
+std::optional<Failure> Publication::give_name(Faults& faults) const {
     if (auto failure = check_newest(output_dir_, attempt_)) return failure;
     if (auto failure = make_way()) return failure;
+    if (auto fault = faults.reach("save:name", temporary_)) return fault;
     if (std::rename(temporary_.c_str(), final_.c_str()) != 0)
         return io_failure(temporary_, "cannot get its name");
-    if (auto failure = flush_folder(output_dir_)) return failure;
-    faults.reach("save_named");
-    if (const auto failure =
-            write_file_atomically(output_dir_ / "latest", final_.filename().string() + "\n"))
-        warnings.push_back(failure->message);
+    return flush_folder(output_dir_);
+}
+
+std::optional<Failure> Publication::finish(std::vector<WrittenRange> ranges, Faults& faults,
+                                           std::vector<std::string>& warnings) const {
+    if (auto failure = describe(std::move(ranges), faults)) return failure;
+    if (auto failure = give_name(faults)) return failure;
+    faults.reach("save:named");
+    const auto latest = output_dir_ / "latest";
+    auto failure = faults.reach("save:latest", latest);
+    if (!failure) failure = write_file_atomically(latest, final_.filename().string() + "\n");
+    if (failure) warnings.push_back(failure->message);
     return std::nullopt;
 }
 

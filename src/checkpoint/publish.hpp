@@ -9,6 +9,7 @@
 #include "ringshard/base/exit_code.hpp"
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/checkpoint/manifest.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -22,14 +23,16 @@ public:
 
     // Makes the temporary folder with the small files in it, content by name.
     std::optional<Failure> begin(const std::map<std::string, std::string>& files) const;
-    // Manifest, name, `latest`. ranges_of_all: the text of every rank's ranges. What went wrong
-    // once the checkpoint was there is a warning.
-    std::optional<Failure> finish(const std::vector<std::string>& ranges_of_all, Faults& faults,
+    // Manifest, name, `latest`. ranges: of every rank. What went wrong once the checkpoint was
+    // there is a warning.
+    std::optional<Failure> finish(std::vector<WrittenRange> ranges, Faults& faults,
                                   std::vector<std::string>& warnings) const;
     // Takes away what was not finished.
     void abandon() const;
 
 private:
+    std::optional<Failure> describe(std::vector<WrittenRange> ranges, Faults& faults) const;
+    std::optional<Failure> give_name(Faults& faults) const;
     std::optional<Failure> make_way() const;
 
     std::filesystem::path output_dir_;

@@ -1,12 +1,10 @@
 #include "range_check.hpp"
 
 #include <fcntl.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <iomanip>
 #include <map>
-#include <memory>
 #include <sstream>
 
 #include "ringshard/base/files.hpp"
@@ -16,82 +14,147 @@ namespace ringshard::checkpoint {
 
 namespace {
 
-constexpr int64_t element_bytes = 4;
 constexpr int64_t piece_bytes = int64_t{4} << 20;
-
-std::string digits_of(const XXH128_hash_t& hash) {
-    std::ostringstream digits;
-    digits << std::hex << std::setfill('0') << std::setw(16) << hash.high64 << std::setw(16)
-           << hash.low64;
-    return digits.str();
-}
 
 Failure damaged(const std::filesystem::path& file, const std::string& dataset,
                 const std::string& what) {
     return {ExitCode::bad_data, concat(file.string(), ": ", dataset, " ", what)};
 }
 
-// Bytes of a dataset; nothing where sizes are beyond any file.
-std::optional<int64_t> bytes_of(const StateFile::Placed& placed) {
-    int64_t bytes = element_bytes;
-    for (const int64_t size : placed.shape)
-        if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
-    return bytes;
+}  // namespace
+
+Hash::Hash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_.get()); }
+
+void Hash::add(std::span<const std::byte> bytes) {
+    XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+}
+
+std::string Hash::digits() const {
+    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+    std::ostringstream digits;
+    digits << std::hex << std::setfill('0') << std::setw(16) << hash.high64 << std::setw(16)
+           << hash.low64;
+    return digits.str();
+}
+
+bool are_finite(std::span<const std::byte> bytes, ElementType type) {
+    if (type == ElementType::bf16)
+        return all_finite(std::span(reinterpret_cast<const uint16_t*>(bytes.data()),
+                                    bytes.size() / sizeof(uint16_t)));
+    return all_finite(
+        std::span(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)));
+}
+
+namespace {
+
+std::optional<Failure> check_dataset(const Manifest& manifest, const std::filesystem::path& file,
+                                     const std::string& name, const StateFile::Placed& placed,
+                                     const std::map<int64_t, const WrittenRange*>& written) {
+    const auto bytes = bytes_of(placed);
+    if (!bytes) return damaged(file, name, "has sizes beyond any file");
+    const int64_t element = bytes_of(placed.type);
+    int64_t covered_to = 0;  // element
+    for (const auto& [first, range] : written) {
+        const auto size = manifest.file_sizes.find(range->file);
+        const bool is_inside = size != manifest.file_sizes.end() && range->offset >= 0 &&
+                               range->offset <= size->second - range->length;
+        if (!is_inside) return damaged(file, name, "lies beyond the end of " + range->file);
+        const bool is_in_place =
+            placed.offset == StateFile::elsewhere ||
+            (range->file == file.filename() && range->offset == placed.offset + first * element);
+        if (!is_in_place) return damaged(file, name, "is not where manifest.json has it");
+        if (first != covered_to || range->length % element != 0) break;
+        covered_to += range->length / element;
+    }
+    if (covered_to * element != *bytes)
+        return damaged(file, name, "is not covered by the ranges of manifest.json");
+    return std::nullopt;
 }
 
 }  // namespace
 
-std::string hash_of(std::span<const std::byte> bytes) {
-    return digits_of(XXH3_128bits(bytes.data(), bytes.size()));
+std::optional<Failure> check_coverage(const std::filesystem::path& file, const StateFile& state,
+                                      const Manifest& manifest) {
+    std::map<std::string, std::map<int64_t, const WrittenRange*>> written;
+    for (const WrittenRange& range : manifest.ranges) {
+        if (!state.datasets.contains(range.dataset))
+            return damaged(file, range.dataset, "is missing, and manifest.json has it");
+        if (range.length > 0) written[range.dataset][range.first] = &range;
+    }
+    for (const auto& [name, placed] : state.datasets)
+        if (auto failure = check_dataset(manifest, file, name, placed, written[name]))
+            return failure;
+    return std::nullopt;
 }
 
-std::optional<Failure> check_coverage(const std::filesystem::path& file, const StateFile& state,
-                                      const std::vector<WrittenRange>& ranges) {
-    std::map<std::string, std::map<int64_t, int64_t>> written;  // of a dataset: begin, end
+Expected<std::string> hash_of_frame(const std::filesystem::path& file,
+                                    const std::vector<WrittenRange>& ranges) {
+    std::map<int64_t, int64_t> written;  // begin, length
     for (const WrittenRange& range : ranges)
-        if (range.length > 0) written[range.dataset][range.offset] = range.offset + range.length;
+        if (range.file == file.filename() && range.length > 0) written[range.offset] = range.length;
     std::error_code error;
-    const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(file, error));
-    for (const auto& [name, placed] : state.datasets) {
-        const auto bytes = bytes_of(placed);
-        if (!bytes || placed.offset < 0 || error || placed.offset > file_bytes - *bytes)
-            return damaged(file, name, "lies beyond the end of the file");
-        int64_t covered_to = placed.offset;
-        for (const auto& [begin, end] : written[name]) {
-            if (begin != covered_to) break;
-            covered_to = end;
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(file, error));
+    const auto opened = File::open(file, O_RDONLY);
+    if (!opened) return opened.failure();
+    written[size] = 0;
+    Hash hash;
+    std::vector<std::byte> piece;
+    int64_t at = 0;
+    for (const auto& [begin, length] : written) {
+        while (at < begin) {
+            piece.resize(static_cast<size_t>(std::min(piece_bytes, begin - at)));
+            if (auto failure = opened.value().read_at(piece, at)) return *failure;
+            hash.add(piece);
+            at += static_cast<int64_t>(piece.size());
         }
-        if (covered_to != placed.offset + *bytes)
-            return damaged(file, name, "is not covered by the ranges of manifest.json");
+        at = std::max(at, begin + length);
+    }
+    return hash.digits();
+}
+
+std::optional<Failure> check_frames(const std::filesystem::path& folder, const Manifest& manifest) {
+    for (const auto& [name, hash] : manifest.frames) {
+        const auto found = hash_of_frame(folder / name, manifest.ranges);
+        if (!found) return found.failure();
+        if (found.value() != hash)
+            return Failure{ExitCode::bad_data,
+                           concat((folder / name).string(),
+                                  ": HDF5's own bytes are not what was written: the hash is ",
+                                  found.value(), " instead of ", hash)};
     }
     return std::nullopt;
 }
 
-std::optional<Failure> check_content(const std::filesystem::path& file,
+std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
                                      const std::vector<WrittenRange>& ranges, int first,
                                      int stride) {
-    const auto opened = File::open(file, O_RDONLY);
-    if (!opened) return opened.failure();
-    std::vector<float> piece(piece_bytes / element_bytes);
-    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
-                                                                        XXH3_freeState);
+    std::map<std::string, File> files;
+    std::vector<std::byte> piece(piece_bytes);
     for (size_t i = static_cast<size_t>(first); i < ranges.size();
          i += static_cast<size_t>(stride)) {
         const WrittenRange& range = ranges[i];
-        XXH3_128bits_reset(hash.get());
+        const auto file = folder / range.file;
+        if (!files.contains(range.file)) {
+            auto opened = File::open(file, O_RDONLY);
+            if (!opened) return opened.failure();
+            files[range.file] = std::move(opened).value();
+        }
+        const ElementType type = state.datasets.at(range.dataset).type;
+        Hash hash;
         bool is_finite = true;
         for (int64_t done = 0; done < range.length;) {
-            const auto bytes = static_cast<size_t>(std::min(piece_bytes, range.length - done));
-            const auto part = std::as_writable_bytes(std::span(piece)).first(bytes);
-            if (auto failure = opened.value().read_at(part, range.offset + done)) return failure;
-            XXH3_128bits_update(hash.get(), part.data(), part.size());
-            is_finite = is_finite && all_finite(std::span(piece).first(bytes / element_bytes));
-            done += static_cast<int64_t>(bytes);
+            const auto part = std::span(piece).first(
+                static_cast<size_t>(std::min(piece_bytes, range.length - done)));
+            if (auto failure = files[range.file].read_at(part, range.offset + done)) return failure;
+            hash.add(part);
+            is_finite = is_finite && are_finite(part, type);
+            done += static_cast<int64_t>(part.size());
         }
-        if (digits_of(XXH3_128bits_digest(hash.get())) != range.hash)
-            return damaged(file, range.dataset,
-                           concat("is not what was written: the ", range.length,
-                                  " bytes from byte ", range.offset, " have another hash"));
+        if (hash.digits() != range.hash)
+            return damaged(
+                file, range.dataset,
+                concat("is not what was written: the ", range.length, " bytes from byte ",
+                       range.offset, " have the hash ", hash.digits(), " instead of ", range.hash));
         if (!is_finite) return damaged(file, range.dataset, "holds NaN or infinite numbers");
     }
     return std::nullopt;

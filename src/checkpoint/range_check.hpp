@@ -1,6 +1,9 @@
 #pragma once
 
+#include <xxhash.h>
+
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,15 +15,35 @@
 // Is a state file the one that was written?
 namespace ringshard::checkpoint {
 
-std::string hash_of(std::span<const std::byte> bytes);  // XXH3-128, as hexadecimal digits
+// XXH3-128 of bytes that come one after the other.
+class Hash {
+public:
+    Hash();
+    void add(std::span<const std::byte> bytes);
+    std::string digits() const;  // hexadecimal
 
-// Do the ranges cover every dataset, each element once, inside the file?
+private:
+    struct Free {
+        void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+    };
+    std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+// No NaN and no infinity among them?
+bool are_finite(std::span<const std::byte> bytes, ElementType type);
+
+// Do the ranges cover every dataset, each element once, where `file` has it and inside the files?
 std::optional<Failure> check_coverage(const std::filesystem::path& file, const StateFile& state,
-                                      const std::vector<WrittenRange>& ranges);
+                                      const Manifest& manifest);
+
+// The hash of what lies between the ranges of a file: HDF5's own bytes.
+Expected<std::string> hash_of_frame(const std::filesystem::path& file,
+                                    const std::vector<WrittenRange>& ranges);
+std::optional<Failure> check_frames(const std::filesystem::path& folder, const Manifest& manifest);
 
 // Reads ranges first, first + stride, ... : their bytes must have their hash, and be finite
 // numbers.
-std::optional<Failure> check_content(const std::filesystem::path& file,
+std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
                                      const std::vector<WrittenRange>& ranges, int first,
                                      int stride);
 

@@ -1,12 +1,12 @@
 #include "state_exchange.hpp"
 
+#include <ATen/ops/empty.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "range_check.hpp"
 #include "ringshard/base/files.hpp"
-#include "ringshard/base/finite.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -14,13 +14,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t element_bytes = 4;
-const char* const first_moments = "/optimizer/exp_avg/";
-const char* const second_moments = "/optimizer/exp_avg_sq/";
-
 // Everything that a shard holds, and where it stands in the file.
 struct Kind {
-    std::string group;
+    const char* group;
     shard::FlatStore& shards;
 };
 std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::AdamW* optimizer) {
@@ -31,113 +27,142 @@ std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::AdamW* optimize
     return kinds;
 }
 
-// The file holds fp32. Moments in bf16 go there, and come back, exactly.
-at::Tensor as_stored(const at::Tensor& flat, int64_t first, int64_t count) {
-    return flat.narrow(0, first, count).to(at::kFloat);
-}
-
-std::span<std::byte> bytes_of(const at::Tensor& stored) {
-    return {static_cast<std::byte*>(stored.data_ptr()), static_cast<size_t>(stored.nbytes())};
-}
-
-std::span<const float> numbers_in(std::span<const std::byte> bytes) {
-    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / element_bytes};
+at::ScalarType scalar_type_of(ElementType type) {
+    return type == ElementType::bf16 ? at::kBFloat16 : at::kFloat;
 }
 
 }  // namespace
 
-std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent) {
-    std::vector<std::string> groups{weights_group};
-    if (extent == Extent::everything) groups.insert(groups.end(), {first_moments, second_moments});
+ElementType type_of_moments(const optim::AdamW& optimizer) {
+    const bool is_bf16 = optimizer.first_moments().type() == at::kBFloat16;
+    return is_bf16 ? ElementType::bf16 : ElementType::fp32;
+}
+
+std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent,
+                                      ElementType moments) {
+    std::vector<std::pair<const char*, ElementType>> groups{{weights_group, ElementType::fp32}};
+    if (extent == Extent::everything)
+        groups.insert(groups.end(), {{first_moments, moments}, {second_moments, moments}});
     std::vector<DatasetSpec> datasets;
-    for (const std::string& group : groups)
+    for (const auto& [group, type] : groups)
         for (const shard::FlatUnit& unit : units)
             for (const shard::PlacedTensor& tensor : unit.tensors())
-                datasets.push_back({group + tensor.spec.name, tensor.spec.shape});
+                datasets.push_back({group + tensor.spec.name, tensor.spec.shape, type});
     return datasets;
 }
 
-std::optional<Failure> check_datasets(const std::filesystem::path& file, const StateFile& state,
-                                      const std::vector<shard::FlatUnit>& units, Extent extent) {
-    for (const DatasetSpec& wanted : all_datasets(units, extent)) {
-        const auto found = state.datasets.find(wanted.name);
-        if (found == state.datasets.end())
-            return Failure{ExitCode::bad_data,
-                           concat(file.string(), ": has no dataset ", wanted.name)};
-        if (found->second.shape != wanted.shape)
-            return Failure{ExitCode::bad_data,
-                           concat(file.string(), ": ", wanted.name, " has the shape ",
-                                  json(found->second.shape).dump(), ", and the model asks for ",
-                                  json(wanted.shape).dump())};
+int64_t OwnPiece::bytes() const {
+    return range.size() * static_cast<int64_t>(c10::elementSize(shards->type()));
+}
+
+at::Tensor OwnPiece::numbers(int64_t begin, int64_t count) const {
+    if (copy.defined()) return copy.narrow(0, begin, count);
+    return shards->read(unit, {range.begin + begin, range.begin + begin + count});
+}
+
+std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& optimizer,
+                                 Extent extent) {
+    const auto kinds = kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr);
+    std::vector<OwnPiece> pieces;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+        const shard::Range mine = zero.own_range(unit);
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
+            const int64_t begin = mine.begin + piece.in_range;
+            for (const Kind& kind : kinds)
+                pieces.push_back({kind.group + piece.tensor->spec.name,
+                                  piece.first,
+                                  &kind.shards,
+                                  unit,
+                                  {begin, begin + piece.size}});
+        }
     }
-    return std::nullopt;
+    return pieces;
 }
 
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group) {
     json letter;
+    letter["datasets"] = json::object();
     for (const auto& [name, placed] : state.datasets)
-        letter["datasets"][name] = {placed.shape, placed.offset};
+        letter["datasets"][name] = {placed.shape, placed.type, placed.offset};
     letter["numbers"] = state.numbers;
     letter["texts"] = state.texts;
     letter = json::parse(group.broadcast(letter.dump()));
     StateFile received{{}, letter["numbers"], letter["texts"]};
     for (const auto& [name, placed] : letter["datasets"].items())
-        received.datasets[name] = {placed[0], placed[1]};
+        received.datasets[name] = {placed[0], placed[1], placed[2]};
     return received;
 }
 
-std::optional<Failure> write_ranges(const std::filesystem::path& file, const StateFile& layout,
-                                    const shard::Zero& zero, optim::AdamW& optimizer,
-                                    std::vector<WrittenRange>& ranges) {
-    auto opened = File::open(file, O_WRONLY);
-    if (!opened) return opened.failure();
-    const std::vector<Kind> kinds = kinds_of(zero, &optimizer);
-    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-        const auto& [unit, range] = zero.slots()[slot];
-        const shard::Range mine = intersect(zero.own_range(unit), range);
-        if (mine.size() == 0) continue;
-        const int64_t before = mine.begin - range.begin;
-        for (const Kind& kind : kinds) {
-            const at::Tensor flat = kind.shards.take(slot, shard::Content::kept);
-            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
-                const std::string name = kind.group + piece.tensor->spec.name;
-                const int64_t offset =
-                    layout.datasets.at(name).offset + piece.first * element_bytes;
-                const at::Tensor stored = as_stored(flat, before + piece.in_range, piece.size);
-                const auto bytes = bytes_of(stored);
-                if (!all_finite(numbers_in(bytes)))
-                    return Failure{ExitCode::bad_numbers,
-                                   concat(name,
-                                          " holds NaN or infinite numbers: no checkpoint "
-                                          "is made of them")};
-                if (auto failure = opened.value().write_at(bytes, offset)) return failure;
-                ranges.push_back(
-                    {name, offset, static_cast<int64_t>(bytes.size()), hash_of(bytes)});
-            }
-        }
-    }
-    return opened.value().flush();
-}
+namespace {
 
-std::optional<Failure> read_ranges(const std::filesystem::path& file, const StateFile& state,
-                                   shard::Zero& zero, optim::AdamW* optimizer) {
-    const auto opened = File::open(file, O_RDONLY);
-    if (!opened) return opened.failure();
-    const std::vector<Kind> kinds = kinds_of(zero, optimizer);
+// Elements of a checkpoint, wherever they lie.
+class Reader {
+public:
+    explicit Reader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
+        for (const WrittenRange& range : checkpoint.ranges)
+            if (range.length > 0) ranges_[range.dataset][range.first] = &range;
+    }
+
+    // Elements of a dataset from `first` on fill a flat tensor of any type.
+    std::optional<Failure> read(const std::string& dataset, int64_t first,
+                                const at::Tensor& place) {
+        const ElementType type = checkpoint_.state.datasets.at(dataset).type;
+        const bool is_direct =
+            place.scalar_type() == scalar_type_of(type) && place.device().is_cpu();
+        const at::Tensor stored =
+            is_direct ? place : at::empty({place.numel()}, at::TensorOptions(scalar_type_of(type)));
+        const int64_t element = bytes_of(type);
+        const std::span<std::byte> bytes{static_cast<std::byte*>(stored.data_ptr()),
+                                         static_cast<size_t>(stored.nbytes())};
+        const auto& ranges = ranges_.at(dataset);
+        const int64_t end = first + place.numel();
+        // The range before the first one that begins behind `first`.
+        for (auto at = std::prev(ranges.upper_bound(first)); at != ranges.end(); ++at) {
+            const WrittenRange& range = *at->second;
+            const int64_t from = std::max(first, range.first);
+            const int64_t to = std::min(end, range.first + range.length / element);
+            if (from >= to) break;
+            const auto part = bytes.subspan(static_cast<size_t>((from - first) * element),
+                                            static_cast<size_t>((to - from) * element));
+            const auto file = open(range.file);
+            if (!file) return file.failure();
+            if (auto failure =
+                    file.value()->read_at(part, range.offset + (from - range.first) * element))
+                return failure;
+        }
+        if (!is_direct) place.copy_(stored);
+        return std::nullopt;
+    }
+
+private:
+    Expected<const File*> open(const std::string& name) {
+        if (!files_.contains(name)) {
+            auto opened = File::open(checkpoint_.folder / name, O_RDONLY);
+            if (!opened) return opened.failure();
+            files_[name] = std::move(opened).value();
+        }
+        return &files_[name];
+    }
+
+    const Checkpoint& checkpoint_;
+    std::map<std::string, std::map<int64_t, const WrittenRange*>> ranges_;  // by first element
+    std::map<std::string, File> files_;
+};
+
+}  // namespace
+
+std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
+                                   optim::AdamW* optimizer) {
+    Reader reader(checkpoint);
     for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
         const auto& [unit, range] = zero.slots()[slot];
-        for (const Kind& kind : kinds) {
-            const at::Tensor flat = kind.shards.take(slot, shard::Content::kept);
-            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
-                const int64_t offset =
-                    state.datasets.at(kind.group + piece.tensor->spec.name).offset +
-                    piece.first * element_bytes;
-                const at::Tensor place = flat.narrow(0, piece.in_range, piece.size);
-                const at::Tensor stored = as_stored(flat, piece.in_range, piece.size);
-                if (auto failure = opened.value().read_at(bytes_of(stored), offset)) return failure;
-                if (stored.data_ptr() != place.data_ptr()) place.copy_(stored);
-            }
-            kind.shards.put_back(slot, flat);
+        for (const Kind& kind : kinds_of(zero, optimizer)) {
+            const at::Tensor numbers = kind.shards.take(slot, shard::Content::kept);
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
+                if (auto failure = reader.read(kind.group + piece.tensor->spec.name, piece.first,
+                                               numbers.narrow(0, piece.in_range, piece.size)))
+                    return failure;
+            kind.shards.put_back(slot, numbers);
         }
     }
     return std::nullopt;

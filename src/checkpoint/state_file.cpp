@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hdf5_handle.hpp"
+#include "hdf5_elements.hpp"
 #include "ringshard/base/files.hpp"
 
 namespace ringshard::checkpoint {
@@ -41,21 +41,47 @@ void make_groups(const FileId& file, const std::string& name, std::map<std::stri
     made[name] = true;
 }
 
-int64_t make_dataset(const FileId& file, const DatasetSpec& spec) {
-    const std::vector<hsize_t> sizes(spec.shape.begin(), spec.shape.end());
-    const SpaceId space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-                        "make a shape");
-    PropertiesId properties(H5Pcreate(H5P_DATASET_CREATE), "make properties");
+SpaceId space_of(const std::vector<int64_t>& shape) {
+    const std::vector<hsize_t> sizes(shape.begin(), shape.end());
+    return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+            "make a shape"};
+}
+
+DatasetId make_dataset(const FileId& file, const DatasetSpec& spec,
+                       const PropertiesId& properties) {
+    return {H5Dcreate2(file, spec.name.c_str(), type_of(spec.type), space_of(spec.shape),
+                       H5P_DEFAULT, properties, H5P_DEFAULT),
+            "make a dataset"};
+}
+
+int64_t make_contiguous(const FileId& file, const DatasetSpec& spec) {
+    const PropertiesId properties(H5Pcreate(H5P_DATASET_CREATE), "make properties");
     expect(H5Pset_layout(properties, H5D_CONTIGUOUS), "choose the layout");
     expect(H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY), "allocate early");
     expect(H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER), "leave out filling");
-    const DatasetId dataset(H5Dcreate2(file, spec.name.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT,
-                                       properties, H5P_DEFAULT),
-                            "make a dataset");
+    const DatasetId dataset = make_dataset(file, spec, properties);
     const haddr_t offset = H5Dget_offset(dataset);
     if (offset == HADDR_UNDEF)
         throw Error(ExitCode::io, concat("HDF5 gave no place to ", spec.name));
     return static_cast<int64_t>(offset);
+}
+
+// A range of a tensor need not be a box of it, and HDF5 maps boxes.
+void make_virtual(const FileId& file, const DatasetSpec& spec,
+                  const std::vector<PartElsewhere>& parts) {
+    const PropertiesId properties(H5Pcreate(H5P_DATASET_CREATE), "make properties");
+    for (const PartElsewhere& part : parts) {
+        int64_t there = part.first_there;
+        for (const Box& box : boxes_of(spec.shape, part.first, part.count)) {
+            int64_t count = 1;
+            for (const hsize_t size : box.size) count *= static_cast<int64_t>(size);
+            expect(H5Pset_virtual(properties, choose(spec.shape, box), part.file.c_str(),
+                                  spec.name.c_str(), choose({part.size_there}, there, count)),
+                   "map a part");
+            there += count;
+        }
+    }
+    make_dataset(file, spec, properties);
 }
 
 TypeId text_type(size_t length) {
@@ -125,11 +151,16 @@ void read_dataset(const FileId& file, const std::string& name, StateFile& found)
         return;
     }
     const TypeId type(H5Dget_type(dataset), "read a type");
-    if (H5Tequal(type, H5T_IEEE_F32LE) <= 0)
-        throw Error(ExitCode::bad_data, concat(name, " does not hold fp32 numbers"));
-    const haddr_t offset = H5Dget_offset(dataset);
-    if (offset == HADDR_UNDEF) throw Error(ExitCode::bad_data, concat(name, " is not contiguous"));
-    found.datasets[name] = {shape_of(dataset), static_cast<int64_t>(offset)};
+    const bool is_bf16 = H5Tequal(type, type_of(ElementType::bf16)) > 0;
+    if (!is_bf16 && H5Tequal(type, type_of(ElementType::fp32)) <= 0)
+        throw Error(ExitCode::bad_data, concat(name, " holds neither fp32 nor bf16 numbers"));
+    const PropertiesId properties(H5Dget_create_plist(dataset), "read properties");
+    const bool is_virtual = H5Pget_layout(properties) == H5D_VIRTUAL;
+    const haddr_t offset = is_virtual ? HADDR_UNDEF : H5Dget_offset(dataset);
+    if (!is_virtual && offset == HADDR_UNDEF)
+        throw Error(ExitCode::bad_data, concat(name, " is not contiguous"));
+    found.datasets[name] = {shape_of(dataset), is_bf16 ? ElementType::bf16 : ElementType::fp32,
+                            is_virtual ? StateFile::elsewhere : static_cast<int64_t>(offset)};
 }
 
 // What is not a whole number is not ours.
@@ -145,16 +176,27 @@ void read_number(const FileId& file, const std::string& name, StateFile& found) 
     found.numbers[name] = value;
 }
 
-// A wrapper: what HDF5 says in its own way, and what the handles above throw, becomes an expected
-// failure.
-template <class Work>
-Expected<StateFile> with_failure_as_value(const std::filesystem::path& file, Work work) {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // HDF5 prints nothing by itself
-    try {
-        return work();
-    } catch (const Error& error) {
-        return Failure{error.code(), concat(file.string(), ": ", error.what())};
-    }
+}  // namespace
+
+std::optional<int64_t> bytes_of(const StateFile::Placed& placed) {
+    int64_t bytes = bytes_of(placed.type);
+    for (const int64_t size : placed.shape)
+        if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+    return bytes;
+}
+
+namespace {
+
+FileId make_file(const std::filesystem::path& file) {
+    return {H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, file_access()), "make the file"};
+}
+
+void write_small_things(const FileId& file, const std::map<std::string, int64_t>& numbers,
+                        const std::map<std::string, std::string>& texts,
+                        std::map<std::string, bool>& groups) {
+    make_groups(file, text_group, groups);
+    for (const auto& [name, content] : texts) write_text(file, name, content);
+    for (const auto& [name, value] : numbers) write_number(file, name, value);
 }
 
 }  // namespace
@@ -164,20 +206,36 @@ Expected<StateFile> create_state_file(const std::filesystem::path& file,
                                       const std::map<std::string, int64_t>& numbers,
                                       const std::map<std::string, std::string>& texts) {
     return with_failure_as_value(file, [&] {
-        FileId id(H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, file_access()),
-                  "make the file");
+        FileId id = make_file(file);
         StateFile made{{}, numbers, texts};
         std::map<std::string, bool> groups;
         for (const DatasetSpec& spec : datasets) {
             make_groups(id, parent_of(spec.name), groups);
-            made.datasets[spec.name] = {spec.shape, make_dataset(id, spec)};
+            made.datasets[spec.name] = {spec.shape, spec.type, make_contiguous(id, spec)};
         }
-        make_groups(id, text_group, groups);
-        for (const auto& [name, content] : texts) write_text(id, name, content);
-        for (const auto& [name, value] : numbers) write_number(id, name, value);
+        write_small_things(id, numbers, texts, groups);
         id.close("close the file");
         return made;
     });
+}
+
+std::optional<Failure> create_master_file(
+    const std::filesystem::path& file, const std::vector<DatasetSpec>& datasets,
+    const std::map<std::string, std::vector<PartElsewhere>>& parts,
+    const std::map<std::string, int64_t>& numbers,
+    const std::map<std::string, std::string>& texts) {
+    const auto made = with_failure_as_value(file, [&] {
+        FileId id = make_file(file);
+        std::map<std::string, bool> groups;
+        for (const DatasetSpec& spec : datasets) {
+            make_groups(id, parent_of(spec.name), groups);
+            make_virtual(id, spec, parts.at(spec.name));
+        }
+        write_small_things(id, numbers, texts, groups);
+        id.close("close the file");
+        return true;
+    });
+    return made ? std::nullopt : std::optional(made.failure());
 }
 
 Expected<StateFile> open_state_file(const std::filesystem::path& file) {

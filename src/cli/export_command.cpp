@@ -86,9 +86,12 @@ comm::Agreed<Source> open_checkpoint(const comm::Group& world, const fs::path& f
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
     auto spec = comm::agreed(world, model::read_model_spec(folder / "config.json"));
     if (!spec) return spec.failure();
-    auto checked = checkpoint::check_checkpoint(folder, model::make_units(spec.value(), 1),
-                                                checkpoint::Extent::weights, world);
+    auto checked = checkpoint::check_checkpoint(folder, checkpoint::Extent::weights,
+                                                checkpoint::Scrutiny::hashes, world);
     if (!checked) return checked.failure();
+    if (const auto misfit = checkpoint::check_fit(
+            checked.value(), model::make_units(spec.value(), 1), checkpoint::Extent::weights))
+        return comm::found_by_all(*misfit);
     return Source{std::move(spec).value(), std::move(checked).value()};
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "inspect_checkpoint.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/data/rows.hpp"
@@ -210,8 +211,12 @@ int inspect(const Invocation& invocation) {
     if (!wish) return tell(wish.failure());
     const fs::path& path = wish.value().path;
     if (folder_exists(path)) {
-        for (const auto* name : {"manifest.json", "config.json"})
-            if (file_exists(path / name)) return print_members(wish.value(), path / name);
+        const std::string name = (path.has_filename() ? path : path.parent_path()).filename();
+        if (file_exists(path / "manifest.json") || name.starts_with("checkpoint-"))
+            return inspect_checkpoint(path, wish.value().as_json);
+        if (is_run(path)) return inspect_run(path, wish.value().as_json);
+        if (file_exists(path / "config.json"))
+            return print_members(wish.value(), path / "config.json");
         return tell({ExitCode::bad_data,
                      concat(path.string(), " is no folder of a checkpoint or a model")});
     }

@@ -5,6 +5,7 @@
 #include <torch/headeronly/version.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/device/device.hpp"
@@ -31,6 +32,12 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
             {"MPI", mpi_version()},
             {"hwloc", concat(hwloc >> 16, '.', (hwloc >> 8) & 0xff)},
             {"GPU", device::describe_gpu_libraries()}};
+}
+
+std::string versions_text() {
+    nlohmann::ordered_json versions = nlohmann::ordered_json::object();
+    for (const auto& [name, version] : library_versions()) versions[name] = version;
+    return versions.dump();
 }
 
 }  // namespace ringshard::cli

@@ -27,13 +27,11 @@ std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, cons
     std::optional<Failure> failure;
     if (call.world.is_root()) {
         const config::Config& config = call.settings.values;
-        ordered_json versions = ordered_json::object();
-        for (const auto& [name, version] : library_versions()) versions[name] = version;
         const mesh::MeshShape& shape = here.shape;
         const ordered_json record{
             {"attempt", attempt},
             {"command", call.command},
-            {"versions", versions},
+            {"versions", ordered_json::parse(versions_text())},
             {"mesh",
              {{"dp_replicate", shape.replicate},
               {"dp_shard", shape.shard},

@@ -28,9 +28,12 @@ std::optional<Failure> check_name(const std::string& wish, const std::filesystem
 }
 
 comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
-    const EngineCall& call, const checkpoint::Store& store,
-    const std::vector<shard::FlatUnit>& units) {
+    const EngineCall& call, const checkpoint::Store& store) {
     const comm::Group& world = call.world;
+    const auto scrutiny =
+        call.settings.values.checkpoint.verify_checkpoint == config::Verification::full
+            ? checkpoint::Scrutiny::hashes
+            : checkpoint::Scrutiny::sizes;
     const std::string& wish = call.settings.values.checkpoint.resume_from_checkpoint;
     const std::string word = lower_case(wish);
     if (word == "never" || word == "false") return std::optional<checkpoint::Checkpoint>();
@@ -40,12 +43,12 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
         if (const auto failure = comm::first_failure(
                 world, world.is_root() ? check_name(wish, folder) : std::nullopt))
             return *failure;
-        auto checked = store.check(folder, units);
+        auto checked = store.check(folder, scrutiny);
         if (!checked) return checked.failure();
         return std::optional(std::move(checked).value());
     }
     std::vector<std::string> warnings;
-    auto newest = store.newest(units, warnings);
+    auto newest = store.newest(scrutiny, warnings);
     for (const std::string& warning : warnings)
         if (world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
     if (newest && !newest.value() && word == "true")
@@ -60,10 +63,18 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
 
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
                                  const checkpoint::Store& store, const model::ModelSpec& spec,
-                                 const std::vector<shard::FlatUnit>& units) {
-    auto checkpoint = find_checkpoint(call, store, units);
+                                 const std::vector<shard::FlatUnit>& units, const Curve& curve) {
+    auto checkpoint = find_checkpoint(call, store);
     if (!checkpoint) return checkpoint.failure();
-    if (checkpoint.value()) return Origin{std::move(checkpoint).value(), std::nullopt};
+    if (checkpoint.value()) {
+        const checkpoint::Checkpoint& found = *checkpoint.value();
+        // Another model or other settings are no damage: an older checkpoint would not be better.
+        for (const auto& failure :
+             {check_fit(found, units, checkpoint::Extent::everything),
+              check_curve(found, curve, call.settings.values.checkpoint.allow_changed)})
+            if (failure) return comm::found_by_all(*failure);
+        return Origin{std::move(checkpoint).value(), std::nullopt};
+    }
     auto stored = comm::agreed(call.world, model::StoredModel::open(model));
     if (!stored) return stored.failure();
     if (const auto failure =

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "curve.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/model/model_spec.hpp"
@@ -16,11 +17,12 @@ struct Origin {
     std::optional<model::StoredModel> pretrained;
 };
 
-// What the settings ask to go on from, looked through: names and shapes fit the units. Before
-// anything large is allocated. Collective over the world.
+// What the settings ask to go on from, looked through: names and shapes fit the units, and nothing
+// has changed that would change the curve, unless that is allowed. Before anything large is
+// allocated. Collective over the world.
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
                                  const checkpoint::Store& store, const model::ModelSpec& spec,
-                                 const std::vector<shard::FlatUnit>& units);
+                                 const std::vector<shard::FlatUnit>& units, const Curve& curve);
 
 // Fills the shards of this rank, and tells the run where it goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <iostream>
 
+#include "curve.hpp"
+#include "library_versions.hpp"
 #include "open_scratch.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/data/loader.hpp"
+#include "ringshard/device/host.hpp"
 #include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "ringshard/train/training_loop.hpp"
@@ -27,6 +30,24 @@ namespace {
 std::chrono::microseconds test_delay(const Environment& environment) {
     const auto text = environment.find("RINGSHARD_TEST_COMM_DELAY_US");
     return std::chrono::microseconds(text ? read_whole_number(*text).value_or(0) : 0);
+}
+
+// RINGSHARD_TEST_FREE_MEMORY makes the host small.
+std::function<int64_t()> free_host_memory(const Environment& environment) {
+    const auto text = environment.find("RINGSHARD_TEST_FREE_MEMORY");
+    if (!text) return device::free_host_memory;
+    return [bytes = read_whole_number(*text).value_or(0)] { return bytes; };
+}
+
+// RINGSHARD_TEST_RANKS_PER_NODE makes several nodes of one host.
+checkpoint::SaveOptions save_options(const EngineCall& call) {
+    const config::Config& config = call.settings.values;
+    const auto ranks_per_node = call.environment.find("RINGSHARD_TEST_RANKS_PER_NODE");
+    return {
+        .one_file_per_node = config.parallel.fsdp_state_dict_type == config::StateDictType::sharded,
+        .through_mpio = config.checkpoint.hdf5_io == config::Hdf5Io::mpio,
+        .hints = config.checkpoint.hdf5_hint,
+        .ranks_per_node = ranks_per_node ? read_whole_number(*ranks_per_node) : std::nullopt};
 }
 
 Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder,
@@ -78,7 +99,8 @@ int run_train(const EngineCall& call) {
         world, store.value().output_dir() /
                    concat("crash-", store.value().attempt(), "-rank", world.rank(), ".txt"));
     auto units = model::make_units(spec.value(), here.shape.zero());
-    auto origin = find_origin(call, folder.value(), store.value(), spec.value(), units);
+    const Curve curve = curve_of(call.settings, here.shape, rows);
+    auto origin = find_origin(call, folder.value(), store.value(), spec.value(), units, curve);
     if (!origin) return tell(origin.failure(), world);
     auto companions = read_companions(world, folder.value());
     if (!companions) return tell(companions.failure(), world);
@@ -117,17 +139,22 @@ int run_train(const EngineCall& call) {
                           world, mesh, transformer);
     if (const auto failure = write_run_record(call, here, store.value().attempt()))
         return tell(*failure, world);
+    checkpoint::Saver saver(store.value(), save_options(call), world, faults.value());
     const auto failure = train::train_to_the_end(
         {.config = config,
          .world = world,
          .trainer = trainer,
          .evaluator = evaluator ? &*evaluator : nullptr,
          .store = store.value(),
+         .saver = saver,
+         .free_host_memory = free_host_memory(call.environment),
          .zero = zero,
          .optimizer = optimizer,
          .scratch = scratch.value(),
          .extras = {std::move(companions).value(),
                     {{"settings", config::print_yaml(call.settings, config::OptionTable())},
+                     {"curve", to_text(curve)},
+                     {"versions", versions_text()},
                      {"mesh", to_text(here.shape)}}},
          .faults = faults.value(),
          .deadline = deadline,

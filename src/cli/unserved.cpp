@@ -15,7 +15,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
         const char* what;
     };
     const Rule rules[] = {
-        {"save_only_model", c.checkpoint.save_only_model, "a checkpoint without moments"},
         {"activation_offloading", c.training.activation_offloading,
          "activations outside the device"},
         {"cp_comm_strategy", c.parallel.cp_comm_strategy != config::RingStrategy::ring,

@@ -136,6 +136,16 @@ struct EnumNames<StateDictType> {
         {{"full_state_dict", StateDictType::full}, {"sharded_state_dict", StateDictType::sharded}}};
 };
 template <>
+struct EnumNames<Hdf5Io> {
+    static constexpr NameTable<Hdf5Io, 2> table{
+        {{"direct", Hdf5Io::direct}, {"mpio", Hdf5Io::mpio}}};
+};
+template <>
+struct EnumNames<Verification> {
+    static constexpr NameTable<Verification, 2> table{
+        {{"sizes", Verification::sizes}, {"full", Verification::full}}};
+};
+template <>
 struct EnumNames<RingStrategy> {
     static constexpr NameTable<RingStrategy, 3> table{{{"ring", RingStrategy::ring},
                                                        {"alltoall", RingStrategy::ring},

@@ -47,6 +47,16 @@ public:
                 complain({"report_to"}, "must be none, tensorboard, or all for tensorboard");
     }
 
+    void check_checkpoints() {
+        const CheckpointSettings& checkpoint = settings_.values.checkpoint;
+        for (const std::string& hint : checkpoint.hdf5_hint)
+            if (hint.find('=') == std::string::npos || hint.starts_with('='))
+                complain({"hdf5_hint"}, "must be written as key=value");
+        if (!checkpoint.hdf5_hint.empty() && checkpoint.hdf5_io != Hdf5Io::mpio)
+            complain({"hdf5_hint", "hdf5_io"},
+                     "hints are for MPI-IO: give hdf5_io mpio, or leave them out");
+    }
+
     void check_loss() {
         const TrainingSettings& training = settings_.values.training;
         if (training.loss_type == LossType::dft && training.label_smoothing_factor > 0)
@@ -151,6 +161,7 @@ void check_together(Settings& settings, Problems& problems) {
     checker.check_schedule();
     checker.check_model();
     checker.check_trackers();
+    checker.check_checkpoints();
     checker.check_loss();
     checker.check_evaluation();
     checker.check_offload();

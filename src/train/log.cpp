@@ -63,7 +63,9 @@ std::optional<Failure> Log::open_tensorboard() {
 }
 
 std::optional<Failure> Log::record(const MetricsLine& line) {
-    if (auto failure = file_.append(line)) return failure;
+    auto appended = file_.append(line);
+    if (appended.failure) return appended.failure;
+    if (!appended.warning.empty()) progress_.say("warning: " + appended.warning);
     if (!tensorboard_) return std::nullopt;
     std::vector<report::Scalar> scalars;
     for (const auto& [name, value] : line)
@@ -87,6 +89,7 @@ Usage Log::usage(const MemoryByKind& memory) {
                      .gathered = world_.maximum(memory.gathered),
                      .gradients = world_.maximum(memory.gradients),
                      .optimizer = world_.maximum(memory.optimizer),
+                     .saving = world_.maximum(memory.saving),
                      .activations = world_.maximum(memory.activations),
                      .communication = world_.maximum(memory.communication),
                      .staging = world_.maximum(memory.staging)};
@@ -123,6 +126,10 @@ std::optional<comm::AgreedFailure> Log::write(const MetricsLine& line, const std
 
 void Log::say(const std::string& text) {
     if (world_.is_root()) progress_.say(text);
+}
+
+std::optional<comm::AgreedFailure> Log::end() {
+    return comm::first_failure(world_, world_.is_root() ? file_.write_kept() : std::nullopt);
 }
 
 std::vector<MetricsLine> Log::lines() const {

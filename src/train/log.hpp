@@ -26,6 +26,8 @@ public:
     // Any other line. Collective over the world.
     std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown);
     void say(const std::string& text);
+    // Fails if the disk has not taken all lines. Collective over the world.
+    std::optional<comm::AgreedFailure> end();
 
     // All lines of the run so far; on rank 0, elsewhere none.
     std::vector<MetricsLine> lines() const;

@@ -64,18 +64,36 @@ std::optional<Failure> MetricsFile::clean() const {
     return write_file_atomically(file_, kept);
 }
 
-std::optional<Failure> MetricsFile::append(MetricsLine line) const {
-    if (auto failure = checkpoint::check_newest(output_dir_, attempt_)) return failure;
+std::optional<Failure> MetricsFile::write_kept() {
+    while (!kept_.empty()) {
+        // A line that was cut short before is none: the next one begins on a line of its own.
+        const std::string separator = is_cut_short_ ? "\n" : "";
+        if (auto failure = append_line(file_, separator + kept_.front())) {
+            is_cut_short_ = true;
+            return failure;
+        }
+        is_cut_short_ = false;
+        kept_.erase(kept_.begin());
+    }
+    return std::nullopt;
+}
+
+MetricsFile::Appended MetricsFile::append(MetricsLine line) {
+    if (auto failure = checkpoint::check_newest(output_dir_, attempt_)) return {failure, {}};
     line.emplace_back("attempt", attempt_);
-    return append_line(file_, to_text(line));
+    const bool was_told = !kept_.empty();
+    kept_.push_back(to_text(line));
+    const auto failure = write_kept();
+    if (!failure || was_told) return {};
+    return {{}, failure->message + "; its lines are kept until the disk takes them"};
 }
 
 std::vector<MetricsLine> MetricsFile::lines() const {
     std::vector<MetricsLine> all;
-    for_valid_lines(read_file(file_).value_or(""), output_dir_,
-                    [&](const std::string&, const ordered_json& read) {
-                        if (read.is_object()) all.push_back(from_json(read));
-                    });
+    const std::string content = read_file(file_).value_or("") + "\n" + join(kept_, "\n");
+    for_valid_lines(content, output_dir_, [&](const std::string&, const ordered_json& read) {
+        if (read.is_object()) all.push_back(from_json(read));
+    });
     return all;
 }
 

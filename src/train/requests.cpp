@@ -47,10 +47,7 @@ bool Requests::is_superseded() {
     return checkpoint::check_newest(output_dir_, attempt_).has_value();
 }
 
-void Requests::note_save(double seconds) {
-    save_seconds_ = slow_of(save_seconds_, seconds);
-    saved_since_ += seconds;
-}
+void Requests::note_save(double seconds) { save_seconds_ = slow_of(save_seconds_, seconds); }
 
 std::vector<double> Requests::look() {
     std::vector<double> found(num_kinds);

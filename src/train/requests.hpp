@@ -33,8 +33,10 @@ public:
     // What the sum of what all ranks found comes to.
     static Answer read(const std::vector<double>& sum);
 
-    // So that the last step and the last save still fit into the time that is left.
+    // So that the last step and the last save still fit into the time that is left: how long a
+    // save took until it was durable, and how long training stood still for it.
     void note_save(double seconds);
+    void note_stall(double seconds) { saved_since_ += seconds; }
 
 private:
     bool is_time_up();
@@ -46,7 +48,7 @@ private:
     bool looks_at_files_;
     Timer clock_;
     double looked_at_ = 0;
-    double saved_since_ = 0;   // seconds spent saving since then
+    double saved_since_ = 0;   // seconds that steps waited for saves since then
     double step_seconds_ = 0;  // slow ones are forgotten slowly
     double save_seconds_;
     double asked_for_owner_at_ = 0;

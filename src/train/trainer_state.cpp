@@ -14,6 +14,7 @@ namespace {
 ordered_json history(const std::vector<MetricsLine>& lines) {
     ordered_json all = ordered_json::array();
     for (const MetricsLine& line : lines) {
+        if (!std::isnan(number_in(line, "save_step"))) continue;  // transformers tells of no saves
         ordered_json object = ordered_json::object();
         for (const auto& [name, value] : line)
             std::visit([&](auto number) { object[name] = number; }, value);

@@ -13,6 +13,7 @@
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/export_weights.hpp"
+#include "saves.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
 #include "watch.hpp"
@@ -43,7 +44,10 @@ public:
                     expected_save_seconds(parts_.zero), parts_.world),
           watch_(parts_.store.output_dir(), parts_.store.attempt(), parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
-               parts_.trainer.num_steps()) {}
+               parts_.trainer.num_steps()),
+          saves_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
+                  parts_.optimizer, parts_.free_host_memory},
+                 log_, requests_) {}
 
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
@@ -56,7 +60,8 @@ private:
     int64_t step() const { return parts_.trainer.progress().step; }
     std::string state_text() const;
     MaybeFailure evaluate(bool& is_new_best);
-    MaybeFailure save();
+    MaybeFailure start_save(checkpoint::Extent extent);
+    MaybeFailure save_for_good();
     MaybeFailure load_best();
 
     RunParts parts_;
@@ -65,6 +70,7 @@ private:
     Requests requests_;
     Watch watch_;
     Log log_;
+    Saves saves_;
     RunTotals totals_;
 };
 
@@ -92,13 +98,18 @@ comm::Agreed<StepNumbers> Run::next_step() {
     parts_.crash_report.at_step(step() + 1);
     parts_.faults.reach("step");
     watch_.begin_step();
-    return parts_.trainer.step([this] { return requests_.look(); });
+    return parts_.trainer.step([this] {
+        std::vector<double> wishes = requests_.look();
+        wishes.push_back(saves_.wish());
+        return wishes;
+    });
 }
 
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
     watch_.end_step();
     log_.add(numbers);
     totals_.add(numbers);
+    if (const auto failure = saves_.look(numbers.wishes.back(), step())) return failure;
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
     if (due.log)
         if (const auto failure = log_.write_steps(memory())) return failure;
@@ -114,15 +125,19 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                                           "attempt ",
                                           parts_.store.attempt(), "; it leaves the run alone")});
     const bool stops = !asked.stop_by.empty();
-    const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
-    if (due.save || (saves_best && is_new_best) || asked.wants_save || stops)
-        if (const auto failure = save()) return failure;
-    if (stops && step() < parts_.trainer.num_steps())
+    if (stops && step() < parts_.trainer.num_steps()) {
+        if (const auto failure = save_for_good()) return failure;
         return comm::found_by_all(
             {ExitCode::stopped_early,
              concat("asked to stop after step ", step(), " of ", parts_.trainer.num_steps(), " by ",
                     asked.stop_by, ": ", checkpoint::checkpoint_name(step()),
                     " is whole, and the same command goes on from there")});
+    }
+    const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
+    if (due.save || (saves_best && is_new_best) || asked.wants_save || stops)
+        return start_save(parts_.config.checkpoint.save_only_model
+                              ? checkpoint::Extent::weights
+                              : checkpoint::Extent::everything);
     return std::nullopt;
 }
 
@@ -136,8 +151,9 @@ MemoryByKind Run::memory() const {
             .gathered = zero.gathered,
             .gradients = zero.gradients,
             .optimizer = optimizer,
+            .saving = saves_.bytes_set_aside(),
             .activations = peak - zero.weights - zero.gathered - zero.gradients - optimizer -
-                           zero.communication,
+                           zero.communication - saves_.bytes_set_aside(),
             .communication = zero.communication,
             .staging = parts_.scratch.staging.bytes()};
 }
@@ -159,20 +175,24 @@ std::string Run::state_text() const {
                          parts_.store.output_dir(), log_.lines());
 }
 
-MaybeFailure Run::save() {
+MaybeFailure Run::start_save(checkpoint::Extent extent) {
     parts_.extras.files["trainer_state.json"] = state_text();
     const config::Config& config = parts_.config;
     checkpoint::Retention retention{config.checkpoint.save_total_limit};
     const bool keeps_best = config.evaluation.load_best_model_at_end ||
                             config.checkpoint.save_strategy == config::SaveStrategy::best;
     if (keeps_best) retention.kept_step = best_.step();
-    const Timer timer;
-    const auto saved = parts_.store.save(parts_.trainer.progress(), parts_.zero, parts_.optimizer,
-                                         parts_.extras, retention, parts_.faults);
-    requests_.note_save(timer.seconds());
+    const auto failure = saves_.start(parts_.trainer.progress(), extent, parts_.extras, retention);
     watch_.made_progress();
-    if (!saved) return saved.failure();
-    for (const std::string& warning : saved.value()) log_.say("warning: " + warning);
+    return failure;
+}
+
+// Before the run stops: from here it has to go on, so all of the state, and once more if it fails.
+MaybeFailure Run::save_for_good() {
+    do {
+        if (const auto failure = start_save(checkpoint::Extent::everything)) return failure;
+        if (const auto failure = saves_.wait(step())) return failure;
+    } while (saves_.has_failed());
     return std::nullopt;
 }
 
@@ -181,9 +201,10 @@ MaybeFailure Run::load_best() {
     const int64_t best = parts_.world.maximum(best_.step().value_or(-1));
     if (best < 0 || best == step()) return std::nullopt;
     const auto folder = parts_.store.output_dir() / checkpoint::checkpoint_name(best);
-    const auto checked = parts_.store.check(folder, parts_.zero.units());
+    const auto checked = checkpoint::check_checkpoint(folder, checkpoint::Extent::weights,
+                                                      checkpoint::Scrutiny::hashes, parts_.world);
     if (!checked) return checked.failure();
-    if (const auto failure = parts_.store.load(checked.value(), parts_.zero, parts_.optimizer))
+    if (const auto failure = checkpoint::load_weights(checked.value(), parts_.zero, parts_.world))
         return failure;
     parts_.zero.publish_weights();
     log_.say(concat("the best model is that of step ", best));
@@ -192,6 +213,7 @@ MaybeFailure Run::load_best() {
 
 MaybeFailure Run::end() {
     if (const auto failure = log_.write_steps(memory())) return failure;
+    if (const auto failure = saves_.wait(step())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end)
         if (const auto failure = load_best()) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
@@ -204,6 +226,7 @@ MaybeFailure Run::end() {
         return failure;
     if (const auto failure = log_.write(totals_.end_line(step(), parts_.trainer.epochs_done()), {}))
         return failure;
+    if (const auto failure = log_.end()) return failure;
     std::optional<Failure> failure;
     if (parts_.world.is_root())
         failure = write_file_atomically(folder / "trainer_state.json", state_text());

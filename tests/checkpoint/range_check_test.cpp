@@ -15,39 +15,50 @@ namespace {
 
 // Twelve numbers of two tensors, written in three ranges.
 struct Written {
-    Written() { write(); }
-    ~Written() { std::filesystem::remove(path); }
+    Written() {
+        std::filesystem::create_directories(folder);
+        write();
+    }
+    ~Written() { std::filesystem::remove_all(folder); }
 
     void write() {
         const auto bytes = std::as_bytes(std::span(numbers));
         std::ofstream(path, std::ios::binary)
             .write(reinterpret_cast<const char*>(bytes.data()),
                    static_cast<std::streamsize>(bytes.size()));
-        ranges = {{"/a", 0, 16, hash_of(bytes.subspan(0, 16))},
-                  {"/a", 16, 16, hash_of(bytes.subspan(16, 16))},
-                  {"/b", 32, 16, hash_of(bytes.subspan(32, 16))}};
+        ranges = {{"/a", 0, "state.h5", 0, 16, hash_of(bytes.subspan(0, 16))},
+                  {"/a", 4, "state.h5", 16, 16, hash_of(bytes.subspan(16, 16))},
+                  {"/b", 0, "state.h5", 32, 16, hash_of(bytes.subspan(32, 16))}};
     }
+    static std::string hash_of(std::span<const std::byte> bytes) {
+        Hash hash;
+        hash.add(bytes);
+        return hash.digits();
+    }
+    Manifest manifest() const { return {1, 1, {{"state.h5", 48}}, {}, ranges}; }
 
-    std::filesystem::path path =
+    std::filesystem::path folder =
         std::filesystem::temp_directory_path() / concat("ringshard_ranges_", getpid());
+    std::filesystem::path path = folder / "state.h5";
     std::vector<float> numbers = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     std::vector<WrittenRange> ranges;
-    StateFile state{{{"/a", {{2, 4}, 0}}, {"/b", {{4}, 32}}}, {}, {}};
+    StateFile state{
+        {{"/a", {{2, 4}, ElementType::fp32, 0}}, {"/b", {{4}, ElementType::fp32, 32}}}, {}, {}};
 };
 
 }  // namespace
 
 BOOST_FIXTURE_TEST_CASE(what_was_written_is_good, Written) {
-    BOOST_TEST(!check_coverage(path, state, ranges));
-    BOOST_TEST(!check_content(path, ranges, 0, 1));
+    BOOST_TEST(!check_coverage(path, state, manifest()));
+    BOOST_TEST(!check_content(folder, state, ranges, 0, 1));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_changed_number_is_found_by_the_one_who_reads_it, Written) {
     const auto ranges_before = ranges;
     numbers[5] += 1;
     write();
-    BOOST_TEST(!check_content(path, ranges_before, 0, 2));
-    const auto failure = check_content(path, ranges_before, 1, 2);
+    BOOST_TEST(!check_content(folder, state, ranges_before, 0, 2));
+    const auto failure = check_content(folder, state, ranges_before, 1, 2);
     BOOST_TEST_REQUIRE(failure.has_value());
     BOOST_TEST(number(failure->code) == 65);
     BOOST_TEST(failure->message.find("/a is not what was written") != std::string::npos);
@@ -57,7 +68,7 @@ BOOST_FIXTURE_TEST_CASE(numbers_that_are_none_are_damage_whatever_their_hash, Wr
     for (const float bad : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
         numbers[11] = bad;
         write();
-        const auto failure = check_content(path, ranges, 0, 1);
+        const auto failure = check_content(folder, state, ranges, 0, 1);
         BOOST_TEST_REQUIRE(failure.has_value());
         BOOST_TEST(failure->message.find("/b holds NaN") != std::string::npos);
     }
@@ -65,18 +76,18 @@ BOOST_FIXTURE_TEST_CASE(numbers_that_are_none_are_damage_whatever_their_hash, Wr
 
 BOOST_FIXTURE_TEST_CASE(every_element_must_have_been_written_once, Written) {
     const auto without = [&](size_t gone) {
-        auto fewer = ranges;
-        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(gone));
+        Manifest fewer = manifest();
+        fewer.ranges.erase(fewer.ranges.begin() + static_cast<std::ptrdiff_t>(gone));
         return check_coverage(path, state, fewer).has_value();
     };
     for (size_t gone = 0; gone < ranges.size(); ++gone) BOOST_TEST(without(gone));
-    ranges[1].offset = 12;
-    BOOST_TEST(check_coverage(path, state, ranges).has_value());
+    ranges[1].first = 3;
+    BOOST_TEST(check_coverage(path, state, manifest()).has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(a_tensor_must_lie_inside_the_file, Written) {
     state.datasets["/b"].offset = 36;
-    BOOST_TEST(check_coverage(path, state, ranges).has_value());
-    state.datasets["/b"] = {{int64_t{1} << 62, 4}, 0};
-    BOOST_TEST(check_coverage(path, state, ranges).has_value());
+    BOOST_TEST(check_coverage(path, state, manifest()).has_value());
+    state.datasets["/b"] = {{int64_t{1} << 62, 4}, ElementType::fp32, 0};
+    BOOST_TEST(check_coverage(path, state, manifest()).has_value());
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -14,6 +15,7 @@ try:
     import h5py
     import numpy as np
     import torch
+    from safetensors.torch import load_file
     from transformers import AutoConfig, AutoModelForCausalLM
 except ImportError as error:
     print(f"skipped: {error}; scripts/setup --oracles installs it")
@@ -54,6 +56,64 @@ class StateFile(TrainerTest):
             missing = model.load_state_dict({k: torch.from_numpy(v) for k, v in state.items()}, strict=False)
             self.assertEqual(missing.unexpected_keys, [])
             self.assertEqual([name for name in missing.missing_keys if name != "lm_head.weight"], [])
+
+
+    def test_files_of_nodes_and_moments_of_16_bits(self):
+        """SHARDED_STATE_DICT shows the same tensors through its master; bf16 is a float to h5py; MPI-IO writes the same."""
+        model_folder = os.path.join(DATA, "models", "qwen2-tiny")
+        ways = {"one": [], "mpio": ["--hdf5_io", "mpio", "--hdf5_hint", "cb_nodes=1"],
+                "nodes": ["--fsdp_state_dict_type", "SHARDED_STATE_DICT"]}
+        with tempfile.TemporaryDirectory() as folder:
+            states = {}
+            for way, flags in ways.items():
+                output = os.path.join(folder, way)
+                result = run("train", "--model_name_or_path", model_folder, "--profile", "zero3", "--dataset_name",
+                             os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--max_length", "48",
+                             "--max_steps", "2", "--optimizer_state_dtype", "bf16", "--full_determinism", *flags,
+                             "--output_dir", output, ranks=3, RINGSHARD_TEST_RANKS_PER_NODE="2")
+                self.expect(result, 0)
+                checkpoint = os.path.join(output, "checkpoint-2")
+                names = [name for name in sorted(os.listdir(checkpoint)) if name.endswith(".h5")]
+                self.assertEqual(names, ["state-00001-of-00002.h5", "state-00002-of-00002.h5", "state.h5"]
+                                 if way == "nodes" else ["state.h5"])
+                with h5py.File(os.path.join(checkpoint, "state.h5")) as file:
+                    states[way] = {group: {name: np.array(dataset) for name, dataset in file[group].items()}
+                                   for group in ("model", "optimizer/exp_avg", "optimizer/exp_avg_sq")}
+                    moment = file["optimizer/exp_avg/model.norm.weight"]
+                    self.assertEqual(moment.id.get_type().get_size(), 2)
+                    self.assertEqual(moment.is_virtual, way == "nodes")
+                    self.assertEqual(file["model/model.norm.weight"].dtype, np.float32)
+            for way in ("mpio", "nodes"):
+                for group, tensors in states["one"].items():
+                    self.assertEqual(set(states[way][group]), set(tensors))
+                    for name, tensor in tensors.items():
+                        self.assertTrue(np.array_equal(states[way][group][name], tensor), (way, group, name))
+            self.assertGreater(np.abs(states["one"]["optimizer/exp_avg"]["model.embed_tokens.weight"]).max(), 0)
+
+            # Both tools make the same model of the files of nodes.
+            script = os.path.join(FOLDER, "..", "..", "scripts", "h5_to_safetensors.py")
+            weights = {}
+            for way in ("one", "nodes"):
+                checkpoint = os.path.join(folder, way, "checkpoint-2")
+                made = os.path.join(folder, way + "-python")
+                subprocess.run([sys.executable, script, checkpoint, made], check=True, capture_output=True)
+                exported = os.path.join(folder, way + "-export")
+                self.expect(run("export", checkpoint, "--output_dir", exported, ranks=2), 0)
+                for path in (made, exported):
+                    weights[path] = {name: tensor.numpy() for name, tensor in
+                                     load_file(os.path.join(path, "model.safetensors")).items()}
+            first, *others = weights.values()
+            for other in others:
+                self.assertEqual(set(other), set(first))
+                for name, tensor in first.items():
+                    self.assertTrue(np.array_equal(other[name], tensor), name)
+
+            # And any layout goes on from them.
+            result = run("train", "--model_name_or_path", model_folder, "--dataset_name",
+                         os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--max_length", "48",
+                         "--max_steps", "3", "--per_device_train_batch_size", "24", "--allow_changed",
+                         "--output_dir", os.path.join(folder, "nodes"))
+            self.expect(result, 0, "going on from " + os.path.join(folder, "nodes", "checkpoint-2"))
 
 
 if __name__ == "__main__":

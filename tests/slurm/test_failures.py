@@ -48,7 +48,7 @@ class Failures(SlurmTest):
         job.wait_for_words("going on from", 60)
 
     def start_with_a_rank_that_hangs(self, name, *flags):
-        self.cluster.wrap_trainer('[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:7:hang@3')
+        self.cluster.wrap_trainer('[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:7:stall@3')
         return Job(self.cluster, name, *FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5",
                    flags=("--nodes", "2", *flags))
 

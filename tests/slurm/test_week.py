@@ -169,7 +169,7 @@ class Week:
 
     def a_rank_hangs(self):
         before = self.attempt()[0]
-        self.at_next_start(f"export RINGSHARD_FAULT=step:{self.chance.randint(11, 20)}:hang@{self.chance.randrange(4)}\n")
+        self.at_next_start(f"export RINGSHARD_FAULT=step:{self.chance.randint(11, 20)}:stall@{self.chance.randrange(4)}\n")
         self.wait_for_next_attempt(before + 1)
 
     def the_administrator_requeues(self):

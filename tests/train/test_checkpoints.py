@@ -68,11 +68,26 @@ class Damaged(Run):
             with open(os.path.join(folder, "state.h5"), "r+b") as file:
                 file.write(b"\0" * 64)
 
+        def cut_short(folder):
+            with open(os.path.join(folder, "state.h5"), "r+b") as file:
+                file.truncate(os.path.getsize(file.name) - 1)
+
+        def other_bytes_of_hdf5(folder):
+            """A bit between the tensors, in a text."""
+            with open(os.path.join(folder, "state.h5"), "r+b") as file:
+                place = file.read().rindex(b"max_steps: 4")
+                file.seek(place)
+                file.write(b"max_steps: 5")
+
         for name, damage, words in (
             ("bit", self.flip, "down_proj.weight is not what was written"),
             ("header", no_hdf5, "HDF5 could not open the file"),
+            ("short", cut_short, "bytes instead of"),
+            ("frame", other_bytes_of_hdf5, "HDF5's own bytes are not what was written"),
+            ("missing", lambda folder: os.remove(os.path.join(folder, "state.h5")), "state.h5 is missing"),
+            ("foreign", lambda folder: self.change_manifest(folder, format="theirs"), "is not of a checkpoint"),
             ("step", lambda folder: self.change_manifest(folder, step=3), "holds step 3"),
-            ("version", lambda folder: self.change_manifest(folder, version=2), "format version 2"),
+            ("version", lambda folder: self.change_manifest(folder, version=1), "format version 1"),
             ("ranges", lambda folder: self.change_manifest(folder, ranges=[]), "is not covered"),
             ("manifest", lambda folder: os.remove(os.path.join(folder, "manifest.json")), "it was never finished"),
         ):
@@ -82,6 +97,12 @@ class Damaged(Run):
                 result = run("train", *SHORT, "--output_dir", output, ranks=2 if name == "bit" else None)
                 self.expect(result, 0, "warning: checkpoint left out", words,
                             "going on from " + os.path.join(output, "checkpoint-2"))
+
+    def test_sizes_alone_are_quicker_and_see_less(self):
+        output = self.copy("sizes")
+        self.flip(os.path.join(output, "checkpoint-4"))
+        self.expect(run("train", *SHORT, "--verify_checkpoint", "sizes", "--output_dir", output), 0,
+                    "going on from " + os.path.join(output, "checkpoint-4"))
 
     def test_with_nothing_to_fall_back_on(self):
         output = self.copy("none")
@@ -108,6 +129,62 @@ class Damaged(Run):
         os.remove(os.path.join(output, "checkpoint-2", "manifest.json"))
         self.expect_one_message(resume(os.path.join(output, "checkpoint-2"), ranks=2), 65, "has no manifest.json")
         self.expect_one_message(resume(os.path.join(output, "checkpoint-7"), ranks=2), 66, "there is no such folder")
+
+
+class Mismatched(Run):
+    """Another model or other settings are no damage: no older checkpoint is taken instead."""
+
+    def test_changed_settings_are_named(self):
+        output = self.copy("changed")
+        longer = [*COMMON, "--max_steps", "8", "--save_steps", "4", "--output_dir", output]
+        self.expect_one_message(run("train", *longer, ranks=2), 78, "checkpoint-4: was made with other settings",
+                                "max_steps: 4 then, 8 now", "effective batch", "2 then, 4 now", "--allow_changed")
+        self.expect_one_message(run("train", *SHORT, "--learning_rate", "0.1", "--seed", "7", "--output_dir", output), 78,
+                                "learning_rate: 2e-05 then, 0.1 now", "seed: 42 then, 7 now")
+        self.assertEqual(len(read_steps(output)), 4)
+        # The same global batch in another layout is no change, and neither is what is logged.
+        self.expect(run("train", *SHORT, "--per_device_train_batch_size", "1", "--logging_steps", "3", "--output_dir",
+                        output, ranks=2), 0)
+        self.expect(run("train", *longer, "--allow_changed"), 0, "going on from " + os.path.join(output, "checkpoint-4"))
+        self.assertEqual([line["step"] for line in read_steps(output)], list(range(1, 9)))
+
+    def test_where_the_rate_does_not_look_ahead_a_run_may_become_longer(self):
+        output = os.path.join(self.folder.name, "constant")
+        flat = [*COMMON, "--lr_scheduler_type", "constant", "--save_steps", "2", "--output_dir", output]
+        self.expect(run("train", *flat, "--max_steps", "2"), 0)
+        self.expect(run("train", *flat, "--max_steps", "4"), 0, "going on from")
+
+    def test_another_model(self):
+        output = self.copy("model")
+        other = [*SHORT, "--model_name_or_path", os.path.join(DATA, "models", "llama3-tiny"), "--output_dir", output]
+        self.expect_one_message(run("train", *other, ranks=2), 65, os.path.join("checkpoint-4", "state.h5"),
+                                "it is not of this model")
+
+    def test_weights_alone(self):
+        output = os.path.join(self.folder.name, "weights")
+        light = [*COMMON, "--max_steps", "6", "--save_steps", "2", "--save_only_model", "--output_dir", output]
+        self.expect(run("train", *light, ranks=2), 0)
+        listed = run("inspect", output)
+        self.expect(listed, 0, "checkpoint-6  whole, of attempt 1, weights alone (save_only_model)", stream="stdout")
+        self.expect_one_message(run("train", *light[:-4], "--save_steps", "2", "--output_dir", output, ranks=2), 65,
+                                "was made with save_only_model")
+        self.expect(run("export", output, "--output_dir", os.path.join(self.folder.name, "exported"), ranks=2), 0)
+
+
+class Listed(Run):
+    def test_inspect_looks_through_every_byte(self):
+        output = self.copy("listed")
+        one = os.path.join(output, "checkpoint-4")
+        self.expect(run("inspect", one), 0, "step 4 of attempt 1", "every byte is what was written",
+                    "/model/model.norm.weight  ", stream="stdout")
+        about = json.loads(run("inspect", one + "/", "--json").stdout)
+        self.assertEqual((about["step"], about["whole"], about["has_moments"]), (4, True, True))
+        self.assertEqual(about["datasets"]["/model/model.norm.weight"]["type"], "fp32")
+        self.flip(one)
+        self.expect_one_message(run("inspect", one), 65, "down_proj.weight is not what was written", "instead of")
+        self.expect(run("inspect", output), 0, "checkpoint-2  whole", "damaged: ", stream="stdout")
+        shutil.rmtree(os.path.join(output, "checkpoint-2"))
+        self.expect(run("inspect", output), 65, "no checkpoint of this run is good")
 
 
 class Kept(Run):
@@ -162,7 +239,7 @@ class Asked(Run):
         self.assertFalse({"save-now", "stopped"} & set(os.listdir(output)))
         with open(os.path.join(output, "stop-now"), "w"):
             pass
-        longer = [*COMMON, "--max_steps", "8", "--save_steps", "4"]
+        longer = [*COMMON, "--max_steps", "8", "--save_steps", "4", "--allow_changed"]
         self.expect_one_message(run("train", *longer, "--output_dir", output, ranks=2), 75, "asked to stop after step 5")
         self.assertIn("checkpoint-5", os.listdir(output))
         self.assertIn("stopped", os.listdir(output))

@@ -30,8 +30,9 @@ class Resume(TrainerTest):
         cls.killed = os.path.join(cls.folder.name, "killed")
         whole = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", cls.whole, ranks=4)
         assert whole.returncode == 0, whole.stderr
-        # Every rank is killed when it begins the sixth step, one after the checkpoint of step 4 and its next.
-        killed = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", cls.killed, ranks=4, RINGSHARD_FAULT="step:6:kill")
+        # Every rank is killed when it begins to save step 8: the checkpoint of step 4 is whole by then.
+        killed = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", cls.killed, ranks=4,
+                     RINGSHARD_FAULT="save:copy:2:kill")
         assert killed.returncode == 128 + signal.SIGKILL, killed.stderr
 
     @classmethod
@@ -76,7 +77,7 @@ class Resume(TrainerTest):
 
     def test_killed_anywhere_in_a_save(self):
         # The second save is that of step 8; until it has its name the run goes on from step 4.
-        for point, start in (("save_begun", 4), ("save_written", 4), ("save_described", 4), ("save_named", 8)):
+        for point, start in (("save:begin", 4), ("save:written", 4), ("save:name", 4), ("save:named", 8)):
             with self.subTest(point):
                 output = os.path.join(self.folder.name, point)
                 killed = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", output, ranks=4,

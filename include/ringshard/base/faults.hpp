@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,10 +10,14 @@
 
 namespace ringshard {
 
-// Named places where a test may make the program fail: RINGSHARD_FAULT=step:5:kill kills every rank
-// when it begins its fifth step, step:5:kill@2 rank 2 only; throw, segv and hang instead of kill
-// fail in other ways. Off unless the variable is set. Points: step, and in a save save_begun
-// (before anything is written), save_written, save_described (the manifest is there), save_named.
+// Named places where a test may make the program fail. RINGSHARD_FAULT=step:5:kill kills every rank
+// when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv fail in other ways, and
+// stall waits until the file that RINGSHARD_TEST_GO_ON names is there. Where a file is written, the
+// operation can fail instead: eio, enospc, or short, where the disk takes half of it and no more.
+// Off unless the variable is set. Points:
+// step; and in a save, with files marked *: save:copy (before the copy of the shard), save:begin,
+// save:layout*, save:write* (every range), save:flush*, save:written (all of it is on disk),
+// save:describe* (the manifest), save:name* (before the rename), save:named, save:latest*.
 class Faults {
 public:
     Faults() = default;
@@ -21,15 +25,22 @@ public:
 
     // The program is at `point`, for the first, second, ... time. May not return.
     void reach(std::string_view point);
+    // The same where `file` is written: how that is to fail, if it is.
+    std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
 
 private:
+    static constexpr int64_t every = -1;  // written as *
     struct Wish {
         std::string point;
-        int64_t nth;
+        int64_t nth;  // or every
         std::string action;
     };
+    bool is_now(std::string_view point);
+    void act() const;
+
     std::optional<Wish> wish_;
-    std::map<std::string, int64_t, std::less<>> times_;
+    std::filesystem::path go_on_;
+    int64_t times_ = 0;  // a point is reached by one thread at a time
 };
 
 }  // namespace ringshard

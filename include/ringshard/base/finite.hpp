@@ -15,4 +15,12 @@ inline bool all_finite(std::span<const float> numbers) {
     return num_bad == 0;
 }
 
+// The same of bf16 numbers, given as their bits.
+inline bool all_finite(std::span<const uint16_t> numbers) {
+    constexpr uint16_t exponent = 0x7f80;
+    uint32_t num_bad = 0;
+    for (const uint16_t number : numbers) num_bad += (number & exponent) == exponent ? 1 : 0;
+    return num_bad == 0;
+}
+
 }  // namespace ringshard

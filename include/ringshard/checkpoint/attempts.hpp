@@ -41,6 +41,7 @@ struct CheckpointEntry {
     std::filesystem::path folder;
     int64_t step;
     int64_t attempt;
+    bool has_moments;  // else no run can go on from it
 };
 // The valid ones, newest first; damaged folders are named in `warnings`.
 std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/checkpoint/state_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/loader.hpp"
@@ -19,20 +20,27 @@ struct Progress {
     int64_t num_tokens = 0;
 };
 
-// A checkpoint that was looked through, down to the hash of every range, and found whole.
+// A checkpoint that was looked through and found whole.
 struct Checkpoint {
     std::filesystem::path folder;
     StateFile state;
-    Progress progress;
+    Progress progress{};
+    std::vector<WrittenRange> ranges{};  // where elements lie
 };
 
 // How much of a checkpoint is wanted: what is not may be damaged, or missing.
 enum class Extent { everything, weights };
 
-// Looks through the folder of a checkpoint. Collective over the group.
-comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder,
-                                          const std::vector<shard::FlatUnit>& units, Extent extent,
-                                          const comm::Group& group);
+// How closely it is looked at: what is there and how large it is, or the hash of every byte too.
+enum class Scrutiny { sizes, hashes };
+
+// Looks through the folder of a checkpoint. A failure means damage. Collective over the group.
+comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Extent extent,
+                                          Scrutiny scrutiny, const comm::Group& group);
+
+// Is it one of such a model?
+std::optional<Failure> check_fit(const Checkpoint& checkpoint,
+                                 const std::vector<shard::FlatUnit>& units, Extent extent);
 
 // Fills this rank's shards with weights. Collective over the group.
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,

@@ -11,29 +11,40 @@
 
 namespace ringshard::checkpoint {
 
-// A range of a file that one rank wrote, with the XXH3-128 hash of its bytes.
+// Neighbouring elements of a tensor that one rank wrote, with the XXH3-128 hash of their bytes.
 struct WrittenRange {
-    std::string dataset;
-    int64_t offset;
-    int64_t length;
+    std::string dataset;  // of the whole tensor
+    int64_t first;        // element of the tensor with which it begins
+    std::string file;     // where it lies
+    int64_t offset;       // of its first byte there
+    int64_t length;       // bytes
     std::string hash;
 };
 
 std::string checkpoint_name(int64_t step);  // "checkpoint-4"
 
-// manifest.json of a checkpoint: what must be there for it to be whole.
+// manifest.json of a checkpoint: what must be there for it to be whole. With its frame, every byte
+// of a file is hashed.
 struct Manifest {
     int64_t step = 0;
     int64_t attempt = 0;
     std::map<std::string, int64_t> file_sizes;
+    std::map<std::string, std::string> frames;  // hash of all that lies between ranges, by file
     std::vector<WrittenRange> ranges;
+
+    // Else it holds weights alone, and no run can go on from it.
+    bool has_moments() const;
 };
+
+inline constexpr const char* state_name = "state.h5";
+inline constexpr const char* weights_group = "/model/";
+inline constexpr const char* first_moments = "/optimizer/exp_avg/";
+inline constexpr const char* second_moments = "/optimizer/exp_avg_sq/";
 
 std::string to_text(const std::vector<WrittenRange>& ranges);  // for the way between ranks
 std::vector<WrittenRange> ranges_from_text(const std::string& text);
 
-std::optional<Failure> write_manifest(const std::filesystem::path& folder,
-                                      const Manifest& manifest);
+std::string to_text(const Manifest& manifest);
 // Fails if it is missing or unreadable, if the folder has not the name of its step, or if a file is
 // missing or has another size.
 Expected<Manifest> read_manifest(const std::filesystem::path& folder);

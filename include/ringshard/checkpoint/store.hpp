@@ -1,26 +1,17 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/optim/adamw.hpp"
 
 namespace ringshard::checkpoint {
 
-// What a checkpoint holds beside tensors and progress.
-struct Extras {
-    std::map<std::string, std::string> files;  // beside the state, content by name: config.json ...
-    std::map<std::string, std::string> texts;  // in the state
-};
-
-// The checkpoints of one run. Nobody gathers: every rank writes its own ranges of one file that
-// holds every tensor whole, and any number of ranks reads it back, cut in any way. Everything is
+// The checkpoints of one run. Any number of ranks reads one, cut in any way. Everything is
 // collective over the world.
 class Store {
 public:
@@ -30,23 +21,17 @@ public:
     int64_t attempt() const { return attempt_; }
     const std::filesystem::path& output_dir() const { return output_dir_; }
 
-    // The newest checkpoint that is whole and fits the model; nothing if there is none at all.
-    // Damaged ones are stepped over, with a warning; it fails if that leaves none.
-    comm::Agreed<std::optional<Checkpoint>> newest(const std::vector<shard::FlatUnit>& units,
+    // The newest checkpoint that is whole and that a run can go on from; nothing if there is none
+    // at all. Damaged ones are stepped over, with a warning; it fails if that leaves none.
+    comm::Agreed<std::optional<Checkpoint>> newest(Scrutiny scrutiny,
                                                    std::vector<std::string>& warnings) const;
-    comm::Agreed<Checkpoint> check(const std::filesystem::path& folder,
-                                   const std::vector<shard::FlatUnit>& units) const;
+    comm::Agreed<Checkpoint> check(const std::filesystem::path& folder, Scrutiny scrutiny) const;
     // Fills this rank's shards.
     std::optional<comm::AgreedFailure> load(const Checkpoint& checkpoint, shard::Zero& zero,
                                             optim::AdamW& optimizer) const;
 
     // From which step this attempt goes on; before it writes anything.
     std::optional<comm::AgreedFailure> record_start(int64_t step) const;
-
-    // A checkpoint is there, whole, when this returns warnings, or it is not there at all.
-    comm::Agreed<std::vector<std::string>> save(const Progress& progress, const shard::Zero& zero,
-                                                optim::AdamW& optimizer, const Extras& extras,
-                                                const Retention& retention, Faults& faults) const;
 
 private:
     Store(std::filesystem::path output_dir, int64_t attempt, const comm::Group& world)

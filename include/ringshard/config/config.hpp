@@ -41,6 +41,8 @@ enum class FsdpStrategy { full_shard, shard_grad_op, no_shard, hybrid_shard, hyb
 enum class OffloadDevice { none, cpu, nvme };
 enum class StateDictType { full, sharded };
 enum class RingStrategy { ring, allgather };
+enum class Hdf5Io { direct, mpio };
+enum class Verification { sizes, full };
 
 struct RunSettings {
     std::string output_dir = "trainer_output";
@@ -178,7 +180,12 @@ struct CheckpointSettings {
     double save_steps = 500;  // below 1: a share of all steps
     std::optional<int64_t> save_total_limit;
     bool save_only_model = false;
+    int64_t max_failed_saves = 3;  // in a row
+    Hdf5Io hdf5_io = Hdf5Io::direct;
+    std::vector<std::string> hdf5_hint;  // key=value, for MPI-IO
     std::string resume_from_checkpoint = "auto";
+    Verification verify_checkpoint = Verification::full;
+    bool allow_changed = false;
 };
 
 struct Config {

@@ -23,6 +23,10 @@ struct Host {
 
 Host describe_host();
 
+// Bytes that this process could still take without pushing others out: of the host, and of the
+// control group that holds it.
+int64_t free_host_memory();
+
 // Threads for the computation of one rank: what the user says, else OMP_NUM_THREADS, else its share
 // of the cores that it and its neighbours may use.
 Expected<int64_t> choose_num_threads(std::optional<int64_t> wish, const Environment& environment,

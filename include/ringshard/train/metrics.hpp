@@ -42,6 +42,7 @@ struct MemoryByKind {
     int64_t gathered = 0;  // weights of other ranks, for a moment
     int64_t gradients = 0;
     int64_t optimizer = 0;
+    int64_t saving = 0;         // the copy of what a save writes
     int64_t activations = 0;    // all else that was held at the peak
     int64_t communication = 0;  // copies of gradients, made to be sent or to arrive
     int64_t staging = 0;        // of what is on its way to and from files
@@ -69,12 +70,21 @@ public:
     // Takes out void lines, and a line that a crash cut short. For the newest attempt, at its
     // start. Readers of a file that was not cleaned leave out what Attempts::is_void() says.
     std::optional<Failure> clean() const;
-    // Fails if a newer attempt has begun.
-    std::optional<Failure> append(MetricsLine line) const;
+    // Fails if a newer attempt has begun. A line that the disk does not take is kept, and goes
+    // there with the next one: then it says why, once.
+    struct Appended {
+        std::optional<Failure> failure;
+        std::string warning;
+    };
+    Appended append(MetricsLine line);
+    // Fails if lines are still kept.
+    std::optional<Failure> write_kept();
     // The lines of the run so far; numbers alone.
     std::vector<MetricsLine> lines() const;
 
 private:
+    std::vector<std::string> kept_;  // lines that are not in the file yet
+    bool is_cut_short_ = false;      // the last one that was tried
     std::filesystem::path file_;
     std::filesystem::path output_dir_;
     int64_t attempt_;

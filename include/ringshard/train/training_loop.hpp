@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ringshard/base/faults.hpp"
+#include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/config/config.hpp"
@@ -18,6 +19,8 @@ struct RunParts {
     Trainer& trainer;
     const Evaluator* evaluator;  // nothing where nobody asked for evaluation
     const checkpoint::Store& store;
+    checkpoint::Saver& saver;
+    std::function<int64_t()> free_host_memory;  // bytes
     shard::Zero& zero;
     optim::AdamW& optimizer;
     const offload::Scratch& scratch;

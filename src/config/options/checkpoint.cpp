@@ -16,9 +16,25 @@ void add_checkpoint_options(OptionTable& table) {
                "How many checkpoints are kept; the oldest go first.")
         .at_least(1);
     group.serve("save_only_model", &CheckpointSettings::save_only_model,
-                "Leave out what only a resumed run needs.");
+                "Leave out what only a resumed run needs. What a signal or a time limit asks for "
+                "is saved whole.");
+    group
+        .serve("max_failed_saves", &CheckpointSettings::max_failed_saves,
+               "So many saves that fail in a row end the run; before that, training goes on.")
+        .at_least(1);
+    group.serve("hdf5_io", &CheckpointSettings::hdf5_io,
+                "How tensors get into a checkpoint: direct writes past HDF5, or mpio, HDF5's own "
+                "collective writes through MPI.");
+    group.serve("hdf5_hint", &CheckpointSettings::hdf5_hint,
+                "key=value: hints to MPI-IO, such as striping_factor=8; with hdf5_io mpio.");
     group.serve("resume_from_checkpoint", &CheckpointSettings::resume_from_checkpoint,
                 "auto: go on where output_dir stands; true: it must hold a run; never; or a path.");
+    group.serve("verify_checkpoint", &CheckpointSettings::verify_checkpoint,
+                "Before going on from a checkpoint: full looks through the hash of every byte, "
+                "sizes at what it is made of only.");
+    group.serve("allow_changed", &CheckpointSettings::allow_changed,
+                "Go on with settings that change the curve, though the checkpoint was made with "
+                "other ones.");
 
     group.accept(
         "enable_jit_checkpoint", Shape::boolean, "false",

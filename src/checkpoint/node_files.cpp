@@ -1,0 +1,134 @@
+#include "node_files.hpp"
+
+#include <fcntl.h>
+
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "ringshard/base/files.hpp"
+
+namespace ringshard::checkpoint {
+
+using nlohmann::json;
+
+std::map<std::string, int64_t> numbers_of(const SaveJob& job) {
+    return {{"format_version", format_version},
+            {"attempt", job.attempt},
+            {"step", job.progress.step},
+            {"epoch", job.progress.data.epoch},
+            {"samples_done", job.progress.data.samples_done},
+            {"num_tokens", job.progress.num_tokens}};
+}
+
+comm::Agreed<FileWork> lay_out_one_file(const std::filesystem::path& folder, const SaveJob& job,
+                                        const SaveGroups& groups, Faults& faults) {
+    FileWork work{folder / state_name, {}, {}};
+    std::optional<Failure> failure;
+    if (groups.world.is_root()) {
+        auto made = create_state_file(work.file, job.datasets, numbers_of(job), job.extras.texts);
+        if (made)
+            work.layout = std::move(made).value();
+        else
+            failure = made.failure();
+        if (const auto fault = faults.reach("save:layout", work.file)) failure = fault;
+    }
+    if (const auto agreed = comm::first_failure(groups.world, failure)) return *agreed;
+    work.layout = broadcast_layout(work.layout, groups.world);
+    for (const OwnPiece& piece : job.pieces) work.pieces.push_back({piece, piece.first});
+    return work;
+}
+
+namespace {
+
+std::string name_of_node_file(int64_t index, int64_t count) {
+    std::ostringstream name;
+    name << "state-" << std::setfill('0') << std::setw(5) << index + 1 << "-of-" << std::setw(5)
+         << count << ".h5";
+    return name.str();
+}
+
+// Pieces of tensors that a node holds: by dataset, and there by first element, their sizes.
+using PiecesOfNode = std::map<std::string, std::map<int64_t, int64_t>>;
+
+// Collective over the node.
+PiecesOfNode gather_pieces(const SaveJob& job, const comm::Group& node) {
+    json mine = json::array();
+    for (const OwnPiece& piece : job.pieces)
+        mine.push_back({piece.dataset, piece.first, piece.range.size()});
+    PiecesOfNode pieces;
+    for (const std::string& text : node.gather(mine.dump()))
+        for (const json& piece : json::parse(text))
+            pieces[piece[0]][piece[1]] = piece[2].get<int64_t>();
+    return pieces;
+}
+
+std::vector<DatasetSpec> datasets_of(const PiecesOfNode& pieces,
+                                     const std::vector<DatasetSpec>& wholes) {
+    std::vector<DatasetSpec> datasets;
+    for (const DatasetSpec& whole : wholes) {
+        const auto found = pieces.find(whole.name);
+        if (found == pieces.end()) continue;
+        int64_t elements = 0;
+        for (const auto& [first, count] : found->second) elements += count;
+        datasets.push_back({whole.name, {elements}, whole.type});
+    }
+    return datasets;
+}
+
+}  // namespace
+
+comm::Agreed<FileWork> lay_out_file_of_node(const std::filesystem::path& folder, const SaveJob& job,
+                                            const SaveGroups& groups, Faults& faults) {
+    const PiecesOfNode pieces = gather_pieces(job, groups.node);
+    FileWork work{folder / name_of_node_file(groups.node_index, groups.num_nodes), {}, {}};
+    std::optional<Failure> failure;
+    if (groups.node.is_root()) {
+        auto made =
+            create_state_file(work.file, datasets_of(pieces, job.datasets), numbers_of(job), {});
+        if (made)
+            work.layout = std::move(made).value();
+        else
+            failure = made.failure();
+        if (const auto fault = faults.reach("save:layout", work.file)) failure = fault;
+    }
+    if (const auto agreed = comm::first_failure(groups.world, failure)) return *agreed;
+    work.layout = broadcast_layout(work.layout, groups.node);
+    for (const OwnPiece& piece : job.pieces) {
+        int64_t first_there = 0;
+        for (const auto& [first, count] : pieces.at(piece.dataset))
+            first_there += first < piece.first ? count : 0;
+        work.pieces.push_back({piece, first_there});
+    }
+    return work;
+}
+
+std::optional<Failure> write_master(const std::filesystem::path& folder, const SaveJob& job,
+                                    const std::vector<WrittenRange>& ranges) {
+    const auto file = folder / state_name;
+    std::map<std::string, int64_t> element_bytes;
+    for (const DatasetSpec& dataset : job.datasets)
+        element_bytes[dataset.name] = bytes_of(dataset.type);
+    // The parts of a dataset, and in each file those that came before.
+    std::map<std::string, std::map<int64_t, const WrittenRange*>> by_first;
+    for (const WrittenRange& range : ranges) by_first[range.dataset][range.first] = &range;
+    std::map<std::string, std::vector<PartElsewhere>> parts;
+    for (const auto& [dataset, sorted] : by_first) {
+        std::map<std::string, int64_t> sizes;  // by file
+        for (const auto& [first, range] : sorted) {
+            const int64_t count = range->length / element_bytes.at(dataset);
+            int64_t& size = sizes[range->file];
+            parts[dataset].push_back({first, count, range->file, size, 0});
+            size += count;
+        }
+        for (PartElsewhere& part : parts[dataset]) part.size_there = sizes[part.file];
+    }
+    if (auto failure =
+            create_master_file(file, job.datasets, parts, numbers_of(job), job.extras.texts))
+        return failure;
+    auto opened = File::open(file, O_WRONLY);
+    if (!opened) return opened.failure();
+    return opened.value().flush();
+}
+
+}  // namespace ringshard::checkpoint

@@ -1,0 +1,131 @@
+#include "save_job.hpp"
+
+#include "node_files.hpp"
+#include "publish.hpp"
+#include "ringshard/base/timer.hpp"
+#include "write_pieces.hpp"
+
+namespace ringshard::checkpoint {
+
+namespace {
+
+comm::Group make_node(const comm::Group& world, std::optional<int64_t> ranks_per_node) {
+    return ranks_per_node ? world.split(world.rank() / *ranks_per_node) : world.split_by_host();
+}
+
+// Nodes are numbered by their first rank.
+int64_t index_of(const comm::Group& world, const comm::Group& node) {
+    const std::vector<int64_t> is_first = world.gather(int64_t{node.is_root() ? 1 : 0});
+    const int64_t first = node.minimum(world.rank());
+    int64_t index = 0;
+    for (int64_t rank = 0; rank < first; ++rank) index += is_first[static_cast<size_t>(rank)];
+    return index;
+}
+
+}  // namespace
+
+SaveGroups::SaveGroups(const comm::Group& of_run, std::optional<int64_t> ranks_per_node)
+    : world(of_run.split(0)),
+      node(make_node(world, ranks_per_node)),
+      node_index(index_of(world, node)),
+      num_nodes(world.sum(node.is_root() ? 1 : 0)) {}
+
+namespace {
+
+// A save on its way. Everything is collective over the world of the groups.
+class Saving {
+public:
+    Saving(const SaveJob& job, const SaveOptions& options, const SaveGroups& groups, Faults& faults)
+        : job_(job),
+          options_(options),
+          groups_(groups),
+          faults_(faults),
+          publication_(job.output_dir, job.progress.step, job.attempt) {}
+
+    std::optional<comm::AgreedFailure> run(SaveOutcome& outcome);
+
+private:
+    using MaybeFailure = std::optional<comm::AgreedFailure>;
+    MaybeFailure write(std::vector<WrittenRange>& mine);
+    MaybeFailure publish(const std::vector<WrittenRange>& mine, SaveOutcome& outcome);
+    comm::AgreedFailure give_up(const comm::AgreedFailure& failure) const;
+
+    const SaveJob& job_;
+    const SaveOptions& options_;
+    const SaveGroups& groups_;
+    Faults& faults_;
+    Publication publication_;
+};
+
+std::optional<comm::AgreedFailure> Saving::run(SaveOutcome& outcome) {
+    const comm::Group& world = groups_.world;
+    faults_.reach("save:begin");
+    const auto begun = comm::first_failure(
+        world, world.is_root() ? publication_.begin(job_.extras.files) : std::nullopt);
+    if (begun) return give_up(*begun);
+    std::vector<WrittenRange> mine;
+    if (const auto failure = write(mine)) return give_up(*failure);
+    faults_.reach("save:written");
+    if (const auto failure = publish(mine, outcome)) return give_up(*failure);
+    return std::nullopt;
+}
+
+std::optional<comm::AgreedFailure> Saving::write(std::vector<WrittenRange>& mine) {
+    const auto lay_out = options_.one_file_per_node ? lay_out_file_of_node : lay_out_one_file;
+    const comm::Group& writers = options_.one_file_per_node ? groups_.node : groups_.world;
+    const auto work = lay_out(publication_.temporary(), job_, groups_, faults_);
+    if (!work) return work.failure();
+    auto written =
+        comm::agreed(groups_.world, options_.through_mpio
+                                        ? write_mpio(work.value(), options_.hints, writers, faults_)
+                                        : write_direct(work.value(), faults_));
+    if (!written) return written.failure();
+    mine = std::move(written).value();
+    return std::nullopt;
+}
+
+// All of it is on disk: now it may get its name.
+std::optional<comm::AgreedFailure> Saving::publish(const std::vector<WrittenRange>& mine,
+                                                   SaveOutcome& outcome) {
+    const comm::Group& world = groups_.world;
+    int64_t bytes = 0;
+    for (const WrittenRange& range : mine) bytes += range.length;
+    outcome.bytes = world.sum(bytes);
+    const auto texts = world.gather_to_root(to_text(mine));
+    std::optional<Failure> failure;
+    if (world.is_root()) {
+        std::vector<WrittenRange> ranges;
+        for (const std::string& text : texts)
+            for (WrittenRange& range : ranges_from_text(text)) ranges.push_back(std::move(range));
+        if (options_.one_file_per_node)
+            failure = write_master(publication_.temporary(), job_, ranges);
+        if (!failure) failure = publication_.finish(std::move(ranges), faults_, outcome.warnings);
+    }
+    return comm::first_failure(world, failure);
+}
+
+// What failed because a newer attempt has cleared it away is told as that.
+comm::AgreedFailure Saving::give_up(const comm::AgreedFailure& failure) const {
+    std::optional<Failure> superseded;
+    if (groups_.world.is_root()) {
+        publication_.abandon();
+        superseded = check_newest(job_.output_dir, job_.attempt);
+    }
+    return comm::first_failure(groups_.world, superseded).value_or(failure);
+}
+
+}  // namespace
+
+SaveOutcome save(const SaveJob& job, const SaveOptions& options, const SaveGroups& groups,
+                 Faults& faults) {
+    const Timer timer;
+    SaveOutcome outcome{.step = job.progress.step};
+    outcome.failure = Saving(job, options, groups, faults).run(outcome);
+    outcome.seconds = timer.seconds();
+    if (outcome.failure || !groups.world.is_root() || !job.retention.limit) return outcome;
+    if (const auto kept = keep_newest(job.output_dir, job.retention, job.attempt))
+        outcome.warnings.push_back(kept->message);
+    return outcome;
+}
+
+}  // namespace ringshard::checkpoint

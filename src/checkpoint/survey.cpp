@@ -1,0 +1,21 @@
+#include "ringshard/checkpoint/survey.hpp"
+
+#include "range_check.hpp"
+
+namespace ringshard::checkpoint {
+
+Expected<Survey> survey(const std::filesystem::path& folder) {
+    auto manifest = read_manifest(folder);
+    if (!manifest) return manifest.failure();
+    const auto file = folder / state_name;
+    auto state = open_state_file(file);
+    if (!state) return state.failure();
+    Survey found{std::move(manifest).value(), std::move(state).value()};
+    if (auto failure = check_coverage(file, found.state, found.manifest)) return *failure;
+    if (auto failure = check_frames(folder, found.manifest)) return *failure;
+    if (auto failure = check_content(folder, found.state, found.manifest.ranges, 0, 1))
+        return *failure;
+    return found;
+}
+
+}  // namespace ringshard::checkpoint

@@ -1,0 +1,125 @@
+#include <fcntl.h>
+
+#include <map>
+
+#include "hdf5_elements.hpp"
+#include "range_check.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "write_pieces.hpp"
+
+namespace ringshard::checkpoint {
+
+using namespace hdf5;
+
+namespace {
+
+// What MPI-IO is told of the file system.
+class Hints {
+public:
+    explicit Hints(const std::vector<std::string>& hints) {
+        MPI_Info_create(&info_);
+        for (const std::string& hint : hints) {
+            const size_t equals = hint.find('=');
+            MPI_Info_set(info_, hint.substr(0, equals).c_str(), hint.substr(equals + 1).c_str());
+        }
+    }
+    ~Hints() { MPI_Info_free(&info_); }
+    Hints(const Hints&) = delete;
+    Hints& operator=(const Hints&) = delete;
+    MPI_Info handle() const { return info_; }
+
+private:
+    MPI_Info info_ = MPI_INFO_NULL;
+};
+
+FileId open_together(const std::filesystem::path& file, const std::vector<std::string>& hints,
+                     const comm::Group& writers) {
+    const Hints info(hints);
+    const PropertiesId access(H5Pcreate(H5P_FILE_ACCESS), "make properties");
+    expect(H5Pset_fapl_mpio(access, writers.handle(), info.handle()), "choose MPI-IO");
+    expect(H5Pset_all_coll_metadata_ops(access, true), "read together");
+    return {H5Fopen(file.c_str(), H5F_ACC_RDWR, access), "open the file through MPI-IO"};
+}
+
+// What a rank writes of one dataset; nothing of most. Every rank takes part in every dataset,
+// whatever failed before: the others wait for it.
+void write_dataset(const FileId& file, const std::string& name, const StateFile::Placed& dataset,
+                   const PlacedPiece* mine, const PropertiesId& transfer) {
+    const int64_t count = mine == nullptr ? 0 : mine->piece.range.size();
+    const at::Tensor numbers = mine == nullptr ? at::Tensor() : mine->piece.numbers(0, count).cpu();
+    const DatasetId id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "open a dataset");
+    const SpaceId there = choose(dataset.shape, mine == nullptr ? 0 : mine->first_there, count);
+    const SpaceId here = choose({std::max<int64_t>(1, count)}, 0, count);
+    expect(H5Dwrite(id, type_of(dataset.type), here, there, transfer,
+                    mine == nullptr ? nullptr : numbers.data_ptr()),
+           "write a dataset through MPI-IO");
+}
+
+Expected<std::vector<WrittenRange>> describe(const FileWork& work) {
+    std::vector<WrittenRange> ranges;
+    for (const PlacedPiece& placed : work.pieces) {
+        const OwnPiece& piece = placed.piece;
+        const StateFile::Placed& dataset = work.layout.datasets.at(piece.dataset);
+        const at::Tensor numbers = piece.numbers(0, piece.range.size()).cpu();
+        const std::span<const std::byte> bytes{static_cast<const std::byte*>(numbers.data_ptr()),
+                                               static_cast<size_t>(numbers.nbytes())};
+        if (!are_finite(bytes, dataset.type))
+            return Failure{ExitCode::bad_numbers, concat(piece.dataset,
+                                                         " holds NaN or infinite numbers: no "
+                                                         "checkpoint is made of them")};
+        Hash hash;
+        hash.add(bytes);
+        ranges.push_back({piece.dataset, piece.first, work.file.filename(),
+                          dataset.offset + placed.first_there * bytes_of(dataset.type),
+                          static_cast<int64_t>(bytes.size()), hash.digits()});
+    }
+    return ranges;
+}
+
+std::optional<Failure> write_together(const FileWork& work, const std::vector<std::string>& hints,
+                                      const comm::Group& writers, Faults& faults) {
+    std::map<std::string, const PlacedPiece*> mine;
+    for (const PlacedPiece& placed : work.pieces) mine[placed.piece.dataset] = &placed;
+    std::optional<Failure> first_failure;
+    const auto opened = with_failure_as_value(work.file, [&] {
+        FileId file = open_together(work.file, hints, writers);
+        const PropertiesId transfer(H5Pcreate(H5P_DATASET_XFER), "make properties");
+        expect(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE), "write together");
+        for (const auto& [name, dataset] : work.layout.datasets) {
+            const auto found = mine.find(name);
+            const PlacedPiece* const piece = found == mine.end() ? nullptr : found->second;
+            const auto fault =
+                piece == nullptr ? std::nullopt : faults.reach("save:write", work.file);
+            const auto written = with_failure_as_value(work.file, [&] {
+                write_dataset(file, name, dataset, fault ? nullptr : piece, transfer);
+                return true;
+            });
+            if (fault && !first_failure) first_failure = fault;
+            if (!written && !first_failure) first_failure = written.failure();
+        }
+        expect(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush the file");
+        file.close("close the file");
+        return true;
+    });
+    if (first_failure) return first_failure;
+    return opened ? std::nullopt : std::optional(opened.failure());
+}
+
+}  // namespace
+
+Expected<std::vector<WrittenRange>> write_mpio(const FileWork& work,
+                                               const std::vector<std::string>& hints,
+                                               const comm::Group& writers, Faults& faults) {
+    auto ranges = comm::agreed(writers, describe(work));
+    if (!ranges) return Failure(ranges.failure());
+    if (auto failure = write_together(work, hints, writers, faults)) return *failure;
+    if (const auto fault = faults.reach("save:flush", work.file)) return *fault;
+    auto file = File::open(work.file, O_WRONLY);
+    if (!file) return file.failure();
+    if (auto failure = file.value().flush()) return *failure;
+    return std::move(ranges).value();
+}
+
+}  // namespace ringshard::checkpoint

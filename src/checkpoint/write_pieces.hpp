@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ringshard/base/faults.hpp"
+#include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/checkpoint/state_file.hpp"
+#include "ringshard/comm/group.hpp"
+#include "state_exchange.hpp"
+
+// How the elements of a rank get into a file that was laid out, and onto the disk.
+namespace ringshard::checkpoint {
+
+struct PlacedPiece {
+    OwnPiece piece;
+    int64_t first_there;  // element of the dataset of the same name in the file
+};
+
+// What a rank has to write.
+struct FileWork {
+    std::filesystem::path file;
+    StateFile layout;
+    std::vector<PlacedPiece> pieces;
+};
+
+// Past HDF5: every rank writes at the offsets that HDF5 gave. Tensors of a device come over in
+// parts.
+Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults);
+
+// Through HDF5's driver for MPI-IO. `hints`: key=value. Collective over those who write the file.
+Expected<std::vector<WrittenRange>> write_mpio(const FileWork& work,
+                                               const std::vector<std::string>& hints,
+                                               const comm::Group& writers, Faults& faults);
+
+}  // namespace ringshard::checkpoint

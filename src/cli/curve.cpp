@@ -1,0 +1,108 @@
+#include "curve.hpp"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "ringshard/config/option_table.hpp"
+
+namespace ringshard::cli {
+
+using nlohmann::json;
+
+namespace {
+
+const char* const settings_of_curve[] = {
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "assistant_only_loss",
+    "completion_only_loss",
+    "data_seed",
+    "dataloader_drop_last",
+    "eos_token",
+    "label_smoothing_factor",
+    "learning_rate",
+    "loss_type",
+    "lr_scheduler_kwargs",
+    "lr_scheduler_type",
+    "max_grad_norm",
+    "max_length",
+    "optim",
+    "packing",
+    "packing_scope",
+    "packing_strategy",
+    "padding_free",
+    "seed",
+    "shuffle_dataset",
+    "train_sampling_strategy",
+    "truncation_mode",
+    "warmup_steps",
+    "weight_decay",
+};
+
+// How long the run is changes what came before only where the learning rate looks ahead.
+bool rate_looks_ahead(const config::TrainingSettings& training) {
+    const bool is_flat = training.lr_scheduler_type == config::Schedule::constant ||
+                         training.lr_scheduler_type == config::Schedule::constant_with_warmup ||
+                         training.lr_scheduler_type == config::Schedule::inverse_sqrt;
+    const bool warms_up_by_share = training.warmup_steps > 0 && training.warmup_steps < 1;
+    return !is_flat || warms_up_by_share;
+}
+
+}  // namespace
+
+Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
+               const data::Rows& rows) {
+    const config::TrainingSettings& training = settings.values.training;
+    const config::OptionTable table;
+    Curve curve;
+    for (const char* name : settings_of_curve)
+        curve[name] = table.find(name)->write(settings.values);
+    if (rate_looks_ahead(training)) {
+        if (training.max_steps > 0)
+            curve["max_steps"] = concat(training.max_steps);
+        else
+            curve["num_train_epochs"] = shortest(training.num_train_epochs);
+    }
+    curve
+        ["the effective batch (per_device_train_batch_size x data ranks x "
+         "gradient_accumulation_steps)"] =
+            concat(training.per_device_train_batch_size * shape.data() *
+                   training.gradient_accumulation_steps);
+    int64_t tokens = 0;
+    for (int64_t row = 0; row < rows.size(); ++row) tokens += rows.length(row);
+    curve["the data"] = concat(rows.size(), " rows of ", tokens, " tokens");
+    return curve;
+}
+
+std::string to_text(const Curve& curve) { return json(curve).dump(); }
+
+std::optional<Failure> check_curve(const checkpoint::Checkpoint& checkpoint, const Curve& now,
+                                   bool allow_changed) {
+    const auto found = checkpoint.state.texts.find("curve");
+    if (allow_changed || found == checkpoint.state.texts.end()) return std::nullopt;
+    const json read = json::parse(found->second, nullptr, false);
+    if (!read.is_object()) return std::nullopt;
+    Curve names = now;
+    for (const auto& [name, value] : read.items()) names.emplace(name, "");
+    std::vector<std::string> changed;
+    for (const auto& [name, ignored] : names) {
+        const json stored = read.value(name, json());
+        const std::string then = stored.is_string() ? stored.get<std::string>() : "";
+        const auto given = now.find(name);
+        const std::string value = given == now.end() ? "" : given->second;
+        const auto shown = [](const std::string& text) { return text.empty() ? "not set" : text; };
+        if (then != value)
+            changed.push_back(concat(name, ": ", shown(then), " then, ", shown(value), " now"));
+    }
+    if (changed.empty()) return std::nullopt;
+    return Failure{ExitCode::settings,
+                   concat(checkpoint.folder.string(),
+                          ": was made with other settings, and the curve would not go on as it "
+                          "began:\n  ",
+                          join(changed, "\n  "),
+                          "\nGive the settings of then, name another output_dir, or say "
+                          "--allow_changed to go on with those of now")};
+}
+
+}  // namespace ringshard::cli

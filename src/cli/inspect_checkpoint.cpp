@@ -1,0 +1,115 @@
+#include "inspect_checkpoint.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/checkpoint/survey.hpp"
+#include "ringshard/cli/tell.hpp"
+#include "ringshard/text/value.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Survey;
+using text::Value;
+
+std::string name_of(checkpoint::ElementType type) {
+    return type == checkpoint::ElementType::bf16 ? "bf16" : "fp32";
+}
+
+Value to_value(const Survey& survey) {
+    Value::Object files;
+    for (const auto& [name, size] : survey.manifest.file_sizes) files.emplace_back(name, size);
+    Value::Object numbers;
+    for (const auto& [name, number] : survey.state.numbers) numbers.emplace_back(name, number);
+    Value::Object datasets;
+    for (const auto& [name, placed] : survey.state.datasets) {
+        Value::List shape;
+        for (const int64_t size : placed.shape) shape.emplace_back(size);
+        datasets.emplace_back(name, Value(Value::Object{{"shape", Value(std::move(shape))},
+                                                        {"type", Value(name_of(placed.type))}}));
+    }
+    return Value(Value::Object{{"step", Value(survey.manifest.step)},
+                               {"attempt", Value(survey.manifest.attempt)},
+                               {"whole", Value(true)},
+                               {"has_moments", Value(survey.manifest.has_moments())},
+                               {"numbers", Value(std::move(numbers))},
+                               {"files", Value(std::move(files))},
+                               {"datasets", Value(std::move(datasets))}});
+}
+
+std::string for_people(const fs::path& folder, const Survey& survey) {
+    std::string out = concat(folder.filename().string(), ": step ", survey.manifest.step,
+                             " of attempt ", survey.manifest.attempt, "\n");
+    for (const auto& [name, number] : survey.state.numbers)
+        if (name != "step" && name != "attempt") out += concat("  ", name, " ", number, "\n");
+    for (const auto& [name, size] : survey.manifest.file_sizes)
+        out += concat("  ", name, "  ", human_bytes(static_cast<double>(size)), "\n");
+    for (const auto& [name, placed] : survey.state.datasets) {
+        std::vector<std::string> shape;
+        for (const int64_t size : placed.shape) shape.push_back(concat(size));
+        out += concat("  ", name, "  ", join(shape, " x "), "  ", name_of(placed.type), "\n");
+    }
+    return out + concat(survey.state.datasets.size(), " tensors in ", survey.manifest.ranges.size(),
+                        " ranges; every byte is what was written\n");
+}
+
+}  // namespace
+
+bool is_run(const fs::path& folder) {
+    std::error_code ignored;
+    return std::ranges::any_of(folder_entries(folder, ignored), [](const fs::path& entry) {
+        return entry.filename().string().starts_with("checkpoint-");
+    });
+}
+
+int inspect_checkpoint(const fs::path& folder, bool as_json) {
+    const auto named = folder.has_filename() ? folder : folder.parent_path();
+    const auto found = checkpoint::survey(named);
+    if (!found) return tell(found.failure());
+    if (as_json)
+        std::cout << to_json(to_value(found.value())) << '\n';
+    else
+        std::cout << for_people(named, found.value());
+    return number(ExitCode::done);
+}
+
+int inspect_run(const fs::path& output_dir, bool as_json) {
+    std::vector<std::string> damaged;
+    const auto valid = checkpoint::valid_checkpoints(output_dir, damaged);
+    Value::List lines;
+    int64_t num_good = 0;
+    for (const checkpoint::CheckpointEntry& entry : valid) {
+        const auto found = checkpoint::survey(entry.folder);
+        if (!found) damaged.push_back(found.failure().message);
+        if (!found) continue;
+        ++num_good;
+        lines.emplace_back(Value::Object{{"checkpoint", Value(entry.folder.filename().string())},
+                                         {"step", Value(entry.step)},
+                                         {"attempt", Value(entry.attempt)},
+                                         {"has_moments", Value(entry.has_moments)}});
+        if (!as_json)
+            std::cout << concat(entry.folder.filename().string(), "  whole, of attempt ",
+                                entry.attempt,
+                                entry.has_moments ? "" : ", weights alone (save_only_model)", "\n");
+    }
+    Value::List bad;
+    for (const std::string& message : damaged) {
+        bad.emplace_back(message);
+        if (!as_json) std::cout << "damaged: " << message << '\n';
+    }
+    if (as_json)
+        std::cout << to_json(Value(Value::Object{{"checkpoints", Value(std::move(lines))},
+                                                 {"damaged", Value(std::move(bad))}}))
+                  << '\n';
+    if (num_good > 0) return number(ExitCode::done);
+    return tell(
+        {ExitCode::bad_data, concat(output_dir.string(), ": no checkpoint of this run is good")});
+}
+
+}  // namespace ringshard::cli

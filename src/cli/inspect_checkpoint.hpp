@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+
+namespace ringshard::cli {
+
+// A run has such folders in it.
+bool is_run(const std::filesystem::path& folder);
+
+// What a checkpoint holds, and whether every byte of it is what was written; its exit code.
+int inspect_checkpoint(const std::filesystem::path& folder, bool as_json);
+// A line for every checkpoint of a run, newest first. Fails if none is good.
+int inspect_run(const std::filesystem::path& output_dir, bool as_json);
+
+}  // namespace ringshard::cli

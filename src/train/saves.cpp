@@ -1,0 +1,91 @@
+#include "saves.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "ringshard/checkpoint/manifest.hpp"
+
+namespace ringshard::train {
+
+Saves::Saves(Parts parts, Log& log, Requests& requests)
+    : parts_(std::move(parts)),
+      neighbours_(parts_.world.split_by_host()),
+      log_(log),
+      requests_(requests) {}
+
+// Room for the copies of all ranks of this host, and on every host. Collective over the world.
+bool Saves::copy_fits(checkpoint::Extent extent) {
+    const int64_t missing = parts_.saver.bytes_to_set_aside(parts_.zero, parts_.optimizer, extent);
+    const int64_t missing_here = neighbours_.sum(missing);
+    constexpr double usable = 0.9;  // of what is free: training needs some as it goes on
+    const auto free = static_cast<double>(neighbours_.minimum(parts_.free_host_memory()));
+    const bool fits = static_cast<double>(missing_here) <= usable * free;
+    const bool fits_everywhere = parts_.world.all(missing_here == 0 || fits);
+    if (!fits_everywhere)
+        log_.say(concat("note: a copy of the state does not fit into the memory of every host (",
+                        human_bytes(static_cast<double>(missing_here)), " beside ",
+                        human_bytes(free),
+                        " that are free here): this checkpoint is written in parts, and training "
+                        "waits for it"));
+    return fits_everywhere;
+}
+
+std::optional<comm::AgreedFailure> Saves::start(const checkpoint::Progress& progress,
+                                                checkpoint::Extent extent,
+                                                const checkpoint::Extras& extras,
+                                                const checkpoint::Retention& retention) {
+    const Timer timer;
+    if (parts_.saver.is_under_way()) {
+        if (!parts_.saver.is_done())
+            log_.say(
+                "note: the save before this one is still under way, and training waits for "
+                "it; with a larger save_steps it would not");
+        if (const auto failure = wait(progress.step)) return failure;
+    }
+    const bool copies = copy_fits(extent);
+    parts_.saver.start(progress, parts_.zero, parts_.optimizer, extent, extras, retention, copies);
+    stall_ = timer.seconds();
+    requests_.note_stall(stall_);
+    return copies ? std::nullopt : wait(progress.step);
+}
+
+std::optional<comm::AgreedFailure> Saves::look(double done_on_ranks, int64_t step) {
+    const bool is_done = done_on_ranks >= static_cast<double>(parts_.world.size());
+    return is_done ? wait(step) : std::nullopt;
+}
+
+std::optional<comm::AgreedFailure> Saves::wait(int64_t step) {
+    if (!parts_.saver.is_under_way()) return std::nullopt;
+    const checkpoint::SaveOutcome outcome = parts_.saver.wait();
+    requests_.note_save(stall_ + outcome.seconds);
+    return tell(outcome, step);
+}
+
+std::optional<comm::AgreedFailure> Saves::tell(const checkpoint::SaveOutcome& outcome,
+                                               int64_t step) {
+    for (const std::string& warning : outcome.warnings) log_.say("warning: " + warning);
+    failed_in_a_row_ = outcome.failure ? failed_in_a_row_ + 1 : 0;
+    MetricsLine line{{"step", step},
+                     {"save_step", outcome.step},
+                     {"save_stall_s", stall_},
+                     {"save_s", outcome.seconds},
+                     {"save_bytes", outcome.bytes},
+                     {"failed_saves", failed_in_a_row_}};
+    if (!outcome.failure) return log_.write(line, {});
+    // Only what the disk does may pass; numbers that are none, or a newer attempt, do not.
+    if (outcome.failure->code() != ExitCode::io) return outcome.failure;
+    const int64_t most = parts_.settings.max_failed_saves;
+    const std::string what =
+        concat("the save of step ", outcome.step, " failed: ", outcome.failure->message());
+    if (const auto failure =
+            log_.write(line, concat("warning: ", what, "; training goes on, and the run ends if ",
+                                    most, " in a row fail (", failed_in_a_row_, " so far)")))
+        return failure;
+    if (failed_in_a_row_ < most) return std::nullopt;
+    return comm::found_by_all(
+        {ExitCode::io, concat("max_failed_saves = ", most, ": so many saves failed in a row; ",
+                              what, ". Make room in output_dir, or name another one")});
+}
+
+}  // namespace ringshard::train

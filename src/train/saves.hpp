@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+
+#include "log.hpp"
+#include "requests.hpp"
+#include "ringshard/checkpoint/saver.hpp"
+#include "ringshard/config/config.hpp"
+
+namespace ringshard::train {
+
+// The checkpoints of a run under way. They are written beside the training; one that fails is told
+// and counted, and training goes on until too many have failed in a row. Everything that returns a
+// failure is collective over the world.
+class Saves {
+public:
+    struct Parts {
+        const config::CheckpointSettings& settings;
+        const comm::Group& world;
+        checkpoint::Saver& saver;
+        const shard::Zero& zero;
+        optim::AdamW& optimizer;
+        std::function<int64_t()> free_host_memory;  // bytes
+    };
+    Saves(Parts parts, Log& log, Requests& requests);
+
+    // Copies the state and starts to write it. A save under way is waited for first; `step` is that
+    // of the run. Where the copy does not fit into the host's memory, all of it is done here.
+    std::optional<comm::AgreedFailure> start(const checkpoint::Progress& progress,
+                                             checkpoint::Extent extent,
+                                             const checkpoint::Extras& extras,
+                                             const checkpoint::Retention& retention);
+
+    // 1 where a save is done on this rank: added up over the world in every step.
+    double wish() const { return parts_.saver.is_done() ? 1 : 0; }
+    // With that sum: what came of a save that is done on all ranks.
+    std::optional<comm::AgreedFailure> look(double done_on_ranks, int64_t step);
+    // What comes of a save under way.
+    std::optional<comm::AgreedFailure> wait(int64_t step);
+
+    bool has_failed() const { return failed_in_a_row_ > 0; }
+    int64_t bytes_set_aside() const { return parts_.saver.bytes_set_aside(); }
+
+private:
+    bool copy_fits(checkpoint::Extent extent);
+    std::optional<comm::AgreedFailure> tell(const checkpoint::SaveOutcome& outcome, int64_t step);
+
+    Parts parts_;
+    comm::Group neighbours_;
+    Log& log_;
+    Requests& requests_;
+    double stall_ = 0;  // seconds of the save under way
+    int64_t failed_in_a_row_ = 0;
+};
+
+}  // namespace ringshard::train

@@ -1,0 +1,261 @@
+"""Saves beside training: what fails is told and counted, nothing half-valid is left, and zombies do no harm."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import MPIEXEC, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
+          "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false",
+          "--max_length", "48", "--per_device_train_batch_size", "2", "--logging_steps", "1", "--full_determinism"]
+SHORT = [*COMMON, "--max_steps", "8", "--save_steps", "2"]
+
+
+def read_saves(output):
+    return [line for line in read_metrics(output) if "save_step" in line]
+
+
+def checkpoints(output):
+    return sorted(int(name.removeprefix("checkpoint-")) for name in os.listdir(output) if
+                  name.startswith("checkpoint-") and name.removeprefix("checkpoint-").isdigit())
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.02)
+
+
+class SavesTest(TrainerTest):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.output = os.path.join(self.folder.name, "out")
+
+    def start(self, *arguments, ranks=None, **variables):
+        command = [TRAINER, *arguments]
+        if ranks is not None:
+            command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
+        return subprocess.Popen(command, env=clean_environment(**variables), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+
+    def expect_nothing_half_done(self):
+        self.assertEqual(glob.glob(os.path.join(self.output, "*.tmp-*")), [])
+        for step in checkpoints(self.output):
+            self.expect(run("inspect", os.path.join(self.output, f"checkpoint-{step}")), 0)
+
+
+class Beside(SavesTest):
+    def test_training_goes_on_while_a_save_stalls(self):
+        go_on = os.path.join(self.folder.name, "go-on")
+        process = self.start("train", *COMMON, "--max_steps", "40", "--save_steps", "10", "--save_strategy", "steps",
+                             "--output_dir", self.output, RINGSHARD_FAULT="save:write:1:stall",
+                             RINGSHARD_TEST_GO_ON=go_on)
+        metrics = os.path.join(self.output, "metrics.jsonl")
+        # The save of step 10 stands still; the next one, of step 20, waits for it.
+        wait_for(lambda: os.path.exists(metrics) and read_steps(self.output)[-1:] and
+                 read_steps(self.output)[-1]["step"] == 20)
+        self.assertEqual(checkpoints(self.output), [])
+        self.assertEqual(read_saves(self.output), [])
+        with open(go_on, "w"):
+            pass
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn("is still under way, and training waits for it", said)
+        self.assertEqual(checkpoints(self.output), [10, 20, 30, 40])
+        saves = read_saves(self.output)
+        self.assertEqual([line["save_step"] for line in saves], [10, 20, 30, 40])
+        self.assertEqual([line["failed_saves"] for line in saves], [0] * 4)
+        self.assertTrue(all(line["save_bytes"] > 0 and line["save_s"] > 0 for line in saves))
+
+    def test_what_is_saved_is_the_state_of_its_step(self):
+        """A save that stalls while later steps change the weights holds the old ones."""
+        plain = os.path.join(self.folder.name, "plain")
+        self.expect(run("train", *COMMON, "--max_steps", "8", "--save_steps", "4", "--output_dir", plain), 0)
+        go_on = os.path.join(self.folder.name, "go-on")
+        process = self.start("train", *COMMON, "--max_steps", "8", "--save_steps", "4", "--output_dir", self.output,
+                             RINGSHARD_FAULT="save:begin:1:stall", RINGSHARD_TEST_GO_ON=go_on)
+        wait_for(lambda: os.path.isdir(self.output) and os.path.exists(os.path.join(self.output, "metrics.jsonl")) and
+                 len(read_steps(self.output)) == 8)
+        with open(go_on, "w"):
+            pass
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertEqual(self.hashes(plain, 4), self.hashes(self.output, 4))
+        self.assertNotEqual(self.hashes(plain, 4), self.hashes(plain, 8))
+
+    def hashes(self, output, step):
+        with open(os.path.join(output, f"checkpoint-{step}", "manifest.json")) as file:
+            return {r["dataset"]: r["xxh3_128"] for r in json.load(file)["ranges"]}
+
+    def test_no_room_for_a_copy(self):
+        result = run("train", *SHORT, "--output_dir", self.output, ranks=2, RINGSHARD_TEST_FREE_MEMORY="1000")
+        self.expect(result, 0, "does not fit into the memory of every host", "written in parts")
+        self.assertEqual(checkpoints(self.output), [2, 4, 6, 8])
+        self.assertEqual({line["memory_saving_bytes"] for line in read_steps(self.output)}, {0})
+        roomy = os.path.join(self.folder.name, "roomy")
+        self.expect(run("train", *SHORT, "--output_dir", roomy, ranks=2), 0)
+        self.assertEqual(self.hashes(roomy, 6), self.hashes(self.output, 6))
+        # The copy is weights and both moments of half the model, and not more.
+        with open(os.path.join(roomy, "checkpoint-6", "manifest.json")) as file:
+            half = sum(r["length"] for r in json.load(file)["ranges"]) / 2
+        staged = read_steps(roomy)[-1]["memory_saving_bytes"]
+        self.assertTrue(half <= staged <= 1.05 * half, (half, staged))
+
+
+class Failing(SavesTest):
+    def test_what_the_disk_does(self):
+        for fault, words in (("save:write:1:enospc@1", "No space left on device"),
+                             ("save:write:30:eio", "Input/output error"),
+                             ("save:write:3:short@1", "the disk takes no more"),
+                             ("save:flush:1:eio@1", "Input/output error"),
+                             ("save:layout:1:enospc", "No space left on device"),
+                             ("save:describe:1:enospc", "No space left on device"),
+                             ("save:name:1:eio", "Input/output error")):
+            with self.subTest(fault):
+                shutil.rmtree(self.output, ignore_errors=True)
+                result = run("train", *SHORT, "--output_dir", self.output, ranks=2, RINGSHARD_FAULT=fault)
+                self.expect(result, 0, "warning: the save of step 2 failed", words, "training goes on")
+                self.assertEqual(checkpoints(self.output), [4, 6, 8])
+                self.expect_nothing_half_done()
+                self.assertEqual([(line["save_step"], line["failed_saves"]) for line in read_saves(self.output)],
+                                 [(2, 1), (4, 0), (6, 0), (8, 0)])
+                self.assertEqual([line["step"] for line in read_steps(self.output)], list(range(1, 9)))
+
+    def test_a_link_that_cannot_be_set_is_a_warning(self):
+        result = run("train", *SHORT, "--output_dir", self.output, RINGSHARD_FAULT="save:latest:1:enospc")
+        self.expect(result, 0, "warning: ", "No space left on device")
+        self.assertEqual(checkpoints(self.output), [2, 4, 6, 8])
+
+    def test_too_many_in_a_row(self):
+        result = run("train", *COMMON, "--max_steps", "40", "--save_steps", "2", "--max_failed_saves", "2",
+                     "--output_dir", self.output, ranks=2, RINGSHARD_FAULT="save:flush:*:eio@1")
+        self.expect_one_message(result, 74, "max_failed_saves = 2", "Input/output error")
+        self.assertEqual([line["failed_saves"] for line in read_saves(self.output)], [1, 2])
+        self.assertEqual(checkpoints(self.output), [])
+        self.expect_nothing_half_done()
+
+    def test_a_folder_that_vanishes(self):
+        """The folder of a save goes away while it is written."""
+        go_on = os.path.join(self.folder.name, "go-on")
+        process = self.start("train", *COMMON, "--max_steps", "60", "--save_steps", "20", "--output_dir", self.output,
+                             RINGSHARD_FAULT="save:layout:1:stall", RINGSHARD_TEST_GO_ON=go_on)
+        saving = os.path.join(self.output, "checkpoint-20.tmp-1")
+        wait_for(lambda: os.path.exists(os.path.join(saving, "state.h5")))
+        shutil.rmtree(saving)
+        with open(go_on, "w"):
+            pass
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn("warning: the save of step 20 failed", said)
+        self.assertEqual(checkpoints(self.output), [40, 60])
+        self.assertEqual([line["step"] for line in read_steps(self.output)], list(range(1, 61)))
+
+
+class FullDisk(SavesTest):
+    """A file system of a few megabytes, where the machine lets us mount one."""
+
+    def mounted(self, size):
+        os.makedirs(self.output)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", self.output],
+                          capture_output=True).returncode != 0:
+            self.skipTest("may not mount")
+        self.addCleanup(subprocess.run, ["umount", self.output], check=True)
+
+    def test_ends_with_74_after_three(self):
+        self.mounted("300k")
+        result = run("train", *COMMON, "--max_steps", "40", "--save_steps", "2", "--output_dir", self.output, ranks=2)
+        self.expect_one_message(result, 74, "max_failed_saves = 3", "No space left on device")
+        self.assertEqual(result.stderr.count("warning: the save of step"), 3)
+        self.assertEqual(glob.glob(os.path.join(self.output, "checkpoint-*")), [])
+
+    def test_goes_on_when_there_is_room_again(self):
+        self.mounted("8m")
+        ballast = os.path.join(self.output, "ballast")
+        with open(ballast, "wb") as file:
+            file.write(b"\1" * ((8 << 20) - (64 << 10)))
+        process = self.start("train", *COMMON, "--max_steps", "60", "--save_steps", "20", "--output_dir", self.output)
+        wait_for(lambda: process.poll() is not None or os.path.exists(os.path.join(self.output, "metrics.jsonl"))
+                 and read_saves(self.output))
+        os.remove(ballast)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn("warning: the save of step 20 failed", said)
+        self.assertEqual(checkpoints(self.output)[-1], 60)
+        self.assertEqual([line["step"] for line in read_steps(self.output)], list(range(1, 61)))
+
+    def test_a_disk_that_becomes_read_only(self):
+        self.mounted("64m")
+        process = self.start("train", *COMMON, "--max_steps", "200", "--save_steps", "20", "--output_dir", self.output)
+        wait_for(lambda: process.poll() is not None or 20 in checkpoints(self.output))
+        subprocess.run(["mount", "-o", "remount,ro", self.output], capture_output=True)
+        time.sleep(0.5)
+        subprocess.run(["mount", "-o", "remount,rw", self.output], capture_output=True)
+        _, said = process.communicate(timeout=100)
+        self.assertIn(process.returncode, (0, 74), said)
+        self.assertIn(20, checkpoints(self.output))
+
+
+class Zombies(SavesTest):
+    """Attempt 1 stands still before the rename of step 4, attempt 2 has gone on from step 2, and 1 wakes up."""
+
+    def wake(self, prepare):
+        go_on = os.path.join(self.folder.name, "go-on")
+        zombie = self.start("train", *SHORT, "--output_dir", self.output, RINGSHARD_FAULT="save:name:2:stall",
+                            RINGSHARD_TEST_GO_ON=go_on)
+        saving = os.path.join(self.output, "checkpoint-4.tmp-1")
+        wait_for(lambda: os.path.exists(os.path.join(saving, "manifest.json")))
+        kept = os.path.join(self.folder.name, "kept")
+        shutil.copytree(saving, kept)
+        second = run("train", *COMMON, "--max_steps", "8", "--save_steps", "6", "--output_dir", self.output)
+        self.expect(second, 0, "going on from " + os.path.join(self.output, "checkpoint-2"))
+        self.assertFalse(os.path.exists(saving))
+        prepare(kept, saving)
+        with open(go_on, "w"):
+            pass
+        _, said = zombie.communicate(timeout=90)
+        self.assertEqual(zombie.returncode, 79, said)
+        self.assertIn("attempt 2 of this run has begun", said)
+
+    def test_that_finds_its_files_gone(self):
+        self.wake(lambda kept, saving: None)
+        self.assertEqual(checkpoints(self.output), [2, 6, 8])
+
+    def test_whose_checkpoint_gets_its_name(self):
+        self.wake(shutil.move)
+        self.assertEqual(checkpoints(self.output), [2, 4, 6, 8])
+        for step in (6, 8):
+            shutil.rmtree(os.path.join(self.output, f"checkpoint-{step}"))
+        again = run("train", *COMMON, "--max_steps", "8", "--save_steps", "2", "--output_dir", self.output)
+        self.expect(again, 0, "going on from " + os.path.join(self.output, "checkpoint-2"))
+        self.assertIn("superseded-4-1", os.listdir(self.output))
+        self.assertEqual(checkpoints(self.output), [2, 4, 6, 8])
+
+
+class Stops(SavesTest):
+    def test_a_stop_waits_for_a_save_and_saves_again_if_it_fails(self):
+        process = self.start("train", *COMMON, "--max_steps", "100000", "--save_steps", "100000", "--output_dir",
+                             self.output, RINGSHARD_FAULT="save:write:1:eio")
+        wait_for(lambda: os.path.exists(os.path.join(self.output, "metrics.jsonl")))
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, said)
+        self.assertIn("warning: the save of step", said)
+        self.assertEqual(len(checkpoints(self.output)), 1)
+        self.expect_nothing_half_done()
+
+
+if __name__ == "__main__":
+    unittest.main()
