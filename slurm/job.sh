@@ -7,9 +7,14 @@
 export RINGSHARD_ROOT
 trainer=$RINGSHARD_ROOT/trainer
 load_modules() { :; }
+say() { echo "$(date +%FT%T) job $SLURM_JOB_ID restart ${SLURM_RESTART_COUNT:-0}: $*" >&2; }
+
+site=$RINGSHARD_ROOT/slurm/sites/$SITE.env
+[ -r "$site" ] || { say "SITE = $SITE: there is no $site"; exit 66; }
 # shellcheck source=/dev/null
-. "$RINGSHARD_ROOT/slurm/sites/$SITE.env" || exit 66
+. "$site" || exit
 load_modules
+[ -x "$trainer" ] || { say "there is no $trainer: build it, or name the repository by RINGSHARD_ROOT"; exit 66; }
 
 # The whole node is ours (--exclusive): a rank for every GPU, and to each its share of the cores.
 gpus=${SLURM_GPUS_ON_NODE:-0}
@@ -19,11 +24,13 @@ export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE > ranks_p
 export SLURM_GPUS_PER_NODE=${SLURM_GPUS_PER_NODE:-$gpus}
 [ "$SLURM_GPUS_PER_NODE" != 0 ] || unset SLURM_GPUS_PER_NODE
 
+# What scontrol calls this job alone: the last element of an array has the number of the whole array.
+this_job=$SLURM_JOB_ID
+[ -z "$SLURM_ARRAY_TASK_ID" ] || this_job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+
 # A rank catches the signals itself and saves; the script must outlive it to decide what comes next.
 was_ended=no
 trap 'was_ended=yes' TERM
-
-say() { echo "$(date +%FT%T) job $SLURM_JOB_ID restart ${SLURM_RESTART_COUNT:-0}: $*" >&2; }
 
 # Where the settings say that the run is written. Wrong settings end the job here, before any rank is started.
 output_dir() {
@@ -33,10 +40,15 @@ output_dir() {
 
 newest_checkpoint() { cat "$out/latest" 2>/dev/null; }
 
+# Changes with every checkpoint: `latest` is written anew, also where a damaged one of the same step is replaced.
+newest_save() { stat -c '%i %y' "$out/latest" 2>/dev/null; }
+
 begin_attempt() {
+    local reached
     out=$(output_dir "$@") || exit
-    began_at=$(newest_checkpoint)
-    say "begins on $SLURM_JOB_NUM_NODES nodes with $ranks_per_node ranks each, in $out${began_at:+, after $began_at}"
+    reached=$(newest_checkpoint)
+    began_at=$(newest_save)
+    say "begins on $SLURM_JOB_NUM_NODES nodes with $ranks_per_node ranks each, in $out${reached:+, after $reached}"
 }
 
 # What follows from the trainer's exit code: docs/contract.md, section 6.
@@ -59,16 +71,58 @@ seconds() {
     echo $((((10#$days * 24 + 10#$h) * 60 + 10#$m) * 60 + 10#$s))
 }
 
+# A controller may be away for some minutes, to be restarted or because this node is cut off.
+wait_for_controller() {
+    local i
+    for ((i = 0; i < 20; ++i)); do
+        scontrol ping >/dev/null 2>&1 && return
+        sleep 15
+    done
+}
+
+# What the controller knows about this job, and one field of it.
+job_record() { scontrol show job --oneliner "$this_job" 2>/dev/null; }
+field() { sed -n "s/.* $1=\([^ ]*\).*/\1/p" <<<"$2"; }
+
 # SLURM ends a job in the same way for scancel and at its time limit: the shell gets TERM, and while ranks are still
 # ending the state is COMPLETING for both. What tells them apart is whether the time was up.
 was_cancelled() {
     local job ran limit
-    job=$(scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null)
-    case $job in *JobState=CANCELLED*) return 0 ;; esac
+    job=$(job_record)
+    [ "$(field JobState "$job")" != CANCELLED ] || return 0
     [ $was_ended = yes ] || return 1
-    ran=$(seconds "$(sed -n 's/.* RunTime=\([^ ]*\).*/\1/p' <<<"$job")")
-    limit=$(seconds "$(sed -n 's/.* TimeLimit=\([^ ]*\).*/\1/p' <<<"$job")")
+    ran=$(seconds "$(field RunTime "$job")")
+    limit=$(seconds "$(field TimeLimit "$job")")
     [ -z "$limit" ] || [ "${ran:-0}" -lt "$limit" ]
+}
+
+# SLURM may have started the job again elsewhere, while this node was cut off: that one is not to be requeued.
+has_newer_start() {
+    local restarts
+    restarts=$(field Restarts "$(job_record)")
+    [ "${restarts:-0}" -gt "${SLURM_RESTART_COUNT:-0}" ]
+}
+
+# The time is up. Ranks that can save and leave do so. A hung one cannot, and KillWait after TERM everything is killed,
+# this script too: what comes next must be settled before.
+see_the_step_end() {
+    local kill_wait i
+    kill_wait=$(scontrol show config | sed -n 's/^KillWait *= *\([0-9]*\).*/\1/p')
+    for ((i = ${kill_wait:-30} - 5; i > 0; --i)); do
+        kill -0 "$1" 2>/dev/null || return
+        sleep 1
+    done
+    say "the time is up, and ranks do not end"
+    end_attempt 143
+}
+
+# The exit code of a step in the background.
+wait_for() {
+    # A trapped signal ends `wait` early.
+    until wait "$1"; ! kill -0 "$1" 2>/dev/null; do
+        was_cancelled || see_the_step_end "$1"
+    done
+    wait "$1"
 }
 
 # Ends the script with the trainer's code, after asking SLURM to run the job again where that is right.
@@ -77,21 +131,28 @@ end_attempt() {
     reaction=$(reaction_to "$code")
     reached=$(newest_checkpoint)
     failures=$(grep -c "^$SLURM_JOB_ID " "$out/restarts" 2>/dev/null)
+    [ "$reaction" = end ] || wait_for_controller
     if [ "$reaction" = end ]; then
         say "ends with $code"
     elif was_cancelled; then
-        say "was cancelled, ended with $code"
+        say "was ended from outside (scancel, preemption, scontrol requeue), with $code"
+    elif has_newer_start; then
+        say "ended with $code; SLURM has started this job again meanwhile"
     elif [ "$code" = 75 ] && [ -e "$out/stopped" ]; then
         say "was asked to stop by stop-now; submit it again to go on"
-    elif [ "$reaction" = requeue-after-progress ] && [ "$reached" = "$began_at" ]; then
+    elif [ "$reaction" = requeue-after-progress ] && [ "$(newest_save)" = "$began_at" ]; then
         say "ended with $code and no checkpoint since it began: not started again"
     elif [ "$reaction" = requeue-after-progress ] && [ "${failures:-0}" -ge "$MAX_RESTARTS" ]; then
         say "ended with $code after $failures restarts (MAX_RESTARTS): not started again"
     else
         say "ended with $code${reached:+ after $reached}: requeued"
         [ "$code" = 75 ] || echo "$SLURM_JOB_ID $code $reached" >>"$out/restarts"
-        trap '' TERM  # requeueing ends this script
-        scontrol requeue "$SLURM_JOB_ID" && sleep 60
+        trap 'exit $code' TERM  # requeueing ends this script
+        if scontrol requeue "$this_job"; then
+            sleep 60 &
+            wait $!
+        fi
+        say "SLURM did not requeue it; submit it again to go on"
     fi
     exit "$code"
 }

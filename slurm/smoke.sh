@@ -1,6 +1,7 @@
 #!/bin/bash
-# Is this cluster fit? Two nodes, a few minutes: sbatch slurm/smoke.sh
-# Checks the groups of ranks, then trains a very small model on the notes in configs/examples/tiny with everything cut.
+# Is this cluster fit? Two nodes, a few minutes: sbatch slurm/smoke.sh [FOLDER]
+# Checks the groups of ranks, then trains a very small model on the notes in configs/examples/tiny with everything cut, in
+# a new folder beside the log (or in FOLDER, which must not exist). All nodes have to see it. It is removed if all is well.
 #SBATCH --job-name=ringshard-smoke
 #SBATCH --nodes=2
 #SBATCH --exclusive
@@ -14,13 +15,19 @@
 on_all_ranks() {
     srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block "$@"
 }
-out=${1:-smoke_output}
+out=${1:-smoke-$SLURM_JOB_ID}
 tiny=$RINGSHARD_ROOT/configs/examples/tiny
-rm -rf "$out"
+mkdir "$out" || exit 74
 on_all_ranks "$trainer" doctor --profile zero3 &&
     "$trainer" init --config_json "$tiny/config.json" --output_dir "$out/model" &&
     on_all_ranks "$trainer" --profile zero3 --model_name_or_path "$out/model" --dataset_name "$tiny/notes.jsonl" \
-        --per_device_train_batch_size 1 --max_steps 10 --logging_steps 1 --learning_rate 3e-3 --output_dir "$out/run"
+        --per_device_train_batch_size 1 --max_steps 10 --logging_steps 1 --learning_rate 3e-3 --data_cache_dir "$out/data" \
+        --output_dir "$out/run"
 code=$?
-if [ $code = 0 ]; then say "smoke: OK"; else say "smoke: failed with $code"; fi
+if [ $code = 0 ]; then
+    rm -r "$out"
+    say "smoke: OK"
+else
+    say "smoke: failed with $code; what it wrote is in $out"
+fi
 exit $code

@@ -14,6 +14,7 @@
 
 . "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
 begin_attempt "$@"
-srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block \
-    "$trainer" "$@"
+srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block --wait=120 \
+    "$trainer" "$@" &
+wait_for $!
 end_attempt $?

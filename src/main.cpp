@@ -1,3 +1,4 @@
+#include <csignal>
 #include <exception>
 
 #include "ringshard/base/environment.hpp"
@@ -15,6 +16,7 @@ using namespace ringshard;
 
 int main(int argc, char** argv) {
     std::set_terminate(end_process);
+    std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write
     const Environment environment = Environment::of_this_process();
 
     const auto invocation = cli::read_invocation({argv + 1, argv + argc});

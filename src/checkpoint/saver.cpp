@@ -14,8 +14,7 @@ namespace {
 constexpr int64_t alignment = 64;  // bytes: copies begin at a cache line
 
 int64_t aligned_bytes(const OwnPiece& piece) {
-    const auto bytes = static_cast<int64_t>(piece.numbers.nbytes());
-    return (bytes + alignment - 1) / alignment * alignment;
+    return (piece.bytes() + alignment - 1) / alignment * alignment;
 }
 
 int64_t bytes_of(const std::vector<OwnPiece>& pieces) {
@@ -24,15 +23,19 @@ int64_t bytes_of(const std::vector<OwnPiece>& pieces) {
     return bytes;
 }
 
-// The pieces as they are now, side by side in `copy`.
-void move_to_copy(std::vector<OwnPiece>& pieces, const at::Tensor& copy) {
+// The pieces as they are now, side by side in `memory`.
+void copy_into(const at::Tensor& memory, std::vector<OwnPiece>& pieces) {
     int64_t at = 0;
     for (OwnPiece& piece : pieces) {
-        const auto bytes = static_cast<int64_t>(piece.numbers.nbytes());
-        const at::Tensor place = copy.narrow(0, at, bytes).view(piece.numbers.scalar_type());
+        const auto type = piece.type == ElementType::bf16 ? at::kBFloat16 : at::kFloat;
+        const at::Tensor copy = memory.narrow(0, at, piece.bytes()).view(type);
         at += aligned_bytes(piece);
-        place.copy_(piece.numbers);
-        piece.numbers = place;
+        int64_t done = 0;
+        piece.for_numbers([&](const at::Tensor& numbers) {
+            copy.narrow(0, done, numbers.numel()).copy_(numbers);
+            done += numbers.numel();
+        });
+        piece.copy = copy;
     }
 }
 
@@ -73,7 +76,7 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Adam
             copy_ = at::Tensor();
             copy_ = at::empty({bytes}, at::TensorOptions(at::kByte));
         }
-        move_to_copy(job.pieces, copy_);
+        copy_into(copy_, job.pieces);
     }
     if (copies) {
         outcome_ = std::async(std::launch::async, [this, job = std::move(job)] {

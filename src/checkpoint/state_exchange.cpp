@@ -14,16 +14,18 @@ using nlohmann::json;
 
 namespace {
 
-// What a shard holds of everything, and where it stands in the file.
+// Everything that a shard holds, and where it stands in the file.
 struct Kind {
     const char* group;
-    at::Tensor flat;  // of the shard's range
+    ElementType type;
+    shard::FlatStore* shards;
 };
-std::vector<Kind> kinds_of(const shard::Zero& zero, optim::AdamW* optimizer, size_t unit) {
-    std::vector<Kind> kinds{{weights_group, zero.shard(unit).weights}};
+std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::AdamW* optimizer) {
+    std::vector<Kind> kinds{{weights_group, ElementType::fp32, &zero.weight_shards()}};
     if (optimizer == nullptr) return kinds;
-    kinds.push_back({first_moments, optimizer->moments(unit).first});
-    kinds.push_back({second_moments, optimizer->moments(unit).second});
+    const ElementType type = type_of_moments(*optimizer);
+    kinds.push_back({first_moments, type, &optimizer->first_moments()});
+    kinds.push_back({second_moments, type, &optimizer->second_moments()});
     return kinds;
 }
 
@@ -33,9 +35,9 @@ at::ScalarType scalar_type_of(ElementType type) {
 
 }  // namespace
 
-ElementType type_of_moments(optim::AdamW& optimizer) {
-    const bool is_bf16 = optimizer.moments(0).first.scalar_type() == at::kBFloat16;
-    return is_bf16 ? ElementType::bf16 : ElementType::fp32;
+ElementType type_of_moments(const optim::AdamW& optimizer) {
+    const at::Tensor any = optimizer.first_moments().take(0, shard::Content::overwritten);
+    return any.scalar_type() == at::kBFloat16 ? ElementType::bf16 : ElementType::fp32;
 }
 
 std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent,
@@ -51,18 +53,35 @@ std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units,
     return datasets;
 }
 
-std::vector<OwnPiece> own_pieces(const shard::Zero& zero, optim::AdamW& optimizer, Extent extent) {
+namespace {
+
+// What a tensor's neighbour in the list goes on with becomes a part of it.
+void add(std::vector<OwnPiece>& pieces, OwnPiece piece) {
+    const bool goes_on = !pieces.empty() && pieces.back().dataset == piece.dataset &&
+                         pieces.back().first + pieces.back().count == piece.first;
+    if (!goes_on) return pieces.push_back(std::move(piece));
+    pieces.back().count += piece.count;
+    pieces.back().parts.push_back(piece.parts.front());
+}
+
+}  // namespace
+
+std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& optimizer,
+                                 Extent extent) {
     std::vector<OwnPiece> pieces;
-    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-        const shard::Range mine = zero.own_range(unit);
-        const int64_t before = mine.begin - zero.shard(unit).range.begin;
-        const auto kinds =
-            kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr, unit);
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine))
-            for (const Kind& kind : kinds)
-                pieces.push_back({kind.group + piece.tensor->spec.name, piece.first,
-                                  kind.flat.narrow(0, before + piece.in_range, piece.size)});
-    }
+    for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            const auto& [unit, range] = zero.slots()[slot];
+            const shard::Range mine = intersect(zero.own_range(unit), range);
+            if (mine.size() == 0) continue;
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine))
+                add(pieces, {kind.group + piece.tensor->spec.name,
+                             piece.first,
+                             piece.size,
+                             kind.type,
+                             kind.shards,
+                             {{slot, mine.begin - range.begin + piece.in_range, piece.size}}});
+        }
     return pieces;
 }
 
@@ -139,14 +158,19 @@ private:
 }  // namespace
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   optim::AdamW* optimizer) {
+                                   const optim::AdamW* optimizer) {
     Reader reader(checkpoint);
-    for (size_t unit = 0; unit < zero.num_units(); ++unit)
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(zero.shard(unit).range))
-            for (const Kind& kind : kinds_of(zero, optimizer, unit))
+    for (const Kind& kind : kinds_of(zero, optimizer))
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            const auto& [unit, range] = zero.slots()[slot];
+            // What fills up a unit is in no file: it stays.
+            const at::Tensor flat = kind.shards->take(slot, shard::Content::kept);
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
                 if (auto failure = reader.read(kind.group + piece.tensor->spec.name, piece.first,
-                                               kind.flat.narrow(0, piece.in_range, piece.size)))
+                                               flat.narrow(0, piece.in_range, piece.size)))
                     return failure;
+            kind.shards->put_back(slot, flat);
+        }
     return std::nullopt;
 }
 

@@ -19,22 +19,42 @@ inline constexpr int64_t format_version = 2;
 // Every dataset of the state, whoever writes it; with moments of this type.
 std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent,
                                       ElementType moments);
-ElementType type_of_moments(optim::AdamW& optimizer);
+ElementType type_of_moments(const optim::AdamW& optimizer);
 
-// Neighbouring elements of a tensor that this rank writes.
+// Neighbouring elements of a tensor that this rank writes: as they are in its shards, or a copy of
+// them.
 struct OwnPiece {
+    struct Part {  // elements of a slot
+        size_t slot;
+        int64_t before;
+        int64_t count;
+    };
     std::string dataset;
-    int64_t first;       // element of the tensor
-    at::Tensor numbers;  // flat, of the type in the file
+    int64_t first;  // element of the tensor
+    int64_t count;
+    ElementType type;
+    shard::FlatStore* shards;
+    std::vector<Part> parts;
+    at::Tensor copy{};  // flat, in host memory
+
+    int64_t bytes() const { return count * bytes_of(type); }
+    // Visit(numbers) for all of it in order, some at a time; flat, of the type, on any device.
+    template <class Visit>
+    void for_numbers(Visit visit) const {
+        if (copy.defined()) return visit(copy);
+        for (const Part& part : parts)
+            visit(shards->take(part.slot, shard::Content::kept).narrow(0, part.before, part.count));
+    }
 };
-// All of this rank, as they are.
-std::vector<OwnPiece> own_pieces(const shard::Zero& zero, optim::AdamW& optimizer, Extent extent);
+// All of this rank, in an order in which slots are read ahead.
+std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& optimizer,
+                                 Extent extent);
 
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
 // Without an optimizer, the weights alone.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   optim::AdamW* optimizer);
+                                   const optim::AdamW* optimizer);
 
 }  // namespace ringshard::checkpoint

@@ -7,6 +7,7 @@
 
 #include "curve.hpp"
 #include "library_versions.hpp"
+#include "open_scratch.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/config/option_table.hpp"
@@ -106,10 +107,21 @@ int run_train(const EngineCall& call) {
 
     const bool is_bf16 = config.training.mixed_precision == config::Precision::bf16;
     const bool reduces_bf16 = config.parallel.reduce_dtype == config::NumberType::bf16;
+    const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
+    auto scratch = open_scratch(call, here, cuts);
+    if (!scratch) return tell(scratch.failure(), world);
+    const auto place_of = [&](std::optional<offload::ScratchFile>& file) {
+        return file ? std::optional(shard::FilePlace{&*file, &scratch.value().staging})
+                    : std::nullopt;
+    };
+    const auto weights_place = place_of(scratch.value().weights);
+    const auto optimizer_place = place_of(scratch.value().optimizer);
     shard::Zero zero(
-        std::move(units), mesh::cuts_of(config.parallel),
-        {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat}, mesh);
-    optim::AdamW optimizer(zero, config.training);
+        std::move(units), cuts,
+        {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat}, mesh,
+        {weights_place, optimizer_place});
+    optim::AdamW optimizer(zero, config.training, optimizer_place);
+    if (const auto failure = allocate(scratch.value(), call)) return tell(*failure, world);
     const model::Transformer transformer(spec.value(), zero, mesh,
                                          config.training.activations_kept(),
                                          {config.training.loss_type == config::LossType::dft,
@@ -138,6 +150,7 @@ int run_train(const EngineCall& call) {
          .free_host_memory = free_host_memory(call.environment),
          .zero = zero,
          .optimizer = optimizer,
+         .scratch = scratch.value(),
          .extras = {std::move(companions).value(),
                     {{"settings", config::print_yaml(call.settings, config::OptionTable())},
                      {"curve", to_text(curve)},

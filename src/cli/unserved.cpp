@@ -15,11 +15,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
         const char* what;
     };
     const Rule rules[] = {
-        {"offload_optimizer_device",
-         c.parallel.offload_optimizer_device != config::OffloadDevice::none,
-         "optimizer state outside the device"},
-        {"offload_param_device", c.parallel.offload_param_device != config::OffloadDevice::none,
-         "weights outside the device"},
         {"activation_offloading", c.training.activation_offloading,
          "activations outside the device"},
         {"cp_comm_strategy", c.parallel.cp_comm_strategy != config::RingStrategy::ring,

@@ -30,24 +30,24 @@ std::optional<double> read_time_left(std::string_view text) {
 Deadline::Deadline(const Slurm& slurm, std::optional<double> max_hours) {
     constexpr double seconds_per_hour = 3600;
     if (max_hours) end_of_patience_ = *max_hours * seconds_per_hour;
-    if (slurm.job_id.empty()) return;
+    if (slurm.name_in_queue.empty()) return;
     if (slurm.end_time) {
         const auto now = std::chrono::system_clock::now().time_since_epoch();
         end_of_job_ =
             static_cast<double>(*slurm.end_time) - std::chrono::duration<double>(now).count();
     }
     asking_ = std::jthread(
-        [this, job_id = slurm.job_id](const std::stop_token& stop) { keep_asking(stop, job_id); });
+        [this, job = slurm.name_in_queue](const std::stop_token& stop) { keep_asking(stop, job); });
 }
 
-void Deadline::keep_asking(const std::stop_token& stop, const std::string& job_id) {
+void Deadline::keep_asking(const std::stop_token& stop, const std::string& job) {
     constexpr auto pause = std::chrono::minutes(3);
     std::mutex mutex;
     std::condition_variable_any never_notified;
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
         // No answer (no squeue here, or the controller is away) leaves what was known.
-        const auto answer = output_of({"squeue", "--noheader", "--jobs", job_id, "-o", "%L"}, stop);
+        const auto answer = output_of({"squeue", "--noheader", "--jobs", job, "-o", "%L"}, stop);
         if (answer) {
             const std::string text(trim(*answer));
             if (const auto left = read_time_left(text))

@@ -22,6 +22,9 @@ bool is_first_task(const Environment& environment) {
 Slurm read_slurm(const Environment& environment) {
     Slurm slurm;
     slurm.job_id = environment.find("SLURM_JOB_ID").value_or("");
+    const auto array = environment.find("SLURM_ARRAY_JOB_ID");
+    const auto element = environment.find("SLURM_ARRAY_TASK_ID");
+    slurm.name_in_queue = array && element ? concat(*array, "_", *element) : slurm.job_id;
     slurm.restart_count = environment.find("SLURM_RESTART_COUNT").value_or("");
     slurm.node_list = environment.find("SLURM_JOB_NODELIST").value_or("");
     slurm.partition = environment.find("SLURM_JOB_PARTITION").value_or("");

@@ -66,8 +66,10 @@ public:
     std::optional<Failure> write(const shard::Zero& zero, StoredType type) const {
         for (const WeightFile& file : planned_.files) {
             std::optional<File> output;
-            for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-                const shard::Range mine = zero.own_range(unit);
+            for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+                const auto& [unit, range] = zero.slots()[slot];
+                const shard::Range mine = intersect(zero.own_range(unit), range);
+                at::Tensor weights;  // of the slot
                 for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
                     const auto place = file.offsets.find(piece.tensor->spec.name);
                     if (place == file.offsets.end()) continue;
@@ -76,8 +78,11 @@ public:
                         if (!opened) return opened.failure();
                         output = std::move(opened).value();
                     }
-                    if (auto failure = write_piece(zero.shard(unit), mine, piece, type,
-                                                   place->second, *output))
+                    if (!weights.defined())
+                        weights = zero.weight_shards().take(slot, shard::Content::kept);
+                    const at::Tensor numbers =
+                        weights.narrow(0, mine.begin - range.begin + piece.in_range, piece.size);
+                    if (auto failure = write_piece(numbers, piece, type, place->second, *output))
                         return failure;
                 }
             }
@@ -109,17 +114,13 @@ public:
     }
 
 private:
-    static std::optional<Failure> write_piece(const shard::Zero::Shard& shard,
-                                              const shard::Range& mine,
+    static std::optional<Failure> write_piece(const at::Tensor& flat,
                                               const shard::TensorPiece& piece, StoredType type,
                                               int64_t place, File& output) {
         const auto element_bytes = static_cast<int64_t>(bytes_per_element(type));
         for (int64_t done = 0; done < piece.size; done += piece_elements) {
             const int64_t count = std::min(piece_elements, piece.size - done);
-            const at::Tensor weights =
-                shard.weights
-                    .narrow(0, mine.begin - shard.range.begin + piece.in_range + done, count)
-                    .cpu();
+            const at::Tensor weights = flat.narrow(0, done, count).cpu();
             const std::span<const float> numbers(static_cast<const float*>(weights.data_ptr()),
                                                  static_cast<size_t>(count));
             if (!all_finite(numbers))

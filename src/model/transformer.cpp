@@ -25,28 +25,33 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
     inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
 }
 
+// The backward pass reads no table of embeddings.
+std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
+    std::vector<size_t> order{index_.embedding};
+    for (size_t block = 0; block < num_blocks(); ++block) order.push_back(UnitIndex::block(block));
+    order.push_back(index_.head);
+    if (with_backward)
+        for (size_t block = num_blocks(); block-- > 0;) order.push_back(UnitIndex::block(block));
+    return order;
+}
+
 at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
     const ops::RopeTable rope =
         ops::make_rope_table(batch.positions, inverse_frequencies_, spec_.rope.attention_scaling);
     const NextUse next_use = saved == nullptr ? NextUse::none : NextUse::backward;
     const bool is_tied = index_.head == index_.embedding;
-    const auto num_blocks = static_cast<size_t>(spec_.num_blocks);
-    const auto after_block = [&](size_t block) {
-        return block + 1 < num_blocks ? UnitIndex::block(block + 1) : index_.head;
-    };
+    zero_.begin_pass(order_of_units(saved != nullptr));
 
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
     const at::Tensor table = embedding.view(zero_.weights(index_.embedding), EmbeddingGroup::table);
-    zero_.prefetch(UnitIndex::block(0));
     at::Tensor x = ops::embedding(batch.tokens, table);
-    // The backward pass reads no table; a tied one is the head's too.
+    // A tied table is the head's too.
     zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
 
     const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
-    for (size_t block = 0; block < num_blocks; ++block) {
+    for (size_t block = 0; block < num_blocks(); ++block) {
         const size_t unit = UnitIndex::block(block);
         const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
-        zero_.prefetch(after_block(block));
         BlockActivations activations;
         activations.input = x;
         x = block_forward(context, weights, activations);
@@ -60,10 +65,9 @@ at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
 void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient,
                            Saved& saved) const {
     const BlockContext context{spec_, attention_, batch.plan, saved.rope, policy_};
-    for (size_t block = static_cast<size_t>(spec_.num_blocks); block-- > 0;) {
+    for (size_t block = num_blocks(); block-- > 0;) {
         const size_t unit = UnitIndex::block(block);
         const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
-        if (block > 0) zero_.prefetch(UnitIndex::block(block - 1));
         const BlockViews gradients(zero_.units()[unit], zero_.gradients(unit), spec_);
         block_backward(context, weights, gradients, gradient, std::move(saved.blocks.back()));
         saved.blocks.pop_back();
@@ -84,7 +88,6 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
 
     const shard::FlatUnit& head = zero_.units()[index_.head];
     const HeadViews weights(head, zero_.weights(index_.head));
-    zero_.prefetch(UnitIndex::block(static_cast<size_t>(spec_.num_blocks) - 1));
     const HeadViews gradients(head, zero_.gradients(index_.head));
     const HeadResult result =
         head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale, loss_);

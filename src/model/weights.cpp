@@ -49,10 +49,11 @@ std::optional<Failure> check_weights(const StoredModel& stored, bool tied,
 
 std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard::Zero& zero) {
     if (auto failure = check_weights(stored, tied, zero.units())) return failure;
-    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-        const shard::Zero::Shard& shard = zero.shard(unit);
-        auto* const weights = static_cast<float*>(shard.weights.data_ptr());
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(shard.range)) {
+    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+        const auto& [unit, range] = zero.slots()[slot];
+        const at::Tensor numbers = zero.weight_shards().take(slot, shard::Content::kept);
+        auto* const weights = static_cast<float*>(numbers.data_ptr());
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
             const std::span<float> into(weights + piece.in_range, static_cast<size_t>(piece.size));
             read_elements(*stored.find(piece.tensor->spec.name), piece.first, into);
             if (!all_finite(into))
@@ -60,6 +61,7 @@ std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard:
                                                           " holds NaN or infinite numbers in "
                                                           "the model's files")};
         }
+        zero.weight_shards().put_back(slot, numbers);
     }
     return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ringshard/ops/flat.hpp"
@@ -27,46 +28,98 @@ at::TensorOptions Zero::options(at::ScalarType type) const {
     return at::TensorOptions(mesh_.device()).dtype(type);
 }
 
-Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
-           const mesh::Mesh& mesh)
-    : units_(std::move(units)), cuts_(cuts), types_(types), mesh_(mesh), states_(units_.size()) {
-    const bool computes_in_masters = types.compute == at::kFloat;
-    for (size_t unit = 0; unit < units_.size(); ++unit) {
-        UnitState& state = states_[unit];
-        const int64_t size = units_[unit].size();
-        Shard& shard = state.shard;
-        shard.range =
-            cuts.optimizer ? part_of(size, mesh.zero().rank(), mesh.zero().size()) : Range{0, size};
+namespace {
 
-        if (cuts.weights) {
-            state.compute_shard = at::zeros({shard.range.size()}, options(types.compute));
-        } else {
-            state.whole_weights = at::zeros({size}, options(types.compute));
-            state.compute_shard =
-                state.whole_weights.narrow(0, shard.range.begin, shard.range.size());
-        }
-        shard.weights = computes_in_masters ? state.compute_shard
-                                            : at::zeros({shard.range.size()}, options(at::kFloat));
-        if (!computes_in_masters) shard.rounded = state.compute_shard;
+// Elements that are worked on at a time where something comes from files: enough for the speed of
+// the drive, and little beside what does not fit the memory.
+constexpr int64_t file_slot = int64_t{1} << 20;
 
-        if (!cuts.gradients) state.whole_gradient = at::zeros({size}, options(at::kFloat));
-        shard.gradient = cuts.optimizer ? at::zeros({shard.range.size()}, options(at::kFloat))
-                                        : state.whole_gradient;
-    }
+std::vector<Range> cut_shards(const std::vector<FlatUnit>& units, const mesh::Cuts& cuts,
+                              const mesh::Mesh& mesh) {
+    std::vector<Range> shards;
+    for (const FlatUnit& unit : units)
+        shards.push_back(cuts.optimizer
+                             ? part_of(unit.size(), mesh.zero().rank(), mesh.zero().size())
+                             : Range{0, unit.size()});
+    return shards;
 }
 
-void Zero::prefetch(size_t unit) {
+}  // namespace
+
+Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
+           const mesh::Mesh& mesh, const Files& files)
+    : units_(std::move(units)),
+      cuts_(cuts),
+      types_(types),
+      mesh_(mesh),
+      slots_(cut_shards(units_, cuts, mesh), files.any() ? file_slot : Slots::whole_shards),
+      states_(units_.size()) {
+    make_weights(files);
+    make_gradients(files);
+}
+
+void Zero::make_weights(const Files& files) {
+    const auto zeros = [&](at::ScalarType type) {
+        std::vector<at::Tensor> shards;
+        for (size_t unit = 0; unit < units_.size(); ++unit)
+            shards.push_back(at::zeros({slots_.shard(unit).size()}, options(type)));
+        return shards;
+    };
+    if (cuts_.weights) {
+        compute_ = files.weights ? keep_in_file(slots_, types_.compute, *files.weights)
+                                 : keep_in_memory(slots_, zeros(types_.compute));
+    } else {
+        std::vector<at::Tensor> parts;
+        for (size_t unit = 0; unit < units_.size(); ++unit) {
+            at::Tensor& whole = states_[unit].whole_weights;
+            whole = at::zeros({units_[unit].size()}, options(types_.compute));
+            const Range& shard = slots_.shard(unit);
+            parts.push_back(whole.narrow(0, shard.begin, shard.size()));
+        }
+        compute_ = keep_in_memory(slots_, std::move(parts));
+    }
+    if (types_.compute != at::kFloat)
+        masters_ = files.optimizer ? keep_in_file(slots_, at::kFloat, *files.optimizer)
+                                   : keep_in_memory(slots_, zeros(at::kFloat));
+}
+
+void Zero::make_gradients(const Files& files) {
+    std::vector<at::Tensor> shards;
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+        at::Tensor& whole = states_[unit].whole_gradient;
+        if (!cuts_.gradients) whole = at::zeros({units_[unit].size()}, options(at::kFloat));
+        if (cuts_.gradients && files.optimizer) continue;
+        shards.push_back(
+            cuts_.optimizer ? at::zeros({slots_.shard(unit).size()}, options(at::kFloat)) : whole);
+    }
+    gradients_ = cuts_.gradients && files.optimizer
+                     ? keep_in_file(slots_, at::kFloat, *files.optimizer)
+                     : keep_in_memory(slots_, std::move(shards));
+}
+
+void Zero::begin_pass(std::vector<size_t> order) {
+    order_ = std::move(order);
+    place_ = 0;
+}
+
+void Zero::gather(size_t unit) {
     UnitState& state = states_[unit];
-    if (!cuts_.weights || state.gathered) return;
+    if (state.gathered) return;
     at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(types_.compute));
-    comm::Pending arriving = mesh_.zero().all_gather(whole, state.compute_shard);
+    comm::Pending arriving = mesh_.zero().all_gather(whole, compute_->take_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
 at::Tensor Zero::weights(size_t unit) {
     if (!cuts_.weights) return states_[unit].whole_weights;
-    prefetch(unit);
+    RINGSHARD_CHECK(place_ < order_.size() && order_[place_] == unit, units_[unit].name(),
+                    " is out of turn");
+    gather(unit);
     states_[unit].gathered->arriving.wait();
+    ++place_;
+    if (place_ < order_.size()) gather(order_[place_]);
+    if (place_ + 1 < order_.size() && !states_[order_[place_ + 1]].gathered)
+        compute_->expect(order_[place_ + 1]);
     return states_[unit].gathered->whole;
 }
 
@@ -97,71 +150,126 @@ at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
     return sent;
 }
 
-void Zero::start_reduction(size_t unit, const at::Tensor& whole) {
-    Reduction reduction{
-        unit, whole, at::empty({states_[unit].shard.range.size()}, options(types_.reduce)), {}};
-    reduction.pending = mesh_.zero().reduce_scatter(reduction.part, as_sent(whole));
-    reductions_.push_back(std::move(reduction));
-}
-
 void Zero::reduce(size_t unit) {
-    if (!cuts_.gradients) return;
+    if (!cuts_.gradients && !is_last_micro_batch_) return;
     // One reduction travels while the next unit's gradient is computed: two buffers in all.
     while (!reductions_.empty()) finish_oldest_reduction();
-    start_reduction(unit, std::exchange(states_[unit].whole_gradient, at::Tensor()));
+    start_reduction(unit);
+}
+
+void Zero::start_reduction(size_t unit) {
+    at::Tensor& whole = states_[unit].whole_gradient;
+    Reduction reduction{.unit = unit, .whole = whole, .sent = as_sent(whole)};
+    if (cuts_.optimizer) {
+        reduction.part = at::empty({slots_.shard(unit).size()}, options(types_.reduce));
+        reduction.pending = mesh_.zero().reduce_scatter(reduction.part, reduction.sent);
+    } else {
+        reduction.pending = mesh_.world().all_reduce(reduction.sent);
+    }
+    if (cuts_.gradients) whole = at::Tensor();
+    reductions_.push_back(std::move(reduction));
+    note_bytes_under_way();
 }
 
 void Zero::finish_oldest_reduction() {
     Reduction& reduction = reductions_.front();
     reduction.pending.wait();
-    ops::add(states_[reduction.unit].shard.gradient, reduction.part);
+    if (cuts_.optimizer)
+        add_to_shard(reduction.unit, reduction.part);
+    else if (reduction.sent.data_ptr() != reduction.whole.data_ptr())
+        ops::cast(reduction.whole, reduction.sent);
+    states_[reduction.unit].has_gradient = true;
     if (cuts_.gradients) gradient_buffers_.give_back(std::move(reduction.whole));
     reductions_.pop_front();
 }
 
-void Zero::all_reduce(comm::Communicator& communicator, const std::vector<at::Tensor>& sums) {
-    std::vector<at::Tensor> sent;
-    std::vector<comm::Pending> pending;
-    for (const at::Tensor& sum : sums) {
-        sent.push_back(as_sent(sum));
-        pending.push_back(communicator.all_reduce(sent.back()));
+// What exists for the sake of messages alone.
+void Zero::note_bytes_under_way() {
+    int64_t bytes = 0;
+    for (const Reduction& reduction : reductions_) {
+        if (reduction.part.defined()) bytes += static_cast<int64_t>(reduction.part.nbytes());
+        if (reduction.sent.data_ptr() != reduction.whole.data_ptr())
+            bytes += static_cast<int64_t>(reduction.sent.nbytes());
     }
-    for (size_t i = 0; i < sums.size(); ++i) {
-        pending[i].wait();
-        if (sent[i].data_ptr() != sums[i].data_ptr()) ops::cast(sums[i], sent[i]);
+    most_bytes_under_way_ = std::max(most_bytes_under_way_, bytes);
+}
+
+// The first of a step takes the place of what was there.
+void Zero::add_to_shard(size_t unit, const at::Tensor& part) {
+    const bool is_first = !states_[unit].has_gradient;
+    for (size_t slot = slots_.first_of(unit); slot < slots_.end_of(unit); ++slot) {
+        const Range& range = slots_[slot].range;
+        const at::Tensor added =
+            part.narrow(0, range.begin - slots_.shard(unit).begin, range.size());
+        const at::Tensor sum =
+            gradients_->take(slot, is_first ? Content::overwritten : Content::kept);
+        if (is_first)
+            ops::cast(sum, added);
+        else
+            ops::add(sum, added);
+        gradients_->put_back(slot, sum);
     }
+}
+
+void Zero::all_reduce_shards(comm::Communicator& communicator) {
+    struct Sum {
+        size_t slot;
+        at::Tensor numbers;
+        at::Tensor sent;
+        comm::Pending pending;
+    };
+    std::deque<Sum> under_way;
+    const auto finish_oldest = [&] {
+        Sum& sum = under_way.front();
+        sum.pending.wait();
+        if (sum.sent.data_ptr() != sum.numbers.data_ptr()) ops::cast(sum.numbers, sum.sent);
+        gradients_->put_back(sum.slot, sum.numbers);
+        under_way.pop_front();
+    };
+    constexpr size_t at_a_time = 2;
+    for (size_t slot = 0; slot < slots_.size(); ++slot) {
+        while (under_way.size() >= at_a_time) finish_oldest();
+        const at::Tensor numbers = gradients_->take(slot, Content::kept);
+        const at::Tensor sent = as_sent(numbers);
+        under_way.push_back({slot, numbers, sent, communicator.all_reduce(sent)});
+    }
+    while (!under_way.empty()) finish_oldest();
 }
 
 void Zero::finish_gradients() {
     while (!reductions_.empty()) finish_oldest_reduction();
-    std::vector<at::Tensor> gradients;
-    for (size_t unit = 0; unit < units_.size(); ++unit) {
-        if (cuts_.optimizer && !cuts_.gradients)
-            start_reduction(unit, states_[unit].whole_gradient);
-        gradients.push_back(states_[unit].shard.gradient);
+    for (size_t unit = 0; unit < units_.size();
+         ++unit) {  // where no micro-batch was named the last
+        if (cuts_.gradients || states_[unit].has_gradient) continue;
+        start_reduction(unit);
+        finish_oldest_reduction();
     }
-    while (!reductions_.empty()) finish_oldest_reduction();
-    // Nothing cut: over everybody. Else over the copies of the model (hybrid sharding), which saw
-    // other data.
-    all_reduce(cuts_.optimizer ? mesh_.replicate() : mesh_.world(), gradients);
+    // Where shards are the ranks' own, the copies of the model (hybrid sharding) saw other data.
+    if (cuts_.optimizer && mesh_.replicate().size() > 1) all_reduce_shards(mesh_.replicate());
 }
 
 void Zero::clear_gradients() {
     for (UnitState& state : states_) {
-        const bool shard_is_whole = !cuts_.optimizer;
-        if (!state.shard.gradient_is_clear) state.shard.gradient.zero_();
-        state.shard.gradient_is_clear = false;  // from here on it is added to
-        if (!cuts_.gradients && !shard_is_whole) state.whole_gradient.zero_();
+        state.has_gradient = false;
+        if (!cuts_.gradients && !whole_gradients_are_clear_) state.whole_gradient.zero_();
     }
+    whole_gradients_are_clear_ = false;  // from here on they are added to
+    is_last_micro_batch_ = false;
+}
+
+void Zero::note_update() {
+    whole_gradients_are_clear_ = !cuts_.optimizer;  // then they are the shards
+    is_rounded_ = true;
 }
 
 double Zero::gradient_squares() const {
     double squares = 0;
-    for (size_t unit = 0; unit < units_.size(); ++unit) {
-        const Range mine = own_range(unit);
-        const Shard& shard = states_[unit].shard;
+    for (size_t slot = 0; slot < slots_.size(); ++slot) {
+        const auto& [unit, range] = slots_[slot];
+        const Range mine = intersect(own_range(unit), range);
+        if (mine.size() == 0) continue;
         squares += ops::sum_of_squares(
-            shard.gradient.narrow(0, mine.begin - shard.range.begin, mine.size()));
+            gradients_->take(slot, Content::kept).narrow(0, mine.begin - range.begin, mine.size()));
     }
     return squares;
 }
@@ -170,13 +278,15 @@ Zero::Memory Zero::memory() const {
     const auto bytes = [](const at::Tensor& tensor) {
         return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
     };
-    Memory memory{.gathered = weight_buffers_.bytes(), .gradients = gradient_buffers_.bytes()};
+    // A shard may be a part of something whole.
+    Memory memory{.weights = cuts_.weights ? compute_->bytes() : 0,
+                  .gathered = weight_buffers_.bytes(),
+                  .gradients = gradient_buffers_.bytes(),
+                  .communication = most_bytes_under_way_};
+    if (masters_) memory.weights += masters_->bytes();
+    if (cuts_.optimizer) memory.gradients += gradients_->bytes();
     for (const UnitState& state : states_) {
-        // A shard may be a part of something whole.
-        const bool lies_in_whole = state.whole_weights.defined();
-        memory.weights += bytes(lies_in_whole ? state.whole_weights : state.compute_shard);
-        if (types_.compute != at::kFloat) memory.weights += bytes(state.shard.weights);
-        if (cuts_.optimizer) memory.gradients += bytes(state.shard.gradient);
+        memory.weights += bytes(state.whole_weights);
         if (!cuts_.gradients) memory.gradients += bytes(state.whole_gradient);
     }
     return memory;
@@ -189,15 +299,22 @@ Range Zero::own_range(size_t unit) const {
 }
 
 void Zero::publish_weights() {
+    if (FlatStore* const rounded = this->rounded(); rounded && !is_rounded_) {
+        for (size_t slot = 0; slot < slots_.size(); ++slot) {
+            const at::Tensor numbers = rounded->take(slot, Content::overwritten);
+            ops::cast(numbers, masters_->take(slot, Content::kept));
+            rounded->put_back(slot, numbers);
+        }
+    }
+    is_rounded_ = false;
+
     std::vector<comm::Pending> pending;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         UnitState& state = states_[unit];
         RINGSHARD_CHECK(!state.gathered, units_[unit].name(), " still holds its old weights");
-        if (state.shard.rounded.defined() && !state.shard.is_rounded)
-            ops::cast(state.shard.rounded, state.shard.weights);
-        state.shard.is_rounded = false;
         if (cuts_.optimizer && !cuts_.weights)
-            pending.push_back(mesh_.zero().all_gather(state.whole_weights, state.compute_shard));
+            pending.push_back(
+                mesh_.zero().all_gather(state.whole_weights, compute_->take_shard(unit)));
     }
     for (comm::Pending& operation : pending) operation.wait();
 }

@@ -15,13 +15,15 @@ bool is_finite(const at::Tensor& values) { return at::isfinite(values).all().ite
 // The number of the first bad tensor in this rank's range, counted over all units.
 int64_t first_bad_here(const shard::Zero& zero) {
     int64_t tensors_before = 0;
-    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+        const auto& [unit, range] = zero.slots()[slot];
         const auto& tensors = zero.units()[unit].tensors();
-        const shard::Zero::Shard& shard = zero.shard(unit);
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(shard.range))
-            if (!is_finite(shard.gradient.narrow(0, piece.in_range, piece.size)))
+        const at::Tensor gradient = zero.gradient_shards().take(slot, shard::Content::kept);
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
+            if (!is_finite(gradient.narrow(0, piece.in_range, piece.size)))
                 return tensors_before + (piece.tensor - tensors.data());
-        tensors_before += static_cast<int64_t>(tensors.size());
+        if (slot + 1 == zero.slots().end_of(unit))
+            tensors_before += static_cast<int64_t>(tensors.size());
     }
     return none;
 }

@@ -67,8 +67,10 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"memory_gathered_bytes", usage.memory.gathered},
         {"memory_gradients_bytes", usage.memory.gradients},
         {"memory_optimizer_bytes", usage.memory.optimizer},
-        {"memory_staged_bytes", usage.memory.staged},
         {"memory_activations_bytes", usage.memory.activations},
+        {"memory_communication_bytes", usage.memory.communication},
+        {"memory_staging_bytes", usage.memory.staging},
+        {"memory_save_copy_bytes", usage.memory.save_copy},
         {"comm_wait_s", numbers.comm_wait / steps},
         {"data_wait_s", numbers.data_wait / steps},
     };

@@ -135,9 +135,11 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
 
     zero_.clear_gradients();
     ops::TokenSums sums;
-    for (data::FlatBatch& batch : micro_batches)
+    for (data::FlatBatch& batch : micro_batches) {
+        if (&batch == &micro_batches.back()) zero_.begin_last_micro_batch();
         sums += model_.forward_backward(
             data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / work.targets);
+    }
     zero_.finish_gradients();
 
     std::vector<double> total{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),

@@ -48,11 +48,12 @@ std::vector<shard::FlatUnit> make_units(int64_t millions, int64_t parts) {
 // This rank's numbers, one tensor behind the other.
 std::vector<std::span<const std::byte>> own_bytes(test::MadeState& state) {
     std::vector<std::span<const std::byte>> parts;
-    for (size_t unit = 0; unit < state.zero.num_units(); ++unit)
-        for (const at::Tensor& numbers :
-             {state.zero.shard(unit).weights, state.optimizer.moments(unit).first,
-              state.optimizer.moments(unit).second})
+    for (shard::FlatStore* store : {&state.zero.weight_shards(), &state.optimizer.first_moments(),
+                                    &state.optimizer.second_moments()})
+        for (size_t unit = 0; unit < state.zero.num_units(); ++unit) {
+            const at::Tensor numbers = store->take_shard(unit);
             parts.emplace_back(static_cast<const std::byte*>(numbers.data_ptr()), numbers.nbytes());
+        }
     return parts;
 }
 

@@ -19,13 +19,13 @@ def clean_environment(**variables):
     return environment
 
 
-def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, **variables):
+def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, preexec_fn=None, **variables):
     """Runs the program, under mpirun if a number of ranks is given."""
     command = [TRAINER, *arguments]
     if ranks is not None:
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=timeout,
-                          env=clean_environment(**variables))
+                          preexec_fn=preexec_fn, env=clean_environment(**variables))
 
 
 def read_metrics(output):

@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(max_hours_counts_from_the_start) {
 BOOST_AUTO_TEST_CASE(the_end_that_the_environment_names_holds_where_squeue_is_silent) {
     const FakeSqueue squeue("exit 1");
     job::Slurm slurm;
-    slurm.job_id = "17";
+    slurm.name_in_queue = "17";
     slurm.end_time = seconds_since_1970() + 100;
     const job::Deadline deadline(slurm, std::nullopt);
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(the_end_that_the_environment_names_holds_where_squeue_is_si
 BOOST_AUTO_TEST_CASE(squeue_knows_better_and_the_earliest_end_counts) {
     const FakeSqueue squeue("test \"$*\" = '--noheader --jobs 17 -o %L' && echo 1:00:00");
     job::Slurm slurm;
-    slurm.job_id = "17";
+    slurm.name_in_queue = "17";
     slurm.end_time = seconds_since_1970() + 100;
     const job::Deadline limit(slurm, std::nullopt);
     const auto is_long = [](std::optional<double> left) { return left && *left > 3000; };
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(squeue_knows_better_and_the_earliest_end_counts) {
 BOOST_AUTO_TEST_CASE(nobody_waits_for_a_squeue_that_hangs) {
     const FakeSqueue squeue("exec sleep 100");
     job::Slurm slurm;
-    slurm.job_id = "17";
+    slurm.name_in_queue = "17";
     const Timer timer;
     { const job::Deadline deadline(slurm, std::nullopt); }
     BOOST_TEST(timer.seconds() < 5);

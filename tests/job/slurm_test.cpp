@@ -23,6 +23,16 @@ BOOST_AUTO_TEST_CASE(ranks_that_srun_started_must_be_a_world) {
     BOOST_TEST(mismatch->message.find("srun --mpi=pmix") != std::string::npos);
 }
 
+// The last element of an array has the array's id, and squeue would answer for all of them.
+BOOST_AUTO_TEST_CASE(an_element_of_an_array_has_a_name_of_its_own) {
+    BOOST_TEST(job::read_slurm(Environment(step)).name_in_queue == "17");
+    auto element = step;
+    element["SLURM_ARRAY_JOB_ID"] = "17";
+    element["SLURM_ARRAY_TASK_ID"] = "3";
+    BOOST_TEST(job::read_slurm(Environment(element)).name_in_queue == "17_3");
+    BOOST_TEST(job::read_slurm(Environment()).name_in_queue.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_batch_shell_is_no_step) {
     auto shell = step;
     shell.erase("SLURM_STEP_ID");

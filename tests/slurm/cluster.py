@@ -24,29 +24,28 @@ FOUR_RANKS = ["--profile", "zero3", "--sp_size", "2", "--per_device_train_batch_
 
 class Cluster:
     def __init__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="slurm-test-")
-        self.script = [sys.executable, os.path.join(REPOSITORY, "scripts", "slurm-cluster"), "--dir",
-                       os.path.join(self.folder.name, "cluster")]
-        leash, self.leash = os.pipe()  # the cluster ends with this process, however that ends
+        self.folder = tempfile.mkdtemp(prefix="slurm-test-")
+        self.script = [sys.executable, os.path.join(REPOSITORY, "scripts", "slurm-cluster"), "--dir", self.folder]
+        leash, self.leash = os.pipe()  # the cluster and its folder end with this process, however that ends
         up = subprocess.run([*self.script, "--until-eof", "up"], stdin=leash, capture_output=True, text=True)
         os.close(leash)
         if up.returncode == UNAVAILABLE:
+            os.rmdir(self.folder)
             print(f"skipped: {up.stderr}")
             sys.exit(SKIPPED)
         assert up.returncode == 0, up.stderr
         self.root = self.path("root")
-        os.mkdir(self.root)
+        os.makedirs(self.root)
         os.symlink(TRAINER, os.path.join(self.root, "trainer"))
         for name in ("slurm", "configs"):
             os.symlink(os.path.abspath(os.path.join(REPOSITORY, name)), os.path.join(self.root, name))
 
     def path(self, *names):
-        return os.path.join(self.folder.name, *names)
+        return os.path.join(self.folder, "files", *names)
 
     def down(self):
         subprocess.run([*self.script, "down"])
         os.close(self.leash)
-        self.folder.cleanup()
 
     def do(self, *words, timeout=120, **variables):
         """scripts/slurm-cluster WORDS, in the root that the batch scripts expect."""
@@ -83,6 +82,13 @@ class Job:
         assert result.returncode == 0, result.stderr
         self.id = result.stdout.strip()
 
+    @classmethod
+    def of(cls, cluster, id, out, log):
+        """A job that somebody else submitted."""
+        job = cls.__new__(cls)
+        job.cluster, job.id, job.out, job.log = cluster, id, out, log
+        return job
+
     def show(self):
         text = self.cluster.run("scontrol", "show", "job", "--oneliner", self.id).stdout
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
@@ -94,6 +100,10 @@ class Job:
         except FileNotFoundError:
             return ""
 
+    def story(self):
+        """What was said, without the steps."""
+        return "\n".join(line for line in self.said().splitlines() if not line.startswith("step "))
+
     def steps_done(self):
         try:
             return len(read_steps(self.out))
@@ -103,7 +113,7 @@ class Job:
     def wait_until(self, is_so, seconds):
         deadline = time.monotonic() + seconds
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{self.show()}\n{self.said()}"
+            assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{self.show()}\n{self.story()}"
             time.sleep(0.1)
 
     def wait_for_step(self, step, seconds=90):

@@ -11,6 +11,8 @@ import unittest
 from cluster import FOUR_RANKS, Job, SlurmTest
 
 STEPS = "400"
+# In place of the scripts' --signal=USR1@300: SLURM sends it up to a minute early, and this test wants none.
+NO_WARNING = "--signal=CONT@1"
 # Late messages: a step takes a tenth of a second at least, so that the run lasts as long as a test needs.
 SLOWLY = {"RINGSHARD_TEST_COMM_DELAY_US": "2000"}
 
@@ -23,7 +25,7 @@ class Failures(SlurmTest):
         cls.whole = cls.reference(cls(), "whole", *cls.arguments, ranks=4)
 
     def expect_whole(self, job):
-        self.assertEqual(job.wait_for_end(400), 0, job.said())
+        self.assertEqual(job.wait_for_end(400), 0, job.story())
         self.expect_curve(job.out, self.whole)
         self.assertEqual(self.checkpoint_step(job.out), int(STEPS))
 
@@ -33,22 +35,35 @@ class Failures(SlurmTest):
                   flags=("--nodes", "2", "--time", "2", "--signal=USR1@108"), **SLOWLY)
         self.expect_whole(job)
         if int(job.show()["Restarts"]) > 0:
-            self.assertIn(" by SIGUSR1: checkpoint-", job.said())
+            self.assertIn(" by SIGUSR1: checkpoint-", job.story())
 
     def test_a_time_limit_without_a_signal(self):
         began = time.monotonic()
         job = Job(self.cluster, "limit", *FOUR_RANKS, "--max_steps", "100000", "--save_steps", "1000",
-                  flags=("--nodes", "2", "--time", "1", "--signal=USR1@1"))
+                  flags=("--nodes", "2", "--time", "1", NO_WARNING))
         job.wait_for_words("requeued", 90)
         self.assertLess(time.monotonic() - began, 65)
-        self.assertIn(" by the time limit that is near: checkpoint-", job.said())
-        self.assertIn("ended with 75 after checkpoint-", job.said())
+        self.assertIn(" by the time limit that is near: checkpoint-", job.story())
+        self.assertIn("ended with 75 after checkpoint-", job.story())
         job.wait_for_words("going on from", 60)
+
+    def test_a_rank_hangs_until_the_time_limit(self):
+        pids = self.cluster.path("hanging")
+        os.mkdir(pids)
+        self.cluster.wrap_trainer(f'[ -n "$PMIX_RANK" ] && echo $$ > {pids}/$PMIX_RANK')
+        arguments = [*FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5"]
+        job = Job(self.cluster, "hanging", *arguments, flags=("--nodes", "2", "--time", "2", NO_WARNING), **SLOWLY)
+        job.wait_for_step(7)
+        with open(os.path.join(pids, "3")) as file:
+            self.cluster.run("kill", "-STOP", file.read().strip())
+        job.wait_for_words("requeued", 240)
+        self.assertIn("the time is up, and ranks do not end", job.story())
+        self.expect_whole(job)
 
     def test_max_hours(self):
         job = Job(self.cluster, "hours", *FOUR_RANKS, "--max_steps", "100000", "--max_hours", "0.01")
         job.wait_for_words("requeued", 60)
-        self.assertIn(" by the time limit that is near: checkpoint-", job.said())
+        self.assertIn(" by the time limit that is near: checkpoint-", job.story())
 
     def test_a_node_is_cut_off(self):
         codes = self.cluster.path("codes")
@@ -73,7 +88,7 @@ fi''')
             self.cluster.do("join", "hn2")
         for path in zombies:
             with open(path) as file:
-                self.assertEqual(file.read().strip(), "79", job.said())
+                self.assertEqual(file.read().strip(), "79", job.story())
 
     @unittest.skipUnless(shutil.which("faketime"), "needs the package faketime")
     def test_clocks_that_differ(self):

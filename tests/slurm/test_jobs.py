@@ -16,19 +16,19 @@ class Launch(SlurmTest):
         layout = ["--profile", "zero3", "--max_steps", "8", "--save_steps", "4"]
         job = Job(self.cluster, "eight", *layout, "--sp_size", "2", "--per_device_train_batch_size", "1", flags=())
         reference = self.reference("one", *layout, "--per_device_train_batch_size", "8", ranks=None)
-        self.assertEqual(job.wait_for_end(240), 0, job.said())
-        self.assertIn("mesh 1x8x1x2 (replicate x shard x ring x ulysses): 16 ranks on 8 hosts", job.said())
+        self.assertEqual(job.wait_for_end(240), 0, job.story())
+        self.assertIn("mesh 1x8x1x2 (replicate x shard x ring x ulysses): 16 ranks on 8 hosts", job.story())
         self.expect_curve(job.out, reference, 1e-5)
         self.assertLessEqual({"checkpoint-4", "checkpoint-8", "model.safetensors"}, set(os.listdir(job.out)))
-        self.assertNotIn("\r", job.said())
+        self.assertNotIn("\r", job.story())
 
     def srun(self, *words, **variables):
         return self.cluster.run("srun", "--nodes", "2", "--ntasks-per-node", "2", *words, **variables)
 
     def test_srun_inside_an_allocation(self):
         out = self.cluster.path("srun")
-        result = self.cluster.run("salloc", "--nodes", "2", "--exclusive", "srun", "--mpi=pmix", "--ntasks-per-node",
-                                  "2", "./trainer", "--profile", "zero2", *TINY, "--max_steps", "2", "--output_dir", out)
+        result = self.cluster.run("salloc", "--nodes", "2", "--ntasks-per-node", "2", "srun", "./trainer", "--profile",
+                                  "zero2", *TINY, "--max_steps", "2", "--output_dir", out)
         self.expect(result, 0, "mesh 1x4x1x1", "4 ranks on 2 hosts")
         self.assertEqual(len(read_steps(out)), 2)
 
@@ -53,21 +53,35 @@ class Launch(SlurmTest):
 
     def test_smoke(self):
         log = self.cluster.path("smoke.log")
-        result = self.cluster.run("sbatch", "--wait", "--output", log, "slurm/smoke.sh", self.cluster.path("smoke"))
+        out = self.cluster.path("smoke")
+        result = self.cluster.run("sbatch", "--wait", "--output", log, "slurm/smoke.sh", out)
         with open(log) as file:
             said = file.read()
         self.assertEqual(result.returncode, 0, said)
         self.assertIn("smoke: OK", said)
+        self.assertFalse(os.path.exists(out))
+
+    def test_smoke_leaves_alone_what_is_there(self):
+        out = self.cluster.path("precious")
+        os.mkdir(out)
+        result = self.cluster.run("sbatch", "--wait", "--output", "/dev/null", "slurm/smoke.sh", out)
+        self.assertEqual(result.returncode, 74)
+        self.assertTrue(os.path.exists(out))
+
+    def test_a_site_that_is_not_known(self):
+        job = Job(self.cluster, "site", SITE="nowhere")
+        self.assertEqual(job.wait_for_end(), 66, job.story())
+        self.assertIn("SITE = nowhere: there is no ", job.story())
 
     def test_prepare(self):
         job = Job(self.cluster, "prepare", "--packing", script="slurm/prepare.sh", flags=("--partition", "cpu"))
-        self.assertEqual(job.wait_for_end(), 0, job.said())
+        self.assertEqual(job.wait_for_end(), 0, job.story())
 
     def test_wrong_settings_start_no_rank(self):
         job = Job(self.cluster, "wrong", "--learning_rat", "1")
-        self.assertEqual(job.wait_for_end(), 78, job.said())
+        self.assertEqual(job.wait_for_end(), 78, job.story())
         self.expect_one_line_of_ours(job.said(), "learning_rat")
-        self.assertNotIn("srun", job.said())
+        self.assertNotIn("srun", job.story())
 
 
 class Endings(SlurmTest):
@@ -78,7 +92,7 @@ class Endings(SlurmTest):
         cls.whole = cls.reference(cls(), "whole", *cls.arguments, ranks=4)
 
     def expect_whole(self, job):
-        self.assertEqual(job.wait_for_end(), 0, job.said())
+        self.assertEqual(job.wait_for_end(), 0, job.story())
         self.expect_curve(job.out, self.whole)
         self.assertEqual(self.checkpoint_step(job.out), int(STEPS))
 
@@ -87,10 +101,32 @@ class Endings(SlurmTest):
         job.wait_for_step(5)
         self.cluster.run("scancel", "--signal=USR1", job.id)  # what --signal=USR1@300 sends
         job.wait_for_words("ended with 75 after checkpoint-")
-        self.assertIn(" by SIGUSR1: checkpoint-", job.said())
+        self.assertIn(" by SIGUSR1: checkpoint-", job.story())
         self.expect_whole(job)
         self.assertEqual(job.show()["Restarts"], "1")
-        self.assertIn("going on from", job.said())
+        self.assertIn("going on from", job.story())
+
+    def test_an_element_of_an_array_comes_back_alone(self):
+        out = self.cluster.path("element")
+        self.cluster.wrap_trainer(f"export RINGSHARD_OUTPUT_DIR={out}-$SLURM_ARRAY_TASK_ID")
+        result = self.cluster.run("sbatch", "--parsable", "--array=1-2", "--nodes", "1", "--output", out + "-%a.log",
+                                  "slurm/train_1node.sh", *TINY, "--per_device_train_batch_size", "1", "--max_steps", STEPS)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        array = result.stdout.strip()
+        one, last = (Job.of(self.cluster, f"{array}_{i}", f"{out}-{i}", f"{out}-{i}.log") for i in (1, 2))
+        last.wait_for_step(5)
+        self.assertEqual(last.show()["JobId"], array)  # the number of the whole array
+        self.cluster.run("scancel", "--signal=USR1", last.id)
+        for job in (one, last):
+            self.assertEqual(job.wait_for_end(), 0, job.story())
+        self.assertEqual((one.show()["Restarts"], last.show()["Restarts"]), ("0", "1"))
+
+    def test_a_job_that_slurm_does_not_requeue(self):
+        job = Job(self.cluster, "norequeue", *self.arguments, flags=("--nodes", "2", "--no-requeue"))
+        job.wait_for_step(5)
+        self.cluster.run("scancel", "--signal=USR1", job.id)
+        self.assertEqual(job.wait_for_end(), 75, job.story())
+        self.assertIn("SLURM did not requeue it; submit it again to go on", job.story())
 
     def test_scancel_saves_and_ends(self):
         job = Job(self.cluster, "cancelled", *self.arguments)
@@ -98,15 +134,15 @@ class Endings(SlurmTest):
         self.cluster.run("scancel", job.id)
         job.wait_for_end()
         self.assertEqual(job.show()["JobState"], "CANCELLED")
-        self.assertIn("was cancelled, ended with 75", job.said())
+        self.assertIn("was ended from outside (scancel, preemption, scontrol requeue), with 75", job.story())
         self.assertEqual(self.checkpoint_step(job.out), job.steps_done())
 
     def test_stop_now_ends(self):
         job = Job(self.cluster, "stopped", *self.arguments)
         job.wait_for_step(5)
         open(os.path.join(job.out, "stop-now"), "w").close()
-        self.assertEqual(job.wait_for_end(), 75, job.said())
-        self.assertIn("was asked to stop by stop-now", job.said())
+        self.assertEqual(job.wait_for_end(), 75, job.story())
+        self.assertIn("was asked to stop by stop-now", job.story())
         self.assertEqual(job.show()["Restarts"], "0")
 
     def test_a_rank_is_killed(self):
@@ -126,15 +162,15 @@ class Endings(SlurmTest):
 
     def test_killed_before_the_first_checkpoint(self):
         job = Job(self.cluster, "early", *self.arguments, RINGSHARD_FAULT="step:3:kill@1")
-        self.assertNotIn(job.wait_for_end(), (0, 75), job.said())
-        self.assertIn("no checkpoint since it began: not started again", job.said())
+        self.assertNotIn(job.wait_for_end(), (0, 75), job.story())
+        self.assertIn("no checkpoint since it began: not started again", job.story())
 
     def test_one_rank_fails(self):
         for action, cause in (("throw", "RINGSHARD_FAULT asked for this"), ("segv", "SIGSEGV")):
             with self.subTest(action):
                 job = Job(self.cluster, action, *self.arguments, RINGSHARD_FAULT=f"step:3:{action}@2")
                 code = job.wait_for_end()
-                self.assertEqual(code, 70 if action == "throw" else code, job.said())
+                self.assertEqual(code, 70 if action == "throw" else code, job.story())
                 self.expect_one_line_of_ours(job.said(), "[rank 2 on hn2, step 3]", cause)
                 with open(os.path.join(job.out, "crash-1-rank2.txt")) as file:
                     crash = file.read()
@@ -150,7 +186,7 @@ class Endings(SlurmTest):
         job = Job(self.cluster, os.path.join("disk", "run"), "--max_steps", STEPS, "--save_steps", "20",
                   flags=("--nodes", "1", "--nodelist", "hn1", "--output", self.cluster.path("disk.log")))
         job.log = self.cluster.path("disk.log")
-        self.assertEqual(job.wait_for_end(), 74, job.said())
+        self.assertEqual(job.wait_for_end(), 74, job.story())
         self.expect_one_line_of_ours(job.said(), "No space left on device")
 
     def test_two_jobs_with_one_folder(self):
@@ -159,7 +195,7 @@ class Endings(SlurmTest):
         first_log, first.log = first.log, self.cluster.path("shared-first.log")
         os.rename(first_log, first.log)  # it is open, so the job goes on writing there
         second = Job(self.cluster, "shared", *self.arguments)
-        self.assertEqual(first.wait_for_end(), 79, first.said())
+        self.assertEqual(first.wait_for_end(), 79, first.story())
         self.assertEqual(first.show()["Restarts"], "0")
         self.expect_one_line_of_ours(first.said(), "it leaves the run alone")
         self.expect_whole(second)

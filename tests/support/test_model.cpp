@@ -36,10 +36,10 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
     std::map<std::string, at::Tensor> tensors;
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         const shard::FlatUnit& layout = zero.units()[unit];
-        const shard::Zero::Shard& shard = zero.shard(unit);
         at::Tensor flat = at::empty({layout.size()});
-        const at::Tensor& mine = gradients ? shard.gradient : shard.weights;
-        if (shard.range.size() == layout.size())
+        const at::Tensor mine =
+            (gradients ? zero.gradient_shards() : zero.weight_shards()).take_shard(unit);
+        if (mine.numel() == layout.size())
             flat.copy_(mine);
         else
             mesh.zero().all_gather(flat, mine.contiguous()).wait();

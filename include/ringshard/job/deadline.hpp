@@ -26,7 +26,7 @@ public:
 private:
     static constexpr double never = std::numeric_limits<double>::infinity();
 
-    void keep_asking(const std::stop_token& stop, const std::string& job_id);
+    void keep_asking(const std::stop_token& stop, const std::string& job);
 
     Timer clock_;
     std::atomic<double> end_of_job_ = never;  // seconds on clock_

@@ -13,6 +13,8 @@ namespace ringshard::job {
 // What SLURM told this process. Every field may be missing.
 struct Slurm {
     std::string job_id;
+    // What squeue calls this job alone, "17" or "15_3": an array's last element has the array's id.
+    std::string name_in_queue;
     std::string restart_count;
     std::string node_list;
     std::string partition;

@@ -32,6 +32,8 @@ public:
 
 private:
     struct Saved;
+    size_t num_blocks() const { return static_cast<size_t>(spec_.num_blocks); }
+    std::vector<size_t> order_of_units(bool with_backward) const;
     // The input of the head; what the blocks keep goes to `saved`, if there is a place for it.
     at::Tensor forward(const TokenBatch& batch, Saved* saved) const;
     void backward(const TokenBatch& batch, const at::Tensor& gradient, Saved& saved) const;

@@ -2,7 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
+#include <memory>
+#include <optional>
 
 #include "ringshard/config/config.hpp"
 #include "ringshard/shard/zero.hpp"
@@ -12,12 +13,9 @@ namespace ringshard::optim {
 // AdamW on this rank's shards; it knows nothing of models.
 class AdamW {
 public:
-    struct Moments {
-        at::Tensor first;  // fp32 or bf16, of the shard's range
-        at::Tensor second;
-    };
-
-    AdamW(const shard::Zero& zero, const config::TrainingSettings& settings);
+    // The moments lie in a file, if there is one.
+    AdamW(const shard::Zero& zero, const config::TrainingSettings& settings,
+          const std::optional<shard::FilePlace>& file = std::nullopt);
 
     // Updates the shards' weights; gradients are scaled first, and clear afterwards. Matrices
     // decay, vectors do not.
@@ -26,14 +24,17 @@ public:
     // A step that was left out counts all the same: the moments' weights follow the run's steps.
     void skip_step() { ++steps_done_; }
 
-    int64_t memory() const;  // bytes of the moments
+    int64_t memory() const { return first_->bytes() + second_->bytes(); }
 
-    Moments& moments(size_t unit) { return moments_[unit]; }
+    // fp32 or bf16, in the slots of Zero.
+    shard::FlatStore& first_moments() const { return *first_; }
+    shard::FlatStore& second_moments() const { return *second_; }
     int64_t steps_done() const { return steps_done_; }
     void set_steps_done(int64_t steps) { steps_done_ = steps; }
 
 private:
-    std::vector<Moments> moments_;
+    std::unique_ptr<shard::FlatStore> first_;
+    std::unique_ptr<shard::FlatStore> second_;
     config::TrainingSettings settings_;
     int64_t steps_done_ = 0;
 };

@@ -9,6 +9,7 @@
 
 #include "ringshard/comm/pending.hpp"
 #include "ringshard/mesh/mesh.hpp"
+#include "ringshard/shard/flat_store.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 #include "ringshard/shard/shard_layout.hpp"
 
@@ -23,41 +24,44 @@ namespace ringshard::shard {
 // - weights: only this range is held at rest; a unit is gathered before it is used.
 // - keeps_weights_after_forward: what was gathered for the forward pass stays for the backward
 // pass.
+//
+// What is cut may lie in files, and comes into memory a slot, or a unit's shard, at a time.
 class Zero {
 public:
     struct Types {
         at::ScalarType compute;  // of gathered weights
         at::ScalarType reduce;   // in which gradients are summed over ranks
     };
-    // What this rank updates of a unit. Weights and gradients are fp32.
-    struct Shard {
-        Range range;
-        at::Tensor weights;
-        at::Tensor gradient;
-        at::Tensor rounded;  // the weights in the compute type; undefined where that is fp32
-        // Whoever updates the weights clears the gradient and rounds them on the way, and says so.
-        bool gradient_is_clear = true;
-        bool is_rounded = false;
+    // Files for what shall not stay in memory; all of it stays where there is none.
+    struct Files {
+        std::optional<FilePlace> weights;    // in the compute type, where they are cut
+        std::optional<FilePlace> optimizer;  // fp32 weights of bf16 ones, and cut gradients
+        bool any() const { return weights || optimizer; }
     };
 
     Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
-         const mesh::Mesh& mesh);
+         const mesh::Mesh& mesh, const Files& files = {});
 
     const std::vector<FlatUnit>& units() const { return units_; }
     at::ScalarType compute_type() const { return types_.compute; }
+    at::Device device() const { return mesh_.device(); }
     size_t num_units() const { return units_.size(); }
 
-    // The whole unit in the compute type. prefetch() starts gathering it; weights() waits for it;
-    // after release() the buffer may be used for another unit. `next_use` is where the unit is
-    // wanted again before its weights change: what is not wanted again must be given up, or later
-    // steps would find the old weights. Collective over the zero group.
+    // In which order a pass through the model will ask for units. Then weights(), in this order:
+    // the whole unit in the compute type, while the one after it is gathered and the one after that
+    // is read, where it lies in a file. After release() the buffer may be used for another unit.
+    // `next_use` is where the unit is wanted again before its weights change: what is not wanted
+    // again must be given up, or later steps would find the old weights. Collective over the zero
+    // group.
     enum class NextUse { backward, none };
-    void prefetch(size_t unit);
+    void begin_pass(std::vector<size_t> order);
     at::Tensor weights(size_t unit);
     void release(size_t unit, NextUse next_use);
 
     // A whole fp32 buffer to which the unit's gradients are added; reduce() when the backward pass
-    // of a micro-batch has added all of them. Collective over the zero group.
+    // of a micro-batch has added all of them. Where whole gradients are kept, they travel after the
+    // last one. Collective over the zero group, or over the world where nothing is cut.
+    void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
     void reduce(size_t unit);
     // After the last micro-batch: the shards hold the gradient of the step. Collective over the
@@ -69,21 +73,31 @@ public:
     // to it at every profile, since each sums over its own range only: no weight is counted twice.
     double gradient_squares() const;
 
-    Shard& shard(size_t unit) { return states_[unit].shard; }
-    const Shard& shard(size_t unit) const { return states_[unit].shard; }
+    // What this rank updates: slots of its shards. Weights and gradients are fp32; rounded() are
+    // the weights in the compute type, none where that is fp32 too.
+    const Slots& slots() const { return slots_; }
+    FlatStore& weight_shards() const { return masters_ ? *masters_ : *compute_; }
+    FlatStore& gradient_shards() const { return *gradients_; }
+    FlatStore* rounded() const { return masters_ ? compute_.get() : nullptr; }
+    // Whoever updates the weights clears the gradient, and rounds the weights, on the way; after it
+    // has done so for all slots it says so.
+    void note_update();
+
     // The range of a unit that is this rank's alone, whatever the profile: cut over the whole
     // world. It counts it in norms and writes it into checkpoints.
     Range own_range(size_t unit) const;
 
-    // Bytes that this rank holds: of weights at rest, of buffers for gathered ones, of gradients.
+    // Bytes that this rank holds: of weights at rest, of buffers for gathered ones, of gradients,
+    // and at most of copies that were made to be sent or to arrive.
     struct Memory {
         int64_t weights = 0;
         int64_t gathered = 0;
         int64_t gradients = 0;
+        int64_t communication = 0;
     };
     Memory memory() const;
 
-    // Makes the updated weights of the shards those that prefetch() and weights() give. No unit may
+    // Makes the updated weights of the shards those that weights() gives. No unit may
     // be gathered. Collective over the zero group.
     void publish_weights();
 
@@ -93,18 +107,18 @@ private:
         comm::Pending arriving;
     };
     struct UnitState {
-        Shard shard;
-        at::Tensor compute_shard;  // of the shard's range, in the compute type: what is gathered
         at::Tensor whole_weights;  // where weights are whole at rest
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
-        std::optional<Gathered> gathered;  // where weights are cut: from prefetch() to release()
+        bool has_gradient = false;         // what was reduced, of this step
+        std::optional<Gathered> gathered;  // where weights are cut: from gather() to release()
     };
     struct Reduction {
         size_t unit;
-        at::Tensor whole;  // being sent
-        at::Tensor part;   // arriving
-        comm::Pending pending;
+        at::Tensor whole;
+        at::Tensor sent;    // the whole, or a copy in the type of reductions
+        at::Tensor part{};  // arriving, where shards are cut; else `sent` becomes the sum
+        comm::Pending pending{};
     };
     // Buffers by size, used again: at most two blocks and the vocabulary are gathered at a time.
     class Pool {
@@ -118,9 +132,14 @@ private:
         std::multimap<int64_t, at::Tensor> free_;
     };
 
-    void start_reduction(size_t unit, const at::Tensor& whole);
+    void make_weights(const Files& files);
+    void make_gradients(const Files& files);
+    void gather(size_t unit);
+    void start_reduction(size_t unit);
+    void note_bytes_under_way();
     void finish_oldest_reduction();
-    void all_reduce(comm::Communicator& communicator, const std::vector<at::Tensor>& sums);
+    void add_to_shard(size_t unit, const at::Tensor& part);
+    void all_reduce_shards(comm::Communicator& communicator);
     at::Tensor as_sent(const at::Tensor& gradient) const;
     at::TensorOptions options(at::ScalarType type) const;
 
@@ -128,7 +147,17 @@ private:
     mesh::Cuts cuts_;
     Types types_;
     const mesh::Mesh& mesh_;
+    Slots slots_;
     std::vector<UnitState> states_;
+    std::unique_ptr<FlatStore> compute_;    // shards in the compute type: what is gathered
+    std::unique_ptr<FlatStore> masters_;    // in fp32, where the compute type is another
+    std::unique_ptr<FlatStore> gradients_;  // of the shards
+    std::vector<size_t> order_;             // of the pass
+    size_t place_ = 0;                      // in it, of the unit that comes next
+    bool whole_gradients_are_clear_ = true;
+    bool is_last_micro_batch_ = false;
+    int64_t most_bytes_under_way_ = 0;
+    bool is_rounded_ = false;
     Pool weight_buffers_;
     Pool gradient_buffers_;
     std::deque<Reduction> reductions_;

@@ -6,6 +6,7 @@
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/job/deadline.hpp"
+#include "ringshard/offload/scratch.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
 
@@ -22,6 +23,7 @@ struct RunParts {
     std::function<int64_t()> free_host_memory;  // bytes
     shard::Zero& zero;
     optim::AdamW& optimizer;
+    const offload::Scratch& scratch;
     checkpoint::Extras extras;  // of its checkpoints; the files go beside the model too
     Faults& faults;
     const job::Deadline& deadline;

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+
+#include "ringshard/offload/scratch_file.hpp"
+#include "ringshard/offload/staging.hpp"
+
+namespace ringshard::offload {
+
+// Where a rank keeps what shall not stay in its memory: files for what the settings name, and the
+// memory for what is on its way. Those who keep something there hold pointers to it.
+struct Scratch {
+    std::optional<ScratchFile> weights;
+    std::optional<ScratchFile> optimizer;
+    Staging staging;
+
+    int64_t file_bytes() const {
+        return (weights ? weights->bytes() : 0) + (optimizer ? optimizer->bytes() : 0);
+    }
+    double seconds_waited() const {
+        return (weights ? weights->seconds_waited() : 0) +
+               (optimizer ? optimizer->seconds_waited() : 0);
+    }
+};
+
+}  // namespace ringshard::offload

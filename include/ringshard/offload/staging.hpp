@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace ringshard::offload {
+
+// Memory for what is on its way to and from a file: whole pages, used again when a tensor is done
+// with them.
+class Staging {
+public:
+    Staging();
+    // Numbers as the memory has them.
+    at::Tensor take(int64_t elements, at::ScalarType type);
+    int64_t bytes() const;  // of all that was ever taken at once
+
+private:
+    struct Pages;
+    std::shared_ptr<Pages> pages_;
+};
+
+// A tensor of Staging with the rest of its last page.
+std::span<std::byte> pages_of(const at::Tensor& staged);
+
+}  // namespace ringshard::offload

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+#include "ringshard/offload/scratch.hpp"
+#include "start_up.hpp"
+
+namespace ringshard::cli {
+
+// The files that offload_optimizer_device and offload_param_device ask for. Collective over the
+// world.
+comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartUp& start,
+                                            const mesh::Cuts& cuts);
+
+// When everybody has asked for room in them. Collective over the world.
+std::optional<comm::AgreedFailure> allocate(offload::Scratch& scratch, const EngineCall& call);
+
+}  // namespace ringshard::cli

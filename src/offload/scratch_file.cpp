@@ -1,0 +1,92 @@
+#include "ringshard/offload/scratch_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/timer.hpp"
+
+namespace ringshard::offload {
+
+namespace {
+
+// A new file in the folder that no name leads to any more, or -1.
+int open_without_name(const std::filesystem::path& folder) {
+    std::string name = folder / "ringshard-offload-XXXXXX";
+    const int descriptor = mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor >= 0) unlink(name.c_str());
+    return descriptor;
+}
+
+std::unique_ptr<FileQueue> make_queue(int descriptor, QueueKind wish) {
+    if (wish == QueueKind::io_uring)
+        if (auto queue = make_uring_queue(descriptor)) return queue;
+    return make_thread_queue(descriptor);
+}
+
+}  // namespace
+
+Expected<ScratchFile> ScratchFile::open(const std::filesystem::path& folder, QueueKind wish) {
+    const int descriptor = open_without_name(folder);
+    if (descriptor < 0) {
+        Failure failure = io_failure(folder, "no file can be made in this folder");
+        if (errno == ENOENT || errno == ENOTDIR) failure.code = ExitCode::missing_input;
+        return failure;
+    }
+    // Some file systems cannot do without the page cache.
+    const bool is_direct = fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+    return ScratchFile(folder, descriptor, is_direct, wish);
+}
+
+ScratchFile::ScratchFile(std::filesystem::path folder, int descriptor, bool is_direct,
+                         QueueKind wish)
+    : folder_(std::move(folder)), is_direct_(is_direct), queue_(make_queue(descriptor, wish)) {}
+
+int64_t ScratchFile::reserve(int64_t bytes) {
+    const int64_t offset = bytes_;
+    bytes_ += whole_pages(bytes);
+    return offset;
+}
+
+std::optional<Failure> ScratchFile::allocate() {
+    if (bytes_ == 0) return std::nullopt;
+    const int descriptor = queue_->descriptor();
+    if (fallocate(descriptor, 0, 0, bytes_) == 0) return std::nullopt;
+    // Where room cannot be kept in advance, a full file system shows only when it is written to.
+    if (errno == EOPNOTSUPP && ftruncate(descriptor, bytes_) == 0) return std::nullopt;
+    return io_failure(folder_, concat("a file of ", bytes_,
+                                      " bytes for what is moved out of "
+                                      "memory has no room here; name "
+                                      "another folder"));
+}
+
+Operation ScratchFile::read(std::span<std::byte> bytes, int64_t offset) {
+    return queue_->start({false, bytes.data(), bytes.size(), offset});
+}
+
+Operation ScratchFile::write(std::span<const std::byte> bytes, int64_t offset) {
+    return queue_->start({true, const_cast<std::byte*>(bytes.data()), bytes.size(), offset});
+}
+
+void ScratchFile::wait(Operation operation) {
+    const Timer timer;
+    const int error = queue_->wait(operation);
+    seconds_waited_ += timer.seconds();
+    if (error == 0) return;
+    throw Error(ExitCode::io, concat(folder_.string(),
+                                     ": what was moved out of memory into a file "
+                                     "here cannot be written or read back: ",
+                                     std::strerror(error)));
+}
+
+std::string ScratchFile::describe() const {
+    return concat(folder_.string(), ", ", queue_->name(),
+                  is_direct_ ? ", past the page cache" : ", through the page cache");
+}
+
+}  // namespace ringshard::offload

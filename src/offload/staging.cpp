@@ -1,0 +1,64 @@
+#include "ringshard/offload/staging.hpp"
+
+#include <ATen/ops/from_blob.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "ringshard/offload/scratch_file.hpp"
+
+namespace ringshard::offload {
+
+// Tensors may be given up by any thread, and after Staging itself.
+struct Staging::Pages {
+    ~Pages() {
+        for (const auto& [size, memory] : free) std::free(memory);
+    }
+
+    void* take(int64_t size) {
+        const std::lock_guard lock(mutex);
+        const auto found = free.find(size);
+        if (found != free.end()) {
+            void* const memory = found->second;
+            free.erase(found);
+            return memory;
+        }
+        void* const memory = std::aligned_alloc(page_bytes, static_cast<size_t>(size));
+        if (memory == nullptr) throw std::bad_alloc();
+        bytes += size;
+        return memory;
+    }
+
+    void give_back(void* memory, int64_t size) {
+        const std::lock_guard lock(mutex);
+        free.emplace(size, memory);
+    }
+
+    std::mutex mutex;
+    std::multimap<int64_t, void*> free;  // by size
+    int64_t bytes = 0;
+};
+
+Staging::Staging() : pages_(std::make_shared<Pages>()) {}
+
+at::Tensor Staging::take(int64_t elements, at::ScalarType type) {
+    const int64_t size = whole_pages(elements * static_cast<int64_t>(c10::elementSize(type)));
+    void* const memory = pages_->take(size);
+    return at::from_blob(
+        memory, {elements}, [pages = pages_, size](void* done) { pages->give_back(done, size); },
+        at::TensorOptions().dtype(type));
+}
+
+int64_t Staging::bytes() const {
+    const std::lock_guard lock(pages_->mutex);
+    return pages_->bytes;
+}
+
+std::span<std::byte> pages_of(const at::Tensor& staged) {
+    return {static_cast<std::byte*>(staged.data_ptr()),
+            static_cast<size_t>(whole_pages(static_cast<int64_t>(staged.nbytes())))};
+}
+
+}  // namespace ringshard::offload
