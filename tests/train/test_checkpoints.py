@@ -166,8 +166,7 @@ class Mismatched(Run):
         self.expect(run("train", *light, ranks=2), 0)
         listed = run("inspect", output)
         self.expect(listed, 0, "checkpoint-6  whole, of attempt 1, weights alone (save_only_model)", stream="stdout")
-        self.expect_one_message(run("train", *light[:-4], "--save_steps", "2", "--output_dir", output, ranks=2), 65,
-                                "was made with save_only_model")
+        self.expect_one_message(run("train", *light, ranks=2), 65, "was made with save_only_model")
         self.expect(run("export", output, "--output_dir", os.path.join(self.folder.name, "exported"), ranks=2), 0)
 
 
