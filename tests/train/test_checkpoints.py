@@ -94,7 +94,9 @@ class Damaged(Run):
             with self.subTest(name):
                 output = self.copy(name)
                 damage(os.path.join(output, "checkpoint-4"))
-                result = run("train", *SHORT, "--output_dir", output, ranks=2 if name == "bit" else None)
+                ranks, rows = (2, "1") if name == "bit" else (None, "2")  # the same batch
+                result = run("train", *SHORT, "--per_device_train_batch_size", rows, "--output_dir", output,
+                             ranks=ranks)
                 self.expect(result, 0, "warning: checkpoint left out", words,
                             "going on from " + os.path.join(output, "checkpoint-2"))
 
