@@ -15,14 +15,45 @@ namespace {
 
 constexpr int64_t alignment = 64;  // bytes: copies begin at a cache line
 
-int64_t aligned_bytes(const OwnPiece& piece) {
-    return (piece.bytes() + alignment - 1) / alignment * alignment;
-}
+// Neighbouring elements of a slot that are copied at once: tensors lie side by side there, and
+// large copies are the fast ones.
+struct Run {
+    shard::FlatStore* shards;
+    size_t slot;
+    int64_t begin;  // element of the slot
+    int64_t end;
+    int64_t at;  // byte of the copy
+};
 
-int64_t bytes_of(const std::vector<OwnPiece>& pieces) {
+// Where everything goes in a copy.
+struct CopyPlan {
+    std::vector<Run> runs;
+    std::vector<int64_t> places;  // of every piece: byte of the copy
     int64_t bytes = 0;
-    for (const OwnPiece& piece : pieces) bytes += aligned_bytes(piece);
-    return bytes;
+};
+
+CopyPlan plan_copy(const std::vector<OwnPiece>& pieces) {
+    constexpr int64_t largest_gap = 64;  // elements: what aligns tensors in a unit
+    CopyPlan plan;
+    for (const OwnPiece& piece : pieces) {
+        const int64_t element = bytes_of(piece.type);
+        for (size_t i = 0; i < piece.parts.size(); ++i) {
+            const auto& [slot, before, count] = piece.parts[i];
+            const bool goes_on = !plan.runs.empty() && plan.runs.back().shards == piece.shards &&
+                                 plan.runs.back().slot == slot && before >= plan.runs.back().end &&
+                                 before - plan.runs.back().end <= largest_gap;
+            // A tensor that lies in two slots is in one piece here.
+            const bool begins = i == 0;
+            if (!goes_on && begins)
+                plan.bytes = (plan.bytes + alignment - 1) / alignment * alignment;
+            if (!goes_on) plan.runs.push_back({piece.shards, slot, before, before, plan.bytes});
+            Run& run = plan.runs.back();
+            run.end = before + count;
+            if (begins) plan.places.push_back(run.at + (before - run.begin) * element);
+            plan.bytes = run.at + (run.end - run.begin) * element;
+        }
+    }
+    return plan;
 }
 
 // As fast as memory is, on all threads of this rank.
@@ -40,19 +71,17 @@ void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
         });
 }
 
-// The pieces as they are now, side by side in `memory`.
-void copy_into(const at::Tensor& memory, std::vector<OwnPiece>& pieces) {
-    int64_t at = 0;
-    for (OwnPiece& piece : pieces) {
-        const auto type = piece.type == ElementType::bf16 ? at::kBFloat16 : at::kFloat;
-        const at::Tensor copy = memory.narrow(0, at, piece.bytes()).view(type);
-        at += aligned_bytes(piece);
-        int64_t done = 0;
-        piece.for_numbers([&](const at::Tensor& numbers) {
-            copy_numbers(copy.narrow(0, done, numbers.numel()), numbers);
-            done += numbers.numel();
-        });
-        piece.copy = copy;
+// The pieces as they are now.
+void copy_into(const at::Tensor& memory, const CopyPlan& plan, std::vector<OwnPiece>& pieces) {
+    for (const Run& run : plan.runs) {
+        const at::Tensor numbers = run.shards->take(run.slot, shard::Content::kept)
+                                       .narrow(0, run.begin, run.end - run.begin);
+        const auto bytes = static_cast<int64_t>(numbers.nbytes());
+        copy_numbers(memory.narrow(0, run.at, bytes).view(numbers.scalar_type()), numbers);
+    }
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        const auto type = pieces[i].type == ElementType::bf16 ? at::kBFloat16 : at::kFloat;
+        pieces[i].copy = memory.narrow(0, plan.places[i], pieces[i].bytes()).view(type);
     }
 }
 
@@ -74,7 +103,8 @@ int64_t Saver::bytes_set_aside() const {
 
 int64_t Saver::bytes_to_set_aside(const shard::Zero& zero, optim::AdamW& optimizer,
                                   Extent extent) const {
-    return std::max<int64_t>(0, bytes_of(own_pieces(zero, optimizer, extent)) - bytes_set_aside());
+    return std::max<int64_t>(
+        0, plan_copy(own_pieces(zero, optimizer, extent)).bytes - bytes_set_aside());
 }
 
 void Saver::start(const Progress& progress, const shard::Zero& zero, optim::AdamW& optimizer,
@@ -90,11 +120,12 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Adam
                 extras,
                 retention};
     if (copies) {
-        if (const int64_t bytes = bytes_of(job.pieces); bytes > bytes_set_aside()) {
+        const CopyPlan plan = plan_copy(job.pieces);
+        if (plan.bytes > bytes_set_aside()) {
             copy_ = at::Tensor();
-            copy_ = at::empty({bytes}, at::TensorOptions(at::kByte));
+            copy_ = at::empty({plan.bytes}, at::TensorOptions(at::kByte));
         }
-        copy_into(copy_, job.pieces);
+        copy_into(copy_, plan, job.pieces);
     }
     if (copies) {
         outcome_ = std::async(std::launch::async, [this, job = std::move(job)] {
