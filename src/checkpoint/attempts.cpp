@@ -92,8 +92,8 @@ std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& outp
         if (!manifest)
             warnings.push_back(manifest.failure().message);
         else if (!attempts.is_void(manifest.value().attempt, *step))
-            valid.push_back({output_dir / name, *step, manifest.value().attempt,
-                             manifest.value().has_moments()});
+            valid.push_back(
+                {output_dir / name, *step, manifest.value().attempt, manifest.value().has_moments});
     }
     std::ranges::sort(valid, std::greater<>(), &CheckpointEntry::step);
     return valid;

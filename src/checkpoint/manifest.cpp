@@ -1,6 +1,5 @@
 #include "ringshard/checkpoint/manifest.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
@@ -43,16 +42,12 @@ std::vector<WrittenRange> ranges_from_text(const std::string& text) {
     return from_json(json::parse(text));
 }
 
-bool Manifest::has_moments() const {
-    return std::ranges::any_of(
-        ranges, [](const WrittenRange& range) { return range.dataset.starts_with(first_moments); });
-}
-
 std::string to_text(const Manifest& manifest) {
     const json content{{"format", format},
                        {"version", format_version},
                        {"step", manifest.step},
                        {"attempt", manifest.attempt},
+                       {"moments", manifest.has_moments},
                        {"files", manifest.file_sizes},
                        {"frames", manifest.frames},
                        {"ranges", to_json(manifest.ranges)}};
@@ -72,8 +67,8 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
         if (read.at("version") != format_version)
             return damaged(concat("is of format version ", read.at("version").dump(),
                                   ", and this program reads ", format_version));
-        manifest = {read.at("step"), read.at("attempt"), read.at("files"), read.at("frames"),
-                    from_json(read.at("ranges"))};
+        manifest = {read.at("step"),   read.at("attempt"),           read.at("files"),
+                    read.at("frames"), from_json(read.at("ranges")), read.at("moments")};
     } catch (const json::exception&
                  error) {  // a wrapper: turns the library's exception into an expected failure
         return damaged(concat("manifest.json cannot be read: ", error.what()));

@@ -55,7 +55,7 @@ using PiecesOfNode = std::map<std::string, std::map<int64_t, int64_t>>;
 PiecesOfNode gather_pieces(const SaveJob& job, const comm::Group& node) {
     json mine = json::array();
     for (const OwnPiece& piece : job.pieces)
-        mine.push_back({piece.dataset, piece.first, piece.range.size()});
+        mine.push_back({piece.dataset, piece.first, piece.count});
     PiecesOfNode pieces;
     for (const std::string& text : node.gather(mine.dump()))
         for (const json& piece : json::parse(text))

@@ -63,10 +63,10 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
 
 }  // namespace
 
-std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges,
+std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, bool has_moments,
                                              Faults& faults) const {
     const auto file = temporary_ / "manifest.json";
-    Manifest manifest{step_, attempt_, {}, {}, std::move(ranges)};
+    Manifest manifest{step_, attempt_, {}, {}, std::move(ranges), has_moments};
     auto sizes = sizes_in(temporary_);
     if (!sizes) return sizes.failure();
     manifest.file_sizes = std::move(sizes).value();
@@ -90,9 +90,10 @@ std::optional<Failure> Publication::give_name(Faults& faults) const {
     return flush_folder(output_dir_);
 }
 
-std::optional<Failure> Publication::finish(std::vector<WrittenRange> ranges, Faults& faults,
+std::optional<Failure> Publication::finish(std::vector<WrittenRange> ranges, bool has_moments,
+                                           Faults& faults,
                                            std::vector<std::string>& warnings) const {
-    if (auto failure = describe(std::move(ranges), faults)) return failure;
+    if (auto failure = describe(std::move(ranges), has_moments, faults)) return failure;
     if (auto failure = give_name(faults)) return failure;
     faults.reach("save:named");
     const auto latest = output_dir_ / "latest";

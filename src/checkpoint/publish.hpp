@@ -25,13 +25,14 @@ public:
     std::optional<Failure> begin(const std::map<std::string, std::string>& files) const;
     // Manifest, name, `latest`. ranges: of every rank. What went wrong once the checkpoint was
     // there is a warning.
-    std::optional<Failure> finish(std::vector<WrittenRange> ranges, Faults& faults,
-                                  std::vector<std::string>& warnings) const;
+    std::optional<Failure> finish(std::vector<WrittenRange> ranges, bool has_moments,
+                                  Faults& faults, std::vector<std::string>& warnings) const;
     // Takes away what was not finished.
     void abandon() const;
 
 private:
-    std::optional<Failure> describe(std::vector<WrittenRange> ranges, Faults& faults) const;
+    std::optional<Failure> describe(std::vector<WrittenRange> ranges, bool has_moments,
+                                    Faults& faults) const;
     std::optional<Failure> give_name(Faults& faults) const;
     std::optional<Failure> make_way() const;
 

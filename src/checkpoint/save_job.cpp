@@ -99,7 +99,9 @@ std::optional<comm::AgreedFailure> Saving::publish(const std::vector<WrittenRang
             for (WrittenRange& range : ranges_from_text(text)) ranges.push_back(std::move(range));
         if (options_.one_file_per_node)
             failure = write_master(publication_.temporary(), job_, ranges);
-        if (!failure) failure = publication_.finish(std::move(ranges), faults_, outcome.warnings);
+        if (!failure)
+            failure = publication_.finish(std::move(ranges), job_.extent == Extent::everything,
+                                          faults_, outcome.warnings);
     }
     return comm::first_failure(world, failure);
 }

@@ -20,6 +20,7 @@ struct SaveJob {
     Progress progress;
     std::filesystem::path output_dir;
     int64_t attempt;
+    Extent extent;
     std::vector<DatasetSpec> datasets;  // of all ranks together
     std::vector<OwnPiece> pieces;
     Extras extras;

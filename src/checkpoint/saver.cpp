@@ -1,8 +1,10 @@
 #include "ringshard/checkpoint/saver.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "ringshard/checkpoint/store.hpp"
 #include "save_job.hpp"
@@ -13,27 +15,73 @@ namespace {
 
 constexpr int64_t alignment = 64;  // bytes: copies begin at a cache line
 
-int64_t aligned_bytes(const OwnPiece& piece) {
-    return (piece.bytes() + alignment - 1) / alignment * alignment;
-}
+// Neighbouring elements of a slot that are copied at once: tensors lie side by side there, and
+// large copies are the fast ones.
+struct Run {
+    shard::FlatStore* shards;
+    size_t slot;
+    int64_t begin;  // element of the slot
+    int64_t end;
+    int64_t at;  // byte of the copy
+};
 
-int64_t bytes_of(const std::vector<OwnPiece>& pieces) {
+// Where everything goes in a copy.
+struct CopyPlan {
+    std::vector<Run> runs;
+    std::vector<int64_t> places;  // of every piece: byte of the copy
     int64_t bytes = 0;
-    for (const OwnPiece& piece : pieces) bytes += aligned_bytes(piece);
-    return bytes;
+};
+
+CopyPlan plan_copy(const std::vector<OwnPiece>& pieces) {
+    constexpr int64_t largest_gap = 64;  // elements: what aligns tensors in a unit
+    CopyPlan plan;
+    for (const OwnPiece& piece : pieces) {
+        const int64_t element = bytes_of(piece.type);
+        for (size_t i = 0; i < piece.parts.size(); ++i) {
+            const auto& [slot, before, count] = piece.parts[i];
+            const bool goes_on = !plan.runs.empty() && plan.runs.back().shards == piece.shards &&
+                                 plan.runs.back().slot == slot && before >= plan.runs.back().end &&
+                                 before - plan.runs.back().end <= largest_gap;
+            // A tensor that lies in two slots is in one piece here.
+            const bool begins = i == 0;
+            if (!goes_on && begins)
+                plan.bytes = (plan.bytes + alignment - 1) / alignment * alignment;
+            if (!goes_on) plan.runs.push_back({piece.shards, slot, before, before, plan.bytes});
+            Run& run = plan.runs.back();
+            run.end = before + count;
+            if (begins) plan.places.push_back(run.at + (before - run.begin) * element);
+            plan.bytes = run.at + (run.end - run.begin) * element;
+        }
+    }
+    return plan;
 }
 
-// The pieces as they are now, side by side in `copy`.
-void move_to_copy(std::vector<OwnPiece>& pieces, const at::Tensor& copy) {
-    int64_t at = 0;
-    for (OwnPiece& piece : pieces) {
-        const at::Tensor place = copy.narrow(0, at, piece.bytes()).view(piece.shards->type());
-        at += aligned_bytes(piece);
-        (void)for_each_chunk(piece, [&](int64_t done, int64_t count) -> std::optional<Failure> {
-            place.narrow(0, done, count).copy_(piece.numbers(done, count));
-            return std::nullopt;
+// As fast as memory is, on all threads of this rank.
+void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
+    if (!from.device().is_cpu()) {
+        to.copy_(from);
+        return;
+    }
+    constexpr int64_t at_least = int64_t{1} << 20;  // bytes to a thread
+    auto* const into = static_cast<std::byte*>(to.data_ptr());
+    const auto* const source = static_cast<const std::byte*>(from.data_ptr());
+    at::parallel_for(
+        0, static_cast<int64_t>(from.nbytes()), at_least, [&](int64_t begin, int64_t end) {
+            std::memcpy(into + begin, source + begin, static_cast<size_t>(end - begin));
         });
-        piece.copy = place;
+}
+
+// The pieces as they are now.
+void copy_into(const at::Tensor& memory, const CopyPlan& plan, std::vector<OwnPiece>& pieces) {
+    for (const Run& run : plan.runs) {
+        const at::Tensor numbers = run.shards->take(run.slot, shard::Content::kept)
+                                       .narrow(0, run.begin, run.end - run.begin);
+        const auto bytes = static_cast<int64_t>(numbers.nbytes());
+        copy_numbers(memory.narrow(0, run.at, bytes).view(numbers.scalar_type()), numbers);
+    }
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        const auto type = pieces[i].type == ElementType::bf16 ? at::kBFloat16 : at::kFloat;
+        pieces[i].copy = memory.narrow(0, plan.places[i], pieces[i].bytes()).view(type);
     }
 }
 
@@ -55,7 +103,8 @@ int64_t Saver::bytes_set_aside() const {
 
 int64_t Saver::bytes_to_set_aside(const shard::Zero& zero, optim::AdamW& optimizer,
                                   Extent extent) const {
-    return std::max<int64_t>(0, bytes_of(own_pieces(zero, optimizer, extent)) - bytes_set_aside());
+    return std::max<int64_t>(
+        0, plan_copy(own_pieces(zero, optimizer, extent)).bytes - bytes_set_aside());
 }
 
 void Saver::start(const Progress& progress, const shard::Zero& zero, optim::AdamW& optimizer,
@@ -65,16 +114,18 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Adam
     SaveJob job{progress,
                 store_.output_dir(),
                 store_.attempt(),
+                extent,
                 all_datasets(zero.units(), extent, type_of_moments(optimizer)),
                 own_pieces(zero, optimizer, extent),
                 extras,
                 retention};
     if (copies) {
-        if (const int64_t bytes = bytes_of(job.pieces); bytes > bytes_set_aside()) {
+        const CopyPlan plan = plan_copy(job.pieces);
+        if (plan.bytes > bytes_set_aside()) {
             copy_ = at::Tensor();
-            copy_ = at::empty({bytes}, at::TensorOptions(at::kByte));
+            copy_ = at::empty({plan.bytes}, at::TensorOptions(at::kByte));
         }
-        move_to_copy(job.pieces, copy_);
+        copy_into(copy_, plan, job.pieces);
     }
     if (copies) {
         outcome_ = std::async(std::launch::async, [this, job = std::move(job)] {

@@ -17,13 +17,15 @@ namespace {
 // Everything that a shard holds, and where it stands in the file.
 struct Kind {
     const char* group;
-    shard::FlatStore& shards;
+    ElementType type;
+    shard::FlatStore* shards;
 };
 std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::AdamW* optimizer) {
-    std::vector<Kind> kinds{{weights_group, zero.weight_shards()}};
+    std::vector<Kind> kinds{{weights_group, ElementType::fp32, &zero.weight_shards()}};
     if (optimizer == nullptr) return kinds;
-    kinds.push_back({first_moments, optimizer->first_moments()});
-    kinds.push_back({second_moments, optimizer->second_moments()});
+    const ElementType type = type_of_moments(*optimizer);
+    kinds.push_back({first_moments, type, &optimizer->first_moments()});
+    kinds.push_back({second_moments, type, &optimizer->second_moments()});
     return kinds;
 }
 
@@ -34,8 +36,8 @@ at::ScalarType scalar_type_of(ElementType type) {
 }  // namespace
 
 ElementType type_of_moments(const optim::AdamW& optimizer) {
-    const bool is_bf16 = optimizer.first_moments().type() == at::kBFloat16;
-    return is_bf16 ? ElementType::bf16 : ElementType::fp32;
+    return optimizer.first_moments().type() == at::kBFloat16 ? ElementType::bf16
+                                                             : ElementType::fp32;
 }
 
 std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent,
@@ -51,31 +53,35 @@ std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units,
     return datasets;
 }
 
-int64_t OwnPiece::bytes() const {
-    return range.size() * static_cast<int64_t>(c10::elementSize(shards->type()));
+namespace {
+
+// What a tensor's neighbour in the list goes on with becomes a part of it.
+void add(std::vector<OwnPiece>& pieces, OwnPiece piece) {
+    const bool goes_on = !pieces.empty() && pieces.back().dataset == piece.dataset &&
+                         pieces.back().first + pieces.back().count == piece.first;
+    if (!goes_on) return pieces.push_back(std::move(piece));
+    pieces.back().count += piece.count;
+    pieces.back().parts.push_back(piece.parts.front());
 }
 
-at::Tensor OwnPiece::numbers(int64_t begin, int64_t count) const {
-    if (copy.defined()) return copy.narrow(0, begin, count);
-    return shards->read(unit, {range.begin + begin, range.begin + begin + count});
-}
+}  // namespace
 
 std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& optimizer,
                                  Extent extent) {
-    const auto kinds = kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr);
     std::vector<OwnPiece> pieces;
-    for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-        const shard::Range mine = zero.own_range(unit);
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
-            const int64_t begin = mine.begin + piece.in_range;
-            for (const Kind& kind : kinds)
-                pieces.push_back({kind.group + piece.tensor->spec.name,
-                                  piece.first,
-                                  &kind.shards,
-                                  unit,
-                                  {begin, begin + piece.size}});
+    for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            const auto& [unit, range] = zero.slots()[slot];
+            const shard::Range mine = intersect(zero.own_range(unit), range);
+            if (mine.size() == 0) continue;
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine))
+                add(pieces, {kind.group + piece.tensor->spec.name,
+                             piece.first,
+                             piece.size,
+                             kind.type,
+                             kind.shards,
+                             {{slot, mine.begin - range.begin + piece.in_range, piece.size}}});
         }
-    }
     return pieces;
 }
 
@@ -152,19 +158,19 @@ private:
 }  // namespace
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   optim::AdamW* optimizer) {
+                                   const optim::AdamW* optimizer) {
     Reader reader(checkpoint);
-    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-        const auto& [unit, range] = zero.slots()[slot];
-        for (const Kind& kind : kinds_of(zero, optimizer)) {
-            const at::Tensor numbers = kind.shards.take(slot, shard::Content::kept);
+    for (const Kind& kind : kinds_of(zero, optimizer))
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            const auto& [unit, range] = zero.slots()[slot];
+            // What fills up a unit is in no file: it stays.
+            const at::Tensor flat = kind.shards->take(slot, shard::Content::kept);
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
                 if (auto failure = reader.read(kind.group + piece.tensor->spec.name, piece.first,
-                                               numbers.narrow(0, piece.in_range, piece.size)))
+                                               flat.narrow(0, piece.in_range, piece.size)))
                     return failure;
-            kind.shards.put_back(slot, numbers);
+            kind.shards->put_back(slot, flat);
         }
-    }
     return std::nullopt;
 }
 

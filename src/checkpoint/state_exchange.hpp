@@ -21,42 +21,40 @@ std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units,
                                       ElementType moments);
 ElementType type_of_moments(const optim::AdamW& optimizer);
 
-// Neighbouring elements of a tensor that this rank writes.
+// Neighbouring elements of a tensor that this rank writes: as they are in its shards, or a copy of
+// them.
 struct OwnPiece {
+    struct Part {  // elements of a slot
+        size_t slot;
+        int64_t before;
+        int64_t count;
+    };
     std::string dataset;
     int64_t first;  // element of the tensor
-    // Where they are: in memory or in a file, until they have been copied.
+    int64_t count;
+    ElementType type;
     shard::FlatStore* shards;
-    size_t unit;
-    shard::Range range;
-    at::Tensor copy{};
+    std::vector<Part> parts;
+    at::Tensor copy{};  // flat, in host memory
 
-    int64_t bytes() const;
-    // `count` of them from the `begin`th on, in the type in which they are written.
-    at::Tensor numbers(int64_t begin, int64_t count) const;
+    int64_t bytes() const { return count * bytes_of(type); }
+    // Visit(numbers) for all of it in order, some at a time; flat, of the type, on any device.
+    template <class Visit>
+    void for_numbers(Visit visit) const {
+        if (copy.defined()) return visit(copy);
+        for (const Part& part : parts)
+            visit(shards->take(part.slot, shard::Content::kept).narrow(0, part.before, part.count));
+    }
 };
-// All of this rank, as they are.
+// All of this rank, in an order in which slots are read ahead.
 std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& optimizer,
                                  Extent extent);
-
-// So many elements at a time: what was looked at and hashed is still near the processor when it is
-// written, and what is not in host memory needs no more room than this.
-inline constexpr int64_t piece_chunk = int64_t{1} << 20;
-
-// work(first element, count) for every chunk of a piece, until one of them fails.
-template <class Work>
-std::optional<Failure> for_each_chunk(const OwnPiece& piece, const Work& work) {
-    for (int64_t done = 0; done < piece.range.size(); done += piece_chunk)
-        if (auto failure = work(done, std::min(piece_chunk, piece.range.size() - done)))
-            return failure;
-    return std::nullopt;
-}
 
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
 // Without an optimizer, the weights alone.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   optim::AdamW* optimizer);
+                                   const optim::AdamW* optimizer);
 
 }  // namespace ringshard::checkpoint

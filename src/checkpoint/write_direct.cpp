@@ -15,20 +15,54 @@ std::span<const std::byte> bytes_of(const at::Tensor& numbers) {
             static_cast<size_t>(numbers.nbytes())};
 }
 
-std::optional<Failure> write_piece(const PlacedPiece& placed, const StateFile::Placed& dataset,
-                                   File& file, Hash& hash) {
-    const int64_t element = bytes_of(dataset.type);
-    return for_each_chunk(placed.piece, [&](int64_t done, int64_t count) -> std::optional<Failure> {
-        at::Tensor chunk = placed.piece.numbers(done, count);
-        if (!chunk.device().is_cpu()) chunk = chunk.to(at::kCPU);
-        const auto bytes = bytes_of(chunk);
-        if (!are_finite(bytes, dataset.type))
-            return Failure{ExitCode::bad_numbers, concat(placed.piece.dataset,
-                                                         " holds NaN or infinite numbers: no "
-                                                         "checkpoint is made of them")};
-        hash.add(bytes);
-        return file.write_at(bytes, dataset.offset + (placed.first_there + done) * element);
+// So many elements at a time: what was looked at and hashed is still near the processor when it is
+// written, and what is not in host memory needs no more room than this.
+constexpr int64_t chunk_elements = int64_t{1} << 20;
+
+// The elements of a piece on their way into a file.
+class PieceWriter {
+public:
+    PieceWriter(const PlacedPiece& placed, int64_t offset, File& file)
+        : dataset_(placed.piece.dataset), type_(placed.piece.type), at_(offset), file_(file) {}
+
+    void write(const at::Tensor& numbers) {
+        for (int64_t done = 0; done < numbers.numel() && !failure_; done += chunk_elements) {
+            const int64_t count = std::min(chunk_elements, numbers.numel() - done);
+            at::Tensor chunk = numbers.narrow(0, done, count);
+            if (!chunk.device().is_cpu()) chunk = chunk.to(at::kCPU);
+            write(bytes_of(chunk));
+        }
+    }
+    const std::optional<Failure>& failure() const { return failure_; }
+    std::string hash() const { return hash_.digits(); }
+
+private:
+    void write(std::span<const std::byte> bytes) {
+        if (!are_finite(bytes, type_)) {
+            failure_ = no_numbers(dataset_);
+            return;
+        }
+        hash_.add(bytes);
+        failure_ = file_.write_at(bytes, at_);
+        at_ += static_cast<int64_t>(bytes.size());
+    }
+
+    const std::string& dataset_;
+    ElementType type_;
+    int64_t at_;
+    File& file_;
+    Hash hash_;
+    std::optional<Failure> failure_;
+};
+
+// As a disk does that takes half of it.
+std::optional<Failure> write_half(const OwnPiece& piece, int64_t offset, File& file) {
+    std::optional<Failure> failure;
+    piece.for_numbers([&](const at::Tensor& numbers) {
+        const auto bytes = bytes_of(numbers.to(at::kCPU));
+        if (!failure) failure = file.write_at(bytes.first(bytes.size() / 2), offset);
     });
+    return failure;
 }
 
 }  // namespace
@@ -40,16 +74,16 @@ Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& f
     for (const PlacedPiece& placed : work.pieces) {
         const OwnPiece& piece = placed.piece;
         const StateFile::Placed& dataset = work.layout.datasets.at(piece.dataset);
-        const int64_t offset = dataset.offset + placed.first_there * bytes_of(dataset.type);
+        const int64_t offset = dataset.offset + placed.first_there * bytes_of(piece.type);
         if (const auto fault = faults.reach("save:write", work.file)) {
-            const at::Tensor half = piece.numbers(0, piece.range.size() / 2).cpu();
-            if (auto failure = opened.value().write_at(bytes_of(half), offset)) return *failure;
+            if (auto failure = write_half(piece, offset, opened.value())) return *failure;
             return *fault;
         }
-        Hash hash;
-        if (auto failure = write_piece(placed, dataset, opened.value(), hash)) return *failure;
+        PieceWriter writer(placed, offset, opened.value());
+        piece.for_numbers([&](const at::Tensor& numbers) { writer.write(numbers); });
+        if (writer.failure()) return *writer.failure();
         ranges.push_back({piece.dataset, piece.first, work.file.filename(), offset, piece.bytes(),
-                          hash.digits()});
+                          writer.hash()});
     }
     if (const auto fault = faults.reach("save:flush", work.file)) return *fault;
     if (auto failure = opened.value().flush()) return *failure;

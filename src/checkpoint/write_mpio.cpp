@@ -1,3 +1,4 @@
+#include <ATen/ops/cat.h>
 #include <fcntl.h>
 
 #include <map>
@@ -43,17 +44,25 @@ FileId open_together(const std::filesystem::path& file, const std::vector<std::s
     return {H5Fopen(file.c_str(), H5F_ACC_RDWR, access), "open the file through MPI-IO"};
 }
 
+// A piece in host memory, as HDF5 wants it.
+at::Tensor in_one(const OwnPiece& piece) {
+    if (piece.copy.defined()) return piece.copy;
+    std::vector<at::Tensor> parts;
+    piece.for_numbers([&](const at::Tensor& numbers) { parts.push_back(numbers.to(at::kCPU)); });
+    return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
 // What a rank writes of one dataset; nothing of most. Every rank takes part in every dataset,
 // whatever failed before: the others wait for it.
 void write_dataset(const FileId& file, const std::string& name, const StateFile::Placed& dataset,
                    const PlacedPiece* mine, const PropertiesId& transfer) {
-    const int64_t count = mine == nullptr ? 0 : mine->piece.range.size();
-    const at::Tensor numbers = mine == nullptr ? at::Tensor() : mine->piece.numbers(0, count).cpu();
+    const int64_t count = mine == nullptr ? 0 : mine->piece.count;
+    const at::Tensor whole = mine == nullptr ? at::Tensor() : in_one(mine->piece);
+    const void* const numbers = mine == nullptr ? nullptr : whole.data_ptr();
     const DatasetId id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "open a dataset");
     const SpaceId there = choose(dataset.shape, mine == nullptr ? 0 : mine->first_there, count);
     const SpaceId here = choose({std::max<int64_t>(1, count)}, 0, count);
-    expect(H5Dwrite(id, type_of(dataset.type), here, there, transfer,
-                    mine == nullptr ? nullptr : numbers.data_ptr()),
+    expect(H5Dwrite(id, type_of(dataset.type), here, there, transfer, numbers),
            "write a dataset through MPI-IO");
 }
 
@@ -62,13 +71,10 @@ Expected<std::vector<WrittenRange>> describe(const FileWork& work) {
     for (const PlacedPiece& placed : work.pieces) {
         const OwnPiece& piece = placed.piece;
         const StateFile::Placed& dataset = work.layout.datasets.at(piece.dataset);
-        const at::Tensor numbers = piece.numbers(0, piece.range.size()).cpu();
-        const std::span<const std::byte> bytes{static_cast<const std::byte*>(numbers.data_ptr()),
-                                               static_cast<size_t>(numbers.nbytes())};
-        if (!are_finite(bytes, dataset.type))
-            return Failure{ExitCode::bad_numbers, concat(piece.dataset,
-                                                         " holds NaN or infinite numbers: no "
-                                                         "checkpoint is made of them")};
+        const at::Tensor whole = in_one(piece);
+        const std::span<const std::byte> bytes{static_cast<const std::byte*>(whole.data_ptr()),
+                                               static_cast<size_t>(whole.nbytes())};
+        if (!are_finite(bytes, dataset.type)) return no_numbers(piece.dataset);
         Hash hash;
         hash.add(bytes);
         ranges.push_back({piece.dataset, piece.first, work.file.filename(),

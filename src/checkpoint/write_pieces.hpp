@@ -25,6 +25,12 @@ struct FileWork {
     std::vector<PlacedPiece> pieces;
 };
 
+// Why a dataset is not written.
+inline Failure no_numbers(const std::string& dataset) {
+    return {ExitCode::bad_numbers,
+            concat(dataset, " holds NaN or infinite numbers: no checkpoint is made of them")};
+}
+
 // Past HDF5: every rank writes at the offsets that HDF5 gave. Tensors of a device come over in
 // parts.
 Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults);

@@ -37,7 +37,7 @@ Value to_value(const Survey& survey) {
     return Value(Value::Object{{"step", Value(survey.manifest.step)},
                                {"attempt", Value(survey.manifest.attempt)},
                                {"whole", Value(true)},
-                               {"has_moments", Value(survey.manifest.has_moments())},
+                               {"has_moments", Value(survey.manifest.has_moments)},
                                {"numbers", Value(std::move(numbers))},
                                {"files", Value(std::move(files))},
                                {"datasets", Value(std::move(datasets))}});

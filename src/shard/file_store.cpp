@@ -54,19 +54,6 @@ public:
         return arrive(shards_read_, unit, [&] { return read_shard(unit); });
     }
 
-    // From the page on in which it begins.
-    at::Tensor read(size_t unit, const Range& range) override {
-        end_writes(slots_.first_of(unit), slots_.end_of(unit));
-        const auto element_bytes = static_cast<int64_t>(c10::elementSize(type_));
-        const int64_t per_page = offload::page_bytes / element_bytes;
-        const int64_t begin = range.begin - slots_.shard(unit).begin;
-        const int64_t before = begin % per_page;
-        const Moving moving = start_read(before + range.size(),
-                                         shard_offsets_[unit] + (begin - before) * element_bytes);
-        file_.wait(moving.operation);
-        return moving.numbers.narrow(0, before, range.size());
-    }
-
     at::ScalarType type() const override { return type_; }
     int64_t bytes() const override { return 0; }
 

@@ -23,14 +23,12 @@ public:
         : slots_(slots), shards_(std::move(shards)) {}
 
     at::Tensor take(size_t slot, Content) override {
-        return read(slots_[slot].unit, slots_[slot].range);
+        const auto& [unit, range] = slots_[slot];
+        return shards_[unit].narrow(0, range.begin - slots_.shard(unit).begin, range.size());
     }
     void put_back(size_t, at::Tensor) override {}
     void expect(size_t) override {}
     at::Tensor take_shard(size_t unit) override { return shards_[unit]; }
-    at::Tensor read(size_t unit, const Range& range) override {
-        return shards_[unit].narrow(0, range.begin - slots_.shard(unit).begin, range.size());
-    }
     at::ScalarType type() const override { return shards_.front().scalar_type(); }
     int64_t bytes() const override {
         int64_t bytes = 0;

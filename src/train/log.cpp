@@ -71,8 +71,14 @@ std::optional<Failure> Log::record(const MetricsLine& line) {
     for (const auto& [name, value] : line)
         if (name != "step")
             scalars.push_back({report::tensorboard_tag(name), number_in(line, name)});
-    return tensorboard_->add(static_cast<int64_t>(number_in(line, "step")), seconds_since_1970(),
-                             scalars);
+    if (const auto failure = tensorboard_->add(static_cast<int64_t>(number_in(line, "step")),
+                                               seconds_since_1970(), scalars)) {
+        progress_.say(concat("warning: ", failure->message,
+                             "; nothing more is written for TensorBoard in this attempt, and "
+                             "metrics.jsonl has all of it"));
+        tensorboard_.reset();
+    }
+    return std::nullopt;
 }
 
 void Log::add(const StepNumbers& numbers) {
@@ -89,10 +95,10 @@ Usage Log::usage(const MemoryByKind& memory) {
                      .gathered = world_.maximum(memory.gathered),
                      .gradients = world_.maximum(memory.gradients),
                      .optimizer = world_.maximum(memory.optimizer),
-                     .saving = world_.maximum(memory.saving),
                      .activations = world_.maximum(memory.activations),
                      .communication = world_.maximum(memory.communication),
-                     .staging = world_.maximum(memory.staging)};
+                     .staging = world_.maximum(memory.staging),
+                     .save_copy = world_.maximum(memory.save_copy)};
     const std::vector<int64_t> peaks = world_.gather(peak_resident_bytes());
     const auto worst = std::ranges::max_element(peaks);
     usage_.peak_memory_bytes = *worst;

@@ -69,8 +69,8 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"memory_optimizer_bytes", usage.memory.optimizer},
         {"memory_activations_bytes", usage.memory.activations},
         {"memory_communication_bytes", usage.memory.communication},
-        {"memory_saving_bytes", usage.memory.saving},
         {"memory_staging_bytes", usage.memory.staging},
+        {"memory_save_copy_bytes", usage.memory.save_copy},
         {"comm_wait_s", numbers.comm_wait / steps},
         {"data_wait_s", numbers.data_wait / steps},
     };

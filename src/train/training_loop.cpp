@@ -151,11 +151,11 @@ MemoryByKind Run::memory() const {
             .gathered = zero.gathered,
             .gradients = zero.gradients,
             .optimizer = optimizer,
-            .saving = saves_.bytes_set_aside(),
             .activations = peak - zero.weights - zero.gathered - zero.gradients - optimizer -
                            zero.communication - saves_.bytes_set_aside(),
             .communication = zero.communication,
-            .staging = parts_.scratch.staging.bytes()};
+            .staging = parts_.scratch.staging.bytes(),
+            .save_copy = saves_.bytes_set_aside()};
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {

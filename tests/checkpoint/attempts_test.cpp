@@ -27,7 +27,7 @@ struct Folder {
         std::filesystem::create_directories(folder);
         std::ofstream(folder / "state.h5") << "four";
         std::ofstream(folder / "manifest.json")
-            << to_text(Manifest{step, attempt, {{"state.h5", 4}}, {}, {}});
+            << to_text(Manifest{step, attempt, {{"state.h5", 4}}, {}, {}, true});
     }
     std::vector<int64_t> valid(size_t num_warnings = 0) const {
         std::vector<std::string> warnings;

@@ -42,21 +42,21 @@ public:
 private:
     template <class Visit>
     void for_each(Visit visit, int64_t step) {
-        for (size_t unit = 0; unit < zero.num_units(); ++unit) {
-            const shard::Range range = zero.slots().shard(unit);
-            const at::Tensor kinds[] = {zero.weight_shards().take_shard(unit),
-                                        optimizer.first_moments().take_shard(unit),
-                                        optimizer.second_moments().take_shard(unit)};
-            for (int kind = 0; kind < 3; ++kind) {
-                const at::Tensor wide = kinds[kind].to(at::kFloat);
+        shard::FlatStore* const stores[] = {&zero.weight_shards(), &optimizer.first_moments(),
+                                            &optimizer.second_moments()};
+        for (int kind = 0; kind < 3; ++kind)
+            for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+                const auto& [unit, range] = zero.slots()[slot];
+                const at::Tensor taken = stores[kind]->take(slot, shard::Content::kept);
+                const at::Tensor wide = taken.to(at::kFloat);
                 float* const numbers = wide.data_ptr<float>();
                 for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
                     for (int64_t i = 0; i < piece.size; ++i)
                         visit(numbers[piece.in_range + i],
                               value(kind, unit, range.begin + piece.in_range + i, step));
-                if (wide.data_ptr() != kinds[kind].data_ptr()) kinds[kind].copy_(wide);
+                if (wide.data_ptr() != taken.data_ptr()) taken.copy_(wide);
+                stores[kind]->put_back(slot, taken);
             }
-        }
     }
 };
 

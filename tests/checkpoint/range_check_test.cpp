@@ -35,7 +35,7 @@ struct Written {
         hash.add(bytes);
         return hash.digits();
     }
-    Manifest manifest() const { return {1, 1, {{"state.h5", 48}}, {}, ranges}; }
+    Manifest manifest() const { return {1, 1, {{"state.h5", 48}}, {}, ranges, true}; }
 
     std::filesystem::path folder =
         std::filesystem::temp_directory_path() / concat("ringshard_ranges_", getpid());

@@ -104,14 +104,14 @@ class Beside(SavesTest):
         result = run("train", *SHORT, "--output_dir", self.output, ranks=2, RINGSHARD_TEST_FREE_MEMORY="1000")
         self.expect(result, 0, "does not fit into the memory of every host", "written in parts")
         self.assertEqual(checkpoints(self.output), [2, 4, 6, 8])
-        self.assertEqual({line["memory_saving_bytes"] for line in read_steps(self.output)}, {0})
+        self.assertEqual({line["memory_save_copy_bytes"] for line in read_steps(self.output)}, {0})
         roomy = os.path.join(self.folder.name, "roomy")
         self.expect(run("train", *SHORT, "--output_dir", roomy, ranks=2), 0)
         self.assertEqual(self.hashes(roomy, 6), self.hashes(self.output, 6))
         # The copy is weights and both moments of half the model, and not more.
         with open(os.path.join(roomy, "checkpoint-6", "manifest.json")) as file:
             half = sum(r["length"] for r in json.load(file)["ranges"]) / 2
-        staged = read_steps(roomy)[-1]["memory_saving_bytes"]
+        staged = read_steps(roomy)[-1]["memory_save_copy_bytes"]
         self.assertTrue(half <= staged <= 1.05 * half, (half, staged))
 
 

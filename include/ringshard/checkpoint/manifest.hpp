@@ -31,9 +31,7 @@ struct Manifest {
     std::map<std::string, int64_t> file_sizes;
     std::map<std::string, std::string> frames;  // hash of all that lies between ranges, by file
     std::vector<WrittenRange> ranges;
-
-    // Else it holds weights alone, and no run can go on from it.
-    bool has_moments() const;
+    bool has_moments = true;  // else it holds weights alone, and no run can go on from it
 };
 
 inline constexpr const char* state_name = "state.h5";

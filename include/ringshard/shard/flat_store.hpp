@@ -56,8 +56,6 @@ public:
     // The whole shard of a unit, to read. expect() says that it will soon be wanted.
     virtual void expect(size_t unit) = 0;
     virtual at::Tensor take_shard(size_t unit) = 0;
-    // Any part of it, to read.
-    virtual at::Tensor read(size_t unit, const Range& range) = 0;
 
     virtual at::ScalarType type() const = 0;
     virtual int64_t bytes() const = 0;  // at rest, in memory

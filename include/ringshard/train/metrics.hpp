@@ -42,10 +42,10 @@ struct MemoryByKind {
     int64_t gathered = 0;  // weights of other ranks, for a moment
     int64_t gradients = 0;
     int64_t optimizer = 0;
-    int64_t saving = 0;         // the copy of what a save writes
     int64_t activations = 0;    // all else that was held at the peak
     int64_t communication = 0;  // copies of gradients, made to be sent or to arrive
     int64_t staging = 0;        // of what is on its way to and from files
+    int64_t save_copy = 0;      // of what a save writes
 };
 
 // What the ranks used, over all of them.
