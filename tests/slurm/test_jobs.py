@@ -9,6 +9,8 @@ from cluster import FOUR_RANKS, TINY, Job, SlurmTest, read_steps
 
 # So many that a signal meets the run in the middle.
 STEPS = "400"
+# A job's first start is slow, with messages that come late, so that a signal meets it however busy this machine is.
+SLOW_START = '[ -z "$SLURM_RESTART_COUNT$FAST" ] && export RINGSHARD_TEST_COMM_DELAY_US=2000'
 
 
 class Launch(SlurmTest):
@@ -91,6 +93,9 @@ class Endings(SlurmTest):
         cls.arguments = [*FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "20"]
         cls.whole = cls.reference(cls(), "whole", *cls.arguments, ranks=4)
 
+    def setUp(self):
+        self.cluster.wrap_trainer(SLOW_START)
+
     def expect_whole(self, job):
         self.assertEqual(job.wait_for_end(), 0, job.story())
         self.expect_curve(job.out, self.whole)
@@ -108,7 +113,7 @@ class Endings(SlurmTest):
 
     def test_an_element_of_an_array_comes_back_alone(self):
         out = self.cluster.path("element")
-        self.cluster.wrap_trainer(f"export RINGSHARD_OUTPUT_DIR={out}-$SLURM_ARRAY_TASK_ID")
+        self.cluster.wrap_trainer(f"{SLOW_START}\nexport RINGSHARD_OUTPUT_DIR={out}-$SLURM_ARRAY_TASK_ID")
         result = self.cluster.run("sbatch", "--parsable", "--array=1-2", "--nodes", "1", "--output", out + "-%a.log",
                                   "slurm/train_1node.sh", *TINY, "--per_device_train_batch_size", "1", "--max_steps", STEPS)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -148,7 +153,7 @@ class Endings(SlurmTest):
     def test_a_rank_is_killed(self):
         pids = self.cluster.path("pids")
         os.mkdir(pids)
-        self.cluster.wrap_trainer(f'[ -n "$PMIX_RANK" ] && echo $$ > {pids}/$PMIX_RANK')
+        self.cluster.wrap_trainer(f'{SLOW_START}\n[ -n "$PMIX_RANK" ] && echo $$ > {pids}/$PMIX_RANK')
         job = Job(self.cluster, "killed", *self.arguments)
         job.wait_for_step(random.randint(21, 120))
         with open(os.path.join(pids, str(random.randrange(4)))) as file:
@@ -194,7 +199,7 @@ class Endings(SlurmTest):
         first.wait_for_step(5)
         first_log, first.log = first.log, self.cluster.path("shared-first.log")
         os.rename(first_log, first.log)  # it is open, so the job goes on writing there
-        second = Job(self.cluster, "shared", *self.arguments)
+        second = Job(self.cluster, "shared", *self.arguments, FAST="1")
         self.assertEqual(first.wait_for_end(), 79, first.story())
         self.assertEqual(first.show()["Restarts"], "0")
         self.expect_one_line_of_ours(first.said(), "it leaves the run alone")
