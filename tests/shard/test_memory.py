@@ -75,6 +75,15 @@ class Memory(TrainerTest):
                             self.assertLessEqual(found, expected * 1.01 + 64 * 64)
                     self.assertGreater(line["memory_activations_bytes"], 0)
 
+    def test_the_process_does_not_grow_with_the_run(self):
+        """Rows of ever other lengths: what libraries keep of every shape has an end."""
+        with tempfile.TemporaryDirectory() as output:
+            self.expect(run("train", "--model_name_or_path", MODEL, "--dataset_name",
+                            os.path.join(DATA, "rows", "pretokenized.jsonl"), "--output_dir", output, "--max_steps", "200",
+                            "--logging_steps", "20", "--save_strategy", "no", "--bf16", "true"), 0)
+            peaks = [line["peak_memory_bytes"] for line in read_steps(output)]
+            self.assertLess(peaks[-1] - peaks[0], 150e6)
+
 
 if __name__ == "__main__":
     unittest.main()
