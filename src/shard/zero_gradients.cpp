@@ -1,0 +1,152 @@
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "ringshard/ops/flat.hpp"
+#include "ringshard/shard/zero.hpp"
+
+// The way of gradients: from whole buffers, to which a backward pass adds, to the shards.
+namespace ringshard::shard {
+
+at::Tensor Zero::gradients(size_t unit) {
+    UnitState& state = states_[unit];
+    if (!state.whole_gradient.defined()) {
+        state.whole_gradient = gradient_buffers_.take(units_[unit].size(), options(at::kFloat));
+        state.whole_gradient.zero_();
+    }
+    return state.whole_gradient;
+}
+
+// The buffer itself, or a copy of it in the type in which gradients are summed over ranks.
+at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
+    if (types_.reduce == at::kFloat) return gradient;
+    at::Tensor sent = at::empty(gradient.sizes(), options(types_.reduce));
+    ops::cast(sent, gradient);
+    return sent;
+}
+
+void Zero::reduce(size_t unit) {
+    if (!cuts_.gradients && !is_last_micro_batch_) return;
+    // One reduction travels while the next unit's gradient is computed: two buffers in all.
+    while (!reductions_.empty()) finish_oldest_reduction();
+    start_reduction(unit);
+}
+
+void Zero::start_reduction(size_t unit) {
+    at::Tensor& whole = states_[unit].whole_gradient;
+    Reduction reduction{.unit = unit, .whole = whole, .sent = as_sent(whole)};
+    if (cuts_.optimizer) {
+        reduction.part = at::empty({slots_.shard(unit).size()}, options(types_.reduce));
+        reduction.pending = mesh_.zero().reduce_scatter(reduction.part, reduction.sent);
+    } else {
+        reduction.pending = mesh_.world().all_reduce(reduction.sent);
+    }
+    if (cuts_.gradients) whole = at::Tensor();
+    reductions_.push_back(std::move(reduction));
+    note_bytes_under_way();
+}
+
+void Zero::finish_oldest_reduction() {
+    Reduction& reduction = reductions_.front();
+    reduction.pending.wait();
+    if (cuts_.optimizer)
+        add_to_shard(reduction.unit, reduction.part);
+    else if (reduction.sent.data_ptr() != reduction.whole.data_ptr())
+        ops::cast(reduction.whole, reduction.sent);
+    states_[reduction.unit].has_gradient = true;
+    if (cuts_.gradients) gradient_buffers_.give_back(std::move(reduction.whole));
+    reductions_.pop_front();
+}
+
+// What exists for the sake of messages alone.
+void Zero::note_bytes_under_way() {
+    int64_t bytes = 0;
+    for (const Reduction& reduction : reductions_) {
+        if (reduction.part.defined()) bytes += static_cast<int64_t>(reduction.part.nbytes());
+        if (reduction.sent.data_ptr() != reduction.whole.data_ptr())
+            bytes += static_cast<int64_t>(reduction.sent.nbytes());
+    }
+    most_bytes_under_way_ = std::max(most_bytes_under_way_, bytes);
+}
+
+// The first of a step takes the place of what was there.
+void Zero::add_to_shard(size_t unit, const at::Tensor& part) {
+    const bool is_first = !states_[unit].has_gradient;
+    for (size_t slot = slots_.first_of(unit); slot < slots_.end_of(unit); ++slot) {
+        const Range& range = slots_[slot].range;
+        const at::Tensor added =
+            part.narrow(0, range.begin - slots_.shard(unit).begin, range.size());
+        const at::Tensor sum =
+            gradients_->take(slot, is_first ? Content::overwritten : Content::kept);
+        if (is_first)
+            ops::cast(sum, added);
+        else
+            ops::add(sum, added);
+        gradients_->put_back(slot, sum);
+    }
+}
+
+void Zero::all_reduce_shards(comm::Communicator& communicator) {
+    struct Sum {
+        size_t slot;
+        at::Tensor numbers;
+        at::Tensor sent;
+        comm::Pending pending;
+    };
+    std::deque<Sum> under_way;
+    const auto finish_oldest = [&] {
+        Sum& sum = under_way.front();
+        sum.pending.wait();
+        if (sum.sent.data_ptr() != sum.numbers.data_ptr()) ops::cast(sum.numbers, sum.sent);
+        gradients_->put_back(sum.slot, sum.numbers);
+        under_way.pop_front();
+    };
+    constexpr size_t at_a_time = 2;
+    for (size_t slot = 0; slot < slots_.size(); ++slot) {
+        while (under_way.size() >= at_a_time) finish_oldest();
+        const at::Tensor numbers = gradients_->take(slot, Content::kept);
+        const at::Tensor sent = as_sent(numbers);
+        under_way.push_back({slot, numbers, sent, communicator.all_reduce(sent)});
+    }
+    while (!under_way.empty()) finish_oldest();
+}
+
+void Zero::finish_gradients() {
+    while (!reductions_.empty()) finish_oldest_reduction();
+    // Where nobody said which micro-batch was the last.
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+        if (cuts_.gradients || states_[unit].has_gradient) continue;
+        start_reduction(unit);
+        finish_oldest_reduction();
+    }
+    // Where shards are the ranks' own, the copies of the model (hybrid sharding) saw other data.
+    if (cuts_.optimizer && mesh_.replicate().size() > 1) all_reduce_shards(mesh_.replicate());
+}
+
+void Zero::clear_gradients() {
+    for (UnitState& state : states_) {
+        state.has_gradient = false;
+        if (!cuts_.gradients && !whole_gradients_are_clear_) state.whole_gradient.zero_();
+    }
+    whole_gradients_are_clear_ = false;  // from here on they are added to
+    is_last_micro_batch_ = false;
+}
+
+void Zero::note_update() {
+    whole_gradients_are_clear_ = !cuts_.optimizer;  // then they are the shards
+    is_rounded_ = true;
+}
+
+double Zero::gradient_squares() const {
+    double squares = 0;
+    for (size_t slot = 0; slot < slots_.size(); ++slot) {
+        const auto& [unit, range] = slots_[slot];
+        const Range mine = intersect(own_range(unit), range);
+        if (mine.size() == 0) continue;
+        squares += ops::sum_of_squares(
+            gradients_->take(slot, Content::kept).narrow(0, mine.begin - range.begin, mine.size()));
+    }
+    return squares;
+}
+
+}  // namespace ringshard::shard
