@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A model in memory and in files: time of a step, and the memory of the process beside what the metrics count.
 
-    .deps/venv/bin/python tests/bench/offload.py [--folder /scratch] [--steps 4]
+    .deps/venv/bin/python tests/bench/offload.py [--folder /scratch] [--steps 4] [--layers 12]
 
-zero3 on one rank of one thread, fp32, 160M parameters: weights, gradients and moments are 2.6 GB. `files` has all of them in
+zero3 on one rank of one thread, fp32; of 12 layers it has 151M parameters: weights, gradients and moments are 2.4 GB. `files` has all of them in
 files of the folder. The step times are medians without the first step; the sides take turns. growth_mb is what the process
 gained at most over one that trains a model of no size; counted_mb is the sum of the kinds in the metrics, and counted_share
 should be within 10 % of 1 where the state is in memory. limited_to_mb: the run in files is repeated under that limit of
@@ -51,11 +51,11 @@ def make(shape, folder, steps):
     return folder, models.write_input_ids(models.random_rows(shape, rows=steps), folder.parent / f"{folder.name}.jsonl")
 
 
-def measure(place, steps, repetitions):
+def measure(shape, place, steps, repetitions):
     with tempfile.TemporaryDirectory(dir=place) as scratch:
         scratch = pathlib.Path(scratch)
         small = make(NO_SIZE, scratch / "small", steps)
-        large = make(SHAPE, scratch / "large", steps)
+        large = make(shape, scratch / "large", steps)
         files = ["--offload_optimizer_device", "nvme", "--offload_optimizer_nvme_path", scratch,
                  "--offload_param_device", "nvme", "--offload_param_nvme_path", scratch]
         empty = train(*small, scratch / "empty", steps)
@@ -93,9 +93,11 @@ def main():
     parser.add_argument("--folder", default=None)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--layers", type=int, default=SHAPE["layers"])
     arguments = parser.parse_args()
-    write("offload", __doc__ + f"\n{SHAPE}", " ".join(sys.argv),
-          measure(arguments.folder, arguments.steps, arguments.repetitions))
+    shape = SHAPE | {"layers": arguments.layers}
+    write(f"offload-{arguments.layers}-layers", __doc__ + f"\n{shape}", " ".join(sys.argv),
+          measure(shape, arguments.folder, arguments.steps, arguments.repetitions))
 
 
 if __name__ == "__main__":
