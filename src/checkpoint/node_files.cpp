@@ -21,21 +21,38 @@ std::map<std::string, int64_t> numbers_of(const SaveJob& job) {
             {"num_tokens", job.progress.num_tokens}};
 }
 
-comm::Agreed<FileWork> lay_out_one_file(const std::filesystem::path& folder, const SaveJob& job,
-                                        const SaveGroups& groups, Faults& faults) {
-    FileWork work{folder / state_name, {}, {}};
+namespace {
+
+// The first of the writers makes the file and tells the others where everything goes. Collective
+// over `world`, of which the writers are a part.
+comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
+                               const std::vector<DatasetSpec>& datasets,
+                               const std::map<std::string, std::string>& texts, const SaveJob& job,
+                               const comm::Group& writers, const comm::Group& world,
+                               Faults& faults) {
+    FileWork work{file, {}, {}};
     std::optional<Failure> failure;
-    if (groups.world.is_root()) {
-        auto made = create_state_file(work.file, job.datasets, numbers_of(job), job.extras.texts);
+    if (writers.is_root()) {
+        auto made = create_state_file(file, datasets, numbers_of(job), texts);
         if (made)
             work.layout = std::move(made).value();
         else
             failure = made.failure();
-        if (const auto fault = faults.reach("save:layout", work.file)) failure = fault;
+        if (const auto fault = faults.reach("save:layout", file)) failure = fault;
     }
-    if (const auto agreed = comm::first_failure(groups.world, failure)) return *agreed;
-    work.layout = broadcast_layout(work.layout, groups.world);
-    for (const OwnPiece& piece : job.pieces) work.pieces.push_back({piece, piece.first});
+    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
+    work.layout = broadcast_layout(work.layout, writers);
+    return work;
+}
+
+}  // namespace
+
+comm::Agreed<FileWork> lay_out_one_file(const std::filesystem::path& folder, const SaveJob& job,
+                                        const SaveGroups& groups, Faults& faults) {
+    auto work = lay_out(folder / state_name, job.datasets, job.extras.texts, job, groups.world,
+                        groups.world, faults);
+    if (!work) return work;
+    for (const OwnPiece& piece : job.pieces) work.value().pieces.push_back({piece, piece.first});
     return work;
 }
 
@@ -81,24 +98,15 @@ std::vector<DatasetSpec> datasets_of(const PiecesOfNode& pieces,
 comm::Agreed<FileWork> lay_out_file_of_node(const std::filesystem::path& folder, const SaveJob& job,
                                             const SaveGroups& groups, Faults& faults) {
     const PiecesOfNode pieces = gather_pieces(job, groups.node);
-    FileWork work{folder / name_of_node_file(groups.node_index, groups.num_nodes), {}, {}};
-    std::optional<Failure> failure;
-    if (groups.node.is_root()) {
-        auto made =
-            create_state_file(work.file, datasets_of(pieces, job.datasets), numbers_of(job), {});
-        if (made)
-            work.layout = std::move(made).value();
-        else
-            failure = made.failure();
-        if (const auto fault = faults.reach("save:layout", work.file)) failure = fault;
-    }
-    if (const auto agreed = comm::first_failure(groups.world, failure)) return *agreed;
-    work.layout = broadcast_layout(work.layout, groups.node);
+    auto work =
+        lay_out(folder / name_of_node_file(groups.node_index, groups.num_nodes),
+                datasets_of(pieces, job.datasets), {}, job, groups.node, groups.world, faults);
+    if (!work) return work;
     for (const OwnPiece& piece : job.pieces) {
         int64_t first_there = 0;
         for (const auto& [first, count] : pieces.at(piece.dataset))
             first_there += first < piece.first ? count : 0;
-        work.pieces.push_back({piece, first_there});
+        work.value().pieces.push_back({piece, first_there});
     }
     return work;
 }

@@ -40,11 +40,6 @@ Expected<std::optional<offload::ScratchFile>> open(const Wish& wish) {
     return std::optional(std::move(file).value());
 }
 
-std::string gigabytes(int64_t bytes) {
-    return concat((bytes + 50'000'000) / 100'000'000 / 10, ".",
-                  (bytes + 50'000'000) / 100'000'000 % 10, " GB");
-}
-
 }  // namespace
 
 comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartUp& start,
@@ -89,8 +84,8 @@ std::optional<comm::AgreedFailure> allocate(offload::Scratch& scratch, const Eng
         if (auto agreed = comm::first_failure(call.world, failure)) return agreed;
         if (named.file && call.world.is_root())
             std::cerr << "note: " << named.what
-                      << " of each rank: " << gigabytes(named.file->bytes()) << " in a file ("
-                      << named.file->describe() << ")\n";
+                      << " of each rank: " << human_bytes(static_cast<double>(named.file->bytes()))
+                      << " in a file (" << named.file->describe() << ")\n";
     }
     return std::nullopt;
 }

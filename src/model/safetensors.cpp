@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -167,10 +168,25 @@ const StoredTensor* StoredModel::find(const std::string& name) const {
     return found == tensors_.end() ? nullptr : &found->second;
 }
 
+namespace {
+
+// A mapped page counts as this process's memory from the first look at it. The system may keep it,
+// and other ranks of the host find it there.
+void give_back_pages(std::span<const std::byte> bytes) {
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = std::bit_cast<uintptr_t>(bytes.data());
+    const uintptr_t first = (begin + page - 1) / page * page;
+    const uintptr_t end = (begin + bytes.size()) / page * page;
+    if (end > first) madvise(std::bit_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
+}  // namespace
+
 void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> into) {
     const size_t size = bytes_per_element(tensor.type);
     const auto from = tensor.bytes.subspan(static_cast<size_t>(first) * size, into.size() * size);
     to_fp32(tensor.type, from, into);
+    give_back_pages(from);
 }
 
 }  // namespace ringshard::model

@@ -76,7 +76,7 @@ private:
             request.memory += moved;
             request.size -= moved;
             request.offset += result;
-        } else if (result != -EINTR && result != -EAGAIN) {
+        } else if (request.size > 0 && result != -EINTR && result != -EAGAIN) {
             failed_[operation] = result == 0 ? EIO : -result;
             request.size = 0;
         }

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 
@@ -42,6 +43,7 @@ def write(name, what, command, rows):
     date = datetime.date.today().isoformat()
     path = ROOT / "tests" / "bench" / "results" / f"{date}-{name}.json"
     path.parent.mkdir(exist_ok=True)
+    command = re.sub(r"(?<= )/\S+", "FOLDER", command)  # a path of this machine says nothing elsewhere
     content = {"what": what, "date": date, "command": command, "machine": machine(), "rows": rows}
     path.write_text(json.dumps(content, indent=1) + "\n")
     columns = list(rows[0])

@@ -48,7 +48,9 @@ def formula(profile, ranks, is_bf16):
     return {"weights": compute * at_rest + (4 * shard if is_bf16 else 0),
             "gathered": compute * moment if cuts_weights else 0,
             "gradients": 4 * (0 if not cuts_optimizer else shard) + 4 * (moment if cuts_gradients else everything),
-            "optimizer": 8 * shard}
+            "optimizer": 8 * shard,
+            # The part of one unit that arrives; what is sent is the gradient itself, in fp32 as it is.
+            "communication": 4 * max(vocabulary, block) / ranks if cuts_optimizer else 0}
 
 
 class Memory(TrainerTest):

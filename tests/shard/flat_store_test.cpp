@@ -1,0 +1,86 @@
+// What is put into a file comes back as from memory, in whatever order it is asked for.
+#include "ringshard/shard/flat_store.hpp"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <random>
+
+using namespace ringshard;
+using namespace ringshard::shard;
+
+namespace {
+
+// Slots of two pages; the last one of a shard is shorter, and one shard is empty.
+const Slots slots({{100, 5000}, {0, 0}, {64, 2112}, {7, 9000}}, 2048);
+
+struct File {
+    offload::ScratchFile file =
+        offload::ScratchFile::open(std::filesystem::temp_directory_path()).value();
+    offload::Staging staging;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(slots_cover_the_shards_in_order) {
+    size_t slot = 0;
+    for (size_t unit = 0; unit < slots.num_units(); ++unit) {
+        BOOST_TEST(slots.first_of(unit) == slot);
+        int64_t next = slots.shard(unit).begin;
+        for (; slot < slots.end_of(unit); ++slot) {
+            BOOST_TEST(slots[slot].unit == unit);
+            BOOST_TEST(slots[slot].range.begin == next);
+            next = slots[slot].range.end;
+        }
+        BOOST_TEST(next == slots.shard(unit).end);
+    }
+    BOOST_TEST(slot == slots.size());
+    BOOST_TEST(Slots({{0, 10}, {5, 9}}, Slots::whole_shards).size() == 2U);
+}
+
+// Slots are changed, read ahead, overwritten and read as whole shards, at random: nobody may meet
+// what was read before a change.
+BOOST_AUTO_TEST_CASE(a_file_gives_what_memory_gives) {
+    File place;
+    const auto in_file = keep_in_file(slots, at::kFloat, {&place.file, &place.staging});
+    BOOST_REQUIRE(!place.file.allocate());
+    std::vector<at::Tensor> shards;
+    for (size_t unit = 0; unit < slots.num_units(); ++unit)
+        shards.push_back(at::zeros({slots.shard(unit).size()}));
+    const auto in_memory = keep_in_memory(slots, shards);
+    BOOST_TEST(in_file->bytes() == 0);
+    BOOST_TEST(in_memory->bytes() == 4 * (4900 + 2048 + 8993));
+
+    std::mt19937 random(3);
+    const auto below = [&](size_t bound) { return random() % bound; };
+    size_t slot = 0;
+    for (int turn = 0; turn < 3000; ++turn) {
+        slot = below(3) == 0 ? below(slots.size()) : (slot + 1) % slots.size();
+        const size_t unit = below(slots.num_units());
+        switch (below(5)) {
+            case 0: in_file->expect(unit); break;
+            case 1:
+                BOOST_REQUIRE(at::equal(in_file->take_shard(unit), in_memory->take_shard(unit)));
+                break;
+            case 2:
+                for (const auto& store : {in_file.get(), in_memory.get()}) {
+                    const at::Tensor numbers = store->take(slot, Content::overwritten);
+                    numbers.fill_(turn);
+                    store->put_back(slot, numbers);
+                }
+                break;
+            case 3:
+                for (const auto& store : {in_file.get(), in_memory.get()}) {
+                    const at::Tensor numbers = store->take(slot, Content::kept);
+                    numbers.add_(1);
+                    store->put_back(slot, numbers);
+                }
+                break;
+            default:
+                BOOST_REQUIRE(at::equal(in_file->take(slot, Content::kept),
+                                        in_memory->take(slot, Content::kept)));
+        }
+    }
+}
