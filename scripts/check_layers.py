@@ -23,7 +23,7 @@ MAY_USE = {
     "text": {"base"},
     "data": {"base", "text", "config", "comm", "mesh", "attention", "model"},
     "optim": {"base", "config", "ops", "shard"},
-    "checkpoint": {"base", "comm", "shard", "data", "optim"},
+    "checkpoint": {"base", "comm", "offload", "shard", "data", "optim"},
     "report": {"base", "text", "checkpoint"},
     "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "offload", "shard", "model", "data", "optim",
               "checkpoint", "report"},

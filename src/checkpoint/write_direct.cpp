@@ -1,9 +1,7 @@
-#include <fcntl.h>
-
 #include <algorithm>
 
+#include "direct_file.hpp"
 #include "range_check.hpp"
-#include "ringshard/base/files.hpp"
 #include "write_pieces.hpp"
 
 namespace ringshard::checkpoint {
@@ -15,22 +13,24 @@ std::span<const std::byte> bytes_of(const at::Tensor& numbers) {
             static_cast<size_t>(numbers.nbytes())};
 }
 
-// So many elements at a time: what was looked at and hashed is still near the processor when it is
-// written, and what is not in host memory needs no more room than this.
-constexpr int64_t chunk_elements = int64_t{1} << 20;
-
-// The elements of a piece on their way into a file.
+// The elements of a piece on their way into a file, a part at a time: what was looked at and hashed
+// is still near the processor when it is copied for the file, and what is not in host memory needs
+// no more room than this.
 class PieceWriter {
 public:
-    PieceWriter(const PlacedPiece& placed, int64_t offset, File& file)
+    PieceWriter(const PlacedPiece& placed, int64_t offset, DirectFile& file)
         : dataset_(placed.piece.dataset), type_(placed.piece.type), at_(offset), file_(file) {}
 
     void write(const at::Tensor& numbers) {
-        for (int64_t done = 0; done < numbers.numel() && !failure_; done += chunk_elements) {
-            const int64_t count = std::min(chunk_elements, numbers.numel() - done);
+        const int64_t element = numbers.element_size();
+        for (int64_t done = 0; done < numbers.numel() && !failure_;) {
+            const int64_t room = std::max<int64_t>(
+                1, (DirectFile::part_bytes - at_ % DirectFile::part_bytes) / element);
+            const int64_t count = std::min(room, numbers.numel() - done);
             at::Tensor chunk = numbers.narrow(0, done, count);
             if (!chunk.device().is_cpu()) chunk = chunk.to(at::kCPU);
             write(bytes_of(chunk));
+            done += count;
         }
     }
     const std::optional<Failure>& failure() const { return failure_; }
@@ -50,13 +50,13 @@ private:
     const std::string& dataset_;
     ElementType type_;
     int64_t at_;
-    File& file_;
+    DirectFile& file_;
     Hash hash_;
     std::optional<Failure> failure_;
 };
 
 // As a disk does that takes half of it.
-std::optional<Failure> write_half(const OwnPiece& piece, int64_t offset, File& file) {
+std::optional<Failure> write_half(const OwnPiece& piece, int64_t offset, DirectFile& file) {
     std::optional<Failure> failure;
     piece.for_numbers([&](const at::Tensor& numbers) {
         const auto bytes = bytes_of(numbers.to(at::kCPU));
@@ -68,7 +68,7 @@ std::optional<Failure> write_half(const OwnPiece& piece, int64_t offset, File& f
 }  // namespace
 
 Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults) {
-    auto opened = File::open(work.file, O_WRONLY);
+    auto opened = DirectFile::open(work.file);
     if (!opened) return opened.failure();
     std::vector<WrittenRange> ranges;
     for (const PlacedPiece& placed : work.pieces) {

@@ -2,7 +2,8 @@
 // weights, fp32 with both moments, cut over the ranks and saved into FOLDER. Prints one line of
 // JSON for each round: seconds of a memcpy of the shard, of plain writes of the same bytes by all
 // ranks to one file and an fsync, and of our save: how long training stands still, and how long it
-// takes to be durable, hashed and published; with what the process held at most.
+// takes to be durable, hashed and published (older ones are removed after that); with what the
+// process held at most.
 #include <c10/core/InferenceMode.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
         const double stall = slowest(world, timer.seconds());
         const checkpoint::SaveOutcome outcome = saver.wait();
         if (outcome.failure) throw Error(*outcome.failure);
-        const double durable = slowest(world, timer.seconds());
+        const double durable = stall + slowest(world, outcome.seconds);
         if (step == 0) more = world.maximum(peak_bytes() - before);
         std::vector<std::byte> copy(size);  // and so touched
         const double copied = slowest(world, copy_seconds(parts, copy));
