@@ -122,6 +122,13 @@ std::optional<Failure> check_fit(const Checkpoint& checkpoint,
     return std::nullopt;
 }
 
+Extent extent_of(const Checkpoint& checkpoint) {
+    const auto& datasets = checkpoint.state.datasets;
+    const bool has_moments = std::ranges::any_of(
+        datasets, [](const auto& dataset) { return dataset.first.starts_with("/optimizer/"); });
+    return has_moments ? Extent::everything : Extent::weights;
+}
+
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
                                                 const comm::Group& group) {
     return comm::first_failure(group, read_shards(checkpoint, zero, nullptr));

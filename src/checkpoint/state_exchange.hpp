@@ -21,6 +21,24 @@ std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units,
                                       ElementType moments);
 ElementType type_of_moments(const optim::AdamW& optimizer);
 
+// Takes a slot once for all tensors that lie in it.
+class SlotReader {
+public:
+    const at::Tensor& take(shard::FlatStore& shards, size_t slot) {
+        if (!numbers_.defined() || &shards != shards_ || slot != slot_) {
+            numbers_ = shards.take(slot, shard::Content::kept);
+            shards_ = &shards;
+            slot_ = slot;
+        }
+        return numbers_;
+    }
+
+private:
+    const shard::FlatStore* shards_ = nullptr;
+    size_t slot_ = 0;
+    at::Tensor numbers_;
+};
+
 // Neighbouring elements of a tensor that this rank writes: as they are in its shards, or a copy of
 // them.
 struct OwnPiece {
@@ -40,10 +58,10 @@ struct OwnPiece {
     int64_t bytes() const { return count * bytes_of(type); }
     // Visit(numbers) for all of it in order, some at a time; flat, of the type, on any device.
     template <class Visit>
-    void for_numbers(Visit visit) const {
+    void for_numbers(SlotReader& slots, Visit visit) const {
         if (copy.defined()) return visit(copy);
         for (const Part& part : parts)
-            visit(shards->take(part.slot, shard::Content::kept).narrow(0, part.before, part.count));
+            visit(slots.take(*shards, part.slot).narrow(0, part.before, part.count));
     }
 };
 // All of this rank, in an order in which slots are read ahead.

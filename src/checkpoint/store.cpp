@@ -31,21 +31,23 @@ comm::Agreed<Checkpoint> Store::check(const std::filesystem::path& folder,
     return check_checkpoint(folder, Extent::everything, scrutiny, world_);
 }
 
-comm::Agreed<std::optional<Checkpoint>> Store::newest(Scrutiny scrutiny,
+comm::Agreed<std::optional<Checkpoint>> Store::newest(int64_t num_steps, Scrutiny scrutiny,
                                                       std::vector<std::string>& warnings) const {
     std::vector<std::string> damaged;
     json folders = json::array();
     if (world_.is_root())
         for (const CheckpointEntry& entry : valid_checkpoints(output_dir_, damaged)) {
-            if (entry.has_moments)
-                folders.push_back(entry.folder.string());
+            if (entry.has_moments || entry.step >= num_steps)
+                folders.push_back({entry.folder.string(), entry.has_moments});
             else
                 damaged.push_back(entry.folder.string() +
                                   ": was made with save_only_model, and no run can go on from it");
         }
     folders = json::parse(world_.broadcast(folders.dump()));
     for (const json& folder : folders) {
-        auto checked = check(folder.get<std::string>(), scrutiny);
+        auto checked =
+            check_checkpoint(folder[0].get<std::string>(),
+                             folder[1] ? Extent::everything : Extent::weights, scrutiny, world_);
         if (checked) {
             warnings.insert(warnings.end(), damaged.begin(), damaged.end());
             return std::optional(std::move(checked).value());
@@ -66,7 +68,8 @@ comm::Agreed<std::optional<Checkpoint>> Store::newest(Scrutiny scrutiny,
 
 std::optional<comm::AgreedFailure> Store::load(const Checkpoint& checkpoint, shard::Zero& zero,
                                                optim::AdamW& optimizer) const {
-    const auto failure = read_shards(checkpoint, zero, &optimizer);
+    const auto failure = read_shards(
+        checkpoint, zero, extent_of(checkpoint) == Extent::everything ? &optimizer : nullptr);
     if (const auto agreed = comm::first_failure(world_, failure)) return agreed;
     optimizer.set_steps_done(checkpoint.progress.step);
     return std::nullopt;

@@ -71,32 +71,9 @@ Expected<std::vector<std::string>> find_candidates(const fs::path& source,
                ": is neither the folder of a checkpoint nor that of a run that has one")};
 }
 
-// A checkpoint that is whole as far as its weights go, and the model that it is of.
-struct Source {
-    model::ModelSpec spec;
-    checkpoint::Checkpoint checkpoint;
-};
-
-// Collective over the world.
-comm::Agreed<Source> open_checkpoint(const comm::Group& world, const fs::path& folder) {
-    std::optional<Failure> failure;
-    if (world.is_root())
-        if (const auto manifest = checkpoint::read_manifest(folder); !manifest)
-            failure = manifest.failure();
-    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
-    auto spec = comm::agreed(world, model::read_model_spec(folder / "config.json"));
-    if (!spec) return spec.failure();
-    auto checked = checkpoint::check_checkpoint(folder, checkpoint::Extent::weights,
-                                                checkpoint::Scrutiny::hashes, world);
-    if (!checked) return checked.failure();
-    if (const auto misfit = checkpoint::check_fit(
-            checked.value(), model::make_units(spec.value(), 1), checkpoint::Extent::weights))
-        return comm::found_by_all(*misfit);
-    return Source{std::move(spec).value(), std::move(checked).value()};
-}
-
-// The first candidate that is good. Collective over the world.
-comm::Agreed<Source> choose_checkpoint(const comm::Group& world, const fs::path& source) {
+// The first candidate that is whole as far as its weights go. Collective over the world.
+comm::Agreed<checkpoint::Checkpoint> choose_checkpoint(const comm::Group& world,
+                                                       const fs::path& source) {
     std::vector<std::string> damaged;
     std::optional<Failure> failure;
     std::vector<std::string> candidates;
@@ -112,19 +89,32 @@ comm::Agreed<Source> choose_checkpoint(const comm::Group& world, const fs::path&
     candidates.resize(static_cast<size_t>(count));
     for (std::string& candidate : candidates) {
         candidate = world.broadcast(candidate);
-        auto opened = open_checkpoint(world, candidate);
-        if (opened || candidate == source.string()) {
+        auto checked = checkpoint::check_checkpoint(candidate, checkpoint::Extent::weights,
+                                                    checkpoint::Scrutiny::hashes, world);
+        if (checked || candidate == source.string()) {
             for (const std::string& warning : damaged)
                 std::cerr << "warning: checkpoint left out: " << warning << '\n';
-            return opened;
+            return checked;
         }
-        if (world.is_root()) damaged.push_back(opened.failure().message());
+        if (world.is_root()) damaged.push_back(checked.failure().message());
     }
     if (world.is_root())
         failure = Failure{ExitCode::bad_data,
                           concat(source.string(), ": no checkpoint of this run is good:\n  ",
                                  join(damaged, "\n  "))};
     return *comm::first_failure(world, failure);
+}
+
+// The model that a checkpoint is of. Another one is no damage, and an older checkpoint would not be
+// better. Collective over the world.
+comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
+                                         const checkpoint::Checkpoint& checkpoint) {
+    auto spec = comm::agreed(world, model::read_model_spec(checkpoint.folder / "config.json"));
+    if (!spec) return spec;
+    const auto misfit =
+        check_fit(checkpoint, model::make_units(spec.value(), 1), checkpoint::Extent::weights);
+    if (misfit) return comm::found_by_all(*misfit);
+    return spec;
 }
 
 // Files beside the weights would change the checkpoint, and it would not be whole any more.
@@ -145,7 +135,9 @@ int run_export(const EngineCall& call) {
     const auto& [source, folder, form] = wish.value();
     const auto chosen = choose_checkpoint(world, source);
     if (!chosen) return tell(chosen.failure(), world);
-    const checkpoint::Checkpoint& checkpoint = chosen.value().checkpoint;
+    const checkpoint::Checkpoint& checkpoint = chosen.value();
+    const auto spec = read_spec(world, checkpoint);
+    if (!spec) return tell(spec.failure(), world);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? check_apart(checkpoint.folder, folder) : std::nullopt))
         return tell(*failure, world);
@@ -155,7 +147,7 @@ int run_export(const EngineCall& call) {
     const mesh::MeshShape shape{.shard = world.size()};
     const mesh::Mesh mesh(world, shape, at::kCPU);
     const mesh::Cuts everything{true, true, true, false};
-    shard::Zero zero(model::make_units(chosen.value().spec, shape.zero()), everything,
+    shard::Zero zero(model::make_units(spec.value(), shape.zero()), everything,
                      {at::kFloat, at::kFloat}, mesh);
     if (const auto failure = checkpoint::load_weights(checkpoint, zero, world))
         return tell(*failure, world);

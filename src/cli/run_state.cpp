@@ -27,8 +27,9 @@ std::optional<Failure> check_name(const std::string& wish, const std::filesystem
                                               "; finished ones are named checkpoint-<step>")};
 }
 
-comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
-    const EngineCall& call, const checkpoint::Store& store) {
+comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(const EngineCall& call,
+                                                                    const checkpoint::Store& store,
+                                                                    int64_t num_steps) {
     const comm::Group& world = call.world;
     const auto scrutiny =
         call.settings.values.checkpoint.verify_checkpoint == config::Verification::full
@@ -48,7 +49,7 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
         return std::optional(std::move(checked).value());
     }
     std::vector<std::string> warnings;
-    auto newest = store.newest(scrutiny, warnings);
+    auto newest = store.newest(num_steps, scrutiny, warnings);
     for (const std::string& warning : warnings)
         if (world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
     if (newest && !newest.value() && word == "true")
@@ -63,14 +64,17 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(
 
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
                                  const checkpoint::Store& store, const model::ModelSpec& spec,
-                                 const std::vector<shard::FlatUnit>& units, const Curve& curve) {
-    auto checkpoint = find_checkpoint(call, store);
+                                 const std::vector<shard::FlatUnit>& units, const Curve& curve,
+                                 int64_t num_steps) {
+    auto checkpoint = find_checkpoint(call, store, num_steps);
     if (!checkpoint) return checkpoint.failure();
     if (checkpoint.value()) {
         const checkpoint::Checkpoint& found = *checkpoint.value();
+        const bool has_steps_left = found.progress.step < num_steps;
+        const auto needed = has_steps_left ? checkpoint::Extent::everything : extent_of(found);
         // Another model or other settings are no damage: an older checkpoint would not be better.
         for (const auto& failure :
-             {check_fit(found, units, checkpoint::Extent::everything),
+             {check_fit(found, units, needed),
               check_curve(found, curve, call.settings.values.checkpoint.allow_changed)})
             if (failure) return comm::found_by_all(*failure);
         return Origin{std::move(checkpoint).value(), std::nullopt};

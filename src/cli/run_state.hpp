@@ -22,7 +22,8 @@ struct Origin {
 // allocated. Collective over the world.
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
                                  const checkpoint::Store& store, const model::ModelSpec& spec,
-                                 const std::vector<shard::FlatUnit>& units, const Curve& curve);
+                                 const std::vector<shard::FlatUnit>& units, const Curve& curve,
+                                 int64_t num_steps);
 
 // Fills the shards of this rank, and tells the run where it goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,

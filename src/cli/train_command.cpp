@@ -100,7 +100,8 @@ int run_train(const EngineCall& call) {
                    concat("crash-", store.value().attempt(), "-rank", world.rank(), ".txt"));
     auto units = model::make_units(spec.value(), here.shape.zero());
     const Curve curve = curve_of(call.settings, here.shape, rows);
-    auto origin = find_origin(call, folder.value(), store.value(), spec.value(), units, curve);
+    auto origin = find_origin(call, folder.value(), store.value(), spec.value(), units, curve,
+                              train::count_steps(config.training, loader.steps_per_epoch()));
     if (!origin) return tell(origin.failure(), world);
     auto companions = read_companions(world, folder.value());
     if (!companions) return tell(companions.failure(), world);

@@ -9,8 +9,6 @@
 
 namespace ringshard::train {
 
-namespace {
-
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch) {
     if (settings.max_steps > 0) return settings.max_steps;
     // Beyond this many no run ends, and the count no longer fits.
@@ -18,6 +16,8 @@ int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_
     return static_cast<int64_t>(std::min(
         most, std::ceil(settings.num_train_epochs * static_cast<double>(steps_per_epoch))));
 }
+
+namespace {
 
 double count_targets(const data::FlatBatch& batch) {
     return static_cast<double>(std::ranges::count_if(

@@ -203,7 +203,12 @@ MaybeFailure Run::load_best() {
     const auto folder = parts_.store.output_dir() / checkpoint::checkpoint_name(best);
     const auto checked = checkpoint::check_checkpoint(folder, checkpoint::Extent::weights,
                                                       checkpoint::Scrutiny::hashes, parts_.world);
-    if (!checked) return checked.failure();
+    if (!checked) {
+        log_.say(concat("warning: load_best_model_at_end: the evaluation was best at step ", best,
+                        ", and no checkpoint of it can be loaded (", checked.failure().message(),
+                        "); the model is that of the last step"));
+        return std::nullopt;
+    }
     if (const auto failure = checkpoint::load_weights(checked.value(), parts_.zero, parts_.world))
         return failure;
     parts_.zero.publish_weights();

@@ -91,7 +91,7 @@ void expect_loads(const comm::Group& group, const std::filesystem::path& output,
     state.fill(step + 5);
     const auto store = Store::open(output, group);
     std::vector<std::string> warnings;
-    const auto found = store.value().newest(Scrutiny::hashes, warnings);
+    const auto found = store.value().newest(1000, Scrutiny::hashes, warnings);
     BOOST_TEST_REQUIRE(static_cast<bool>(found), (found ? "" : found.failure().message()));
     BOOST_TEST_REQUIRE(found.value().has_value());
     const Checkpoint& checkpoint = *found.value();

@@ -127,6 +127,24 @@ BOOST_AUTO_TEST_CASE(wrong_types_and_ranges) {
     BOOST_TEST(says(problem({"--learning_rate", "nan"}), "must be a number"));
 }
 
+BOOST_AUTO_TEST_CASE(saving_and_moving_out_of_memory) {
+    BOOST_TEST(says(problem({"--max_failed_saves", "0"}),
+                    "max_failed_saves = 0 [command line]: must be at least 1"));
+    BOOST_TEST(says(problem({"--save_total_limit", "0"}), "must be at least 1"));
+    BOOST_TEST(says(problem({"--hdf5_io", "posix"}), "must be one of direct or mpio"));
+    BOOST_TEST(says(problem({"--hdf5_io", "mpio", "--hdf5_hint", "striping"}),
+                    "must be written as key=value"));
+    BOOST_TEST(says(problem({"--hdf5_hint", "a=b"}), "give hdf5_io mpio, or leave them out"));
+    BOOST_TEST(says(problem({"--verify_checkpoint", "hash"}), "must be one of sizes or full"));
+    BOOST_TEST(says(problem({"--allow_changed=maybe"}), "allow_changed = maybe"));
+    BOOST_TEST(says(problem({"--fsdp_state_dict_type", "LOCAL_STATE_DICT"}),
+                    "it ties a checkpoint to the number of ranks"));
+    BOOST_TEST(
+        says(problem({"--offload_param_device", "disk"}), "must be one of none, cpu or nvme"));
+    BOOST_TEST(says(problem({"--offload_optimizer_device", "nvme"}),
+                    "offload_optimizer_nvme_path [default]: nvme needs the folder for the files"));
+}
+
 BOOST_AUTO_TEST_CASE(older_and_longer_names) {
     const Resolution resolution =
         resolve({"--max_seq_length", "4096", "--torch_dtype", "bfloat16", "--warmup_ratio", "0.1"});

@@ -162,13 +162,41 @@ class Mismatched(Run):
         self.expect_one_message(run("train", *other, ranks=2), 65, os.path.join("checkpoint-4", "state.h5"),
                                 "it is not of this model")
 
+        # Neither when it is made a model of.
+        path = os.path.join(output, "checkpoint-4", "config.json")
+        with open(path) as file:
+            config = json.load(file)
+        with open(path) as file:
+            text = file.read()
+        size = config["intermediate_size"]
+        with open(path, "w") as file:  # as long as it was
+            file.write(text.replace(f'"intermediate_size": {size}', f'"intermediate_size": {size + 8}'))
+        exported = os.path.join(self.folder.name, "exported-model")
+        self.expect_one_message(run("export", output, "--output_dir", exported, ranks=2), 65,
+                                os.path.join("checkpoint-4", "state.h5"), "it is not of this model")
+        self.assertFalse(os.path.exists(exported))
+
     def test_weights_alone(self):
         output = os.path.join(self.folder.name, "weights")
         light = [*COMMON, "--max_steps", "6", "--save_steps", "2", "--save_only_model", "--output_dir", output]
         self.expect(run("train", *light, ranks=2), 0)
         listed = run("inspect", output)
         self.expect(listed, 0, "checkpoint-6  whole, of attempt 1, weights alone (save_only_model)", stream="stdout")
-        self.expect_one_message(run("train", *light, ranks=2), 65, "was made with save_only_model")
+        self.expect(run("train", *light, ranks=2), 0, "this run is complete")
+        # A run that came to its last step and not to its end: the weights are all that it needs.
+        model = os.path.join(output, "model.safetensors")
+        with open(model, "rb") as file:
+            finished = file.read()
+        os.remove(model)
+        with open(os.path.join(output, "metrics.jsonl")) as file:
+            lines = file.readlines()
+        with open(os.path.join(output, "metrics.jsonl"), "w") as file:
+            file.writelines(line for line in lines if "train_runtime" not in line)
+        self.expect(run("train", *light, ranks=2), 0, "going on from " + os.path.join(output, "checkpoint-6"))
+        with open(model, "rb") as file:
+            self.assertEqual(file.read(), finished)
+        longer = [*light, "--max_steps", "8", "--allow_changed"]
+        self.expect_one_message(run("train", *longer, ranks=2), 65, "was made with save_only_model")
         self.expect(run("export", output, "--output_dir", os.path.join(self.folder.name, "exported"), ranks=2), 0)
 
 

@@ -35,8 +35,8 @@ class RunFiles(TrainerTest):
         self.addCleanup(self.folder.cleanup)
         self.output = os.path.join(self.folder.name, "run")
 
-    def train(self, *flags, model=MODEL, ranks=None):
-        return run("train", "--model_name_or_path", model, "--output_dir", self.output, *flags, ranks=ranks)
+    def train(self, *flags, model=MODEL, ranks=None, **variables):
+        return run("train", "--model_name_or_path", model, "--output_dir", self.output, *flags, ranks=ranks, **variables)
 
     def checkpoints(self):
         return sorted(name for name in os.listdir(self.output) if name.startswith("checkpoint-"))
@@ -143,6 +143,19 @@ class RunFiles(TrainerTest):
         self.expect(self.train(*flags), 0)
         best = self.read("trainer_state.json")["best_global_step"]
         self.assertEqual(self.checkpoints(), sorted({f"checkpoint-{best}", "checkpoint-8"}))
+
+    def test_a_best_model_that_the_disk_did_not_take(self):
+        flags = [*GROWING, "--save_steps", "2", "--load_best_model_at_end"]
+        result = self.train(*flags, RINGSHARD_FAULT="save:write:1:enospc")
+        self.expect(result, 0, "the evaluation was best at step 2, and no checkpoint of it can be loaded",
+                    "the model is that of the last step")
+        self.assertEqual(self.checkpoints(), ["checkpoint-4", "checkpoint-6", "checkpoint-8"])
+        last = run("export", os.path.join(self.output, "checkpoint-8"), "--output_dir",
+                   os.path.join(self.folder.name, "last"))
+        self.expect(last, 0)
+        theirs = load_file(os.path.join(self.folder.name, "last", "model.safetensors"))
+        for name, tensor in load_file(os.path.join(self.output, "model.safetensors")).items():
+            self.assertTrue(torch.equal(tensor, theirs[name]), name)
 
     def test_a_resumed_run_knows_the_best(self):
         flags = [*GROWING, "--save_steps", "2", "--load_best_model_at_end", "--full_determinism"]

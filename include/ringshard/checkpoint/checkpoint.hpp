@@ -31,6 +31,9 @@ struct Checkpoint {
 // How much of a checkpoint is wanted: what is not may be damaged, or missing.
 enum class Extent { everything, weights };
 
+// What it holds.
+Extent extent_of(const Checkpoint& checkpoint);
+
 // How closely it is looked at: what is there and how large it is, or the hash of every byte too.
 enum class Scrutiny { sizes, hashes };
 

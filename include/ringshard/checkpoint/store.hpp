@@ -21,12 +21,13 @@ public:
     int64_t attempt() const { return attempt_; }
     const std::filesystem::path& output_dir() const { return output_dir_; }
 
-    // The newest checkpoint that is whole and that a run can go on from; nothing if there is none
-    // at all. Damaged ones are stepped over, with a warning; it fails if that leaves none.
-    comm::Agreed<std::optional<Checkpoint>> newest(Scrutiny scrutiny,
+    // The newest checkpoint that is whole and that a run of so many steps can go on from; nothing
+    // if there is none at all. Weights alone will do where no step is left. Damaged ones are
+    // stepped over, with a warning; it fails if that leaves none.
+    comm::Agreed<std::optional<Checkpoint>> newest(int64_t num_steps, Scrutiny scrutiny,
                                                    std::vector<std::string>& warnings) const;
     comm::Agreed<Checkpoint> check(const std::filesystem::path& folder, Scrutiny scrutiny) const;
-    // Fills this rank's shards.
+    // Fills this rank's shards with all that the checkpoint holds.
     std::optional<comm::AgreedFailure> load(const Checkpoint& checkpoint, shard::Zero& zero,
                                             optim::AdamW& optimizer) const;
 

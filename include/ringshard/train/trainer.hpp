@@ -16,6 +16,9 @@
 
 namespace ringshard::train {
 
+// How many steps a run takes.
+int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
+
 // The training step, and what it stands on.
 class Trainer {
 public:
