@@ -58,8 +58,7 @@ at::Tensor TestModel::logits(const data::FlatBatch& batch) {
     at::Tensor gathered = at::empty({mesh.sequence().size() * mine.size(0), mine.size(1)});
     mesh.sequence().all_gather(gathered, mine).wait();
     at::Tensor all = at::empty_like(gathered);
-    const attention::SequencePartition partition(static_cast<int64_t>(batch.tokens.size()),
-                                                 mesh.shape().ring, mesh.shape().ulysses);
+    const attention::SequencePartition partition = data::partition_of(batch, mesh.shape());
     int64_t row = 0;
     for (int64_t ring = 0; ring < mesh.shape().ring; ++ring) {
         for (int64_t ulysses = 0; ulysses < mesh.shape().ulysses; ++ulysses) {
