@@ -122,10 +122,12 @@ int run_train(const EngineCall& call) {
         {weights_place, optimizer_place});
     optim::AdamW optimizer(zero, config.training, optimizer_place);
     if (const auto failure = allocate(scratch.value(), call)) return tell(*failure, world);
-    const model::Transformer transformer(spec.value(), zero, mesh,
-                                         config.training.activations_kept(),
-                                         {config.training.loss_type == config::LossType::dft,
-                                          config.training.label_smoothing_factor});
+    const model::Transformer transformer(
+        spec.value(), zero, mesh,
+        {.policy = config.training.activations_kept(),
+         .loss = {config.training.loss_type == config::LossType::dft,
+                  config.training.label_smoothing_factor},
+         .activations = place_of(scratch.value().activations)});
     const auto progress =
         load_state(call, origin.value(), store.value(), spec.value().tied, zero, optimizer);
     if (!progress) return tell(progress.failure(), world);

@@ -15,8 +15,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
         const char* what;
     };
     const Rule rules[] = {
-        {"activation_offloading", c.training.activation_offloading,
-         "activations outside the device"},
         {"cp_comm_strategy", c.parallel.cp_comm_strategy != config::RingStrategy::ring,
          "gathering keys and values at once"},
         {"seq_parallel_communication_data_type",
