@@ -127,6 +127,7 @@ int run_train(const EngineCall& call) {
         {.policy = config.training.activations_kept(),
          .loss = {config.training.loss_type == config::LossType::dft,
                   config.training.label_smoothing_factor},
+         .travel = model::travel_of(config),
          .activations = place_of(scratch.value().activations)});
     const auto progress =
         load_state(call, origin.value(), store.value(), spec.value().tied, zero, optimizer);

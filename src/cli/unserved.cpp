@@ -15,8 +15,6 @@ std::optional<Failure> find_unserved(const config::Settings& settings) {
         const char* what;
     };
     const Rule rules[] = {
-        {"cp_comm_strategy", c.parallel.cp_comm_strategy != config::RingStrategy::ring,
-         "gathering keys and values at once"},
         {"seq_parallel_communication_data_type",
          is_bf16 && c.parallel.seq_parallel_communication_data_type == config::NumberType::fp32,
          "a wider type on the way than in the computation"},

@@ -9,12 +9,18 @@ namespace ringshard::model {
 
 using NextUse = shard::Zero::NextUse;
 
+attention::Travel travel_of(const config::Config& config) {
+    using Keys = attention::Travel::Keys;
+    const bool gathers = config.parallel.cp_comm_strategy == config::RingStrategy::allgather;
+    return {.keys = gathers ? Keys::gathered_at_once : Keys::round_the_ring};
+}
+
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
                          const Options& options)
     : spec_(std::move(spec)),
       index_(spec_),
       zero_(zero),
-      attention_(spec_.heads, mesh.ring(), mesh.ulysses()),
+      attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel),
       policy_(options.policy),
       loss_(options.loss),
       activations_(options.activations

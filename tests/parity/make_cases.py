@@ -82,6 +82,12 @@ def sequence_cases():
     for number, (ring, ulysses) in enumerate([(2, 1), (4, 1), (2, 2), (8, 1), (4, 2)]):
         lines.append(line(ring * ulysses, HEADS[number % 3], "uneven", (1, 4)[number % 2], "fp32",
                           f"--profile {CUTS[3 - number % 2]} {split_settings(ring, ulysses)}"))
+    lines.append("# Keys and values of all ring ranks gathered at once.\n")
+    for number, (ring, ulysses) in enumerate([(2, 1), (4, 1), (2, 2), (8, 1), (4, 2)]):
+        for rows in ("packed", "uneven"):
+            lines.append(line(ring * ulysses, HEADS[(number + 1) % 3], rows, (1, 4)[number % 2], "fp32",
+                              f"--profile {CUTS[3 - number % 2]} {split_settings(ring, ulysses)}"
+                              " --cp_comm_strategy allgather"))
     lines.append("# The rows of the guide's table of two dimensions: sp 2 x shard 2, sp 4, sp 2 x shard 4.\n")
     for ranks, ulysses in ((4, 2), (4, 4), (8, 2)):
         lines.append(line(ranks, "llama3-tiny", "packed", 1, "fp32", f"--profile alst_ulysses_4gpu --sp_size {ulysses}"))

@@ -50,7 +50,8 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                     {.shape = layout.shape,
                      .cuts = layout.cuts,
                      .compute = layout.compute,
-                     .policy = config::ActivationPolicy::attention});
+                     .policy = config::ActivationPolicy::attention,
+                     .travel = layout.travel});
     data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
                         model.mesh.data().rank(), layout.accumulation);
     optim::AdamW optimizer(model.zero, config.training);

@@ -16,13 +16,22 @@ struct HeadCounts {
 // Why these heads cannot be shared by so many Ulysses ranks; empty if they can.
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
 
+// How the ranks of a ring get each other's keys.
+struct Travel {
+    // Round the ring, a rank's at a time, while the tiles of the last ones are computed; or those
+    // of all ranks at once, which takes the memory of all.
+    enum class Keys { round_the_ring, gathered_at_once };
+    Keys keys = Keys::round_the_ring;
+};
+
 // Exact causal attention within documents, over a sequence that is split over the ranks of a ring
 // and of Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out,
-// and in between keys and values travel round the ring. One rank is the case without exchange.
+// and in between the queries of a ring rank meet the keys and values of all. One rank is the case
+// without exchange.
 class SequenceAttention {
 public:
     SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
-                      comm::Communicator& ulysses);
+                      comm::Communicator& ulysses, const Travel& travel = {});
 
     struct Result {
         at::Tensor out;  // [t, h d] for this rank's tokens, type of qkv
@@ -39,6 +48,7 @@ private:
     HeadCounts heads_;
     comm::Communicator& ring_;
     comm::Communicator& ulysses_;
+    bool gathers_keys_;
 };
 
 }  // namespace ringshard::attention

@@ -23,6 +23,7 @@ public:
     struct Options {
         config::ActivationPolicy policy;
         ops::LossForm loss{};
+        attention::Travel travel{};
         // A file for what blocks keep for their backward pass; all of it stays in memory without.
         std::optional<shard::FilePlace> activations{};
     };
@@ -60,5 +61,8 @@ private:
     ops::LossForm loss_;
     std::unique_ptr<ActivationStore> activations_;
 };
+
+// How keys travel, as the settings have it.
+attention::Travel travel_of(const config::Config& config);
 
 }  // namespace ringshard::model
