@@ -20,7 +20,6 @@
 #include "run_record.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
-#include "unserved.hpp"
 
 namespace ringshard::cli {
 
@@ -67,8 +66,6 @@ int run_train(const EngineCall& call) {
     const c10::InferenceMode no_autograd;
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
-    if (const auto failure = find_unserved(call.settings))
-        return tell(comm::found_by_all(*failure), world);
     job::note_warnings();  // a warning that comes before the first step is not lost
     const job::Deadline deadline(world.is_root() ? job::read_slurm(call.environment) : job::Slurm(),
                                  config.run.max_hours);

@@ -12,7 +12,11 @@ using NextUse = shard::Zero::NextUse;
 attention::Travel travel_of(const config::Config& config) {
     using Keys = attention::Travel::Keys;
     const bool gathers = config.parallel.cp_comm_strategy == config::RingStrategy::allgather;
-    return {.keys = gathers ? Keys::gathered_at_once : Keys::round_the_ring};
+    attention::Travel travel{.keys = gathers ? Keys::gathered_at_once : Keys::round_the_ring};
+    // fp32 is never sent in less, and bf16 is what it is computed in anyway.
+    if (config.parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
+        travel.heads = at::kFloat;
+    return travel;
 }
 
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,

@@ -159,3 +159,38 @@ BOOST_AUTO_TEST_CASE(keys_travel_as_they_are_told) {
         BOOST_TEST(ring.scattered == std::vector<at::ScalarType>(gathers ? 1 : 0, at::kFloat));
     }
 }
+
+// A wider type on the way changes nothing but the gradients of key heads that several ranks hold:
+// they are rounded once, when they have been added up.
+BOOST_AUTO_TEST_CASE(heads_travel_in_the_type_they_are_told) {
+    const Inputs exact = random_inputs().to(at::kBFloat16).to(at::kFloat);
+    const Inputs inputs = exact.to(at::kBFloat16);
+    const Outcome reference = on_one_rank(exact);
+    for (const mesh::MeshShape& shape : shapes_of_this_world()) {
+        BOOST_TEST_INFO_SCOPE(to_text(shape));
+        const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+        const Outcome expected = rows_of(reference, mesh);
+        const auto run = [&](std::optional<at::ScalarType> type, at::ScalarType travels) {
+            Recorder ulysses(mesh.ulysses());
+            const Outcome outcome =
+                attend_on(mesh, {.heads = type}, inputs.qkv, inputs.d_out, mesh.ring(), ulysses);
+            // In: qkv twice, d_out and out. Out: out and the gradient.
+            BOOST_TEST(ulysses.exchanged ==
+                       std::vector<at::ScalarType>(shape.ulysses > 1 ? 6 : 0, travels));
+            BOOST_TEST(outcome.d_qkv.scalar_type() == at::kBFloat16);
+            return outcome;
+        };
+        const Outcome narrow = run(std::nullopt, at::kBFloat16);
+        const Outcome wide = run(at::kFloat, at::kFloat);
+        BOOST_TEST(wide.out.equal(narrow.out));
+        const at::Tensor d_keys = expected.d_qkv.slice(1, counts.query_heads * counts.head_dim);
+        const auto error = [&](const Outcome& outcome) {
+            return test::distance(outcome.d_qkv.slice(1, counts.query_heads * counts.head_dim),
+                                  d_keys);
+        };
+        if (shape.ulysses > counts.key_heads)
+            BOOST_TEST(error(wide) < error(narrow));
+        else
+            BOOST_TEST(wide.d_qkv.equal(narrow.d_qkv));
+    }
+}

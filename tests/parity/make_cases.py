@@ -88,6 +88,10 @@ def sequence_cases():
             lines.append(line(ring * ulysses, HEADS[(number + 1) % 3], rows, (1, 4)[number % 2], "fp32",
                               f"--profile {CUTS[3 - number % 2]} {split_settings(ring, ulysses)}"
                               " --cp_comm_strategy allgather"))
+    lines.append("# Heads that travel in a wider type than they are computed in.\n")
+    for ring, ulysses in ((1, 2), (1, 4), (2, 2)):
+        lines.append(line(ring * ulysses, "qwen2-tiny", "packed", 1, "bf16", f"--profile zero3 {split_settings(ring, ulysses)}"
+                          " --seq_parallel_communication_data_type fp32"))
     lines.append("# The rows of the guide's table of two dimensions: sp 2 x shard 2, sp 4, sp 2 x shard 4.\n")
     for ranks, ulysses in ((4, 2), (4, 4), (8, 2)):
         lines.append(line(ranks, "llama3-tiny", "packed", 1, "fp32", f"--profile alst_ulysses_4gpu --sp_size {ulysses}"))

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/comm/communicator.hpp"
 
@@ -16,12 +18,14 @@ struct HeadCounts {
 // Why these heads cannot be shared by so many Ulysses ranks; empty if they can.
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
 
-// How the ranks of a ring get each other's keys.
+// How ranks get what others hold.
 struct Travel {
-    // Round the ring, a rank's at a time, while the tiles of the last ones are computed; or those
-    // of all ranks at once, which takes the memory of all.
+    // Ring ranks the keys: round the ring, a rank's at a time, while the tiles of the last ones are
+    // computed; or those of all ranks at once, which takes the memory of all.
     enum class Keys { round_the_ring, gathered_at_once };
     Keys keys = Keys::round_the_ring;
+    // Ulysses ranks the heads: in this type, or as they are computed.
+    std::optional<at::ScalarType> heads{};
 };
 
 // Exact causal attention within documents, over a sequence that is split over the ranks of a ring
@@ -49,6 +53,7 @@ private:
     comm::Communicator& ring_;
     comm::Communicator& ulysses_;
     bool gathers_keys_;
+    std::optional<at::ScalarType> heads_travel_in_;
 };
 
 }  // namespace ringshard::attention

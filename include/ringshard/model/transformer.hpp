@@ -62,7 +62,7 @@ private:
     std::unique_ptr<ActivationStore> activations_;
 };
 
-// How keys travel, as the settings have it.
+// How keys and heads travel, as the settings have it.
 attention::Travel travel_of(const config::Config& config);
 
 }  // namespace ringshard::model
