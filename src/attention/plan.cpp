@@ -1,102 +1,100 @@
 #include "ringshard/attention/plan.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <utility>
 
+#include "document_pieces.hpp"
 #include "ringshard/base/error.hpp"
 
 namespace ringshard::attention {
 
 namespace {
 
-// Documents cut a pair of runs into tiles.
-class RunPair {
-public:
-    RunPair(const Run& queries, const Run& keys, int64_t query_offset, int64_t key_offset)
-        : queries_(queries), keys_(keys), query_offset_(query_offset), key_offset_(key_offset) {
-        const bool disjoint = keys.start + keys.length <= queries.start ||
-                              queries.start + queries.length <= keys.start;
-        RINGSHARD_CHECK(disjoint || queries == keys, "runs overlap in part");
+using Pieces = std::span<const Piece>;
+
+// The pieces of the first document.
+Pieces first_document(Pieces pieces) {
+    size_t count = 0;
+    while (count < pieces.size() && pieces[count].document == pieces[0].document) ++count;
+    return pieces.first(count);
+}
+
+// Two tiles that are one: the next queries see the same keys.
+void append(std::vector<Tile>& tiles, const Tile& tile) {
+    if (!tiles.empty()) {
+        Tile& last = tiles.back();
+        const bool same_keys = last.k == tile.k && last.num_k == tile.num_k;
+        if (same_keys && last.q + last.num_q == tile.q) {
+            last.num_q += tile.num_q;
+            return;
+        }
     }
+    tiles.push_back(tile);
+}
 
-    bool is_seen() const { return keys_ == queries_ || keys_.start < queries_.start; }
-
-    // The part of the pair inside the document [begin, end).
-    void add_tile(int64_t begin, int64_t end, std::vector<Tile>& tiles) const {
-        const int64_t q_begin = std::max(begin, queries_.start);
-        const int64_t q_end = std::min(end, queries_.start + queries_.length);
-        const int64_t k_begin = std::max(begin, keys_.start);
-        const int64_t k_end = std::min(end, keys_.start + keys_.length);
-        if (q_begin >= q_end || k_begin >= k_end) return;
-        tiles.push_back({query_offset_ + q_begin - queries_.start,
-                         key_offset_ + k_begin - keys_.start, q_end - q_begin, k_end - k_begin,
-                         keys_ == queries_});
+// Queries and keys of one document that are not the same tokens: what a piece of queries sees are
+// the first so many pieces of keys, and these lie side by side.
+void add_tiles(Pieces queries, Pieces keys, std::vector<Tile>& tiles) {
+    const int64_t k = keys[0].offset;
+    int64_t num_k = 0;
+    size_t seen = 0;
+    for (const Piece& piece : queries) {
+        for (; seen < keys.size() && keys[seen].start < piece.start; ++seen) {
+            RINGSHARD_CHECK(keys[seen].start + keys[seen].length <= piece.start, "runs overlap");
+            num_k += keys[seen].length;
+        }
+        if (num_k > 0) append(tiles, {piece.offset, k, piece.length, num_k, false});
     }
+}
 
-private:
-    Run queries_;
-    Run keys_;
-    int64_t query_offset_;
-    int64_t key_offset_;
-};
+int64_t length_of(Pieces pieces) {
+    return pieces.back().offset + pieces.back().length - pieces.front().offset;
+}
+
+// A rank holds the tokens of a document in their order, so among themselves they are causal
+// whatever lies between them in the uncut list.
+std::vector<Tile> diagonal_tiles(Pieces pieces) {
+    std::vector<Tile> tiles;
+    while (!pieces.empty()) {
+        const Pieces document = first_document(pieces);
+        const int64_t length = length_of(document);
+        tiles.push_back({document[0].offset, document[0].offset, length, length, true});
+        pieces = pieces.subspan(document.size());
+    }
+    return tiles;
+}
 
 }  // namespace
 
 std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
                              std::span<const int64_t> document_starts) {
+    const std::vector<Piece> query_pieces = cut_by_documents(queries, document_starts);
+    if (queries == keys) return diagonal_tiles(query_pieces);
+    const std::vector<Piece> key_pieces = cut_by_documents(keys, document_starts);
     std::vector<Tile> tiles;
-    int64_t query_offset = 0;
-    for (const Run& query_run : queries) {
-        int64_t key_offset = 0;
-        for (const Run& key_run : keys) {
-            const RunPair pair(query_run, key_run, query_offset, key_offset);
-            key_offset += key_run.length;
-            if (!pair.is_seen() || query_run.length == 0) continue;
-            // Only documents that reach into the queries matter.
-            auto document =
-                std::upper_bound(document_starts.begin(), document_starts.end(), query_run.start) -
-                1;
-            for (; document != document_starts.end() &&
-                   *document < query_run.start + query_run.length;
-                 ++document) {
-                const bool is_last = document + 1 == document_starts.end();
-                pair.add_tile(*document, is_last ? INT64_MAX : *(document + 1), tiles);
-            }
-        }
-        query_offset += query_run.length;
+    Pieces q = query_pieces;
+    Pieces k = key_pieces;
+    while (!q.empty() && !k.empty()) {
+        const Pieces q_document = first_document(q);
+        const Pieces k_document = first_document(k);
+        const auto [a, b] = std::pair(q[0].document, k[0].document);
+        if (a == b) add_tiles(q_document, k_document, tiles);
+        if (a <= b) q = q.subspan(q_document.size());
+        if (b <= a) k = k.subspan(k_document.size());
     }
     return tiles;
 }
 
-namespace {
-
-bool do_all_meet_once(const Plan& plan) {
-    std::vector<bool> queries(static_cast<size_t>(plan.num_tokens));
-    std::vector<bool> keys(queries.size());
-    for (const auto& tiles : plan.steps) {
-        for (const Tile& tile : tiles) {
-            if (queries[static_cast<size_t>(tile.q)] || keys[static_cast<size_t>(tile.k)])
-                return false;
-            std::fill_n(queries.begin() + tile.q, tile.num_q, true);
-            std::fill_n(keys.begin() + tile.k, tile.num_k, true);
-        }
-    }
-    return std::ranges::all_of(queries, std::identity()) &&
-           std::ranges::all_of(keys, std::identity());
-}
-
-}  // namespace
-
-Plan make_plan(const SequencePartition& partition, int64_t ring_rank,
-               std::span<const int64_t> document_starts) {
-    const Layout mine = partition.of_ring_rank(ring_rank);
+Plan make_plan(const SequencePartition& partition, int64_t ring_rank) {
+    const Layout& mine = partition.of_ring_rank(ring_rank);
     Plan plan;
     plan.num_tokens = num_tokens(mine);
     for (int64_t step = 0; step < partition.ring(); ++step) {
         const int64_t other = (ring_rank + partition.ring() - step) % partition.ring();
-        plan.steps.push_back(make_tiles(mine, partition.of_ring_rank(other), document_starts));
+        plan.steps.push_back(
+            make_tiles(mine, partition.of_ring_rank(other), partition.document_starts()));
     }
-    plan.meets_once = partition.ring() == 1 && do_all_meet_once(plan);
+    plan.meets_once = partition.ring() == 1;
     return plan;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "gathered_attention.hpp"
 #include "ring_attention.hpp"
 #include "ringshard/base/error.hpp"
 #include "ulysses.hpp"
@@ -18,8 +19,13 @@ std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses) {
 }
 
 SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
-                                     comm::Communicator& ulysses)
-    : heads_(heads), ring_(ring), ulysses_(ulysses) {
+                                     comm::Communicator& ulysses, const Travel& travel)
+    : heads_(heads),
+      ring_(ring),
+      ulysses_(ulysses),
+      // A ring of one has nothing to gather.
+      gathers_keys_(travel.keys == Travel::Keys::gathered_at_once && ring.size() > 1),
+      heads_travel_in_(travel.heads) {
     RINGSHARD_CHECK(why_heads_do_not_split(heads, ulysses.size()).empty());
 }
 
@@ -39,25 +45,28 @@ Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts) {
 
 SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
                                                      const Plan& plan) const {
-    const HeadExchange exchange(heads_, ulysses_);
+    const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), heads_travel_in_});
+    const Heads heads = split_heads(exchange.qkv_in(qkv), exchange.mine());
     const Partial partial =
-        ring_forward(split_heads(exchange.qkv_in(qkv), exchange.mine()), plan, ring_);
-    return {exchange.heads_out(partial.out.flatten(1).to(qkv.scalar_type())), partial.lse};
+        gathers_keys_ ? gathered_forward(heads, plan, ring_) : ring_forward(heads, plan, ring_);
+    return {exchange.heads_out(partial.out.flatten(1)), partial.lse};
 }
 
 at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor& qkv,
                                        const Result& result, const Plan& plan) const {
-    const HeadExchange exchange(heads_, ulysses_);
+    const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), heads_travel_in_});
     const HeadCounts& mine = exchange.mine();
     const auto as_heads = [&](const at::Tensor& rows) {
         return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
     };
     const Heads heads = split_heads(exchange.qkv_in(qkv), mine);
     const int64_t width = (mine.query_heads + 2 * mine.key_heads) * mine.head_dim;
-    const at::Tensor d_qkv = at::empty({heads.q.size(0), width}, qkv.options());
+    const at::Tensor d_qkv =
+        at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.travel_type()));
     const Heads gradients = split_heads(d_qkv, mine);
-    ring_backward(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_,
-                  {gradients.q, gradients.k, gradients.v});
+    const auto ring_or_gathered = gathers_keys_ ? gathered_backward : ring_backward;
+    ring_or_gathered(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_,
+                     {gradients.q, gradients.k, gradients.v});
     return exchange.qkv_gradient_out(d_qkv);
 }
 

@@ -8,11 +8,14 @@
 
 namespace ringshard::attention {
 
-HeadExchange::HeadExchange(const HeadCounts& heads, comm::Communicator& group)
+HeadExchange::HeadExchange(const HeadCounts& heads, comm::Communicator& group, const Types& types)
     : all_(heads),
       mine_{heads.query_heads / group.size(), std::max<int64_t>(1, heads.key_heads / group.size()),
             heads.head_dim},
-      group_(group) {}
+      group_(group),
+      compute_type_(types.compute),
+      // What goes nowhere needs no other type.
+      travel_type_(group.size() == 1 ? types.compute : types.travel.value_or(types.compute)) {}
 
 std::array<HeadExchange::Columns, 3> HeadExchange::columns_of(int64_t rank) const {
     const int64_t d = all_.head_dim;
@@ -24,7 +27,8 @@ std::array<HeadExchange::Columns, 3> HeadExchange::columns_of(int64_t rank) cons
             Columns{values + first_key_head * d, mine_.key_heads * d}};
 }
 
-// parts [ranks, t, columns]: part r goes to rank r, and comes back as what rank r had for this one.
+// parts [ranks, t, columns] in the travel type: part r goes to rank r, and comes back as what rank
+// r had for this one.
 at::Tensor HeadExchange::exchange(const at::Tensor& parts) const {
     at::Tensor received = at::empty_like(parts);
     group_.all_to_all(received, parts).wait();
@@ -34,7 +38,8 @@ at::Tensor HeadExchange::exchange(const at::Tensor& parts) const {
 at::Tensor HeadExchange::qkv_in(const at::Tensor& qkv) const {
     if (group_.size() == 1) return qkv;
     const int64_t width = (mine_.query_heads + 2 * mine_.key_heads) * mine_.head_dim;
-    const at::Tensor parts = at::empty({group_.size(), qkv.size(0), width}, qkv.options());
+    const at::Tensor parts =
+        at::empty({group_.size(), qkv.size(0), width}, qkv.options().dtype(travel_type_));
     for (int64_t rank = 0; rank < group_.size(); ++rank) {
         int64_t column = 0;
         for (const auto& [begin, length] : columns_of(rank)) {
@@ -42,7 +47,7 @@ at::Tensor HeadExchange::qkv_in(const at::Tensor& qkv) const {
             column += length;
         }
     }
-    return exchange(parts).view({-1, width});
+    return exchange(parts).view({-1, width}).to(compute_type_);
 }
 
 at::Tensor HeadExchange::qkv_gradient_out(const at::Tensor& d_qkv) const {
@@ -58,22 +63,24 @@ at::Tensor HeadExchange::qkv_gradient_out(const at::Tensor& d_qkv) const {
             column += length;
         }
     }
-    return sum.to(d_qkv.scalar_type());
+    return sum.to(compute_type_);
 }
 
 at::Tensor HeadExchange::heads_in(const at::Tensor& heads) const {
     if (group_.size() == 1) return heads;
     const int64_t width = mine_.query_heads * mine_.head_dim;
-    const at::Tensor by_rank =
-        heads.view({heads.size(0), group_.size(), width}).transpose(0, 1).contiguous();
-    return exchange(by_rank).view({-1, width});
+    const at::Tensor by_rank = heads.to(travel_type_)
+                                   .view({heads.size(0), group_.size(), width})
+                                   .transpose(0, 1)
+                                   .contiguous();
+    return exchange(by_rank).view({-1, width}).to(compute_type_);
 }
 
 at::Tensor HeadExchange::heads_out(const at::Tensor& heads) const {
-    if (group_.size() == 1) return heads;
+    if (group_.size() == 1) return heads.to(compute_type_);
     const int64_t width = mine_.query_heads * mine_.head_dim;
-    const at::Tensor by_rank = exchange(heads.view({group_.size(), -1, width}));
-    return by_rank.transpose(0, 1).reshape({-1, group_.size() * width});
+    const at::Tensor by_rank = exchange(heads.to(travel_type_).view({group_.size(), -1, width}));
+    return by_rank.transpose(0, 1).to(compute_type_).reshape({-1, group_.size() * width});
 }
 
 }  // namespace ringshard::attention

@@ -31,13 +31,32 @@ std::optional<Failure> check(const Wish& wish, const EngineCall& call, const Sta
     return std::nullopt;
 }
 
-Expected<std::optional<offload::ScratchFile>> open(const Wish& wish) {
-    if (wish.device != OffloadDevice::nvme) return std::optional<offload::ScratchFile>();
-    auto file = offload::ScratchFile::open(wish.path);
+Expected<std::optional<offload::ScratchFile>> open(const char* path_name, const std::string& path) {
+    auto file = offload::ScratchFile::open(path);
     if (!file)
         return Failure{file.failure().code,
-                       concat(wish.path_name, " = ", wish.path, ": ", file.failure().message)};
+                       concat(path_name, " = ", path, ": ", file.failure().message)};
     return std::optional(std::move(file).value());
+}
+
+Expected<std::optional<offload::ScratchFile>> open(const Wish& wish) {
+    if (wish.device != OffloadDevice::nvme) return std::optional<offload::ScratchFile>();
+    return open(wish.path_name, wish.path);
+}
+
+// They go to the folder of the weights or, where only that is named, to that of the optimizer.
+Expected<std::optional<offload::ScratchFile>> open_for_activations(const EngineCall& call) {
+    const config::Config& config = call.settings.values;
+    if (!config.training.activation_offloading) return std::optional<offload::ScratchFile>();
+    const std::string& beside_weights = config.parallel.offload_param_nvme_path;
+    const std::string& beside_optimizer = config.parallel.offload_optimizer_nvme_path;
+    if (!beside_weights.empty()) return open("offload_param_nvme_path", beside_weights);
+    if (!beside_optimizer.empty()) return open("offload_optimizer_nvme_path", beside_optimizer);
+    return Failure{ExitCode::settings,
+                   concat("activation_offloading = true [",
+                          call.settings.origin_of("activation_offloading").place,
+                          "]: activations leave memory for a file, and no folder is named for it; "
+                          "give offload_param_nvme_path or offload_optimizer_nvme_path")};
 }
 
 }  // namespace
@@ -66,6 +85,13 @@ comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartU
     opened = comm::agreed(call.world, open(weights));
     if (!opened) return opened.failure();
     scratch.weights = std::move(opened).value();
+    opened = comm::agreed(call.world, open_for_activations(call));
+    if (!opened) return opened.failure();
+    scratch.activations = std::move(opened).value();
+    if (scratch.activations && call.world.is_root())
+        std::cerr
+            << "note: activations of each rank: in a file as long as the longest batch needs ("
+            << scratch.activations->describe() << ")\n";
     return scratch;
 }
 

@@ -8,12 +8,13 @@
 
 namespace ringshard::cli {
 
-// The files that offload_optimizer_device and offload_param_device ask for. Collective over the
-// world.
+// The files that offload_optimizer_device, offload_param_device and activation_offloading ask for.
+// Collective over the world.
 comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartUp& start,
                                             const mesh::Cuts& cuts);
 
-// When everybody has asked for room in them. Collective over the world.
+// When everybody has asked for room in them; activations ask when batches come. Collective over the
+// world.
 std::optional<comm::AgreedFailure> allocate(offload::Scratch& scratch, const EngineCall& call);
 
 }  // namespace ringshard::cli

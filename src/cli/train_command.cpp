@@ -20,7 +20,6 @@
 #include "run_record.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
-#include "unserved.hpp"
 
 namespace ringshard::cli {
 
@@ -67,8 +66,6 @@ int run_train(const EngineCall& call) {
     const c10::InferenceMode no_autograd;
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
-    if (const auto failure = find_unserved(call.settings))
-        return tell(comm::found_by_all(*failure), world);
     job::note_warnings();  // a warning that comes before the first step is not lost
     const job::Deadline deadline(world.is_root() ? job::read_slurm(call.environment) : job::Slurm(),
                                  config.run.max_hours);
@@ -123,10 +120,13 @@ int run_train(const EngineCall& call) {
         {weights_place, optimizer_place});
     optim::AdamW optimizer(zero, config.training, optimizer_place);
     if (const auto failure = allocate(scratch.value(), call)) return tell(*failure, world);
-    const model::Transformer transformer(spec.value(), zero, mesh,
-                                         config.training.activations_kept(),
-                                         {config.training.loss_type == config::LossType::dft,
-                                          config.training.label_smoothing_factor});
+    const model::Transformer transformer(
+        spec.value(), zero, mesh,
+        {.policy = config.training.activations_kept(),
+         .loss = {config.training.loss_type == config::LossType::dft,
+                  config.training.label_smoothing_factor},
+         .travel = model::travel_of(config),
+         .activations = place_of(scratch.value().activations)});
     const auto progress =
         load_state(call, origin.value(), store.value(), spec.value().tied, zero, optimizer);
     if (!progress) return tell(progress.failure(), world);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ringshard/attention/plan.hpp"
-#include "ringshard/attention/sequence_partition.hpp"
 #include "ringshard/base/error.hpp"
 
 namespace ringshard::data {
@@ -21,36 +20,26 @@ at::Tensor to_tensor(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-namespace {
-
-attention::SequencePartition partition_of(int64_t num_tokens, const mesh::MeshShape& shape) {
-    // Without any token there is still the document that fills up.
-    return {std::max<int64_t>(1, num_tokens), shape.ring, shape.ulysses};
-}
-
-}  // namespace
-
-int64_t filled_length(int64_t num_tokens, const mesh::MeshShape& shape) {
-    return partition_of(num_tokens, shape).filled_length();
+attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape) {
+    return {static_cast<int64_t>(batch.tokens.size()), batch.document_starts, shape.ring,
+            shape.ulysses};
 }
 
 model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
                             const mesh::Coordinates& at) {
-    const auto length = static_cast<int64_t>(batch.tokens.size());
-    const attention::SequencePartition partition = partition_of(length, shape);
+    const attention::SequencePartition partition = partition_of(batch, shape);
     const auto filled = static_cast<size_t>(partition.filled_length());
-    if (partition.filled_length() > length) batch.document_starts.push_back(length);
     batch.tokens.resize(filled, 0);
     batch.targets.resize(filled, model::TokenBatch::no_target);
     const auto positions =
-        attention::positions_in_documents(partition.filled_length(), batch.document_starts);
+        attention::positions_in_documents(partition.filled_length(), partition.document_starts());
 
     const attention::Layout mine = partition.of_rank(at.ring, at.ulysses);
     const auto part = [&](const std::vector<int64_t>& whole) {
         return to_tensor(attention::pick(std::span(whole), mine));
     };
     return {part(batch.tokens), part(batch.targets), part(positions),
-            attention::make_plan(partition, at.ring, batch.document_starts)};
+            attention::make_plan(partition, at.ring)};
 }
 
 Loader::Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)

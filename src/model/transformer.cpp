@@ -1,5 +1,6 @@
 #include "ringshard/model/transformer.hpp"
 
+#include "activation_store.hpp"
 #include "block.hpp"
 #include "head.hpp"
 #include "ringshard/ops/embedding.hpp"
@@ -8,21 +9,35 @@ namespace ringshard::model {
 
 using NextUse = shard::Zero::NextUse;
 
-// What the forward pass leaves for the backward pass.
-struct Transformer::Saved {
-    ops::RopeTable rope;
-    std::vector<BlockActivations> blocks;
-};
+attention::Travel travel_of(const config::Config& config) {
+    using Keys = attention::Travel::Keys;
+    const bool gathers = config.parallel.cp_comm_strategy == config::RingStrategy::allgather;
+    attention::Travel travel{.keys = gathers ? Keys::gathered_at_once : Keys::round_the_ring};
+    // fp32 is never sent in less, and bf16 is what it is computed in anyway.
+    if (config.parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
+        travel.heads = at::kFloat;
+    return travel;
+}
 
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
-                         config::ActivationPolicy policy, const ops::LossForm& loss)
+                         const Options& options)
     : spec_(std::move(spec)),
       index_(spec_),
       zero_(zero),
-      attention_(spec_.heads, mesh.ring(), mesh.ulysses()),
-      policy_(policy),
-      loss_(loss) {
+      attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel),
+      policy_(options.policy),
+      loss_(options.loss),
+      activations_(options.activations
+                       ? keep_activations_in_file(num_blocks(), *options.activations)
+                       : keep_activations_in_memory(num_blocks())) {
     inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
+}
+
+Transformer::~Transformer() = default;
+
+ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
+    return ops::make_rope_table(batch.positions, inverse_frequencies_,
+                                spec_.rope.attention_scaling);
 }
 
 // The backward pass reads no table of embeddings.
@@ -35,12 +50,12 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
     return order;
 }
 
-at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
-    const ops::RopeTable rope =
-        ops::make_rope_table(batch.positions, inverse_frequencies_, spec_.rope.attention_scaling);
-    const NextUse next_use = saved == nullptr ? NextUse::none : NextUse::backward;
+at::Tensor Transformer::forward(const TokenBatch& batch, const ops::RopeTable& rope,
+                                Pass pass) const {
+    const bool has_backward = pass == Pass::with_backward;
+    const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
     const bool is_tied = index_.head == index_.embedding;
-    zero_.begin_pass(order_of_units(saved != nullptr));
+    zero_.begin_pass(order_of_units(has_backward));
 
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
     const at::Tensor table = embedding.view(zero_.weights(index_.embedding), EmbeddingGroup::table);
@@ -56,21 +71,21 @@ at::Tensor Transformer::forward(const TokenBatch& batch, Saved* saved) const {
         activations.input = x;
         x = block_forward(context, weights, activations);
         zero_.release(unit, next_use);
-        if (saved != nullptr) saved->blocks.push_back(std::move(activations));
+        if (has_backward) activations_->put(block, std::move(activations));
     }
-    if (saved != nullptr) saved->rope = rope;
     return x;
 }
 
-void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient,
-                           Saved& saved) const {
-    const BlockContext context{spec_, attention_, batch.plan, saved.rope, policy_};
+void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
+                           const at::Tensor& gradient) const {
+    const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
     for (size_t block = num_blocks(); block-- > 0;) {
         const size_t unit = UnitIndex::block(block);
         const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
         const BlockViews gradients(zero_.units()[unit], zero_.gradients(unit), spec_);
-        block_backward(context, weights, gradients, gradient, std::move(saved.blocks.back()));
-        saved.blocks.pop_back();
+        BlockActivations activations = activations_->take(block);
+        if (block > 0) activations_->expect(block - 1);
+        block_backward(context, weights, gradients, gradient, std::move(activations));
         zero_.release(unit, NextUse::none);
         zero_.reduce(unit);
     }
@@ -83,24 +98,25 @@ void Transformer::backward(const TokenBatch& batch, const at::Tensor& gradient,
 }
 
 ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
-    Saved saved;
-    const at::Tensor x = forward(batch, &saved);
+    const ops::RopeTable rope = rope_of(batch);
+    at::Tensor x = forward(batch, rope, Pass::with_backward);
 
     const shard::FlatUnit& head = zero_.units()[index_.head];
     const HeadViews weights(head, zero_.weights(index_.head));
     const HeadViews gradients(head, zero_.gradients(index_.head));
     const HeadResult result =
         head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale, loss_);
+    x.reset();  // nobody else needs it
     zero_.release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
-    backward(batch, result.d_x, saved);
+    backward(batch, rope, result.d_x);
     return result.sums;
 }
 
 ops::TokenSums Transformer::evaluate(const TokenBatch& batch) const {
-    const at::Tensor x = forward(batch, nullptr);
+    const at::Tensor x = forward(batch, rope_of(batch), Pass::forward_alone);
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
     const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets, loss_);
     zero_.release(index_.head, NextUse::none);
@@ -108,7 +124,7 @@ ops::TokenSums Transformer::evaluate(const TokenBatch& batch) const {
 }
 
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
-    const at::Tensor x = forward(batch, nullptr);
+    const at::Tensor x = forward(batch, rope_of(batch), Pass::forward_alone);
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
     at::Tensor logits = head_logits(spec_, weights, x);
     zero_.release(index_.head, NextUse::none);

@@ -13,9 +13,7 @@ namespace ringshard::offload {
 
 // Tensors may be given up by any thread, and after Staging itself.
 struct Staging::Pages {
-    ~Pages() {
-        for (const auto& [size, memory] : free) std::free(memory);
-    }
+    ~Pages() { forget_free(); }
 
     void* take(int64_t size) {
         const std::lock_guard lock(mutex);
@@ -36,6 +34,15 @@ struct Staging::Pages {
         free.emplace(size, memory);
     }
 
+    void forget_free() {
+        const std::lock_guard lock(mutex);
+        for (const auto& [size, memory] : free) {
+            std::free(memory);
+            bytes -= size;
+        }
+        free.clear();
+    }
+
     std::mutex mutex;
     std::multimap<int64_t, void*> free;  // by size
     int64_t bytes = 0;
@@ -50,6 +57,8 @@ at::Tensor Staging::take(int64_t elements, at::ScalarType type) {
         memory, {elements}, [pages = pages_, size](void* done) { pages->give_back(done, size); },
         at::TensorOptions().dtype(type));
 }
+
+void Staging::forget_free() { pages_->forget_free(); }
 
 int64_t Staging::bytes() const {
     const std::lock_guard lock(pages_->mutex);

@@ -17,6 +17,7 @@ StepWindow::Summary StepWindow::take() {
     line.loss = line.entropy = line.accuracy = 0;
     line.seconds = line.comm_wait = line.data_wait = line.operations = 0;
     line.step_tokens = line.filler_tokens = line.rows = 0;
+    line.attention_work_worst = line.attention_work_mean = 0;
     for (const StepNumbers& step : steps_) {
         line.seconds += step.seconds;
         line.comm_wait += step.comm_wait;
@@ -25,6 +26,8 @@ StepWindow::Summary StepWindow::take() {
         line.rows += step.rows;
         line.step_tokens += step.step_tokens;
         line.filler_tokens += step.filler_tokens;
+        line.attention_work_worst += step.attention_work_worst;
+        line.attention_work_mean += step.attention_work_mean;
         ++summary.num_steps;
         summary.num_skipped += step.is_skipped() ? 1 : 0;
         if (step.is_skipped()) continue;
@@ -74,6 +77,9 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"comm_wait_s", numbers.comm_wait / steps},
         {"data_wait_s", numbers.data_wait / steps},
     };
+    if (numbers.attention_work_mean > 0)
+        line.emplace_back("attention_work_worst_to_mean",
+                          numbers.attention_work_worst / numbers.attention_work_mean);
     if (summary.num_skipped > 0) line.emplace_back("skipped_steps", summary.num_skipped);
     return line;
 }

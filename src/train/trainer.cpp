@@ -55,11 +55,12 @@ struct Trainer::Work {
     double counted_tokens;
     double filler_tokens;
     double operations;
+    attention::RingWork attention;  // of all rings and micro-batches
 };
 
 // One rank of every sequence group counts. Collective over the world.
 Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) const {
-    enum { targets, counted, tokens, filled, pairs, size };
+    enum { targets, counted, tokens, filled, pairs, worst_of_ring, mean_of_ring, size };
     std::vector<double> sums(size);
     if (mesh_.sequence().rank() == 0) {
         for (const data::FlatBatch& batch : micro_batches) {
@@ -67,15 +68,21 @@ Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) 
             sums[targets] += count_targets(batch);
             sums[counted] += static_cast<double>(batch.num_counted());
             sums[tokens] += static_cast<double>(length);
-            sums[filled] += static_cast<double>(data::filled_length(length, mesh_.shape()));
             sums[pairs] += count_pairs(batch);
+            const auto partition = data::partition_of(batch, mesh_.shape());
+            sums[filled] += static_cast<double>(partition.filled_length());
+            if (partition.ring() == 1) continue;
+            const attention::RingWork work = partition.work();
+            sums[worst_of_ring] += work.worst;
+            sums[mean_of_ring] += work.mean;
         }
     }
     sums = world_.sum(sums);
     return {.targets = std::max(1.0, sums[targets]),
             .counted_tokens = sums[counted],
             .filler_tokens = sums[filled] - sums[tokens],
-            .operations = model::training_operations(model_.spec(), sums[tokens], sums[pairs])};
+            .operations = model::training_operations(model_.spec(), sums[tokens], sums[pairs]),
+            .attention = {sums[worst_of_ring], sums[mean_of_ring]}};
 }
 
 // The sums are of all ranks, so every rank finds the same. Collective over the world.
@@ -176,6 +183,8 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
                        .step_tokens = static_cast<int64_t>(work.counted_tokens),
                        .filler_tokens = static_cast<int64_t>(work.filler_tokens),
                        .operations = work.operations,
+                       .attention_work_worst = work.attention.worst,
+                       .attention_work_mean = work.attention.mean,
                        .seconds = timer.seconds(),
                        .comm_wait = mesh_.seconds_waited() - waited_before,
                        .data_wait = data_wait,

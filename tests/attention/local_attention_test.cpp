@@ -63,11 +63,11 @@ void check(const Shape& shape, at::ScalarType type) {
     const at::Tensor dq = at::zeros_like(out);
     const at::Tensor dk = at::zeros_like(heads.k, at::kFloat);
     const at::Tensor dv = at::zeros_like(dk);
-    const SequencePartition partition(shape.tokens, shape.ring, 1);
+    const SequencePartition partition(shape.tokens, shape.document_starts, shape.ring, 1);
     BOOST_REQUIRE(partition.filled_length() == shape.tokens);
     for (int64_t rank = 0; rank < shape.ring; ++rank) {
         const Layout mine = partition.of_ring_rank(rank);
-        const Plan plan = make_plan(partition, rank, shape.document_starts);
+        const Plan plan = make_plan(partition, rank);
         const auto meeting = [&](int64_t step) {
             const Layout there = partition.of_ring_rank((rank + shape.ring - step) % shape.ring);
             return std::pair(
@@ -113,6 +113,8 @@ BOOST_AUTO_TEST_CASE(is_that_of_autograd) {
         {96, 4, 2, 16, {0}, 2},
         {96, 4, 2, 24, {0, 17, 18, 60}, 2},
         {160, 6, 3, 16, {0, 5, 90, 91, 158}, 4},
+        {176, 4, 2, 16, {0, 150, 151, 153, 170}, 2},  // cut document by document, like the next
+        {176, 4, 2, 16, {0, 1, 3, 150, 170}, 4},
         {700, 2, 1, 64, {0, 650}, 1},  // long enough for another way back in bf16
     };
     for (const Shape& shape : shapes)

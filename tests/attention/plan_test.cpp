@@ -1,7 +1,10 @@
 #include "ringshard/attention/plan.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -24,71 +27,98 @@ struct Case {
 const std::vector<Case> cases{{1, 1, 1},  {7, 1, 1},   {24, 2, 1}, {97, 2, 2},
                               {97, 4, 1}, {160, 4, 2}, {33, 1, 4}, {5, 8, 1}};
 
+// Even seeds: anywhere; odd ones: near one end of the list, so that one document is long.
 std::vector<int64_t> random_starts(int64_t length, unsigned seed) {
     std::mt19937 random(seed);
     std::set<int64_t> starts{0};
-    for (int i = 0; i < 6; ++i)
-        starts.insert(static_cast<int64_t>(random() % static_cast<unsigned>(length)));
+    const int64_t range = seed % 2 == 0 ? length : (length + 2) / 3;
+    for (int i = 0; i < 6; ++i) {
+        const auto start = static_cast<int64_t>(random() % static_cast<unsigned>(range));
+        starts.insert(seed % 4 == 1 ? length - 1 - start : start);
+    }
     return {starts.begin(), starts.end()};
+}
+
+bool is_cut_by_documents(const SequencePartition& partition) {
+    return partition.of_ring_rank(0).size() > 2;
+}
+
+double tile_work(const Plan& plan) {
+    int64_t area = 0;
+    for (const auto& tiles : plan.steps)
+        for (const Tile& tile : tiles)
+            area += tile.diagonal ? tile.num_q * (tile.num_q + 1) / 2 : tile.num_q * tile.num_k;
+    return static_cast<double>(area);
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_token_is_held_once) {
+    int cut_by_documents = 0;
     for (const auto& [length, ring, ulysses] : cases) {
-        const SequencePartition partition(length, ring, ulysses);
-        BOOST_TEST(partition.filled_length() >= length);
-        BOOST_TEST(partition.filled_length() % (2 * ring * ulysses) == 0);
-        std::vector<int64_t> all;
-        for (int64_t r = 0; r < ring; ++r) {
-            std::vector<int64_t> of_ring;
-            for (int64_t u = 0; u < ulysses; ++u) {
-                const auto part = held(partition.of_rank(r, u));
-                BOOST_TEST(static_cast<int64_t>(part.size()) == partition.tokens_per_rank());
-                of_ring.insert(of_ring.end(), part.begin(), part.end());
+        for (unsigned seed = 0; seed < 8; ++seed) {
+            const SequencePartition partition(length, random_starts(length, seed), ring, ulysses);
+            cut_by_documents += is_cut_by_documents(partition) ? 1 : 0;
+            BOOST_TEST(partition.filled_length() >= length);
+            BOOST_TEST(partition.filled_length() < length + 2 * ring * ulysses);
+            BOOST_TEST(partition.filled_length() % (2 * ring * ulysses) == 0);
+            std::vector<int64_t> all;
+            for (int64_t r = 0; r < ring; ++r) {
+                std::vector<int64_t> of_ring;
+                for (int64_t u = 0; u < ulysses; ++u) {
+                    const auto part = held(partition.of_rank(r, u));
+                    BOOST_TEST(static_cast<int64_t>(part.size()) == partition.tokens_per_rank());
+                    of_ring.insert(of_ring.end(), part.begin(), part.end());
+                }
+                BOOST_TEST(of_ring == held(partition.of_ring_rank(r)));
+                all.insert(all.end(), of_ring.begin(), of_ring.end());
             }
-            BOOST_TEST(of_ring == held(partition.of_ring_rank(r)));
-            all.insert(all.end(), of_ring.begin(), of_ring.end());
+            std::sort(all.begin(), all.end());
+            std::vector<int64_t> expected(static_cast<size_t>(partition.filled_length()));
+            std::iota(expected.begin(), expected.end(), 0);
+            BOOST_TEST(all == expected);
         }
-        std::sort(all.begin(), all.end());
-        std::vector<int64_t> expected(static_cast<size_t>(partition.filled_length()));
-        std::iota(expected.begin(), expected.end(), 0);
-        BOOST_TEST(all == expected);
     }
+    BOOST_TEST(cut_by_documents > 5);
+}
+
+BOOST_AUTO_TEST_CASE(no_tokens_at_all_are_a_document_that_fills_up) {
+    const SequencePartition partition(0, {}, 4, 2);
+    BOOST_TEST(partition.filled_length() == 16);
+    BOOST_TEST(partition.document_starts() == std::vector<int64_t>{0});
 }
 
 BOOST_AUTO_TEST_CASE(one_long_document_is_the_same_work_for_every_ring_rank) {
     for (const int64_t ring : {2, 4, 8}) {
-        const SequencePartition partition(16 * ring, ring, 1);
-        const std::vector<int64_t> starts{0};
-        std::set<int64_t> work;
-        for (int64_t r = 0; r < ring; ++r) {
-            int64_t area = 0;
-            for (const auto& tiles : make_plan(partition, r, starts).steps)
-                for (const Tile& tile : tiles)
-                    area +=
-                        tile.diagonal ? tile.num_q * (tile.num_q + 1) / 2 : tile.num_q * tile.num_k;
-            work.insert(area);
-        }
-        BOOST_TEST(work.size() == 1U);
+        const SequencePartition partition(16 * ring, {0}, ring, 1);
+        const RingWork work = partition.work();
+        BOOST_TEST(work.worst == work.mean);
+        for (int64_t r = 0; r < ring; ++r)
+            BOOST_TEST(tile_work(make_plan(partition, r)) == work.mean);
     }
 }
 
 // Tiles, expanded, are exactly the pairs of a query and an earlier or same key of its document,
-// each once.
+// each once, and of one document each.
 BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
+    int cut_by_documents = 0;
     for (const auto& [length, ring, ulysses] : cases) {
-        const SequencePartition partition(length, ring, ulysses);
-        const int64_t filled = partition.filled_length();
-        for (unsigned seed = 0; seed < 5; ++seed) {
-            const auto starts = random_starts(filled, seed);
-            const auto positions = positions_in_documents(filled, starts);
+        for (unsigned seed = 0; seed < 12; ++seed) {
+            const SequencePartition partition(length, random_starts(length, seed), ring, ulysses);
+            cut_by_documents += is_cut_by_documents(partition) ? 1 : 0;
+            const int64_t filled = partition.filled_length();
+            const auto positions = positions_in_documents(filled, partition.document_starts());
             std::map<std::pair<int64_t, int64_t>, int> seen;
+            RingWork work{0, 0};
             for (int64_t r = 0; r < ring; ++r) {
-                const Plan plan = make_plan(partition, r, starts);
+                const Plan plan = make_plan(partition, r);
+                work.worst = std::max(work.worst, tile_work(plan));
+                work.mean += tile_work(plan) / static_cast<double>(ring);
                 const auto queries = held(partition.of_ring_rank(r));
                 for (int64_t step = 0; step < ring; ++step) {
                     const auto keys = held(partition.of_ring_rank((r + ring - step) % ring));
+                    BOOST_TEST(plan.steps[static_cast<size_t>(step)].size() <=
+                               partition.document_starts().size());
                     for (const Tile& tile : plan.steps[static_cast<size_t>(step)])
                         for (int64_t q = 0; q < tile.num_q; ++q)
                             for (int64_t k = 0; k < (tile.diagonal ? q + 1 : tile.num_k); ++k)
@@ -96,6 +126,8 @@ BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
                                         keys[static_cast<size_t>(tile.k + k)]}];
                 }
             }
+            BOOST_TEST(partition.work().worst == work.worst);
+            BOOST_TEST(partition.work().mean == work.mean);
             size_t expected = 0;
             bool all_once = true;
             for (int64_t q = 0; q < filled; ++q) {
@@ -107,5 +139,67 @@ BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
             BOOST_TEST(all_once);
             BOOST_TEST(seen.size() == expected);
         }
+    }
+    BOOST_TEST(cut_by_documents > 5);
+}
+
+namespace {
+
+// Documents of a row, with the median and the spread that texts have.
+std::vector<int64_t> log_normal_starts(int64_t length, double median, unsigned seed) {
+    std::mt19937 random(seed);
+    std::lognormal_distribution<double> draw(std::log(median), 1.2);
+    std::vector<int64_t> starts;
+    for (int64_t at = 0; at < length; at += std::max<int64_t>(2, std::llround(draw(random))))
+        starts.push_back(at);
+    return starts;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(packed_rows_are_about_the_same_work_for_every_ring_rank) {
+    constexpr int64_t length = 32768;
+    constexpr unsigned num_rows = 200;
+    for (const int64_t ring : {2, 4, 8}) {
+        for (const double median : {100.0, 1000.0, 4000.0}) {
+            double worst = 1;
+            double sum = 0;
+            int cut_by_documents = 0;
+            for (unsigned seed = 0; seed < num_rows; ++seed) {
+                const SequencePartition partition(length, log_normal_starts(length, median, seed),
+                                                  ring, 1);
+                const double ratio = partition.work().worst / partition.work().mean;
+                worst = std::max(worst, ratio);
+                sum += ratio;
+                cut_by_documents += is_cut_by_documents(partition) ? 1 : 0;
+            }
+            BOOST_TEST_MESSAGE("ring of "
+                               << ring << ", documents of " << median << " (median): " << num_rows
+                               << " rows, " << cut_by_documents
+                               << " cut by documents; work of the worst rank to the "
+                                  "mean: "
+                               << worst << " at most, " << sum / num_rows << " in the mean");
+            BOOST_TEST(worst <= 1.15);
+        }
+    }
+}
+
+// Made once per batch: in the time of a few matrix products of one layer.
+BOOST_AUTO_TEST_CASE(a_plan_of_many_documents_takes_no_time) {
+    constexpr int64_t ring = 8;
+    for (const double median : {50.0, 5.0}) {
+        const auto starts = log_normal_starts(32768, median, 0);
+        double best = 1;
+        for (int run = 0; run < 5; ++run) {
+            const auto begin = std::chrono::steady_clock::now();
+            const SequencePartition partition(32768, starts, ring, 1);
+            const Plan plan = make_plan(partition, 3);
+            const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+            best = std::min(best, taken.count());
+            BOOST_TEST(is_cut_by_documents(partition));
+            BOOST_TEST(plan.steps.size() == static_cast<size_t>(ring));
+        }
+        BOOST_TEST_MESSAGE(starts.size() << " documents: " << best * 1e3 << " ms");
+        BOOST_TEST(best < 0.1);
     }
 }

@@ -83,7 +83,8 @@ int main(int argc, char** argv) {
             throw Error(*failure);
         zero.publish_weights();
     }
-    const model::Transformer transformer(spec.value(), zero, mesh, policy_named(argv[4]));
+    const model::Transformer transformer(spec.value(), zero, mesh,
+                                         {.policy = policy_named(argv[4])});
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
                            optimizer);

@@ -70,6 +70,12 @@ BOOST_AUTO_TEST_SUITE(command_line)
 BOOST_AUTO_TEST_CASE(every_way_to_write_a_flag) {
     BOOST_TEST(values({"--learning_rate", "1e-4"}).training.learning_rate == 1e-4);
     BOOST_TEST(values({"--learning_rate=1e-4"}).training.learning_rate == 1e-4);
+    using config::RingStrategy;
+    const auto strategy = [](const char* name) {
+        return values({"--parallelism_config_cp_comm_strategy", name}).parallel.cp_comm_strategy;
+    };
+    BOOST_TEST((strategy("allgather") == RingStrategy::allgather));
+    BOOST_TEST((strategy("alltoall") == RingStrategy::ring));  // Accelerate's word for it
     BOOST_TEST(values({"--learning-rate", "1e-4"}).training.learning_rate == 1e-4);
     BOOST_TEST(values({"--max_steps", "-1"}).training.max_steps == -1);
     BOOST_TEST(values({"--packing"}).data.packing);

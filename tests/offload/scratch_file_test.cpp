@@ -126,3 +126,13 @@ BOOST_AUTO_TEST_CASE(memory_is_used_again) {
     const at::Tensor third = staging.take(elements, at::kFloat);
     BOOST_TEST(staging.bytes() == 2 * once);
 }
+
+BOOST_AUTO_TEST_CASE(free_memory_is_given_back) {
+    Staging staging;
+    const at::Tensor held = staging.take(elements, at::kFloat);
+    const int64_t once = staging.bytes();
+    { const at::Tensor done = staging.take(elements, at::kFloat); }
+    BOOST_TEST(staging.bytes() == 2 * once);
+    staging.forget_free();
+    BOOST_TEST(staging.bytes() == once);
+}

@@ -36,6 +36,7 @@ struct Case {
     // Runs that must come to the same.
     std::string reference() const { return concat(model, rows, accumulation, type); }
     test::RowKind row_kind() const {
+        if (rows == "uneven") return test::RowKind::uneven;
         return rows == "packed" ? test::RowKind::packed : test::RowKind::one_document;
     }
     test::LayoutRun on_one_rank() const {
@@ -72,6 +73,7 @@ test::LayoutRun in_its_layout(const Case& wanted) {
     for (const Failure& problem : resolved.problems) BOOST_ERROR(problem.message);
     test::LayoutRun run = wanted.on_one_rank();
     run.cuts = mesh::cuts_of(resolved.settings.values.parallel);
+    run.travel = model::travel_of(resolved.settings.values);
     run.shape = mesh::choose_shape(resolved.settings, wanted.ranks, 1).value();
     run.rows_per_device = rows_per_micro_batch / run.shape.data();
     return run;
@@ -92,9 +94,13 @@ BOOST_AUTO_TEST_CASE(every_case_gives_the_numbers_of_one_rank) {
         if (world.is_root() && !references.contains(wanted.reference()))
             references[wanted.reference()] = test::train(alone, wanted.on_one_rank(), rows);
         (void)world.sum(1);  // the others sleep until then, and leave it their cores
-        const test::Outcome outcome = test::train(world, in_its_layout(wanted), rows);
+        const test::LayoutRun layout = in_its_layout(wanted);
+        const test::Outcome outcome = test::train(world, layout, rows);
         if (!world.is_root()) continue;
         BOOST_TEST_INFO_SCOPE(wanted.line);
+        const train::StepNumbers& last = outcome.steps.back();
+        BOOST_TEST((last.attention_work_mean > 0) == (layout.shape.ring > 1));
+        BOOST_TEST(last.attention_work_worst <= 1.3 * last.attention_work_mean);  // short rows
         const test::Outcome& reference = references.at(wanted.reference());
         if (wanted.type == "bf16")
             test::expect_no_drift(outcome, reference);

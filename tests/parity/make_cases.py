@@ -78,6 +78,20 @@ def sequence_cases():
         spare = 2 if ring * ulysses <= 2 and j % 2 else 1  # two data ranks too
         lines.append(line(ring * ulysses * spare, model, rows, accumulation, "fp32",
                           f"--profile {profile} {split_settings(ring, ulysses)}"))
+    lines.append("# One long document among short ones, where ring ranks share every document.\n")
+    for number, (ring, ulysses) in enumerate([(2, 1), (4, 1), (2, 2), (8, 1), (4, 2)]):
+        lines.append(line(ring * ulysses, HEADS[number % 3], "uneven", (1, 4)[number % 2], "fp32",
+                          f"--profile {CUTS[3 - number % 2]} {split_settings(ring, ulysses)}"))
+    lines.append("# Keys and values of all ring ranks gathered at once.\n")
+    for number, (ring, ulysses) in enumerate([(2, 1), (4, 1), (2, 2), (8, 1), (4, 2)]):
+        for rows in ("packed", "uneven"):
+            lines.append(line(ring * ulysses, HEADS[(number + 1) % 3], rows, (1, 4)[number % 2], "fp32",
+                              f"--profile {CUTS[3 - number % 2]} {split_settings(ring, ulysses)}"
+                              " --cp_comm_strategy allgather"))
+    lines.append("# Heads that travel in a wider type than they are computed in.\n")
+    for ring, ulysses in ((1, 2), (1, 4), (2, 2)):
+        lines.append(line(ring * ulysses, "qwen2-tiny", "packed", 1, "bf16", f"--profile zero3 {split_settings(ring, ulysses)}"
+                          " --seq_parallel_communication_data_type fp32"))
     lines.append("# The rows of the guide's table of two dimensions: sp 2 x shard 2, sp 4, sp 2 x shard 4.\n")
     for ranks, ulysses in ((4, 2), (4, 4), (8, 2)):
         lines.append(line(ranks, "llama3-tiny", "packed", 1, "fp32", f"--profile alst_ulysses_4gpu --sp_size {ulysses}"))
@@ -89,7 +103,7 @@ def full_cases():
         for name, settings in (PROFILES | STRATEGIES).items():
             if runs_on(name, ranks) and not (name in HYBRIDS and ranks < 4):
                 yield line(ranks, model, "packed", accumulation, precision, profile_settings(name, settings, ranks))
-    for (ring, ulysses), model, rows, accumulation in itertools.product(SPLITS, HEADS, ("packed", "one"), (1, 4)):
+    for (ring, ulysses), model, rows, accumulation in itertools.product(SPLITS, HEADS, ("packed", "one", "uneven"), (1, 4)):
         for profile, ranks in itertools.product(CUTS + ["fsdp2"], (2, 4, 8)):
             if ranks % (ring * ulysses) == 0:
                 yield line(ranks, model, rows, accumulation, "fp32",

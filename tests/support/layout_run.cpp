@@ -18,11 +18,15 @@ data::Rows make_rows(RowKind kind, int64_t num_rows, int longest) {
     const int third = longest / 3;
     data::SampleList rows;
     for (int64_t row = 0; row < num_rows; ++row) {
-        const std::vector<int32_t> lengths =
-            kind == RowKind::one_document
-                ? std::vector<int32_t>{2 * third + below(third)}
-                : std::vector<int32_t>{third - 9 + below(9), 1, 5 + below(third / 2),
-                                       third / 2 + below(third / 2)};
+        const bool is_one =
+            kind == RowKind::one_document || (kind == RowKind::uneven && row % 4 == 0);
+        std::vector<int32_t> lengths;
+        if (is_one)
+            lengths = {2 * third + below(third)};
+        else if (kind == RowKind::packed)
+            lengths = {third - 9 + below(9), 1, 5 + below(third / 2), third / 2 + below(third / 2)};
+        else
+            lengths = {1, 4 + below(6), 1, 5 + below(3)};
         std::vector<int32_t> tokens;
         std::vector<int32_t> labels;
         for (const int32_t length : lengths) {
@@ -46,7 +50,8 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                     {.shape = layout.shape,
                      .cuts = layout.cuts,
                      .compute = layout.compute,
-                     .policy = config::ActivationPolicy::attention});
+                     .policy = config::ActivationPolicy::attention,
+                     .travel = layout.travel});
     data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
                         model.mesh.data().rank(), layout.accumulation);
     optim::AdamW optimizer(model.zero, config.training);

@@ -13,10 +13,10 @@
 
 namespace ringshard::test {
 
-enum class RowKind { one_document, packed };
+enum class RowKind { one_document, packed, uneven };
 
-// Rows of one document, or of several whose lengths divide nothing; some labels are left out.
-// longest: of a row, about.
+// Rows of one document, of several whose lengths divide nothing, or by turns of one long document
+// and of a few short ones; some labels are left out. longest: of a row, about.
 data::Rows make_rows(RowKind kind, int64_t num_rows, int longest);
 
 // A training run of some steps in one layout.
@@ -25,6 +25,7 @@ struct LayoutRun {
     mesh::Cuts cuts{};
     mesh::MeshShape shape{};
     at::ScalarType compute = at::kFloat;
+    attention::Travel travel{};
     int64_t accumulation = 1;
     int64_t rows_per_device = 1;
     int64_t num_steps = 10;

@@ -24,7 +24,7 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
       spec(model::read_model_spec(folder / "config.json").value()),
       zero(model::make_units(spec, options.shape.zero()), options.cuts,
            {options.compute, at::kFloat}, mesh),
-      transformer(spec, zero, mesh, options.policy) {
+      transformer(spec, zero, mesh, {.policy = options.policy, .travel = options.travel}) {
     const auto stored = model::StoredModel::open(folder);
     if (const auto failure = model::load_weights(stored.value(), spec.tied, zero))
         throw Error(*failure);
@@ -58,8 +58,7 @@ at::Tensor TestModel::logits(const data::FlatBatch& batch) {
     at::Tensor gathered = at::empty({mesh.sequence().size() * mine.size(0), mine.size(1)});
     mesh.sequence().all_gather(gathered, mine).wait();
     at::Tensor all = at::empty_like(gathered);
-    const attention::SequencePartition partition(static_cast<int64_t>(batch.tokens.size()),
-                                                 mesh.shape().ring, mesh.shape().ulysses);
+    const attention::SequencePartition partition = data::partition_of(batch, mesh.shape());
     int64_t row = 0;
     for (int64_t ring = 0; ring < mesh.shape().ring; ++ring) {
         for (int64_t ulysses = 0; ulysses < mesh.shape().ulysses; ++ulysses) {

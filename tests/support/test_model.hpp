@@ -23,6 +23,7 @@ public:
         mesh::Cuts cuts = {};
         at::ScalarType compute = at::kFloat;
         config::ActivationPolicy policy = config::ActivationPolicy::all;
+        attention::Travel travel = {};
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

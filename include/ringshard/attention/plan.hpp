@@ -6,8 +6,8 @@
 
 namespace ringshard::attention {
 
-// Queries and keys that meet: offsets in what a rank holds. diagonal: they are the same tokens, and
-// each query sees the keys up to itself; else every query sees every key.
+// Queries and keys that meet: offsets in what a rank holds, and all of one document. diagonal: they
+// are the same tokens, and each query sees the keys up to itself; else every query sees every key.
 struct Tile {
     int64_t q;
     int64_t k;
@@ -18,7 +18,8 @@ struct Tile {
 };
 
 // A token sees the earlier tokens of its own document and itself. document_starts: where documents
-// begin in the uncut list, ascending from 0. Runs of queries and keys must be equal or disjoint.
+// begin in the uncut list, ascending from 0. Queries and keys are the same tokens or have none in
+// common. Linear in runs and documents.
 std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
                              std::span<const int64_t> document_starts);
 
@@ -31,8 +32,7 @@ struct Plan {
     // true of any documents where a rank holds all of the list.
     bool meets_once = false;
 };
-Plan make_plan(const SequencePartition& partition, int64_t ring_rank,
-               std::span<const int64_t> document_starts);
+Plan make_plan(const SequencePartition& partition, int64_t ring_rank);
 
 // Positions count within the document.
 std::vector<int64_t> positions_in_documents(int64_t num_tokens,

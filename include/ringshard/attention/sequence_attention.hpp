@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/comm/communicator.hpp"
 
@@ -16,13 +18,24 @@ struct HeadCounts {
 // Why these heads cannot be shared by so many Ulysses ranks; empty if they can.
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
 
+// How ranks get what others hold.
+struct Travel {
+    // Ring ranks the keys: round the ring, a rank's at a time, while the tiles of the last ones are
+    // computed; or those of all ranks at once, which takes the memory of all.
+    enum class Keys { round_the_ring, gathered_at_once };
+    Keys keys = Keys::round_the_ring;
+    // Ulysses ranks the heads: in this type, or as they are computed.
+    std::optional<at::ScalarType> heads{};
+};
+
 // Exact causal attention within documents, over a sequence that is split over the ranks of a ring
 // and of Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out,
-// and in between keys and values travel round the ring. One rank is the case without exchange.
+// and in between the queries of a ring rank meet the keys and values of all. One rank is the case
+// without exchange.
 class SequenceAttention {
 public:
     SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
-                      comm::Communicator& ulysses);
+                      comm::Communicator& ulysses, const Travel& travel = {});
 
     struct Result {
         at::Tensor out;  // [t, h d] for this rank's tokens, type of qkv
@@ -39,6 +52,8 @@ private:
     HeadCounts heads_;
     comm::Communicator& ring_;
     comm::Communicator& ulysses_;
+    bool gathers_keys_;
+    std::optional<at::ScalarType> heads_travel_in_;
 };
 
 }  // namespace ringshard::attention

@@ -12,28 +12,44 @@ struct Run {
     int64_t length;
     bool operator==(const Run&) const = default;
 };
-using Layout = std::vector<Run>;  // what a rank holds, in the order in which it holds it
+using Layout = std::vector<Run>;  // what a rank holds, in the order in which it holds it: ascending
 
 int64_t num_tokens(const Layout& layout);
 
-// Which tokens of one list each rank of a sequence group holds. A ring rank holds two of 2 x ring
-// equal chunks, rank r the chunks r and 2 x ring - 1 - r: then causal attention is the same work
-// for all. Ulysses ranks hold equal parts of what their ring rank holds.
+// What causal attention within documents is for each ring rank: pairs of one of its queries and a
+// key that it sees.
+struct RingWork {
+    double worst;
+    double mean;
+};
+
+// Which tokens of one list each rank of a sequence group holds. All ring ranks hold equally many,
+// dealt so that causal attention is about the same work for all. The zigzag of the list: 2 x ring
+// equal chunks, rank r holds the chunks r and 2 x ring - 1 - r. Where documents make that uneven,
+// the zigzag of every document by itself. Ulysses ranks hold equal parts of what their ring rank
+// holds. All of it follows from the arguments alone, so all ranks find the same.
 class SequencePartition {
 public:
-    // The list is filled up to a multiple of 2 x ring x ulysses.
-    SequencePartition(int64_t num_tokens, int64_t ring, int64_t ulysses);
+    // document_starts: where documents begin, ascending from 0. The list is filled up to a multiple
+    // of 2 x ring x ulysses with a document of its own.
+    SequencePartition(int64_t num_tokens, std::vector<int64_t> document_starts, int64_t ring,
+                      int64_t ulysses);
 
     int64_t filled_length() const { return filled_length_; }
     int64_t tokens_per_rank() const { return filled_length_ / (ring_ * ulysses_); }
-    Layout of_ring_rank(int64_t ring_rank) const;
-    Layout of_rank(int64_t ring_rank, int64_t ulysses_rank) const;
     int64_t ring() const { return ring_; }
+    // With the start of what fills up, if anything does.
+    const std::vector<int64_t>& document_starts() const { return document_starts_; }
+    const Layout& of_ring_rank(int64_t ring_rank) const;
+    Layout of_rank(int64_t ring_rank, int64_t ulysses_rank) const;
+    RingWork work() const;
 
 private:
     int64_t filled_length_;
+    std::vector<int64_t> document_starts_;
     int64_t ring_;
     int64_t ulysses_;
+    std::vector<Layout> ring_layouts_;
 };
 
 // What a rank takes from a list, in its order.

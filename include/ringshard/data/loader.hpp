@@ -3,6 +3,7 @@
 #include <future>
 #include <vector>
 
+#include "ringshard/attention/sequence_partition.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/data/sample_order.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
@@ -15,8 +16,8 @@ namespace ringshard::data {
 model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
                             const mesh::Coordinates& at);
 
-// The length of a micro-batch with what it is filled up with, over the whole sequence group.
-int64_t filled_length(int64_t num_tokens, const mesh::MeshShape& shape);
+// Which of its tokens each rank of the sequence group gets.
+attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape);
 
 // Where in the data a run stands: samples of the present epoch that are done, over all data ranks.
 // So it means the same at any number of ranks with the same global batch.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "ringshard/attention/sequence_attention.hpp"
@@ -7,16 +9,26 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
+#include "ringshard/ops/rope.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::model {
+
+class ActivationStore;
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
 // released, and when. The model knows nothing of what profile cuts its units.
 class Transformer {
 public:
-    Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
-                config::ActivationPolicy policy, const ops::LossForm& loss = {});
+    struct Options {
+        config::ActivationPolicy policy;
+        ops::LossForm loss{};
+        attention::Travel travel{};
+        // A file for what blocks keep for their backward pass; all of it stays in memory without.
+        std::optional<shard::FilePlace> activations{};
+    };
+    Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh, const Options& options);
+    ~Transformer();
 
     const ModelSpec& spec() const { return spec_; }
 
@@ -31,12 +43,14 @@ public:
     at::Tensor logits(const TokenBatch& batch) const;
 
 private:
-    struct Saved;
     size_t num_blocks() const { return static_cast<size_t>(spec_.num_blocks); }
     std::vector<size_t> order_of_units(bool with_backward) const;
-    // The input of the head; what the blocks keep goes to `saved`, if there is a place for it.
-    at::Tensor forward(const TokenBatch& batch, Saved* saved) const;
-    void backward(const TokenBatch& batch, const at::Tensor& gradient, Saved& saved) const;
+    // The input of the head. What the blocks keep goes to the store, if a backward pass follows.
+    enum class Pass { with_backward, forward_alone };
+    at::Tensor forward(const TokenBatch& batch, const ops::RopeTable& rope, Pass pass) const;
+    void backward(const TokenBatch& batch, const ops::RopeTable& rope,
+                  const at::Tensor& gradient) const;
+    ops::RopeTable rope_of(const TokenBatch& batch) const;
 
     ModelSpec spec_;
     UnitIndex index_;
@@ -45,6 +59,10 @@ private:
     attention::SequenceAttention attention_;
     config::ActivationPolicy policy_;
     ops::LossForm loss_;
+    std::unique_ptr<ActivationStore> activations_;
 };
+
+// How keys and heads travel, as the settings have it.
+attention::Travel travel_of(const config::Config& config);
 
 }  // namespace ringshard::model

@@ -12,15 +12,8 @@ namespace ringshard::offload {
 struct Scratch {
     std::optional<ScratchFile> weights;
     std::optional<ScratchFile> optimizer;
+    std::optional<ScratchFile> activations;
     Staging staging;
-
-    int64_t file_bytes() const {
-        return (weights ? weights->bytes() : 0) + (optimizer ? optimizer->bytes() : 0);
-    }
-    double seconds_waited() const {
-        return (weights ? weights->seconds_waited() : 0) +
-               (optimizer ? optimizer->seconds_waited() : 0);
-    }
 };
 
 }  // namespace ringshard::offload

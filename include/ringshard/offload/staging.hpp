@@ -15,7 +15,9 @@ public:
     Staging();
     // Numbers as the memory has them.
     at::Tensor take(int64_t elements, at::ScalarType type);
-    int64_t bytes() const;  // of all that was ever taken at once
+    // Gives free memory back to the system: for those who ask for other sizes from now on.
+    void forget_free();
+    int64_t bytes() const;  // of all that is held, by tensors or for the next ones
 
 private:
     struct Pages;

@@ -19,6 +19,10 @@ struct StepNumbers {
     int64_t step_tokens = 0;    // of this step
     int64_t filler_tokens = 0;  // that were computed, so that sequences could be cut
     double operations = 0;      // floating-point ones of the model, forward and backward
+    // Pairs of a query and a key: of the rank of each ring that has most, and of a rank in the
+    // mean, added up over rings and micro-batches; 0 where no ring cuts sequences.
+    double attention_work_worst = 0;
+    double attention_work_mean = 0;
     double seconds = 0;
     double comm_wait = 0;  // seconds in which this rank waited for others
     double data_wait = 0;  // seconds until this rank had its rows

@@ -101,9 +101,9 @@ void add_deepspeed_options(OptionTable& table) {
     group.serve("offload_param_device", &ParallelSettings::offload_param_device,
                 "Where cut weights live.");
     group.serve("offload_optimizer_nvme_path", &ParallelSettings::offload_optimizer_nvme_path,
-                "Folder for optimizer state in files.");
+                "Folder for optimizer state in files, and for activations.");
     group.serve("offload_param_nvme_path", &ParallelSettings::offload_param_nvme_path,
-                "Folder for weights in files.");
+                "Folder for weights in files, and for activations.");
     group.block("deepspeed_config", "DeepSpeed settings inside an Accelerate file.");
     add_deepspeed_file(table, "DeepSpeed");
     const std::string loading = "every rank reads its own part of the weights";

@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "activation_store.hpp"
+#include "ringshard/base/error.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+std::array<at::Tensor*, 12> tensors_of(BlockActivations& a) {
+    static_assert(sizeof(BlockActivations) == 12 * sizeof(at::Tensor), "one of them is forgotten");
+    return {&a.input,
+            &a.attention_inverse_rms,
+            &a.qkv,
+            &a.queries.x,
+            &a.queries.inverse_rms,
+            &a.keys.x,
+            &a.keys.inverse_rms,
+            &a.attention.out,
+            &a.attention.lse,
+            &a.middle,
+            &a.mlp_inverse_rms,
+            &a.gate_up};
+}
+
+// Where the tensors of a block lie in its part of the file; those that were not kept lie nowhere.
+struct Packing {
+    struct Place {
+        int64_t begin = 0;  // bytes
+        int64_t bytes = 0;
+        std::vector<int64_t> sizes{};
+        at::TensorOptions options{};
+    };
+    std::array<std::optional<Place>, 12> places;
+    int64_t bytes = 0;
+};
+
+Packing pack(BlockActivations& activations) {
+    constexpr int64_t alignment = 64;
+    Packing packing;
+    size_t number = 0;
+    for (const at::Tensor* tensor : tensors_of(activations)) {
+        auto& place = packing.places[number++];
+        if (!tensor->defined()) continue;
+        const auto bytes = static_cast<int64_t>(tensor->nbytes());
+        place = {packing.bytes, bytes, tensor->sizes().vec(), tensor->options()};
+        packing.bytes += (bytes + alignment - 1) / alignment * alignment;
+    }
+    return packing;
+}
+
+at::Tensor view(const at::Tensor& pages, const Packing::Place& place) {
+    return pages.narrow(0, place.begin, place.bytes)
+        .view(c10::typeMetaToScalarType(place.options.dtype()))
+        .view(place.sizes);
+}
+
+class FileStore final : public ActivationStore {
+public:
+    FileStore(size_t num_blocks, const shard::FilePlace& place)
+        : file_(*place.file), staging_(*place.staging), blocks_(num_blocks) {}
+    FileStore(const FileStore&) = delete;
+    FileStore& operator=(const FileStore&) = delete;
+    ~FileStore() override {
+        end(write_);
+        end(read_);
+    }
+
+    void put(size_t block, BlockActivations activations) override {
+        Packing packing = pack(activations);
+        make_room(block, packing.bytes);
+        const at::Tensor pages = staging_.take(capacity_, at::kByte);
+        size_t number = 0;
+        for (const at::Tensor* tensor : tensors_of(activations))
+            if (const auto& place = packing.places[number++]) view(pages, *place).copy_(*tensor);
+        end(write_);
+        const auto bytes = offload::pages_of(pages.narrow(0, 0, packing.bytes));
+        blocks_.at(block) = {std::move(packing), offset_of(block)};
+        write_ = Moving{block, pages, file_.write(bytes, blocks_[block].offset)};
+    }
+
+    void expect(size_t block) override {
+        if (is(write_, block) || is(read_, block)) return;  // it is here, or on its way
+        end(read_);
+        const Block& wanted = blocks_.at(block);
+        const at::Tensor pages = staging_.take(capacity_, at::kByte);
+        const auto bytes = offload::pages_of(pages.narrow(0, 0, wanted.packing.bytes));
+        read_ = Moving{block, pages, file_.read(bytes, wanted.offset)};
+    }
+
+    BlockActivations take(size_t block) override {
+        expect(block);
+        const at::Tensor pages = end(is(write_, block) ? write_ : read_);
+        BlockActivations activations;
+        size_t number = 0;
+        for (at::Tensor* tensor : tensors_of(activations))
+            if (const auto& place = blocks_[block].packing.places[number++])
+                *tensor = view(pages, *place).to(place->options.device());
+        return activations;
+    }
+
+private:
+    struct Moving {
+        size_t block;
+        at::Tensor pages;
+        offload::Operation operation;
+    };
+    struct Block {
+        Packing packing;
+        int64_t offset = 0;
+    };
+
+    static bool is(const std::optional<Moving>& moving, size_t block) {
+        return moving && moving->block == block;
+    }
+
+    at::Tensor end(std::optional<Moving>& moving) {
+        if (!moving) return {};
+        file_.wait(moving->operation);
+        at::Tensor pages = std::move(moving->pages);
+        moving.reset();
+        return pages;
+    }
+
+    // Blocks lie one after the other.
+    int64_t offset_of(size_t block) const {
+        if (block == 0) return 0;
+        const Block& before = blocks_[block - 1];
+        return before.offset + offload::whole_pages(before.packing.bytes);
+    }
+
+    // For this block and, as far as can be known, for those that follow.
+    void make_room(size_t block, int64_t bytes) {
+        if (bytes > capacity_) {
+            end(write_);
+            staging_.forget_free();  // too small from now on
+            capacity_ = bytes;
+        }
+        const auto blocks_left = static_cast<int64_t>(blocks_.size() - block);
+        const int64_t needed = offset_of(block) + blocks_left * offload::whole_pages(bytes);
+        if (needed <= file_.bytes()) return;
+        file_.reserve(needed - file_.bytes());
+        if (auto failure = file_.allocate()) {
+            failure->message = concat("activation_offloading: ", failure->message);
+            throw Error(*failure);
+        }
+    }
+
+    offload::ScratchFile& file_;
+    offload::Staging& staging_;
+    std::vector<Block> blocks_;
+    int64_t capacity_ = 0;         // bytes of a block in memory
+    std::optional<Moving> write_;  // of the block that was put last
+    std::optional<Moving> read_;   // of the block that is expected
+};
+
+}  // namespace
+
+std::unique_ptr<ActivationStore> keep_activations_in_file(size_t num_blocks,
+                                                          const shard::FilePlace& place) {
+    return std::make_unique<FileStore>(num_blocks, place);
+}
+
+}  // namespace ringshard::model
