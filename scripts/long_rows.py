@@ -109,9 +109,10 @@ def draw(table, path):
         parts.append(f'<text x="{left}" y="20" font-weight="bold">{title}</text>')
         for i, line in enumerate(table):
             tall, x = 150 * line[key] / most, left + i * bar
+            shown = f"{line[key]:,}" if isinstance(line[key], int) else f"{line[key]:.3g}"
             parts.append(f'<rect x="{x:.0f}" y="{bottom - tall:.1f}" width="{bar * 0.7:.0f}" height="{tall:.1f}" fill="#3b6ea5"/>'
-                         f'<text x="{x:.0f}" y="{bottom - tall - 5:.1f}">{line[key]:,.4g}</text>'
-                         f'<text x="{x:.0f}" y="{bottom + 18}">{line["ranks"]} ranks</text>')
+                         f'<text x="{x:.0f}" y="{bottom - tall - 5:.1f}">{shown}</text>'
+                         f'<text x="{x:.0f}" y="{bottom + 18}">{line["ranks"]} rank{"s" * (line["ranks"] > 1)}</text>')
     path.write_text("\n".join([*parts, "</svg>\n"]))
 
 
@@ -134,4 +135,5 @@ def main():
     print(f"wrote {wish.out / 'long_rows.json'} and long_rows.svg")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
-// mpirun -n RING*ULYSSES bench_attention TOKENS QUERY_HEADS KEY_HEADS HEAD_DIM RING ULYSSES fp32|bf16
-// ring|allgather REPETITIONS: causal attention over one document that the ranks share, forward and
-// backward. Prints one line of JSON for each repetition after the first: seconds of the slowest rank.
+// mpirun -n RING*ULYSSES bench_attention TOKENS QUERY_HEADS KEY_HEADS HEAD_DIM RING ULYSSES
+// fp32|bf16 ring|allgather REPETITIONS: causal attention over one document that the ranks share,
+// forward and backward. Prints one line of JSON for each repetition after the first: seconds of the
+// slowest rank.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/randn.h>
