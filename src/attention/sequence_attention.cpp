@@ -18,6 +18,13 @@ std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses) {
     return {};
 }
 
+std::vector<int64_t> ulysses_sizes(const HeadCounts& heads) {
+    std::vector<int64_t> sizes;
+    for (int64_t size = 1; size <= heads.query_heads; ++size)
+        if (why_heads_do_not_split(heads, size).empty()) sizes.push_back(size);
+    return sizes;
+}
+
 SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
                                      comm::Communicator& ulysses, const Travel& travel)
     : heads_(heads),

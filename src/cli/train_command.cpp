@@ -49,15 +49,19 @@ checkpoint::SaveOptions save_options(const EngineCall& call) {
         .ranks_per_node = ranks_per_node ? read_whole_number(*ranks_per_node) : std::nullopt};
 }
 
-Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder,
-                                     const mesh::MeshShape& shape) {
+Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder, int64_t ulysses,
+                                     const config::Settings& settings) {
     const auto spec = model::read_model_spec(folder / "config.json");
     if (!spec) return spec;
-    const std::string why_not =
-        attention::why_heads_do_not_split(spec.value().heads, shape.ulysses);
+    const attention::HeadCounts& heads = spec.value().heads;
+    const std::string why_not = attention::why_heads_do_not_split(heads, ulysses);
     if (why_not.empty()) return spec;
-    return Failure{ExitCode::settings, concat("sp_size = ", shape.ulysses, ": ", why_not,
-                                              "; use cp_size for the rest")};
+    std::vector<std::string> sizes;
+    for (const int64_t size : attention::ulysses_sizes(heads)) sizes.push_back(concat(size));
+    return Failure{ExitCode::settings,
+                   concat("sp_size = ", ulysses, " [", settings.origin_of("sp_size").place,
+                          "]: ", why_not, "; sizes that work with this model: ", join(sizes, ", "),
+                          "; use cp_size for the rest")};
 }
 
 }  // namespace
@@ -82,7 +86,8 @@ int run_train(const EngineCall& call) {
         comm::agreed(world, hub.model_folder(config.model.model_name_or_path,
                                              config.model.model_revision, "model_name_or_path"));
     if (!folder) return tell(folder.failure(), world);
-    const auto spec = comm::agreed(world, read_spec(folder.value(), here.shape));
+    const auto spec =
+        comm::agreed(world, read_spec(folder.value(), here.shape.ulysses, call.settings));
     if (!spec) return tell(spec.failure(), world);
     const auto data = prepare_run_data(call, hub, here.num_threads, spec.value());
     if (!data) return tell(data.failure(), world);

@@ -17,8 +17,10 @@ public:
     void check_packing() {
         const DataSettings& data = settings_.values.data;
         if (data.packing && !data.max_length)
-            complain({"packing", "max_length"},
-                     "packing needs max_length, the length of a packed row");
+            complain(
+                {"packing", "max_length"},
+                "packing needs max_length, the length of a packed row: a whole number above 0; or "
+                "packing false");
         if (data.padding_free && !data.packing && data.max_length)
             complain({"padding_free", "max_length"},
                      "padding_free without packing needs max_length null, since rows are not cut");

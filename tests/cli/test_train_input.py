@@ -88,9 +88,43 @@ class TrainInput(TrainerTest):
         self.expect_one_message(self.train(model=model), 65, "is not readable JSON")
 
     def test_layouts_that_do_not_fit_the_model(self):
-        rows = self.write("heads.jsonl", '{"input_ids": [1, 2, 3, 4]}\n')
-        self.expect_one_message(self.train("--sp_size", "8", rows=rows, ranks=8), 78,
-                                "sp_size = 8: 4 query heads cannot be dealt out to 8 ranks", "cp_size")
+        self.expect_one_message(self.train("--sp_size", "8", ranks=8), 78,
+                                "sp_size = 8 [command line]: 4 query heads cannot be dealt out to 8 ranks",
+                                "sizes that work with this model: 1, 2, 4;", "cp_size")
+        self.expect_one_message(self.train("--profile", "alst_ulysses_4gpu", "--sp_size", "3", ranks=3), 78,
+                                "4 query heads cannot be dealt out to 3 ranks")
+        for sizes, legal in ((["--cp_size", "3"], "1x1x4x1"), (["--cp_size", "4", "--sp_size", "2"], "1x1x4x1"),
+                             (["--cp_size", "2", "--sp_size", "2", "--dp_shard_size", "2"], "1x1x2x2")):
+            self.expect_one_message(self.train("--profile", "zero3", *sizes, ranks=4), 78, "a world of 4 ranks is not",
+                                    " [command line]", "sizes that work: ", legal)
+
+    def test_key_heads_that_cannot_be_shared(self):
+        """12 query heads with 4 key heads: 6 ranks could neither share nor repeat them."""
+        model = os.path.join(self.folder, "model")
+        shutil.copytree(MODEL, model)
+        with open(os.path.join(model, "config.json")) as file:
+            config = json.load(file)
+        with open(os.path.join(model, "config.json"), "w") as file:
+            json.dump({**config, "hidden_size": 96, "num_attention_heads": 12, "num_key_value_heads": 4}, file)
+        self.expect_one_message(self.train("--sp_size", "6", model=model, ranks=6), 78,
+                                "4 key heads can neither be dealt out to 6 ranks nor repeated for them",
+                                "sizes that work with this model: 1, 2, 4, 12;")
+
+    def test_a_window_in_a_split_sequence(self):
+        model = os.path.join(self.folder, "model")
+        shutil.copytree(MODEL, model)
+        with open(os.path.join(model, "config.json")) as file:
+            config = json.load(file)
+        with open(os.path.join(model, "config.json"), "w") as file:
+            json.dump({**config, "use_sliding_window": True, "max_window_layers": 0, "sliding_window": 2}, file)
+        for split in ("--cp_size", "--sp_size"):
+            self.expect_one_message(self.train(split, "2", model=model, ranks=2), 78, "sliding_window = 2 in",
+                                    "max_length = 2 would be fine")
+
+    def test_packing_needs_the_length_of_a_row(self):
+        self.expect_one_message(self.train("--packing", "--max_length", "null", ranks=2), 78,
+                                "packing needs max_length", "a whole number above 0", "packing = ", "max_length = ")
+        self.expect_one_message(self.train("--packing", "--max_length", "0", ranks=2), 78, "max_length = 0")
 
     def test_an_output_folder_that_cannot_be(self):
         self.write("file", "")

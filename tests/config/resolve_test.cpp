@@ -205,6 +205,7 @@ BOOST_AUTO_TEST_CASE(checkpointing_the_stronger_word_counts) {
 
 BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
     BOOST_TEST(says(problem({"--packing", "--max_length", "null"}), "packing needs max_length"));
+    BOOST_TEST(says(problem({"--packing", "--max_length", "none"}), "a whole number above 0"));
     BOOST_TEST(says(problem({"--padding_free"}), "max_length null"));
     BOOST_TEST(resolve({"--padding_free", "--max_length", "null"}).problems.empty());
     BOOST_TEST(says(problem({"--load_best_model_at_end"}), "eval_strategy"));

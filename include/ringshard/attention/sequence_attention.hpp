@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/comm/communicator.hpp"
@@ -17,6 +19,8 @@ struct HeadCounts {
 
 // Why these heads cannot be shared by so many Ulysses ranks; empty if they can.
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
+// Every number of ranks that can share them, ascending.
+std::vector<int64_t> ulysses_sizes(const HeadCounts& heads);
 
 // How ranks get what others hold.
 struct Travel {
