@@ -43,6 +43,8 @@ void add_tiles(Pieces queries, Pieces keys, std::vector<Tile>& tiles) {
             RINGSHARD_CHECK(keys[seen].start + keys[seen].length <= piece.start, "runs overlap");
             num_k += keys[seen].length;
         }
+        const int64_t end = piece.start + piece.length;
+        RINGSHARD_CHECK(seen == keys.size() || keys[seen].start >= end, "runs overlap");
         if (num_k > 0) append(tiles, {piece.offset, k, piece.length, num_k, false});
     }
 }

@@ -8,6 +8,8 @@
 #include <random>
 #include <set>
 
+#include "ringshard/base/error.hpp"
+
 using namespace ringshard::attention;
 
 namespace {
@@ -141,6 +143,16 @@ BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
         }
     }
     BOOST_TEST(cut_by_documents > 5);
+}
+
+BOOST_AUTO_TEST_CASE(queries_and_keys_are_the_same_or_have_none_in_common) {
+    const std::vector<int64_t> starts{0};
+    BOOST_CHECK_THROW(make_tiles({{0, 4}}, {{2, 4}}, starts), ringshard::Error);
+    BOOST_CHECK_THROW(make_tiles({{2, 4}}, {{0, 4}}, starts), ringshard::Error);
+    BOOST_CHECK_THROW(make_tiles({{4, 2}, {0, 2}}, {{8, 2}}, starts), ringshard::Error);
+    // The document in two parts on either side: only the later queries see anything.
+    const std::vector<Tile> expected{{2, 0, 2, 4, false}};
+    BOOST_TEST((make_tiles({{0, 2}, {6, 2}}, {{2, 4}}, starts) == expected));
 }
 
 namespace {
