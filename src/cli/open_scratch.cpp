@@ -44,7 +44,7 @@ Expected<std::optional<offload::ScratchFile>> open(const Wish& wish) {
     return open(wish.path_name, wish.path);
 }
 
-// They go to the folder of the weights or, where only that is named, to that of the optimizer.
+// They go where weights or optimizer state go, or else beside what the run writes.
 Expected<std::optional<offload::ScratchFile>> open_for_activations(const EngineCall& call) {
     const config::Config& config = call.settings.values;
     if (!config.training.activation_offloading) return std::optional<offload::ScratchFile>();
@@ -52,11 +52,10 @@ Expected<std::optional<offload::ScratchFile>> open_for_activations(const EngineC
     const std::string& beside_optimizer = config.parallel.offload_optimizer_nvme_path;
     if (!beside_weights.empty()) return open("offload_param_nvme_path", beside_weights);
     if (!beside_optimizer.empty()) return open("offload_optimizer_nvme_path", beside_optimizer);
-    return Failure{ExitCode::settings,
-                   concat("activation_offloading = true [",
-                          call.settings.origin_of("activation_offloading").place,
-                          "]: activations leave memory for a file, and no folder is named for it; "
-                          "give offload_param_nvme_path or offload_optimizer_nvme_path")};
+    if (call.world.is_root())
+        std::cerr << "note: activation_offloading keeps activations in a file in output_dir = "
+                  << config.run.output_dir << "; name a disk of the node with offload_dir\n";
+    return open("output_dir", config.run.output_dir);
 }
 
 }  // namespace

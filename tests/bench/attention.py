@@ -25,7 +25,7 @@ def ours(tokens, key_heads, ring, ulysses, kind, keys="ring"):
 
 
 def torch(tokens, key_heads, kind):
-    return [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", 2, ROOT / "tests" / "bench" / "attention_torch.py", tokens,
+    return [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, ROOT / "tests" / "bench" / "attention_torch.py", tokens,
             HEADS, key_heads, HEAD_DIM, kind, REPETITIONS]
 
 

@@ -115,9 +115,14 @@ class ActivationOffloading(TrainerTest):
 
     def test_places_that_do_not_serve(self):
         missing = os.path.join(self.folder, "missing")
-        self.refuse(78, "activation_offloading", "offload_param_nvme_path or offload_optimizer_nvme_path")
-        self.refuse(66, "offload_param_nvme_path", missing, settings=["--offload_param_nvme_path", missing])
+        self.refuse(66, "offload_param_nvme_path", missing, settings=["--offload_dir", missing])
         self.refuse(66, "offload_optimizer_nvme_path", missing, settings=["--offload_optimizer_nvme_path", missing])
+
+    def test_beside_the_run_where_no_place_is_named(self):
+        output = os.path.join(self.folder, "unnamed")
+        result = run("train", "--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"), "--dataset_name", ROWS,
+                     "--output_dir", output, "--max_steps", "1", "--activation_offloading", "true")
+        self.expect(result, 0, "a file in output_dir = " + output, "offload_dir", stream="stderr")
 
     def test_no_room(self):
         """The limit on the size of a file stands for a disk that is full."""

@@ -44,8 +44,9 @@ class Traces(TrainerTest):
         self.assertAlmostEqual(ours["mean_token_accuracy"], theirs["mean_token_accuracy"],
                                delta=0.01 if is_bf16 else one_token)
 
-    def check(self, trace, *profile):
-        ranks = trace["world_size"] if trace["world_size"] > 1 else None
+    def check(self, trace, *profile, ranks=None):
+        if ranks is None and trace["world_size"] > 1:
+            ranks = trace["world_size"]
         with tempfile.TemporaryDirectory() as output:
             self.expect(run("train", *flags(trace, output), *profile, ranks=ranks), 0)
             metrics = read_metrics(output)
@@ -93,6 +94,16 @@ class Traces(TrainerTest):
                 trace = json.load(file)
             with self.subTest(trace=name):
                 self.check(trace, "--profile", "zero3")
+
+    def test_packed_traces_of_ranks_that_share_rows(self):
+        names = [name for name in self.names() if ("packing" in name or "padding_free" in name) and "_ddp2" not in name]
+        self.assertGreater(len(names), 3)
+        for name in names:
+            with open(os.path.join(DATA, "traces", name)) as file:
+                trace = json.load(file)
+            for ranks, *split in ((2, "--cp_size", "2"), (2, "--sp_size", "2"), (4, "--cp_size", "2", "--sp_size", "2")):
+                with self.subTest(trace=name, split=split):
+                    self.check(trace, "--profile", "zero3", *split, ranks=ranks)
 
     def names(self):
         names = sorted(name for name in os.listdir(os.path.join(DATA, "traces")) if name != "schedules.json")

@@ -104,6 +104,7 @@ void add_deepspeed_options(OptionTable& table) {
                 "Folder for optimizer state in files, and for activations.");
     group.serve("offload_param_nvme_path", &ParallelSettings::offload_param_nvme_path,
                 "Folder for weights in files, and for activations.");
+    group.alias("offload_dir", "offload_param_nvme_path");
     group.block("deepspeed_config", "DeepSpeed settings inside an Accelerate file.");
     add_deepspeed_file(table, "DeepSpeed");
     const std::string loading = "every rank reads its own part of the weights";

@@ -160,8 +160,8 @@ void add_precision_options(OptionTable& table) {
     group.serve("activation_policy", &TrainingSettings::activation_policy,
                 "What a block keeps: all, attention (input and attention output), input.");
     group.serve("activation_offloading", &TrainingSettings::activation_offloading,
-                "Keep saved activations in a file: in offload_param_nvme_path, else in "
-                "offload_optimizer_nvme_path.");
+                "Keep saved activations in a file: in offload_dir, else in "
+                "offload_optimizer_nvme_path, else in output_dir.");
 
     group.alias("bf16", "mixed_precision", Shape::boolean, {{"true", "bf16"}, {"false", "no"}});
     group.alias("activation_checkpointing", "gradient_checkpointing", Shape::boolean);
