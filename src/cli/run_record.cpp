@@ -23,7 +23,7 @@ ordered_json describe_ranks(const StartUp& here) {
 }  // namespace
 
 std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, const StartUp& here,
-                                                    int64_t attempt) {
+                                                    int64_t attempt, int64_t num_steps) {
     std::optional<Failure> failure;
     if (call.world.is_root()) {
         const config::Config& config = call.settings.values;
@@ -40,6 +40,7 @@ std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, cons
               {"cuts", to_text(mesh::cuts_of(config.parallel))}}},
             {"effective_batch", config.training.per_device_train_batch_size * shape.data() *
                                     config.training.gradient_accumulation_steps},
+            {"num_steps", num_steps},
             {"threads_per_rank", here.num_threads},
             {"ranks", describe_ranks(here)},
             {"settings",

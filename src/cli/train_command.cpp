@@ -143,7 +143,8 @@ int run_train(const EngineCall& call) {
     if (data.value().evaluation)
         evaluator.emplace(*data.value().evaluation, config.evaluation.per_device_eval_batch_size,
                           world, mesh, transformer);
-    if (const auto failure = write_run_record(call, here, store.value().attempt()))
+    if (const auto failure =
+            write_run_record(call, here, store.value().attempt(), trainer.num_steps()))
         return tell(*failure, world);
     checkpoint::Saver saver(store.value(), save_options(call), world, faults.value());
     const auto failure = train::train_to_the_end(

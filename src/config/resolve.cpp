@@ -249,11 +249,27 @@ void Resolver::report_accepted() {
 
 }  // namespace
 
+namespace {
+
+// `result` may hold problems already.
+Resolution resolve(const OptionTable& table, const Statements& said, Resolution result) {
+    Resolver resolver(table, result);
+    resolver.take(said);
+    if (const Assignment* profile = resolver.strongest("profile");
+        profile != nullptr && !is_null(profile->text))
+        resolver.take(read_profile(table, profile->statement, result.notes, result.problems));
+
+    resolver.apply();
+    resolver.report_accepted();
+    if (result.problems.empty()) check_together(result.settings, result.problems);
+    return result;
+}
+
+}  // namespace
+
 Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
                    const Environment& environment) {
     Resolution result;
-    Resolver resolver(table, result);
-
     Statements said = read_command_line(table, command_line, result.problems);
     const Statements variables = read_environment(table, environment, result.problems);
     said.insert(said.end(), variables.begin(), variables.end());
@@ -267,16 +283,16 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
         break;  // the command line comes first and is stronger than the variable
     }
     std::erase_if(said, [](const Statement& statement) { return statement.name == "config"; });
-    resolver.take(said);
+    return resolve(table, said, std::move(result));
+}
 
-    if (const Assignment* profile = resolver.strongest("profile");
-        profile != nullptr && !is_null(profile->text))
-        resolver.take(read_profile(table, profile->statement, result.notes, result.problems));
-
-    resolver.apply();
-    resolver.report_accepted();
-    if (result.problems.empty()) check_together(result.settings, result.problems);
-    return result;
+Resolution resolve(const OptionTable& table, const NamedTexts& settings, const std::string& place,
+                   const Environment& environment) {
+    Resolution result;
+    Statements said = read_environment(table, environment, result.problems);
+    for (const auto& [name, text] : settings)
+        said.push_back({lower_with_underscores(name), text, {Strength::config_file, place}, {}});
+    return resolve(table, said, std::move(result));
 }
 
 Failure summary(const std::vector<Failure>& problems) {

@@ -11,6 +11,7 @@ int print_config(const Invocation& invocation, const Environment& environment);
 int configure(const Invocation& invocation);
 int inspect(const Invocation& invocation);
 int plot(const Invocation& invocation);
+int sweep(const Invocation& invocation, const Environment& environment);
 int tokenize(const Invocation& invocation, const Environment& environment);
 int print_version();
 

@@ -7,6 +7,7 @@
 #include "ringshard/base/exit_code.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/settings.hpp"
+#include "ringshard/config/sweep_file.hpp"
 
 namespace ringshard::config {
 
@@ -19,6 +20,10 @@ struct Resolution {
 // Brings together, weakest first: built-in defaults, profile, --config file, RINGSHARD_* variables,
 // command line. Reads files; so one rank calls it and the others receive Settings::to_text().
 Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
+                   const Environment& environment);
+
+// The same of what a settings file at `place` would say.
+Resolution resolve(const OptionTable& table, const NamedTexts& settings, const std::string& place,
                    const Environment& environment);
 
 // One message for all problems, with the exit code of the first.

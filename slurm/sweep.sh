@@ -1,0 +1,29 @@
+#!/bin/bash
+# One element of a sweep: what `trainer sweep submit FILE` prints, sbatch --array=0-15%4 slurm/sweep.sh runs/NAME
+# Element 3 runs what runs/NAME/3/settings.yaml says, in that folder, and goes on there whenever it is started again.
+#SBATCH --job-name=ringshard-sweep
+#SBATCH --nodes=1
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --time=08:00:00
+#SBATCH --output=%x-%A_%a.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=USR1@300
+
+run=$1/$SLURM_ARRAY_TASK_ID
+settings=(--config "$run/settings.yaml")
+[ -r "${settings[1]}" ] || { echo "there is no ${settings[1]}: trainer sweep submit FILE makes it" >&2; exit 66; }
+
+# `trainer sweep status` reads how this element stands from two files: a sign of life, and how it ended.
+rm -f "$run/exit-code"
+while touch "$run/alive"; do sleep 10; done &
+heartbeat=$!
+trap 'code=$?; kill $heartbeat; echo $code >"$run/exit-code"' EXIT
+
+. "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
+begin_attempt "${settings[@]}"
+srun --mpi="${RINGSHARD_MPI:-pmix}" --ntasks-per-node="$ranks_per_node" --distribution=block:block --wait=120 \
+    "$trainer" "${settings[@]}" &
+wait_for $!
+end_attempt $?

@@ -1,0 +1,296 @@
+#include <algorithm>
+#include <cstdio>
+#include <iomanip>
+#include <iostream>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/cli/front_commands.hpp"
+#include "ringshard/cli/tell.hpp"
+#include "ringshard/job/array.hpp"
+#include "ringshard/report/run_status.hpp"
+#include "ringshard/text/value.hpp"
+#include "sweep_plan.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using text::Value;
+
+struct Wish {
+    std::string action;
+    fs::path target;  // a sweep file, or the folder of a sweep
+    fs::path runs = "runs";
+    std::optional<int64_t> index;
+    std::optional<int64_t> at_a_time;
+    std::string metric;
+    bool is_greater_better = false;
+    bool as_json = false;
+    bool runs_it = false;
+    std::vector<std::string> for_sbatch;  // after --
+};
+
+Failure usage(const std::string& what) {
+    return {ExitCode::usage,
+            concat(what,
+                   "; trainer sweep expand FILE [--index N] [--json], sweep submit FILE "
+                   "[--at_a_time N] [--run] [-- flags of sbatch], sweep status FOLDER [--json], "
+                   "sweep best FOLDER --metric eval_loss [--greater_is_better] [--json]; files go "
+                   "to runs/, or to --runs FOLDER")};
+}
+
+// Takes the value of a flag, written as --name value or --name=value.
+class Flags {
+public:
+    explicit Flags(const std::vector<std::string>& flags) : flags_(flags) {}
+    bool next() {
+        if (at_ == flags_.size()) return false;
+        const std::string& flag = flags_[at_++];
+        const size_t equals = flag.starts_with("--") ? flag.find('=') : std::string::npos;
+        name = flag.substr(0, equals);
+        written_ =
+            equals == std::string::npos ? std::nullopt : std::optional(flag.substr(equals + 1));
+        return true;
+    }
+    std::optional<std::string> value() {
+        if (written_ || at_ == flags_.size()) return written_;
+        return flags_[at_++];
+    }
+    std::vector<std::string> rest() {
+        return {flags_.begin() + static_cast<std::ptrdiff_t>(at_), flags_.end()};
+    }
+
+    std::string name;
+
+private:
+    const std::vector<std::string>& flags_;
+    size_t at_ = 0;
+    std::optional<std::string> written_;
+};
+
+Expected<Wish> read_wish(const std::vector<std::string>& flags) {
+    Wish wish;
+    std::vector<std::string> words;
+    for (Flags flag(flags); flag.next();) {
+        const auto whole = [&](int64_t least) {
+            const auto text = flag.value();
+            const auto number = text ? read_whole_number(*text) : std::nullopt;
+            return number && *number >= least ? number : std::nullopt;
+        };
+        if (flag.name == "--") {
+            wish.for_sbatch = flag.rest();
+            break;
+        }
+        if (flag.name == "--json") {
+            wish.as_json = true;
+        } else if (flag.name == "--run") {
+            wish.runs_it = true;
+        } else if (flag.name == "--greater_is_better") {
+            wish.is_greater_better = true;
+        } else if (flag.name == "--index") {
+            if (!(wish.index = whole(0))) return usage("--index must be a whole number");
+        } else if (flag.name == "--at_a_time") {
+            if (!(wish.at_a_time = whole(1))) return usage("--at_a_time must be at least 1");
+        } else if (flag.name == "--runs" || flag.name == "--metric") {
+            const auto text = flag.value();
+            if (!text) return usage(flag.name + " has no value");
+            if (flag.name == "--runs")
+                wish.runs = *text;
+            else
+                wish.metric = *text;
+        } else if (flag.name.starts_with("-")) {
+            return usage("there is no " + flag.name);
+        } else {
+            words.push_back(flag.name);
+        }
+    }
+    if (words.size() != 2) return usage("name what to do, and a file or a folder");
+    wish.action = words[0];
+    wish.target = words[1];
+    return wish;
+}
+
+Value settings_value(const PlannedRun& run, size_t index) {
+    Value::Object members{{"index", Value(static_cast<int64_t>(index))},
+                          {"folder", Value(run.folder.string())},
+                          {"differs", Value(run.differs)},
+                          {"settings", Value(run.settings)}};
+    return Value(std::move(members));
+}
+
+int expand(const Wish& wish, const Environment& environment) {
+    const auto plan = plan_sweep(wish.target, wish.runs, environment);
+    if (!plan) return tell(plan.failure());
+    const auto& runs = plan.value().runs;
+    if (wish.index && *wish.index >= static_cast<int64_t>(runs.size()))
+        return tell({ExitCode::settings, concat("index = ", *wish.index, ": ", wish.target.string(),
+                                                " has the runs 0 to ", runs.size() - 1)});
+    Value::List list;
+    for (size_t i = 0; i < runs.size(); ++i) {
+        if (wish.index && static_cast<size_t>(*wish.index) != i) continue;
+        if (wish.as_json)
+            list.push_back(settings_value(runs[i], i));
+        else
+            std::cout << (wish.index ? runs[i].settings : concat(i, "  ", runs[i].differs, "\n"));
+    }
+    if (wish.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
+    return number(ExitCode::done);
+}
+
+std::string shell_word(const std::string& word) {
+    const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_=./,%:+@").find(c) != std::string_view::npos;
+    });
+    if (is_plain) return word;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
+}
+
+std::string sbatch_line(const Wish& wish, const SweepPlan& plan, const std::vector<int64_t>& open) {
+    std::vector<std::string> words{"sbatch", "--parsable"};
+    words.insert(words.end(), wish.for_sbatch.begin(), wish.for_sbatch.end());
+    words.push_back(concat("--array=", job::array_text(open),
+                           wish.at_a_time ? concat("%", *wish.at_a_time) : ""));
+    words.emplace_back("slurm/sweep.sh");
+    words.push_back(plan.folder);
+    for (std::string& word : words) word = shell_word(word);
+    return join(words, " ");
+}
+
+// The id of the job that the line makes.
+Expected<std::string> run_line(const std::string& line) {
+    std::FILE* const output = popen(line.c_str(), "r");
+    if (output == nullptr) return io_failure("sbatch", "cannot be run");
+    std::string id;
+    for (int c = std::fgetc(output); c != EOF; c = std::fgetc(output)) id += static_cast<char>(c);
+    const int status = pclose(output);
+    // "17", or "17;cluster".
+    id = split(std::string(trim(id)), ';').front();
+    if (status != 0 || !read_whole_number(id))
+        return Failure{ExitCode::io, "sbatch did not take the job; what it said stands above"};
+    return id;
+}
+
+int submit(const Wish& wish, const Environment& environment) {
+    const auto plan = plan_sweep(wish.target, wish.runs, environment);
+    if (!plan) return tell(plan.failure());
+    const auto open = write_runs(plan.value());
+    if (!open) return tell(open.failure());
+    if (open.value().empty()) {
+        std::cerr << "nothing to submit: every run is complete, runs or waits\n";
+        return number(ExitCode::done);
+    }
+    const std::string line = sbatch_line(wish, plan.value(), open.value());
+    std::cout << line << std::endl;
+    if (!wish.runs_it) return number(ExitCode::done);
+    const auto id = run_line(line);
+    if (!id) return tell(id.failure());
+    if (const auto failure = record_job(plan.value().folder, id.value())) return tell(*failure);
+    std::cout << "job " << id.value() << '\n';
+    return number(ExitCode::done);
+}
+
+template <class T>
+Value value_or_null(const std::optional<T>& given) {
+    return given ? Value(*given) : Value();
+}
+
+Value status_value(size_t index, const std::string& state, const report::RunStatus& status) {
+    return Value(Value::Object{{"index", Value(static_cast<int64_t>(index))},
+                               {"state", Value(state)},
+                               {"exit_code", value_or_null(status.exit_code)},
+                               {"step", value_or_null(status.step)},
+                               {"num_steps", value_or_null(status.num_steps)},
+                               {"loss", value_or_null(status.loss)},
+                               {"tokens_per_second", value_or_null(status.tokens_per_second)},
+                               {"seconds_left", value_or_null(status.seconds_left)}});
+}
+
+template <class T>
+std::string shown(const std::optional<T>& given, int digits) {
+    if (!given) return "-";
+    std::ostringstream out;
+    out << std::fixed << std::setprecision(digits) << *given;
+    return out.str();
+}
+
+void print_status(size_t index, const std::string& state, const report::RunStatus& status) {
+    const std::string steps = status.num_steps ? concat("/", *status.num_steps) : "";
+    const std::string code =
+        status.exit_code && *status.exit_code != 0 ? concat(" (", *status.exit_code, ")") : "";
+    std::cout << std::right << std::setw(5) << index << "  " << std::left << std::setw(13)
+              << state + code << std::right << std::setw(12) << shown(status.step, 0) + steps
+              << std::setw(10) << shown(status.loss, 4) << std::setw(12)
+              << shown(status.tokens_per_second, 0) << std::setw(10)
+              << shown(status.seconds_left, 0) << '\n';
+}
+
+int print_states(const Wish& wish) {
+    const auto runs = find_runs(wish.target);
+    if (!runs) return tell(runs.failure());
+    const auto in_queue = job::elements_in_queue(submitted_jobs(wish.target));
+    Value::List list;
+    if (!wish.as_json)
+        std::cout << "index  state                step      loss    tokens/s    s left\n";
+    for (size_t i = 0; i < runs.value().size(); ++i) {
+        const auto status = report::read_run_status(runs.value()[i]);
+        const bool waits = in_queue && in_queue->contains(static_cast<int64_t>(i)) &&
+                           status.state != report::RunState::complete &&
+                           status.state != report::RunState::running;
+        const std::string state = waits ? "waiting" : report::to_text(status.state);
+        if (wish.as_json)
+            list.push_back(status_value(i, state, status));
+        else
+            print_status(i, state, status);
+    }
+    if (wish.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
+    return number(ExitCode::done);
+}
+
+int print_best(const Wish& wish) {
+    if (wish.metric.empty()) return tell(usage("name the metric with --metric"));
+    const auto runs = find_runs(wish.target);
+    if (!runs) return tell(runs.failure());
+    std::optional<report::BestValue> best;
+    fs::path best_run;
+    for (const fs::path& run : runs.value()) {
+        const auto found = report::best_value(run, wish.metric, wish.is_greater_better);
+        const bool is_better =
+            found && (!best || (wish.is_greater_better ? found->value > best->value
+                                                       : found->value < best->value));
+        if (!is_better) continue;
+        best = found;
+        best_run = run;
+    }
+    if (!best)
+        return tell({ExitCode::bad_data, concat("metric = ", wish.metric, ": no run in ",
+                                                wish.target.string(), " has logged it")});
+    if (wish.as_json)
+        std::cout << to_json(Value(Value::Object{{"run", Value(best_run.string())},
+                                                 {"metric", Value(wish.metric)},
+                                                 {"value", Value(best->value)},
+                                                 {"step", Value(best->step)}}))
+                  << '\n';
+    else
+        std::cout << best_run.string() << "  " << wish.metric << ' ' << shortest(best->value)
+                  << " at step " << best->step << '\n';
+    return number(ExitCode::done);
+}
+
+}  // namespace
+
+int sweep(const Invocation& invocation, const Environment& environment) {
+    const auto wish = read_wish(invocation.flags);
+    if (!wish) return tell(wish.failure());
+    const std::string& action = wish.value().action;
+    if (action == "expand") return expand(wish.value(), environment);
+    if (action == "submit") return submit(wish.value(), environment);
+    if (action == "status") return print_states(wish.value());
+    if (action == "best") return print_best(wish.value());
+    return tell(usage(concat("there is no sweep ", action)));
+}
+
+}  // namespace ringshard::cli

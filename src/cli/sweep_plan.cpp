@@ -1,0 +1,112 @@
+#include "sweep_plan.hpp"
+
+#include <algorithm>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/config/resolve.hpp"
+#include "ringshard/config/sweep_file.hpp"
+#include "ringshard/job/array.hpp"
+#include "ringshard/report/run_status.hpp"
+
+namespace ringshard::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const settings_name = "settings.yaml";
+
+}  // namespace
+
+Expected<SweepPlan> plan_sweep(const fs::path& file, const fs::path& runs_folder,
+                               const Environment& environment) {
+    const auto sweep = config::read_sweep(file);
+    if (!sweep) return sweep.failure();
+    const config::OptionTable table;
+    SweepPlan plan{runs_folder / sweep.value().name, {}};
+    for (size_t index = 0; index < sweep.value().runs.size(); ++index) {
+        PlannedRun run{plan.folder / concat(index), {}, {}};
+        config::NamedTexts all = sweep.value().all_settings(index);
+        for (const auto& [name, text] : all)
+            if (name == "output_dir")
+                return Failure{ExitCode::settings,
+                               concat(file.string(), ": output_dir = ", text,
+                                      ": every run of a sweep has a folder of its own, ",
+                                      (plan.folder / "<index>").string(), "; leave it out")};
+        all.emplace_back("output_dir", run.folder);
+        const config::Resolution resolution =
+            config::resolve(table, all, concat(file.string(), ", run ", index), environment);
+        if (!resolution.problems.empty()) return config::summary(resolution.problems);
+        std::vector<std::string> own;
+        for (const auto& [name, text] : sweep.value().runs[index])
+            own.push_back(concat(name, "=", text));
+        run.differs = join(own, " ");
+        run.settings = config::to_settings_file(all);
+        plan.runs.push_back(std::move(run));
+    }
+    return plan;
+}
+
+namespace {
+
+// A run that has begun goes on with the settings it began with.
+std::optional<Failure> write_settings(const PlannedRun& run, report::RunState state) {
+    const fs::path file = run.folder / settings_name;
+    const auto before = read_file(file);
+    if (before == run.settings) return std::nullopt;
+    if (before && state != report::RunState::missing)
+        return Failure{ExitCode::settings,
+                       concat(run.folder.string(),
+                              ": has begun with other settings than the file has now; give the "
+                              "sweep another name, or remove the folder")};
+    std::error_code error;
+    fs::create_directories(run.folder, error);
+    if (error) return Failure{ExitCode::io, concat(run.folder.string(), ": ", error.message())};
+    return write_file_atomically(file, run.settings);
+}
+
+}  // namespace
+
+Expected<std::vector<int64_t>> write_runs(const SweepPlan& plan) {
+    using report::RunState;
+    const auto in_queue = job::elements_in_queue(submitted_jobs(plan.folder));
+    std::vector<int64_t> open;
+    for (size_t i = 0; i < plan.runs.size(); ++i) {
+        const auto index = static_cast<int64_t>(i);
+        const RunState state = report::read_run_status(plan.runs[i].folder).state;
+        if (auto failure = write_settings(plan.runs[i], state)) return *failure;
+        const bool is_in_hand = state == RunState::complete || state == RunState::running ||
+                                (in_queue && in_queue->contains(index));
+        if (!is_in_hand) open.push_back(index);
+    }
+    return open;
+}
+
+std::vector<std::string> submitted_jobs(const fs::path& sweep_folder) {
+    std::vector<std::string> jobs;
+    for (const std::string& line : split(read_file(sweep_folder / "jobs").value_or(""), '\n'))
+        if (!trim(line).empty()) jobs.emplace_back(trim(line));
+    return jobs;
+}
+
+std::optional<Failure> record_job(const fs::path& sweep_folder, const std::string& job_id) {
+    return append_line(sweep_folder / "jobs", job_id);
+}
+
+Expected<std::vector<fs::path>> find_runs(const fs::path& sweep_folder) {
+    if (!folder_exists(sweep_folder))
+        return Failure{ExitCode::missing_input,
+                       concat(sweep_folder.string(), ": there is no such folder")};
+    std::vector<fs::path> runs;
+    for (fs::path run = sweep_folder / "0"; folder_exists(run);
+         run = sweep_folder / concat(runs.size()))
+        runs.push_back(run);
+    if (runs.empty())
+        return Failure{ExitCode::bad_data,
+                       concat(sweep_folder.string(),
+                              ": holds no run 0, so it is not the folder of a sweep; `trainer "
+                              "sweep submit FILE` makes one")};
+    return runs;
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,67 @@
+#include "yaml_value.hpp"
+
+#include "ringshard/base/text.hpp"
+#include "value_text.hpp"
+
+namespace ringshard::config {
+
+using nlohmann::json;
+
+namespace {
+
+// What no file of settings is, but a circle of aliases or a few lines that unfold to millions are.
+constexpr int deepest = 100;
+constexpr int most_nodes = 100'000;
+
+// Plain scalars keep their text; what was quoted is text even if it looks like something else.
+class Unfolding {
+public:
+    json unfold(const YAML::Node& node, int depth = 0) {
+        if (depth > deepest || ++num_nodes_ > most_nodes)
+            throw YAML::Exception(node.Mark(), "holds itself, or more than a file of settings can");
+        switch (node.Type()) {
+            case YAML::NodeType::Sequence: {
+                json list = json::array();
+                for (const YAML::Node& item : node) list.push_back(unfold(item, depth + 1));
+                return list;
+            }
+            case YAML::NodeType::Map: {
+                json mapping = json::object();
+                for (const auto& entry : node)
+                    mapping[entry.first.Scalar()] = unfold(entry.second, depth + 1);
+                return mapping;
+            }
+            case YAML::NodeType::Scalar: return scalar(node);
+            default: return nullptr;
+        }
+    }
+
+private:
+    static json scalar(const YAML::Node& node) {
+        const std::string& text = node.Scalar();
+        if (!is_utf8(text)) throw YAML::Exception(node.Mark(), "a text is not UTF-8");
+        if (node.Tag() == "!") return text;
+        if (const auto number = read_number(text))
+            return json::parse(text, nullptr, false).is_discarded() ? json(*number)
+                                                                    : json::parse(text);
+        if (is_null(text)) return nullptr;
+        if (text == "true" || text == "True") return true;
+        if (text == "false" || text == "False") return false;
+        return text;
+    }
+    int num_nodes_ = 0;
+};
+
+}  // namespace
+
+std::string to_text(const YAML::Node& node) {
+    if (node.IsScalar()) return node.Scalar();
+    const json value = Unfolding().unfold(node);
+    return value.is_null() ? "null" : value.dump();
+}
+
+std::string to_text(const json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace ringshard::config

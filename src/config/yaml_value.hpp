@@ -1,0 +1,14 @@
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+// What stands in a YAML file, as the text that a setting is read from. Throws YAML::Exception.
+namespace ringshard::config {
+
+std::string to_text(const YAML::Node& node);
+std::string to_text(const nlohmann::json& value);
+
+}  // namespace ringshard::config
