@@ -10,6 +10,7 @@
 #include "ringshard/report/run_status.hpp"
 #include "ringshard/text/value.hpp"
 #include "sweep_plan.hpp"
+#include "sweep_wish.hpp"
 
 namespace ringshard::cli {
 
@@ -17,99 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using text::Value;
-
-struct Wish {
-    std::string action;
-    fs::path target;  // a sweep file, or the folder of a sweep
-    fs::path runs = "runs";
-    std::optional<int64_t> index;
-    std::optional<int64_t> at_a_time;
-    std::string metric;
-    bool is_greater_better = false;
-    bool as_json = false;
-    bool runs_it = false;
-    std::vector<std::string> for_sbatch;  // after --
-};
-
-Failure usage(const std::string& what) {
-    return {ExitCode::usage,
-            concat(what,
-                   "; trainer sweep expand FILE [--index N] [--json], sweep submit FILE "
-                   "[--at_a_time N] [--run] [-- flags of sbatch], sweep status FOLDER [--json], "
-                   "sweep best FOLDER --metric eval_loss [--greater_is_better] [--json]; files go "
-                   "to runs/, or to --runs FOLDER")};
-}
-
-// Takes the value of a flag, written as --name value or --name=value.
-class Flags {
-public:
-    explicit Flags(const std::vector<std::string>& flags) : flags_(flags) {}
-    bool next() {
-        if (at_ == flags_.size()) return false;
-        const std::string& flag = flags_[at_++];
-        const size_t equals = flag.starts_with("--") ? flag.find('=') : std::string::npos;
-        name = flag.substr(0, equals);
-        written_ =
-            equals == std::string::npos ? std::nullopt : std::optional(flag.substr(equals + 1));
-        return true;
-    }
-    std::optional<std::string> value() {
-        if (written_ || at_ == flags_.size()) return written_;
-        return flags_[at_++];
-    }
-    std::vector<std::string> rest() {
-        return {flags_.begin() + static_cast<std::ptrdiff_t>(at_), flags_.end()};
-    }
-
-    std::string name;
-
-private:
-    const std::vector<std::string>& flags_;
-    size_t at_ = 0;
-    std::optional<std::string> written_;
-};
-
-Expected<Wish> read_wish(const std::vector<std::string>& flags) {
-    Wish wish;
-    std::vector<std::string> words;
-    for (Flags flag(flags); flag.next();) {
-        const auto whole = [&](int64_t least) {
-            const auto text = flag.value();
-            const auto number = text ? read_whole_number(*text) : std::nullopt;
-            return number && *number >= least ? number : std::nullopt;
-        };
-        if (flag.name == "--") {
-            wish.for_sbatch = flag.rest();
-            break;
-        }
-        if (flag.name == "--json") {
-            wish.as_json = true;
-        } else if (flag.name == "--run") {
-            wish.runs_it = true;
-        } else if (flag.name == "--greater_is_better") {
-            wish.is_greater_better = true;
-        } else if (flag.name == "--index") {
-            if (!(wish.index = whole(0))) return usage("--index must be a whole number");
-        } else if (flag.name == "--at_a_time") {
-            if (!(wish.at_a_time = whole(1))) return usage("--at_a_time must be at least 1");
-        } else if (flag.name == "--runs" || flag.name == "--metric") {
-            const auto text = flag.value();
-            if (!text) return usage(flag.name + " has no value");
-            if (flag.name == "--runs")
-                wish.runs = *text;
-            else
-                wish.metric = *text;
-        } else if (flag.name.starts_with("-")) {
-            return usage("there is no " + flag.name);
-        } else {
-            words.push_back(flag.name);
-        }
-    }
-    if (words.size() != 2) return usage("name what to do, and a file or a folder");
-    wish.action = words[0];
-    wish.target = words[1];
-    return wish;
-}
 
 Value settings_value(const PlannedRun& run, size_t index) {
     Value::Object members{{"index", Value(static_cast<int64_t>(index))},
@@ -119,7 +27,7 @@ Value settings_value(const PlannedRun& run, size_t index) {
     return Value(std::move(members));
 }
 
-int expand(const Wish& wish, const Environment& environment) {
+int expand(const SweepWish& wish, const Environment& environment) {
     const auto plan = plan_sweep(wish.target, wish.runs, environment);
     if (!plan) return tell(plan.failure());
     const auto& runs = plan.value().runs;
@@ -149,7 +57,8 @@ std::string shell_word(const std::string& word) {
     return quoted + "'";
 }
 
-std::string sbatch_line(const Wish& wish, const SweepPlan& plan, const std::vector<int64_t>& open) {
+std::string sbatch_line(const SweepWish& wish, const SweepPlan& plan,
+                        const std::vector<int64_t>& open) {
     std::vector<std::string> words{"sbatch", "--parsable"};
     words.insert(words.end(), wish.for_sbatch.begin(), wish.for_sbatch.end());
     words.push_back(concat("--array=", job::array_text(open),
@@ -174,7 +83,7 @@ Expected<std::string> run_line(const std::string& line) {
     return id;
 }
 
-int submit(const Wish& wish, const Environment& environment) {
+int submit(const SweepWish& wish, const Environment& environment) {
     const auto plan = plan_sweep(wish.target, wish.runs, environment);
     if (!plan) return tell(plan.failure());
     const auto open = write_runs(plan.value());
@@ -228,7 +137,7 @@ void print_status(size_t index, const std::string& state, const report::RunStatu
               << shown(status.seconds_left, 0) << '\n';
 }
 
-int print_states(const Wish& wish) {
+int print_states(const SweepWish& wish) {
     const auto runs = find_runs(wish.target);
     if (!runs) return tell(runs.failure());
     const auto in_queue = job::elements_in_queue(submitted_jobs(wish.target));
@@ -250,8 +159,8 @@ int print_states(const Wish& wish) {
     return number(ExitCode::done);
 }
 
-int print_best(const Wish& wish) {
-    if (wish.metric.empty()) return tell(usage("name the metric with --metric"));
+int print_best(const SweepWish& wish) {
+    if (wish.metric.empty()) return tell(sweep_usage("name the metric with --metric"));
     const auto runs = find_runs(wish.target);
     if (!runs) return tell(runs.failure());
     std::optional<report::BestValue> best;
@@ -283,14 +192,14 @@ int print_best(const Wish& wish) {
 }  // namespace
 
 int sweep(const Invocation& invocation, const Environment& environment) {
-    const auto wish = read_wish(invocation.flags);
+    const auto wish = read_sweep_wish(invocation.flags);
     if (!wish) return tell(wish.failure());
     const std::string& action = wish.value().action;
     if (action == "expand") return expand(wish.value(), environment);
     if (action == "submit") return submit(wish.value(), environment);
     if (action == "status") return print_states(wish.value());
     if (action == "best") return print_best(wish.value());
-    return tell(usage(concat("there is no sweep ", action)));
+    return tell(sweep_usage(concat("there is no sweep ", action)));
 }
 
 }  // namespace ringshard::cli

@@ -1,0 +1,91 @@
+#include "sweep_wish.hpp"
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::cli {
+
+Failure sweep_usage(const std::string& what) {
+    return {ExitCode::usage,
+            concat(what,
+                   "; trainer sweep expand FILE [--index N] [--json], sweep submit FILE "
+                   "[--at_a_time N] [--run] [-- flags of sbatch], sweep status FOLDER [--json], "
+                   "sweep best FOLDER --metric eval_loss [--greater_is_better] [--json]; files go "
+                   "to runs/, or to --runs FOLDER")};
+}
+
+namespace {
+
+// Takes the value of a flag, written as --name value or --name=value.
+class Flags {
+public:
+    explicit Flags(const std::vector<std::string>& flags) : flags_(flags) {}
+    bool next() {
+        if (at_ == flags_.size()) return false;
+        const std::string& flag = flags_[at_++];
+        const size_t equals = flag.starts_with("--") ? flag.find('=') : std::string::npos;
+        name = flag.substr(0, equals);
+        written_ =
+            equals == std::string::npos ? std::nullopt : std::optional(flag.substr(equals + 1));
+        return true;
+    }
+    std::optional<std::string> value() {
+        if (written_ || at_ == flags_.size()) return written_;
+        return flags_[at_++];
+    }
+    std::vector<std::string> rest() {
+        return {flags_.begin() + static_cast<std::ptrdiff_t>(at_), flags_.end()};
+    }
+
+    std::string name;
+
+private:
+    const std::vector<std::string>& flags_;
+    size_t at_ = 0;
+    std::optional<std::string> written_;
+};
+
+}  // namespace
+
+Expected<SweepWish> read_sweep_wish(const std::vector<std::string>& flags) {
+    SweepWish wish;
+    std::vector<std::string> words;
+    for (Flags flag(flags); flag.next();) {
+        const auto whole = [&](int64_t least) {
+            const auto text = flag.value();
+            const auto number = text ? read_whole_number(*text) : std::nullopt;
+            return number && *number >= least ? number : std::nullopt;
+        };
+        if (flag.name == "--") {
+            wish.for_sbatch = flag.rest();
+            break;
+        }
+        if (flag.name == "--json") {
+            wish.as_json = true;
+        } else if (flag.name == "--run") {
+            wish.runs_it = true;
+        } else if (flag.name == "--greater_is_better") {
+            wish.is_greater_better = true;
+        } else if (flag.name == "--index") {
+            if (!(wish.index = whole(0))) return sweep_usage("--index must be a whole number");
+        } else if (flag.name == "--at_a_time") {
+            if (!(wish.at_a_time = whole(1))) return sweep_usage("--at_a_time must be at least 1");
+        } else if (flag.name == "--runs" || flag.name == "--metric") {
+            const auto text = flag.value();
+            if (!text) return sweep_usage(flag.name + " has no value");
+            if (flag.name == "--runs")
+                wish.runs = *text;
+            else
+                wish.metric = *text;
+        } else if (flag.name.starts_with("-")) {
+            return sweep_usage("there is no " + flag.name);
+        } else {
+            words.push_back(flag.name);
+        }
+    }
+    if (words.size() != 2) return sweep_usage("name what to do, and a file or a folder");
+    wish.action = words[0];
+    wish.target = words[1];
+    return wish;
+}
+
+}  // namespace ringshard::cli

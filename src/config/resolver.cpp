@@ -1,0 +1,202 @@
+#include "resolver.hpp"
+
+#include <algorithm>
+
+#include "enum_names.hpp"
+#include "settings_file.hpp"
+#include "value_text.hpp"
+
+namespace ringshard::config {
+
+void Resolver::take(const Statement& statement) {
+    if (!is_utf8(statement.name) || !is_utf8(statement.text))
+        return result_.problems.push_back(
+            complaint(statement, "is not UTF-8: give it, or the file it names, another name"));
+    if (statement.block == "deepspeed_config" && statement.text == "auto") return;
+    if (statement.name == "fsdp") return take_fsdp_words(statement);
+    FsdpStrategy ignored{};
+    if (statement.name == "fsdp_reshard_after_forward" && !read_boolean(statement.text) &&
+        !read_value(statement.text, ignored))  // FSDP 1 takes the name of a strategy here
+        return assign(*table_.find("fsdp_sharding_strategy"), statement.text, statement);
+    if (statement.block.empty())
+        if (const Block* block = table_.find_block(statement.name))
+            return take(open_block(*block, statement, result_.problems));
+    const std::string name = name_inside_block(statement);
+    if (const Option* option = table_.find(name)) return assign(*option, statement.text, statement);
+    if (const Block* block =
+            table_.find_block(name))  // deepspeed_config_file inside deepspeed_config
+        return take(open_block(*block, statement, result_.problems));
+    const Alias* alias = table_.find_alias(name);
+    if (alias == nullptr) return report_unknown(statement);
+    if (!alias->note.empty()) result_.notes.push_back(concat(alias->name, " ", alias->note));
+
+    std::string meaning = statement.text;
+    if (!alias->values.empty()) {
+        if (is_null(meaning)) return;
+        const auto read = read_boolean(meaning);
+        if (!read) return result_.problems.push_back(complaint(statement, "must be true or false"));
+        meaning = alias->values.at(*read ? "true" : "false");
+        if (meaning.empty()) return;  // it asks for nothing
+    }
+    assign(*table_.find(alias->target), meaning, statement);
+}
+
+// transformers still reads "full_shard auto_wrap offload" beside a plain true.
+void Resolver::take_fsdp_words(const Statement& statement) {
+    if (is_null(statement.text) || read_boolean(statement.text) == false) return;
+    const auto say = [&](const char* name, const std::string& value) {
+        assign(*table_.find(name), value, {name, value, statement.origin, "fsdp"});
+    };
+    say("distributed_type", "FSDP");
+    if (read_boolean(statement.text)) return;
+    for (const std::string& word : split(statement.text, ' ')) {
+        if (word.empty() || word == "auto_wrap") continue;
+        FsdpStrategy ignored{};
+        if (word == "offload")
+            say("offload_param_device", "cpu");
+        else if (!read_value(word, ignored))
+            say("fsdp_sharding_strategy", word);
+        else
+            result_.problems.push_back(complaint(
+                statement,
+                concat("'", word,
+                       "' is not one of full_shard, shard_grad_op, no_shard, hybrid_shard, "
+                       "hybrid_shard_zero2, offload, auto_wrap")));
+    }
+}
+
+std::string Resolver::name_inside_block(const Statement& statement) const {
+    const Block* block = table_.find_block(statement.block);
+    if (block == nullptr) return statement.name;
+    const auto meant = block->names.find(statement.name);
+    if (meant != block->names.end()) return meant->second;
+    const std::string full = block->prefix + statement.name;
+    const bool has_full = table_.find(full) != nullptr || table_.find_alias(full) != nullptr;
+    return has_full || table_.find_refused_family(full) != nullptr ? full : statement.name;
+}
+
+void Resolver::assign(const Option& option, const std::string& value, const Statement& statement) {
+    const auto refuse = [&](const std::string& reason) {
+        result_.problems.push_back(complaint(statement, concat("is not served: ", reason)));
+    };
+    for (const auto& [refused, reason] : option.refused_values)
+        if (lower_with_underscores(value) == lower_with_underscores(refused)) return refuse(reason);
+    if (option.shape == Shape::list) {
+        std::vector<std::string> words;
+        read_value(value, words);
+        for (const std::string& word : words)
+            if (const auto found = option.refused_values.find(word);
+                found != option.refused_values.end())
+                return refuse(concat(word, ": ", found->second));
+    }
+    if (option.treatment == Treatment::refused) {
+        bool asks_for_nothing =
+            same_meaning(option.shape, value, option.default_text) || is_null(value);
+        for (const std::string& harmless : option.harmless_values)
+            asks_for_nothing = asks_for_nothing || same_meaning(option.shape, value, harmless);
+        if (!asks_for_nothing) refuse(option.reason);
+        return;
+    }
+    assignments_.push_back({&option, value, statement});
+}
+
+void Resolver::report_unknown(const Statement& statement) {
+    if (const RefusedFamily* family = table_.find_refused_family(statement.name)) {
+        result_.problems.push_back(complaint(statement, concat("is not served: ", family->reason)));
+        return;
+    }
+    const std::string nearest = nearest_name(statement.name, table_.all_names());
+    const std::string where = statement.block.empty() ? "" : " in " + statement.block;
+    result_.problems.push_back(complaint(
+        statement, concat("there is no setting of this name", where,
+                          nearest.empty() ? "; `trainer --help all` lists them" : "; did you mean ",
+                          nearest, nearest.empty() ? "" : "?")));
+}
+
+// Two words of one strength on one setting must agree: `bf16: true` beside `mixed_precision: no`.
+void Resolver::report_contradictions() {
+    for (size_t i = 0; i < assignments_.size(); ++i) {
+        for (size_t j = 0; j < i; ++j) {
+            const Assignment& a = assignments_[j];
+            const Assignment& b = assignments_[i];
+            if (a.option != b.option || strength(a) != strength(b)) continue;
+            Config x;
+            Config y;
+            const Option& option = *a.option;
+            const bool is_served = option.treatment == Treatment::served;
+            if (!is_served || option.read(a.text, x) || option.read(b.text, y)) continue;
+            if (option.write(x) == option.write(y)) continue;
+            result_.problems.push_back(
+                {ExitCode::settings,
+                 concat(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place,
+                        "] and ", b.statement.name, " = ", b.statement.text, " [",
+                        b.statement.origin.place, "] contradict each other: both set ", option.name,
+                        "; leave one out")});
+        }
+    }
+}
+
+void Resolver::set(const Assignment& assignment) {
+    const Option& option = *assignment.option;
+    Settings& settings = result_.settings;
+    if (option.treatment == Treatment::served) {
+        Config ignored;
+        const bool is_open = !option.can_be_null && is_null(assignment.text) &&
+                             option.read(assignment.text, ignored);
+        if (is_open) return;  // null for a setting that always has a value
+        if (const Rule broken = option.read(assignment.text, settings.values))
+            return result_.problems.push_back(complaint(assignment.statement, *broken));
+        if (const auto number = read_number(assignment.text)) {
+            const bool is_low =
+                option.minimum &&
+                (option.minimum_excluded ? *number <= *option.minimum : *number < *option.minimum);
+            if (is_low)
+                return result_.problems.push_back(
+                    complaint(assignment.statement,
+                              concat("must be ", option.minimum_excluded ? "above " : "at least ",
+                                     shortest(*option.minimum))));
+            const bool is_high =
+                option.maximum &&
+                (option.maximum_excluded ? *number >= *option.maximum : *number > *option.maximum);
+            if (is_high)
+                return result_.problems.push_back(
+                    complaint(assignment.statement,
+                              concat("must be ", option.maximum_excluded ? "below " : "at most ",
+                                     shortest(*option.maximum))));
+        }
+    }
+    const std::string written =
+        option.treatment == Treatment::served ? option.write(settings.values) : assignment.text;
+    settings.given[option.name] = {written, assignment.statement.origin};
+}
+
+void Resolver::apply() {
+    report_contradictions();
+    std::stable_sort(
+        assignments_.begin(), assignments_.end(),
+        [](const Assignment& a, const Assignment& b) { return strength(a) < strength(b); });
+    for (const Assignment& assignment : assignments_) {
+        const Assignment* last = strongest(assignment.option->name);
+        if (last == &assignment) set(assignment);
+    }
+}
+
+// One line per reason. What a built-in profile says on its own nobody needs to hear.
+void Resolver::report_accepted() {
+    std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
+    for (const Assignment& assignment : assignments_) {
+        const Option& option = *assignment.option;
+        const bool is_from_builtin = assignment.statement.origin.place.starts_with("profile ");
+        if (option.treatment != Treatment::accepted || is_from_builtin) continue;
+        auto entry = std::find_if(by_reason.begin(), by_reason.end(),
+                                  [&](const auto& known) { return known.first == option.reason; });
+        if (entry == by_reason.end()) entry = by_reason.insert(entry, {option.reason, {}});
+        auto& names = entry->second;
+        if (std::find(names.begin(), names.end(), option.name) == names.end())
+            names.push_back(option.name);
+    }
+    for (const auto& [reason, names] : by_reason)
+        result_.notes.push_back(concat(join(names, ", "), ": not needed, ", reason));
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringshard/config/resolve.hpp"
+#include "statement.hpp"
+
+namespace ringshard::config {
+
+// A statement whose name is understood: it sets `option`.
+struct Assignment {
+    const Option* option;
+    std::string text;
+    Statement statement;
+};
+
+// Understands what was said, and gives every setting the strongest word on it.
+class Resolver {
+public:
+    Resolver(const OptionTable& table, Resolution& result) : table_(table), result_(result) {}
+
+    // Reads the statements' names; opens blocks on the way.
+    void take(const Statements& statements) {
+        for (const Statement& statement : statements) take(statement);
+    }
+    // The strongest word on a setting so far.
+    const Assignment* strongest(const std::string& name) const {
+        const Assignment* best = nullptr;
+        for (const Assignment& assignment : assignments_)
+            if (assignment.option->name == name &&
+                (best == nullptr || strength(assignment) >= strength(*best)))
+                best = &assignment;
+        return best;
+    }
+    void apply();
+    void report_accepted();
+
+private:
+    static Strength strength(const Assignment& assignment) {
+        return assignment.statement.origin.strength;
+    }
+    void take(const Statement& statement);
+    void take_fsdp_words(const Statement& statement);
+    std::string name_inside_block(const Statement& statement) const;
+    void assign(const Option& option, const std::string& text, const Statement& statement);
+    void report_unknown(const Statement& statement);
+    void report_contradictions();
+    void set(const Assignment& assignment);
+
+    const OptionTable& table_;
+    Resolution& result_;
+    std::vector<Assignment> assignments_;
+};
+
+}  // namespace ringshard::config
