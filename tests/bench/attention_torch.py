@@ -49,4 +49,5 @@ with torch.no_grad():
         both = slowest(time.perf_counter() - begin)
         if dist.get_rank() == 0 and repetition > 0:
             print(json.dumps({"forward_s": middle, "seconds": both}), flush=True)
+dist.barrier()  # nobody leaves while another still talks to it
 dist.destroy_process_group()
