@@ -84,6 +84,8 @@ class Bench:
         while True:
             (before, (memory_before, _)), (last, (memory_last, _)) = list(runs.items())[-2:]
             per_token = (memory_last - memory_before) / (last - before)
+            if per_token <= 0:
+                sys.exit(f"{before} and {last} tokens take the same memory on {ranks} ranks: what grows with the row is not seen")
             room = self.wish.budget - memory_last
             length = max(grain, (last + int(room / per_token)) // grain * grain)
             if length in runs or 0 <= room < 0.02 * self.wish.budget:

@@ -19,7 +19,8 @@ settings=(--config "$run/settings.yaml")
 rm -f "$run/exit-code"
 while touch "$run/alive"; do sleep 10; done &
 heartbeat=$!
-trap 'code=$?; kill $heartbeat; echo $code >"$run/exit-code"' EXIT
+# 79: another start owns the run, and says itself how it ends.
+trap 'code=$?; kill $heartbeat; [ $code = 79 ] || echo $code >"$run/exit-code"' EXIT
 
 . "${RINGSHARD_ROOT:-$SLURM_SUBMIT_DIR}/slurm/job.sh" || exit 66
 begin_attempt "${settings[@]}"

@@ -50,15 +50,19 @@ Expected<SweepPlan> plan_sweep(const fs::path& file, const fs::path& runs_folder
 namespace {
 
 // A run that has begun goes on with the settings it began with.
-std::optional<Failure> write_settings(const PlannedRun& run, report::RunState state) {
+std::optional<Failure> check_unchanged(const PlannedRun& run, report::RunState state) {
+    const auto before = read_file(run.folder / settings_name);
+    if (!before || *before == run.settings || state == report::RunState::missing)
+        return std::nullopt;
+    return Failure{ExitCode::settings,
+                   concat(run.folder.string(),
+                          ": has begun with other settings than the file has now; give the "
+                          "sweep another name, or remove the folder")};
+}
+
+std::optional<Failure> write_settings(const PlannedRun& run) {
     const fs::path file = run.folder / settings_name;
-    const auto before = read_file(file);
-    if (before == run.settings) return std::nullopt;
-    if (before && state != report::RunState::missing)
-        return Failure{ExitCode::settings,
-                       concat(run.folder.string(),
-                              ": has begun with other settings than the file has now; give the "
-                              "sweep another name, or remove the folder")};
+    if (read_file(file) == run.settings) return std::nullopt;
     std::error_code error;
     fs::create_directories(run.folder, error);
     if (error) return Failure{ExitCode::io, concat(run.folder.string(), ": ", error.message())};
@@ -74,11 +78,13 @@ Expected<std::vector<int64_t>> write_runs(const SweepPlan& plan) {
     for (size_t i = 0; i < plan.runs.size(); ++i) {
         const auto index = static_cast<int64_t>(i);
         const RunState state = report::read_run_status(plan.runs[i].folder).state;
-        if (auto failure = write_settings(plan.runs[i], state)) return *failure;
+        if (auto failure = check_unchanged(plan.runs[i], state)) return *failure;
         const bool is_in_hand = state == RunState::complete || state == RunState::running ||
                                 (in_queue && in_queue->contains(index));
         if (!is_in_hand) open.push_back(index);
     }
+    for (const PlannedRun& run : plan.runs)
+        if (auto failure = write_settings(run)) return *failure;
     return open;
 }
 

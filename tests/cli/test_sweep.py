@@ -128,8 +128,10 @@ class Sweep(TrainerTest):
         self.submit(file)
         self.train(0)
         self.submit(self.write(list=[{"seed": 1}, {"seed": 3}]))  # had not begun
-        changed = self.write(list=[{"seed": 5}, {"seed": 3}])
+        changed = self.write(list=[{"seed": 1}, {"seed": 4}, {"seed": 5}])
+        self.train(1)
         self.expect_one_message(self.sweep("submit", changed), 78, "has begun with other settings")
+        self.assertFalse(os.path.exists(os.path.join(self.runs, "2")))  # nothing was written
 
     def test_refused_before_anything_is_submitted(self):
         path = self.fake("sbatch", f"touch {self.folder}/submitted")

@@ -5,9 +5,9 @@
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/exit_code.hpp"
+#include "ringshard/config/named_texts.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/settings.hpp"
-#include "ringshard/config/sweep_file.hpp"
 
 namespace ringshard::config {
 

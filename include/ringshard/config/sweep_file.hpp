@@ -2,15 +2,12 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
+#include "ringshard/config/named_texts.hpp"
 
 namespace ringshard::config {
-
-// What a run sets: names and texts, in the order in which the file has them.
-using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
 // A file that describes many runs. `settings` hold for all of them; in what they differ is said by
 // one of `grid` (every combination of the values, the last name fastest), `list` (one by one) and
