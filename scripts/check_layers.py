@@ -14,6 +14,7 @@ MAY_USE = {
     "job": {"base"},
     "device": {"base", "config"},
     "comm": {"base"},
+    "watch": {"base", "comm"},
     "mesh": {"base", "config", "comm"},
     "ops": {"base"},
     "attention": {"base", "comm", "ops"},
@@ -26,9 +27,9 @@ MAY_USE = {
     "checkpoint": {"base", "comm", "offload", "shard", "data", "optim"},
     "report": {"base", "text", "checkpoint"},
     "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "offload", "shard", "model", "data", "optim",
-              "checkpoint", "report"},
+              "checkpoint", "report", "watch"},
     "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "attention", "offload", "shard", "model", "data",
-            "optim", "checkpoint", "report", "train"},
+            "optim", "checkpoint", "report", "train", "watch"},
 }
 # Headers whose types must not leak out of the module that uses them.
 KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|utf8proc|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann|torch/torch\.h)')

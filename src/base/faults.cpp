@@ -1,8 +1,12 @@
 #include "ringshard/base/faults.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -22,7 +26,8 @@ std::optional<std::string> words_of_io(const std::string& action) {
 }
 
 bool is_known(const std::string& action) {
-    for (const auto* name : {"kill", "throw", "segv", "stall"})
+    for (const auto* name :
+         {"kill", "throw", "segv", "stop", "spin", "read", "stall", "delay", "flip", "nan"})
         if (action == name) return true;
     return words_of_io(action).has_value();
 }
@@ -36,8 +41,8 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     const Failure malformed{
         ExitCode::settings,
         concat("RINGSHARD_FAULT = ", *variable,
-               ": is written as point:nth:kill, :throw, :segv, :stall, :eio, :enospc or :short, "
-               "and @rank if one alone shall fail")};
+               ": is written as point:nth:kill, :throw, :segv, :stop, :spin, :read, :stall, :delay, "
+               ":flip, :nan, :eio, :enospc or :short, and @rank if one alone shall fail")};
     std::string rest = *variable;
     if (const size_t at = rest.find('@'); at != std::string::npos) {
         if (rest.substr(at + 1) != std::to_string(rank)) return faults;
@@ -53,6 +58,9 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     if ((nth < 1 && nth != every) || !is_known(action)) return malformed;
     faults.wish_ = Wish{rest.substr(0, middle), nth, action};
     faults.go_on_ = environment.find("RINGSHARD_TEST_GO_ON").value_or("");
+    faults.longest_delay_ =
+        read_whole_number(environment.find("RINGSHARD_TEST_DELAY_MS").value_or("0")).value_or(0);
+    faults.random_.seed(static_cast<unsigned>(rank) + 1);
     return faults;
 }
 
@@ -61,20 +69,54 @@ bool Faults::is_now(std::string_view point) {
     return ++times_ == wish_->nth || wish_->nth == every;
 }
 
-void Faults::act() const {
+namespace {
+
+[[noreturn]] void spin() {
+    for (volatile bool goes_on = true;;) static_cast<void>(goes_on);
+}
+
+[[noreturn]] void read_for_ever() {
+    std::array<int, 2> pipe_ends{};
+    char nothing = 0;
+    while (pipe(pipe_ends.data()) == 0 && read(pipe_ends[0], &nothing, 1) != 0) continue;
+    std::abort();
+}
+
+}  // namespace
+
+void Faults::act() {
     if (wish_->action == "throw") throw Error(ExitCode::internal, "RINGSHARD_FAULT asked for this");
     if (wish_->action == "segv") std::raise(SIGSEGV);
     if (wish_->action == "kill") std::raise(SIGKILL);
+    if (wish_->action == "spin") spin();
+    if (wish_->action == "read") read_for_ever();
+    if (wish_->action == "stop") {
+        std::raise(SIGSTOP);
+        return;
+    }
+    if (wish_->action == "delay") {
+        std::uniform_int_distribution<int64_t> delays(0, longest_delay_);
+        std::this_thread::sleep_for(std::chrono::milliseconds(delays(random_)));
+        return;
+    }
     constexpr auto pause = std::chrono::milliseconds(20);
     while (!file_exists(go_on_)) std::this_thread::sleep_for(pause);
 }
 
 void Faults::reach(std::string_view point) {
     if (!is_now(point)) return;
-    if (words_of_io(wish_->action))
+    if (words_of_io(wish_->action) || wish_->action == "flip" || wish_->action == "nan")
         throw Error(ExitCode::settings,
-                    concat("RINGSHARD_FAULT: no file is written at ", wish_->point));
+                    concat("RINGSHARD_FAULT: ", wish_->action, " is not possible at ", wish_->point));
     act();
+}
+
+Faults::Spoil Faults::spoil(std::string_view point) {
+    if (!is_now(point)) return Spoil::none;
+    if (wish_->action == "flip") return Spoil::flip;
+    if (wish_->action == "nan") return Spoil::nan;
+    throw Error(ExitCode::settings,
+                concat("RINGSHARD_FAULT: ", wish_->action, " is not possible at ", wish_->point));
 }
 
 std::optional<Failure> Faults::reach(std::string_view point, const std::filesystem::path& file) {

@@ -10,7 +10,9 @@ namespace ringshard::checkpoint {
 namespace {
 
 comm::Group make_node(const comm::Group& world, std::optional<int64_t> ranks_per_node) {
-    return ranks_per_node ? world.split(world.rank() / *ranks_per_node) : world.split_by_host();
+    const char* const name = "save of a host";
+    return ranks_per_node ? world.split(world.rank() / *ranks_per_node, name)
+                          : world.split_by_host(name);
 }
 
 // Nodes are numbered by their first rank.
@@ -25,7 +27,7 @@ int64_t index_of(const comm::Group& world, const comm::Group& node) {
 }  // namespace
 
 SaveGroups::SaveGroups(const comm::Group& of_run, std::optional<int64_t> ranks_per_node)
-    : world(of_run.split(0)),
+    : world(of_run.split(0, "save")),
       node(make_node(world, ranks_per_node)),
       node_index(index_of(world, node)),
       num_nodes(world.sum(node.is_root() ? 1 : 0)) {}

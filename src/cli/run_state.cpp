@@ -27,17 +27,33 @@ std::optional<Failure> check_name(const std::string& wish, const std::filesystem
                                               "; finished ones are named checkpoint-<step>")};
 }
 
-comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(const EngineCall& call,
-                                                                    const checkpoint::Store& store,
-                                                                    int64_t num_steps) {
+using MaybeCheckpoint = std::optional<checkpoint::Checkpoint>;
+
+comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoint::Store& store,
+                                          int64_t num_steps, checkpoint::Scrutiny scrutiny) {
+    std::vector<std::string> warnings;
+    auto newest = store.newest(num_steps, scrutiny, warnings);
+    for (const std::string& warning : warnings)
+        if (call.world.is_root())
+            std::cerr << "warning: checkpoint left out: " << warning << '\n';
+    return newest;
+}
+
+comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
+                                              const checkpoint::Store& store, int64_t num_steps,
+                                              Time time) {
     const comm::Group& world = call.world;
     const auto scrutiny =
         call.settings.values.checkpoint.verify_checkpoint == config::Verification::full
             ? checkpoint::Scrutiny::hashes
             : checkpoint::Scrutiny::sizes;
+    if (time == Time::again) {
+        auto own = find_newest(call, store, num_steps, scrutiny);
+        if (!own || own.value()) return own;
+    }
     const std::string& wish = call.settings.values.checkpoint.resume_from_checkpoint;
     const std::string word = lower_case(wish);
-    if (word == "never" || word == "false") return std::optional<checkpoint::Checkpoint>();
+    if (word == "never" || word == "false") return MaybeCheckpoint();
     if (word != "auto" && word != "true" && !word.empty()) {
         const std::filesystem::path written = std::filesystem::path(wish).lexically_normal();
         const auto folder = written.has_filename() ? written : written.parent_path();
@@ -48,10 +64,7 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(const Engine
         if (!checked) return checked.failure();
         return std::optional(std::move(checked).value());
     }
-    std::vector<std::string> warnings;
-    auto newest = store.newest(num_steps, scrutiny, warnings);
-    for (const std::string& warning : warnings)
-        if (world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
+    auto newest = find_newest(call, store, num_steps, scrutiny);
     if (newest && !newest.value() && word == "true")
         return comm::found_by_all(
             {ExitCode::missing_input,
@@ -65,8 +78,8 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> find_checkpoint(const Engine
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
                                  const checkpoint::Store& store, const model::ModelSpec& spec,
                                  const std::vector<shard::FlatUnit>& units, const Curve& curve,
-                                 int64_t num_steps) {
-    auto checkpoint = find_checkpoint(call, store, num_steps);
+                                 int64_t num_steps, Time time) {
+    auto checkpoint = find_checkpoint(call, store, num_steps, time);
     if (!checkpoint) return checkpoint.failure();
     if (checkpoint.value()) {
         const checkpoint::Checkpoint& found = *checkpoint.value();
@@ -99,6 +112,8 @@ comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Orig
     } else if (const auto failure = comm::first_failure(
                    call.world, model::load_weights(*origin.pretrained, tied, zero))) {
         return *failure;
+    } else if (optimizer.steps_done() > 0) {
+        optimizer.forget(zero);
     }
     zero.publish_weights();
     if (const auto failure = store.record_start(progress.step)) return *failure;

@@ -17,13 +17,17 @@ struct Origin {
     std::optional<model::StoredModel> pretrained;
 };
 
+// Is it the first time that this process begins the run, or does it begin again because numbers went
+// bad? Then its own newest checkpoint comes before what the settings ask for.
+enum class Time { first, again };
+
 // What the settings ask to go on from, looked through: names and shapes fit the units, and nothing
 // has changed that would change the curve, unless that is allowed. Before anything large is
 // allocated. Collective over the world.
 comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
                                  const checkpoint::Store& store, const model::ModelSpec& spec,
                                  const std::vector<shard::FlatUnit>& units, const Curve& curve,
-                                 int64_t num_steps);
+                                 int64_t num_steps, Time time);
 
 // Fills the shards of this rank, and tells the run where it goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,

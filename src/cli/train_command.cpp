@@ -16,6 +16,7 @@
 #include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"
 #include "ringshard/train/training_loop.hpp"
+#include "ringshard/watch/watchdog.hpp"
 #include "run_data.hpp"
 #include "run_record.hpp"
 #include "run_state.hpp"
@@ -64,6 +65,42 @@ Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder, int64_
                           "; use cp_size for the rest")};
 }
 
+// What a run goes on from, every time it begins.
+struct RunStart {
+    const EngineCall& call;
+    const std::filesystem::path& model;
+    const model::ModelSpec& spec;
+    const Curve& curve;
+    int64_t num_steps;
+};
+
+// One start of the run (checkpoint/attempts.hpp), and where its state comes from.
+struct Attempt {
+    Attempt(checkpoint::Store its_store, const comm::Group& world)
+        : store(std::move(its_store)),
+          crash_report(world, store.output_dir() / concat("crash-", store.attempt(), "-rank",
+                                                          world.rank(), ".txt")) {}
+    checkpoint::Store store;
+    comm::CrashReport crash_report;
+    Origin origin;
+};
+
+// Collective over the world.
+std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
+                                                 const RunStart& start,
+                                                 const std::vector<shard::FlatUnit>& units,
+                                                 Time time) {
+    const EngineCall& call = start.call;
+    auto store = checkpoint::Store::open(call.settings.values.run.output_dir, call.world);
+    if (!store) return store.failure();
+    attempt.emplace(std::move(store).value(), call.world);
+    auto origin = find_origin(call, start.model, attempt->store, start.spec, units, start.curve,
+                              start.num_steps, time);
+    if (!origin) return origin.failure();
+    attempt->origin = std::move(origin).value();
+    return std::nullopt;
+}
+
 }  // namespace
 
 int run_train(const EngineCall& call) {
@@ -75,6 +112,8 @@ int run_train(const EngineCall& call) {
                                  config.run.max_hours);
     auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
     if (!faults) return tell(faults.failure(), world);
+    watch::Watchdog watchdog(world, config.run.hang_timeout_s);
+    world.journal().doing("starting");
     const auto place = start_up(call);
     if (!place) return tell(place.failure(), world);
     const StartUp& here = place.value();
@@ -89,22 +128,24 @@ int run_train(const EngineCall& call) {
     const auto spec =
         comm::agreed(world, read_spec(folder.value(), here.shape.ulysses, call.settings));
     if (!spec) return tell(spec.failure(), world);
+    world.journal().doing("preparing data");
+    faults.value().reach("start");
     const auto data = prepare_run_data(call, hub, here.num_threads, spec.value());
     if (!data) return tell(data.failure(), world);
     const data::Rows& rows = data.value().training;
     data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data().rank(),
                         config.training.gradient_accumulation_steps);
 
-    const auto store = checkpoint::Store::open(config.run.output_dir, world);
-    if (!store) return tell(store.failure(), world);
-    comm::CrashReport crash_report(
-        world, store.value().output_dir() /
-                   concat("crash-", store.value().attempt(), "-rank", world.rank(), ".txt"));
+    watchdog.begin(watch::Work::other);
+    world.journal().doing("loading");
+    faults.value().reach("load");
     auto units = model::make_units(spec.value(), here.shape.zero());
     const Curve curve = curve_of(call.settings, here.shape, rows);
-    auto origin = find_origin(call, folder.value(), store.value(), spec.value(), units, curve,
-                              train::count_steps(config.training, loader.steps_per_epoch()));
-    if (!origin) return tell(origin.failure(), world);
+    const RunStart start{call, folder.value(), spec.value(), curve,
+                         train::count_steps(config.training, loader.steps_per_epoch())};
+    std::optional<Attempt> attempt;
+    if (const auto failure = begin_attempt(attempt, start, units, Time::first))
+        return tell(*failure, world);
     auto companions = read_companions(world, folder.value());
     if (!companions) return tell(companions.failure(), world);
 
@@ -132,42 +173,51 @@ int run_train(const EngineCall& call) {
                   config.training.label_smoothing_factor},
          .travel = model::travel_of(config),
          .activations = place_of(scratch.value().activations)});
-    const auto progress =
-        load_state(call, origin.value(), store.value(), spec.value().tied, zero, optimizer);
-    if (!progress) return tell(progress.failure(), world);
-    origin.value() = {};  // the pretrained files are no longer needed
-
     train::Trainer trainer(config.training, world, mesh, loader, transformer, zero, optimizer);
-    trainer.go_on_from(progress.value());
     std::optional<train::Evaluator> evaluator;
     if (data.value().evaluation)
         evaluator.emplace(*data.value().evaluation, config.evaluation.per_device_eval_batch_size,
                           world, mesh, transformer);
-    if (const auto failure =
-            write_run_record(call, here, store.value().attempt(), trainer.num_steps()))
-        return tell(*failure, world);
-    checkpoint::Saver saver(store.value(), save_options(call), world, faults.value());
-    const auto failure = train::train_to_the_end(
-        {.config = config,
-         .world = world,
-         .trainer = trainer,
-         .evaluator = evaluator ? &*evaluator : nullptr,
-         .store = store.value(),
-         .saver = saver,
-         .free_host_memory = free_host_memory(call.environment),
-         .zero = zero,
-         .optimizer = optimizer,
-         .scratch = scratch.value(),
-         .extras = {std::move(companions).value(),
-                    {{"settings", config::print_yaml(call.settings, config::OptionTable())},
-                     {"curve", to_text(curve)},
-                     {"versions", versions_text()},
-                     {"mesh", to_text(here.shape)}}},
-         .faults = faults.value(),
-         .deadline = deadline,
-         .crash_report = crash_report,
-         .peak_operations = train::measured_peak(here.device, zero.compute_type())});
-    return failure ? tell(*failure, world) : number(ExitCode::done);
+    const double peak_operations = train::measured_peak(here.device, zero.compute_type());
+    const std::vector<std::string> hosts = world.gather(comm::host_name());
+    for (;;) {
+        const auto progress = load_state(call, attempt->origin, attempt->store, spec.value().tied,
+                                         zero, optimizer);
+        if (!progress) return tell(progress.failure(), world);
+        attempt->origin = {};  // the pretrained files are no longer needed
+        trainer.go_on_from(progress.value());
+        if (const auto failure =
+                write_run_record(call, here, attempt->store.attempt(), trainer.num_steps()))
+            return tell(*failure, world);
+        checkpoint::Saver saver(attempt->store, save_options(call), world, faults.value());
+        const auto ending = train::train_to_the_end(
+            {.config = config,
+             .world = world,
+             .trainer = trainer,
+             .evaluator = evaluator ? &*evaluator : nullptr,
+             .store = attempt->store,
+             .saver = saver,
+             .free_host_memory = free_host_memory(call.environment),
+             .zero = zero,
+             .optimizer = optimizer,
+             .scratch = scratch.value(),
+             .extras = {companions.value(),
+                        {{"settings", config::print_yaml(call.settings, config::OptionTable())},
+                         {"curve", to_text(curve)},
+                         {"versions", versions_text()},
+                         {"mesh", to_text(here.shape)}}},
+             .faults = faults.value(),
+             .deadline = deadline,
+             .crash_report = attempt->crash_report,
+             .watchdog = watchdog,
+             .hosts = hosts,
+             .peak_operations = peak_operations});
+        if (!ending) return tell(ending.failure(), world);
+        if (ending.value() == train::Ending::complete) return number(ExitCode::done);
+        world.journal().doing("going back to the newest checkpoint");
+        if (const auto failure = begin_attempt(attempt, start, zero.units(), Time::again))
+            return tell(*failure, world);
+    }
 }
 
 }  // namespace ringshard::cli

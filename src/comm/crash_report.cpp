@@ -123,6 +123,27 @@ std::string describe_this_process() {
     return concat("rank ", rank, " on ", host_name());
 }
 
+// One thread of this process tells why it ends.
+void begin_to_tell(const Failure& cause) {
+    if (is_told.test_and_set()) {
+        std::this_thread::sleep_for(std::chrono::minutes(1));  // the other thread ends the job
+        std::_Exit(number(cause.code));
+    }
+    if (!is_set) scene.who = describe_this_process();
+}
+
+[[noreturn]] void leave(const Failure& cause) {
+    tell(cause.message.c_str());
+    std::fflush(nullptr);
+    // Ending the others may take them; where it never comes back, this process ends all the same.
+    std::thread([code = number(cause.code)] {
+        std::this_thread::sleep_for(std::chrono::seconds(10));
+        std::_Exit(code);
+    }).detach();
+    MPI_Abort(MPI_COMM_WORLD, number(cause.code));
+    std::_Exit(number(cause.code));
+}
+
 }  // namespace
 
 void abort_job() {
@@ -135,18 +156,14 @@ void abort_job() {
         std::this_thread::sleep_for(std::chrono::seconds(3) +
                                     std::chrono::milliseconds(100) * std::min(rank, 50));
     }
-    if (is_told.test_and_set()) {
-        std::this_thread::sleep_for(std::chrono::minutes(1));  // the other thread ends the job
-        std::_Exit(number(cause.code));
-    }
-    if (is_set)
-        write_file(cause.message.c_str());
-    else
-        scene.who = describe_this_process();
-    tell(cause.message.c_str());
-    std::fflush(nullptr);
-    MPI_Abort(MPI_COMM_WORLD, number(cause.code));
-    std::_Exit(number(cause.code));
+    begin_to_tell(cause);
+    if (is_set) write_file(cause.message.c_str());
+    leave(cause);
+}
+
+void end_job(const Failure& cause) {
+    begin_to_tell(cause);
+    leave(cause);
 }
 
 CrashReport::CrashReport(const Group& world, std::filesystem::path file) {

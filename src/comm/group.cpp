@@ -17,12 +17,6 @@ void Group::Free::operator()(MPI_Comm* communicator) const {
     delete communicator;
 }
 
-Group::Group(Adopt, MPI_Comm communicator)
-    : communicator_(new MPI_Comm(communicator), Free{std::uncaught_exceptions()}) {
-    RINGSHARD_MPI(MPI_Comm_rank(handle(), &rank_));
-    RINGSHARD_MPI(MPI_Comm_size(handle(), &size_));
-}
-
 namespace {
 
 MPI_Comm duplicate(MPI_Comm communicator) {
@@ -31,48 +25,71 @@ MPI_Comm duplicate(MPI_Comm communicator) {
     return copy;
 }
 
+// The rank that the first of the communicator has in the world.
+int leader_of(MPI_Comm communicator) {
+    MPI_Group world = MPI_GROUP_NULL;
+    MPI_Group group = MPI_GROUP_NULL;
+    RINGSHARD_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    RINGSHARD_MPI(MPI_Comm_group(communicator, &group));
+    const int first = 0;
+    int leader = 0;
+    RINGSHARD_MPI(MPI_Group_translate_ranks(group, 1, &first, world, &leader));
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    return leader;
+}
+
 }  // namespace
 
-Group::Group(MPI_Comm communicator) : Group(Adopt{}, duplicate(communicator)) {}
+Group::Group(Adopt, MPI_Comm communicator, Journal& journal, std::string name)
+    : communicator_(new MPI_Comm(communicator), Free{std::uncaught_exceptions()}),
+      page_(journal.open_page(std::move(name), leader_of(communicator))) {
+    RINGSHARD_MPI(MPI_Comm_rank(handle(), &rank_));
+    RINGSHARD_MPI(MPI_Comm_size(handle(), &size_));
+}
+
+Group::Group(MPI_Comm communicator, std::string name)
+    : Group(Adopt{}, duplicate(communicator), *std::make_shared<Journal>(), std::move(name)) {}
 
 Group::~Group() = default;
 
-Group Group::split(int64_t color) const {
+Group Group::split(int64_t color, std::string name) const {
+    const JournalPage::Operation noted(*page_, "split", 0);
     MPI_Comm part = MPI_COMM_NULL;
     RINGSHARD_MPI(MPI_Comm_split(handle(), narrow<int>(color), rank_, &part));
-    return {Adopt{}, part};
+    return {Adopt{}, part, journal(), std::move(name)};
 }
 
-Group Group::split_by_host() const {
+Group Group::split_by_host(std::string name) const {
+    const JournalPage::Operation noted(*page_, "split", 0);
     MPI_Comm part = MPI_COMM_NULL;
     RINGSHARD_MPI(MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &part));
-    return {Adopt{}, part};
+    return {Adopt{}, part, journal(), std::move(name)};
 }
 
 void Group::barrier() const {
+    const JournalPage::Operation noted(*page_, "barrier", 0);
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(MPI_Ibarrier(handle(), &request));
     wait_for(request);
 }
 
-namespace {
-
-int64_t reduce(const Group& group, int64_t value, MPI_Op operation) {
+int64_t Group::reduce(const char* what, int64_t value, MPI_Op operation) const {
+    const JournalPage::Operation noted(*page_, what, sizeof(value));
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(
-        MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, operation, group.handle(), &request));
+        MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, operation, handle(), &request));
     wait_for(request);
     return value;
 }
 
-}  // namespace
-
-int64_t Group::sum(int64_t value) const { return reduce(*this, value, MPI_SUM); }
-int64_t Group::minimum(int64_t value) const { return reduce(*this, value, MPI_MIN); }
-int64_t Group::maximum(int64_t value) const { return reduce(*this, value, MPI_MAX); }
+int64_t Group::sum(int64_t value) const { return reduce("sum", value, MPI_SUM); }
+int64_t Group::minimum(int64_t value) const { return reduce("minimum", value, MPI_MIN); }
+int64_t Group::maximum(int64_t value) const { return reduce("maximum", value, MPI_MAX); }
 
 std::vector<double> Group::sum(std::vector<double> values) const {
     // One rank adds and tells: an all-reduce may round differently on every rank.
+    const JournalPage::Operation noted(*page_, "sum", narrow<int64_t>(values.size() * sizeof(double)));
     std::vector<double> total(values.size());
     const int count = narrow<int>(values.size());
     MPI_Request request = MPI_REQUEST_NULL;
@@ -85,6 +102,7 @@ std::vector<double> Group::sum(std::vector<double> values) const {
 }
 
 std::vector<int64_t> Group::gather(int64_t value) const {
+    const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(sizeof(value)));
     std::vector<int64_t> values(static_cast<size_t>(size_));
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(
@@ -94,6 +112,7 @@ std::vector<int64_t> Group::gather(int64_t value) const {
 }
 
 std::string Group::broadcast(const std::string& text, int root) const {
+    const JournalPage::Operation noted(*page_, "broadcast", narrow<int64_t>(text.size()));
     int64_t length = rank_ == root ? static_cast<int64_t>(text.size()) : 0;
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(MPI_Ibcast(&length, 1, MPI_INT64_T, root, handle(), &request));
@@ -134,6 +153,7 @@ struct Places {
 
 std::vector<std::string> Group::gather_to_root(const std::string& text) const {
     const std::vector<int64_t> lengths = gather(static_cast<int64_t>(text.size()));
+    const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(text.size()));
     Places places(is_root() ? lengths : std::vector<int64_t>());
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(MPI_Igatherv(text.data(), narrow<int>(text.size()), MPI_BYTE, places.whole.data(),
@@ -145,6 +165,7 @@ std::vector<std::string> Group::gather_to_root(const std::string& text) const {
 
 std::vector<std::string> Group::gather(const std::string& text) const {
     Places places(gather(static_cast<int64_t>(text.size())));
+    const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(text.size()));
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(MPI_Iallgatherv(text.data(), narrow<int>(text.size()), MPI_BYTE,
                                   places.whole.data(), places.counts.data(), places.offsets.data(),

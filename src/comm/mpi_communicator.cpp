@@ -8,7 +8,6 @@
 #include "check_tensors.hpp"
 #include "mpi_call.hpp"
 #include "ringshard/base/narrow.hpp"
-#include "ringshard/base/timer.hpp"
 #include "sums.hpp"
 
 namespace ringshard::comm {
@@ -72,40 +71,42 @@ void reduce_and_tell(std::span<std::byte> whole, int count, MPI_Datatype type, c
 
 class WorkerCompletion final : public Completion {
 public:
-    WorkerCompletion(Worker::Done done, double& seconds_waited)
-        : done_(std::move(done)), seconds_waited_(seconds_waited) {}
+    WorkerCompletion(Worker::Done done, JournalPage& page, int64_t number)
+        : done_(std::move(done)), page_(page), number_(number) {}
     void wait() override {
         if (done_->load()) return;
-        const Timer timer;
+        const JournalPage::Waiting noted(page_, number_);
         done_->wait(false);
-        seconds_waited_ += timer.seconds();
     }
 
 private:
     Worker::Done done_;
-    double& seconds_waited_;  // the communicator's, which outlives what is under way
+    JournalPage& page_;  // the communicator's, which outlives what is under way
+    int64_t number_;
 };
 
 }  // namespace
 
-Pending MpiCommunicator::start(std::function<void()> task) {
+Pending MpiCommunicator::start(const char* what, size_t bytes, std::function<void()> task) {
     if (size() == 1) {
         task();
         return {};
     }
-    if (delay_ > delay_.zero())
-        task = [this, task = std::move(task)] {
-            std::this_thread::sleep_for(delay_ * (size() - 1));
-            task();
-        };
+    JournalPage& page = group_.page();
+    const int64_t number = page.begin(what, narrow<int64_t>(bytes));
+    auto noted = [this, number, task = std::move(task)] {
+        if (delay_ > delay_.zero()) std::this_thread::sleep_for(delay_ * (size() - 1));
+        task();
+        group_.page().end(number);
+    };
     return Pending(
-        std::make_unique<WorkerCompletion>(worker_.submit(std::move(task)), seconds_waited_));
+        std::make_unique<WorkerCompletion>(worker_.submit(std::move(noted)), page, number));
 }
 
 Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
     check_tensor(in_out, at::kCPU);
     if (size() == 1) return {};
-    return start([this, in_out] {
+    return start("all-reduce", in_out.nbytes(), [this, in_out] {
         const auto whole = bytes_of(in_out);
         const MPI_Datatype type = mpi_type_of(in_out.scalar_type());
         if (whole.size() <= small_bytes && type != MPI_DATATYPE_NULL) {
@@ -124,7 +125,7 @@ Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
 
 Pending MpiCommunicator::all_gather(at::Tensor out, at::Tensor in) {
     check_parts(out, in, size(), at::kCPU);
-    return start([this, out, in] {
+    return start("all-gather", out.nbytes(), [this, out, in] {
         const auto parts = equal_parts(bytes_of(out), size());
         const auto mine = parts[static_cast<size_t>(rank())];
         if (mine.data() != bytes_of(in).data()) std::ranges::copy(bytes_of(in), mine.begin());
@@ -134,7 +135,7 @@ Pending MpiCommunicator::all_gather(at::Tensor out, at::Tensor in) {
 
 Pending MpiCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
     check_parts(in, out, size(), at::kCPU);
-    return start([this, out, in] {
+    return start("reduce-scatter", in.nbytes(), [this, out, in] {
         if (size() == 1) return copy_bytes(out, in);
         std::vector<std::span<const std::byte>> parts;
         for (const auto part : equal_parts(bytes_of(in), size())) parts.emplace_back(part);
@@ -154,7 +155,7 @@ Pending MpiCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
                     in.numel(), " elements over ", size(), " ranks");
     RINGSHARD_CHECK(in.numel() == 0 || in.data_ptr() != out.data_ptr(),
                     "an all-to-all is not done in place");
-    return start([this, out, in] {
+    return start("all-to-all", in.nbytes(), [this, out, in] {
         const auto sent = equal_parts(bytes_of(in), size());
         const auto received = equal_parts(bytes_of(out), size());
         std::vector<MPI_Request> requests;
@@ -171,12 +172,14 @@ Pending MpiCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
 }
 
 Pending MpiCommunicator::shift(std::vector<Exchange> exchanges) {
+    size_t bytes = 0;
     for (const Exchange& exchange : exchanges) {
         check_tensor(exchange.send, at::kCPU);
         check_tensor(exchange.receive, at::kCPU);
         RINGSHARD_CHECK(exchange.send.nbytes() == exchange.receive.nbytes(), "a shift keeps sizes");
+        bytes += exchange.send.nbytes();
     }
-    return start([this, exchanges = std::move(exchanges)] {
+    return start("shift", bytes, [this, exchanges = std::move(exchanges)] {
         if (size() == 1) {
             for (const Exchange& exchange : exchanges) copy_bytes(exchange.receive, exchange.send);
             return;
@@ -193,7 +196,7 @@ Pending MpiCommunicator::shift(std::vector<Exchange> exchanges) {
 Pending MpiCommunicator::broadcast(at::Tensor in_out, int root) {
     check_tensor(in_out, at::kCPU);
     if (size() == 1) return {};
-    return start([this, in_out, root] {
+    return start("broadcast", in_out.nbytes(), [this, in_out, root] {
         constexpr size_t longest_message = size_t{1} << 30;
         const auto whole = bytes_of(in_out);
         for (size_t begin = 0; begin < whole.size(); begin += longest_message) {

@@ -31,7 +31,7 @@ public:
 private:
     // The task holds the tensors; it runs on the worker, or at once where there is nobody to wait
     // for.
-    Pending start(std::function<void()> task);
+    Pending start(const char* what, size_t bytes, std::function<void()> task);
 
     Group group_;
     RingPlace ring_;

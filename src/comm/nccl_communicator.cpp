@@ -1,6 +1,5 @@
 #include "nccl_communicator.hpp"
 
-#include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <exception>
@@ -42,17 +41,15 @@ std::byte* part(const at::Tensor& whole, int index, int count) {
 
 class EventCompletion final : public Completion {
 public:
-    EventCompletion(std::vector<at::Tensor> tensors, const c10::cuda::CUDAStream& stream)
-        : tensors_(std::move(tensors)) {
-        event_.record(stream);
-    }
+    EventCompletion(std::vector<at::Tensor> tensors, std::shared_ptr<at::cuda::CUDAEvent> end)
+        : tensors_(std::move(tensors)), end_(std::move(end)) {}
     void wait() override {
-        event_.block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index()));
+        end_->block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index()));
     }
 
 private:
     std::vector<at::Tensor> tensors_;
-    at::cuda::CUDAEvent event_;
+    std::shared_ptr<at::cuda::CUDAEvent> end_;
 };
 
 }  // namespace
@@ -69,9 +66,12 @@ NcclCommunicator::NcclCommunicator(Group group, at::Device device)
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.maxCTAs = 16;  // what travels while a block computes must leave it the GPU
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
+    group_.page().set_backend([this] { note_what_has_ended(); },
+                              [this] { ncclCommAbort(communicator_); });
 }
 
 NcclCommunicator::~NcclCommunicator() {
+    group_.page().set_backend({}, {});
     // Ending is collective: while an exception unwinds, the peers are elsewhere.
     if (std::uncaught_exceptions() > 0)
         ncclCommAbort(communicator_);
@@ -80,18 +80,37 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 template <class Enqueue>
-Pending NcclCommunicator::start(std::vector<at::Tensor> tensors, Enqueue enqueue) {
-    for (const at::Tensor& tensor : tensors) check_tensor(tensor, at::kCUDA);
+Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensors,
+                                Enqueue enqueue) {
+    size_t bytes = 0;
+    for (const at::Tensor& tensor : tensors) {
+        check_tensor(tensor, at::kCUDA);
+        bytes = std::max(bytes, tensor.nbytes());
+    }
+    const int64_t number = group_.page().begin(what, static_cast<int64_t>(bytes));
     const c10::cuda::CUDAGuard guard(device_);
     at::cuda::CUDAEvent ready;
     ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
     ready.block(stream_);
     enqueue();
-    return Pending(std::make_unique<EventCompletion>(std::move(tensors), stream_));
+    auto end = std::make_shared<at::cuda::CUDAEvent>();
+    end->record(stream_);
+    {
+        const std::lock_guard lock(mutex_);
+        under_way_.push_back({number, end});
+    }
+    note_what_has_ended();
+    return Pending(std::make_unique<EventCompletion>(std::move(tensors), std::move(end)));
+}
+
+void NcclCommunicator::note_what_has_ended() {
+    const std::lock_guard lock(mutex_);
+    for (; !under_way_.empty() && under_way_.front().end->query(); under_way_.pop_front())
+        group_.page().end(under_way_.front().number);
 }
 
 Pending NcclCommunicator::all_reduce(at::Tensor in_out) {
-    return start({in_out}, [&] {
+    return start("all-reduce", {in_out}, [&] {
         RINGSHARD_NCCL(ncclAllReduce(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out),
                                      nccl_type_of(in_out), ncclSum, communicator_, stream_));
     });
@@ -99,7 +118,7 @@ Pending NcclCommunicator::all_reduce(at::Tensor in_out) {
 
 Pending NcclCommunicator::all_gather(at::Tensor out, at::Tensor in) {
     check_parts(out, in, size(), at::kCUDA);
-    return start({out, in}, [&] {
+    return start("all-gather", {out, in}, [&] {
         RINGSHARD_NCCL(ncclAllGather(in.data_ptr(), out.data_ptr(), count_of(in), nccl_type_of(in),
                                      communicator_, stream_));
     });
@@ -107,7 +126,7 @@ Pending NcclCommunicator::all_gather(at::Tensor out, at::Tensor in) {
 
 Pending NcclCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
     check_parts(in, out, size(), at::kCUDA);
-    return start({out, in}, [&] {
+    return start("reduce-scatter", {out, in}, [&] {
         RINGSHARD_NCCL(ncclReduceScatter(in.data_ptr(), out.data_ptr(), count_of(out),
                                          nccl_type_of(out), ncclSum, communicator_, stream_));
     });
@@ -116,7 +135,7 @@ Pending NcclCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
 Pending NcclCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     RINGSHARD_CHECK(in.nbytes() == out.nbytes() && in.numel() % size() == 0, "an all-to-all of ",
                     in.numel(), " elements over ", size(), " ranks");
-    return start({out, in}, [&] {
+    return start("all-to-all", {out, in}, [&] {
         const size_t count = count_of(in) / static_cast<size_t>(size());
         const ncclDataType_t type = nccl_type_of(in);
         RINGSHARD_NCCL(ncclGroupStart());
@@ -138,7 +157,7 @@ Pending NcclCommunicator::shift(std::vector<Exchange> exchanges) {
         tensors.push_back(exchange.send);
         tensors.push_back(exchange.receive);
     }
-    return start(std::move(tensors), [&] {
+    return start("shift", std::move(tensors), [&] {
         const int next = (rank() + 1) % size();
         const int previous = (rank() + size() - 1) % size();
         RINGSHARD_NCCL(ncclGroupStart());
@@ -153,7 +172,7 @@ Pending NcclCommunicator::shift(std::vector<Exchange> exchanges) {
 }
 
 Pending NcclCommunicator::broadcast(at::Tensor in_out, int root) {
-    return start({in_out}, [&] {
+    return start("broadcast", {in_out}, [&] {
         RINGSHARD_NCCL(ncclBroadcast(in_out.data_ptr(), in_out.data_ptr(), count_of(in_out),
                                      nccl_type_of(in_out), root, communicator_, stream_));
     });

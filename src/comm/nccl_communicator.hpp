@@ -1,9 +1,12 @@
 #pragma once
 
+#include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAStream.h>
 #include <nccl.h>
 
+#include <deque>
 #include <memory>
+#include <mutex>
 
 #include "ringshard/comm/communicator.hpp"
 
@@ -26,13 +29,21 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
+    // An operation whose end nobody has noted yet.
+    struct UnderWay {
+        int64_t number;
+        std::shared_ptr<at::cuda::CUDAEvent> end;
+    };
     template <class Enqueue>
-    Pending start(std::vector<at::Tensor> tensors, Enqueue enqueue);
+    Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);
+    void note_what_has_ended();
 
     Group group_;
     at::Device device_;
     c10::cuda::CUDAStream stream_;
     ncclComm_t communicator_ = nullptr;
+    std::mutex mutex_;  // of what follows: the one who watches asks too
+    std::deque<UnderWay> under_way_;
 };
 
 }  // namespace ringshard::comm

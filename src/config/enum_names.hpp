@@ -55,7 +55,8 @@ struct EnumNames<TruncationMode> {
 };
 template <>
 struct EnumNames<OnNan> {
-    static constexpr NameTable<OnNan, 2> table{{{"abort", OnNan::abort}, {"skip", OnNan::skip}}};
+    static constexpr NameTable<OnNan, 3> table{
+        {{"abort", OnNan::abort}, {"skip", OnNan::skip}, {"rewind", OnNan::rewind}}};
 };
 template <>
 struct EnumNames<SamplingStrategy> {

@@ -9,25 +9,18 @@ Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
                     world.size());
     // The ranks of a group differ along its axes and agree on all others: so the rank with zeros
     // along the axes of the group names it.
-    const auto along = [&](Coordinates at_zero) {
-        return comm::make_communicator(world.split(rank_of(at_zero, shape_)), device, test_delay);
+    const auto along = [&](const char* name, Coordinates at_zero) {
+        return comm::make_communicator(world.split(rank_of(at_zero, shape_), name), device,
+                                       test_delay);
     };
-    replicate_ = along({0, at_.shard, at_.ring, at_.ulysses});
-    shard_ = along({at_.replicate, 0, at_.ring, at_.ulysses});
-    ring_ = along({at_.replicate, at_.shard, 0, at_.ulysses});
-    ulysses_ = along({at_.replicate, at_.shard, at_.ring, 0});
-    data_ = along({0, 0, at_.ring, at_.ulysses});
-    sequence_ = along({at_.replicate, at_.shard, 0, 0});
-    zero_ = along({at_.replicate, 0, 0, 0});
-    world_ = along({0, 0, 0, 0});
-}
-
-double Mesh::seconds_waited() const {
-    double seconds = 0;
-    for (const auto* axis :
-         {&replicate_, &shard_, &ring_, &ulysses_, &data_, &sequence_, &zero_, &world_})
-        seconds += (*axis)->seconds_waited();
-    return seconds;
+    replicate_ = along("replicate", {0, at_.shard, at_.ring, at_.ulysses});
+    shard_ = along("shard", {at_.replicate, 0, at_.ring, at_.ulysses});
+    ring_ = along("ring", {at_.replicate, at_.shard, 0, at_.ulysses});
+    ulysses_ = along("ulysses", {at_.replicate, at_.shard, at_.ring, 0});
+    data_ = along("data", {0, 0, at_.ring, at_.ulysses});
+    sequence_ = along("sequence", {at_.replicate, at_.shard, 0, 0});
+    zero_ = along("zero", {at_.replicate, 0, 0, 0});
+    world_ = along("tensors of all", {0, 0, 0, 0});
 }
 
 }  // namespace ringshard::mesh

@@ -32,6 +32,16 @@ AdamW::AdamW(const shard::Zero& zero, const config::TrainingSettings& settings,
     second_ = no_moments(zero, type, file);
 }
 
+void AdamW::forget(const shard::Zero& zero) {
+    steps_done_ = 0;
+    for (const auto& moments : {first_.get(), second_.get()})
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            at::Tensor numbers = moments->take(slot, shard::Content::overwritten);
+            numbers.zero_();
+            moments->put_back(slot, std::move(numbers));
+        }
+}
+
 void AdamW::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
     ++steps_done_;
     using shard::Content;

@@ -21,12 +21,6 @@ double seconds_since_1970() {
     return std::chrono::duration<double>(now).count();
 }
 
-double longest(const comm::Group& world, double seconds) {
-    constexpr double ticks_per_second = 1e6;
-    return static_cast<double>(world.maximum(std::llround(seconds * ticks_per_second))) /
-           ticks_per_second;
-}
-
 }  // namespace
 
 Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
@@ -109,8 +103,6 @@ Usage Log::usage(const MemoryByKind& memory) {
 std::optional<comm::AgreedFailure> Log::write_steps(const MemoryByKind& memory) {
     if (window_.is_empty()) return std::nullopt;
     StepWindow::Summary summary = window_.take();
-    summary.numbers.comm_wait = longest(world_, summary.numbers.comm_wait);
-    summary.numbers.data_wait = longest(world_, summary.numbers.data_wait);
     MetricsLine line = step_line(summary, usage(memory));
     line.emplace_back("total_flos", operations_);
     std::optional<Failure> failure;

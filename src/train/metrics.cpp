@@ -1,6 +1,9 @@
 #include "ringshard/train/metrics.hpp"
 
+#include <algorithm>
 #include <limits>
+
+#include "ringshard/train/rank_times.hpp"
 
 namespace ringshard::train {
 
@@ -15,13 +18,17 @@ StepWindow::Summary StepWindow::take() {
     Summary summary{.numbers = steps_.back()};
     StepNumbers& line = summary.numbers;
     line.loss = line.entropy = line.accuracy = 0;
-    line.seconds = line.comm_wait = line.data_wait = line.operations = 0;
+    line.seconds = line.operations = 0;
+    std::ranges::fill(line.ranks, RankTimes());
     line.step_tokens = line.filler_tokens = line.rows = 0;
     line.attention_work_worst = line.attention_work_mean = 0;
     for (const StepNumbers& step : steps_) {
         line.seconds += step.seconds;
-        line.comm_wait += step.comm_wait;
-        line.data_wait += step.data_wait;
+        for (size_t rank = 0; rank < line.ranks.size(); ++rank) {
+            line.ranks[rank].compute += step.ranks[rank].compute;
+            line.ranks[rank].comm_wait += step.ranks[rank].comm_wait;
+            line.ranks[rank].data_wait += step.ranks[rank].data_wait;
+        }
         line.operations += step.operations;
         line.rows += step.rows;
         line.step_tokens += step.step_tokens;
@@ -42,6 +49,20 @@ StepWindow::Summary StepWindow::take() {
     steps_.clear();
     return summary;
 }
+
+namespace {
+
+// The longest of all ranks under the plain name, whose it is, and the others beside it.
+void add_spread(MetricsLine& line, const std::string& name, const std::vector<RankTimes>& ranks,
+                double RankTimes::*kind, double steps) {
+    const Spread spread = spread_of(ranks, kind);
+    line.emplace_back(name + "_s", spread.longest / steps);
+    line.emplace_back(name + "_rank", spread.slowest_rank);
+    line.emplace_back(name + "_median_s", spread.median / steps);
+    line.emplace_back(name + "_min_s", spread.shortest / steps);
+}
+
+}  // namespace
 
 MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
     const StepNumbers& numbers = summary.numbers;
@@ -74,9 +95,10 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"memory_communication_bytes", usage.memory.communication},
         {"memory_staging_bytes", usage.memory.staging},
         {"memory_save_copy_bytes", usage.memory.save_copy},
-        {"comm_wait_s", numbers.comm_wait / steps},
-        {"data_wait_s", numbers.data_wait / steps},
     };
+    add_spread(line, "compute", numbers.ranks, &RankTimes::compute, steps);
+    add_spread(line, "comm_wait", numbers.ranks, &RankTimes::comm_wait, steps);
+    add_spread(line, "data_wait", numbers.ranks, &RankTimes::data_wait, steps);
     if (numbers.attention_work_mean > 0)
         line.emplace_back("attention_work_worst_to_mean",
                           numbers.attention_work_worst / numbers.attention_work_mean);

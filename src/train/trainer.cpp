@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
 
-#include "ringshard/base/timer.hpp"
 #include "ringshard/train/bad_numbers.hpp"
+#include "step_clock.hpp"
 
 namespace ringshard::train {
 
@@ -110,6 +111,8 @@ Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& wo
 
 void Trainer::go_on_from(const checkpoint::Progress& progress) {
     progress_ = progress;
+    skipped_in_a_row_ = 0;
+    after_the_sums_ = {};
     loader_.go_to(progress.data);
 }
 
@@ -118,7 +121,7 @@ namespace {
 // Why a run ends over numbers that went bad; nothing if the step is to be left out instead.
 std::optional<Failure> end_of_patience(const config::TrainingSettings& settings, int64_t in_a_row,
                                        const std::string& went_bad) {
-    const bool skips = settings.on_nan == config::OnNan::skip;
+    const bool skips = settings.on_nan != config::OnNan::abort;
     if (skips && in_a_row <= settings.max_skipped_steps) return std::nullopt;
     return Failure{
         ExitCode::bad_numbers,
@@ -133,27 +136,36 @@ std::optional<Failure> end_of_patience(const config::TrainingSettings& settings,
 }  // namespace
 
 comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>()>& wishes) {
-    const Timer timer;
+    StepClock clock(world_.journal(), after_the_sums_);
+    world_.journal().doing("waiting for rows");
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
-    const double data_wait = timer.seconds();
-    const double waited_before = mesh_.seconds_waited();
+    clock.has_rows();
+    world_.journal().doing("forward and backward");
     // How many tokens there are to learn, before any gradient: it is the divisor of all of them.
     const Work work = count(micro_batches);
 
     zero_.clear_gradients();
-    ops::TokenSums sums;
+    ops::TokenSums of_tokens;
     for (data::FlatBatch& batch : micro_batches) {
         if (&batch == &micro_batches.back()) zero_.begin_last_micro_batch();
-        sums += model_.forward_backward(
+        of_tokens += model_.forward_backward(
             data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / work.targets);
     }
     zero_.finish_gradients();
 
-    std::vector<double> total{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),
+    std::vector<double> total{of_tokens.loss, of_tokens.entropy,
+                              static_cast<double>(of_tokens.num_correct),
                               zero_.gradient_squares()};
-    const auto numbers_of_step = std::ssize(total);
-    std::ranges::copy(wishes(), std::back_inserter(total));
+    const size_t numbers_of_step = total.size();
+    const std::vector<double> wished_here = wishes();
+    std::ranges::copy(clock.to_sum(world_.rank(), world_.size()), std::back_inserter(total));
+    const size_t times_end = total.size();
+    std::ranges::copy(wished_here, std::back_inserter(total));
+    world_.journal().doing("summing the numbers of the step");
     total = world_.sum(std::move(total));
+    world_.journal().doing("updating the weights");
+    const std::span<const double> sums(total);
+    const auto wished = sums.subspan(times_end);
     const double norm = std::sqrt(total[3]);
     const double loss = total[0] / work.targets;
     const double rate = schedule_.learning_rate(progress_.step);
@@ -164,11 +176,15 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
         zero_.publish_weights();
     } else {
         went_bad = what_went_bad(loss, norm);
+        if (settings_.on_nan == config::OnNan::rewind &&
+            went_bad_before_.insert(progress_.step).second)
+            return StepNumbers{.skipped_because = std::move(went_bad), .asks_to_rewind = true};
         if (const auto end = end_of_patience(settings_, ++skipped_in_a_row_, went_bad))
             return comm::found_by_all(*end);
         optimizer_.skip_step();
     }
 
+    after_the_sums_ = clock.rest();
     progress_.step += 1;
     progress_.data = loader_.state();
     progress_.num_tokens += static_cast<int64_t>(work.counted_tokens);
@@ -185,11 +201,10 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
                        .operations = work.operations,
                        .attention_work_worst = work.attention.worst,
                        .attention_work_mean = work.attention.mean,
-                       .seconds = timer.seconds(),
-                       .comm_wait = mesh_.seconds_waited() - waited_before,
-                       .data_wait = data_wait,
+                       .seconds = clock.seconds(),
+                       .ranks = StepClock::read(sums.first(times_end).subspan(numbers_of_step)),
                        .rows = static_cast<int64_t>(loader_.rows_of_step().size()),
-                       .wishes = {total.begin() + numbers_of_step, total.end()},
+                       .wishes = {wished.begin(), wished.end()},
                        .skipped_because = std::move(went_bad)};
 }
 

@@ -13,10 +13,11 @@
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/export_weights.hpp"
+#include "ringshard/train/rank_times.hpp"
+#include "ringshard/train/replicas.hpp"
 #include "saves.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
-#include "watch.hpp"
 
 namespace ringshard::train {
 
@@ -42,20 +43,27 @@ public:
           best_(parts_.config.evaluation),
           requests_(parts_.store.output_dir(), parts_.store.attempt(), parts_.deadline,
                     expected_save_seconds(parts_.zero), parts_.world),
-          watch_(parts_.store.output_dir(), parts_.store.attempt(), parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
                parts_.trainer.num_steps()),
           saves_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                   parts_.optimizer, parts_.free_host_memory},
-                 log_, requests_) {}
+                 log_, requests_) {
+        parts_.watchdog.at_attempt({parts_.store.output_dir(), parts_.store.attempt(),
+                                    [folder = parts_.store.output_dir(),
+                                     attempt = parts_.store.attempt()] {
+                                        return checkpoint::check_newest(folder, attempt);
+                                    }});
+    }
 
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
     bool is_complete();
     MaybeFailure after_step(const StepNumbers& numbers);
+    MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
 
 private:
+    MaybeFailure check_replicas();
     MemoryByKind memory() const;
     int64_t step() const { return parts_.trainer.progress().step; }
     std::string state_text() const;
@@ -68,15 +76,19 @@ private:
     Calendar calendar_;
     BestModel best_;
     Requests requests_;
-    Watch watch_;
     Log log_;
     Saves saves_;
+    SlowRanks slow_ranks_;
     RunTotals totals_;
 };
 
 MaybeFailure Run::begin() {
     if (const auto failure = log_.begin(parts_.peak_operations)) return failure;
     for (const MetricsLine& line : log_.lines()) best_.take(line);
+    if (parts_.config.training.check_replicas_every > 0 &&
+        !are_held_twice(parts_.zero, parts_.world))
+        log_.say("note: check_replicas_every has nothing to compare: no two ranks of this layout "
+                 "hold the same numbers");
     totals_.first_step = step();
     bool is_new_best = false;
     const bool is_asked_for = parts_.config.evaluation.eval_on_start && step() == 0;
@@ -96,18 +108,56 @@ bool Run::is_complete() {
 
 comm::Agreed<StepNumbers> Run::next_step() {
     parts_.crash_report.at_step(step() + 1);
+    parts_.watchdog.at_step(step() + 1);
+    parts_.watchdog.begin(watch::Work::step);
+    parts_.world.journal().doing("beginning the step");
     parts_.faults.reach("step");
-    watch_.begin_step();
-    return parts_.trainer.step([this] {
+    auto numbers = parts_.trainer.step([this] {
+        parts_.faults.reach("compute");
         std::vector<double> wishes = requests_.look();
         wishes.push_back(saves_.wish());
         return wishes;
     });
+    parts_.watchdog.begin(watch::Work::other);
+    parts_.world.journal().doing("what follows a step");
+    return numbers;
+}
+
+// The newest checkpoint may be the one that is being written.
+MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
+    log_.say(concat("warning: ", numbers.skipped_because,
+                    ". on_nan = rewind: the run goes back to its newest checkpoint, and skips this "
+                    "step if it goes bad again"));
+    if (const auto failure = log_.write_steps(memory())) return failure;
+    return saves_.wait(step());
+}
+
+// What several ranks hold in common is still the same on all of them.
+MaybeFailure Run::check_replicas() {
+    spoil_weights(parts_.zero, parts_.faults.spoil("weights"));
+    const int64_t every = parts_.config.training.check_replicas_every;
+    if (every == 0 || step() % every != 0) return std::nullopt;
+    parts_.world.journal().doing("comparing replicas");
+    const std::string odd = find_odd_replica(parts_.zero, parts_.optimizer, parts_.world);
+    if (odd.empty()) return std::nullopt;
+    return comm::found_by_all(
+        {ExitCode::bad_numbers,
+         concat("check_replicas_every: after step ", step(), " ", odd,
+                ". Nothing computes this on purpose: suspect the memory or processor of that host. "
+                "What was saved after step ",
+                step() - every, " may hold it; go on from an earlier checkpoint with "
+                "resume_from_checkpoint, without that host")});
 }
 
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
-    watch_.end_step();
+    if (const auto failure = check_replicas()) return failure;
     log_.add(numbers);
+    for (const SlowRanks::Found& slow : slow_ranks_.look(numbers.ranks))
+        log_.say(concat("warning: rank ", slow.rank, " on ",
+                        parts_.hosts[static_cast<size_t>(slow.rank)],
+                        " is slow: step after step it computes ",
+                        std::round(100 * slow.times_median) / 100,
+                        " times as long as ranks do in the median, and all wait for it"));
     totals_.add(numbers);
     if (const auto failure = saves_.look(numbers.wishes.back(), step())) return failure;
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
@@ -159,8 +209,12 @@ MemoryByKind Run::memory() const {
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {
-    const EvaluationNumbers numbers =
-        parts_.evaluator->evaluate([this] { watch_.made_progress(); });
+    parts_.world.journal().doing("evaluating");
+    parts_.watchdog.begin(watch::Work::evaluation);
+    parts_.faults.reach("evaluate");
+    const EvaluationNumbers numbers = parts_.evaluator->evaluate(
+        [this] { parts_.watchdog.begin(watch::Work::evaluation); });
+    parts_.watchdog.begin(watch::Work::other);
     const MetricsLine line = evaluation_line(step(), parts_.trainer.epochs_done(),
                                              parts_.trainer.progress().num_tokens, numbers);
     // Only rank 0 knows what earlier attempts found.
@@ -182,8 +236,9 @@ MaybeFailure Run::start_save(checkpoint::Extent extent) {
     const bool keeps_best = config.evaluation.load_best_model_at_end ||
                             config.checkpoint.save_strategy == config::SaveStrategy::best;
     if (keeps_best) retention.kept_step = best_.step();
+    parts_.world.journal().doing("saving");
     const auto failure = saves_.start(parts_.trainer.progress(), extent, parts_.extras, retention);
-    watch_.made_progress();
+    parts_.watchdog.made_progress();
     return failure;
 }
 
@@ -217,6 +272,7 @@ MaybeFailure Run::load_best() {
 }
 
 MaybeFailure Run::end() {
+    parts_.world.journal().doing("ending the run");
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = saves_.wait(step())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end)
@@ -224,6 +280,8 @@ MaybeFailure Run::end() {
     const std::filesystem::path& folder = parts_.store.output_dir();
     std::map<std::string, std::string> files = parts_.extras.files;
     files.erase("trainer_state.json");
+    parts_.world.journal().doing("writing the model");
+    parts_.faults.reach("export");
     const auto type = model::read_export_type(parts_.config.model.dtype);
     if (const auto failure =
             model::export_weights(parts_.zero, folder, std::move(files),
@@ -241,17 +299,22 @@ MaybeFailure Run::end() {
 
 }  // namespace
 
-std::optional<comm::AgreedFailure> train_to_the_end(RunParts parts) {
+comm::Agreed<Ending> train_to_the_end(RunParts parts) {
     Trainer& trainer = parts.trainer;
     Run run(std::move(parts));
-    if (const auto failure = run.begin()) return failure;
-    if (run.is_complete()) return std::nullopt;  // an earlier attempt came to the very end
+    if (const auto failure = run.begin()) return *failure;
+    if (run.is_complete()) return Ending::complete;  // an earlier attempt came to the very end
     while (trainer.progress().step < trainer.num_steps()) {
         const auto numbers = run.next_step();
         if (!numbers) return numbers.failure();
-        if (const auto failure = run.after_step(numbers.value())) return failure;
+        if (numbers.value().asks_to_rewind) {
+            if (const auto failure = run.leave_for_rewind(numbers.value())) return *failure;
+            return Ending::rewind;
+        }
+        if (const auto failure = run.after_step(numbers.value())) return *failure;
     }
-    return run.end();
+    if (const auto failure = run.end()) return *failure;
+    return Ending::complete;
 }
 
 }  // namespace ringshard::train

@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     const int repetitions = argc > 1 ? std::atoi(argv[1]) : 10;
     const comm::MpiSession mpi;
     const comm::Group& world = mpi.world();
-    const auto communicator = comm::make_communicator(world.split(0), at::kCPU);
+    const auto communicator = comm::make_communicator(world.split(0, "test"), at::kCPU);
     const int64_t size = world.size();
     for (const int64_t mebibytes : {16, 64}) {
         const int64_t whole = mebibytes * (1 << 18);

@@ -58,7 +58,7 @@ struct SharedFolder {
 // Runs on the first `ranks` ranks alone; the others wait.
 template <class Work>
 void on_ranks(int ranks, Work work) {
-    const comm::Group group = test::world().split(test::world().rank() < ranks ? 0 : 1);
+    const comm::Group group = test::world().split(test::world().rank() < ranks ? 0 : 1, "test");
     if (test::world().rank() < ranks) work(group);
     test::world().barrier();
 }

@@ -31,7 +31,7 @@ at::Tensor sum_of_all(int64_t size, int64_t count, at::ScalarType type) {
 
 struct Fixture {
     std::unique_ptr<comm::Communicator> communicator =
-        comm::make_communicator(test::world().split(0), at::kCPU);
+        comm::make_communicator(test::world().split(0, "test"), at::kCPU);
     int64_t rank = communicator->rank();
     int64_t size = communicator->size();
 };
@@ -188,7 +188,7 @@ BOOST_FIXTURE_TEST_CASE(messages_travel_while_the_rank_computes, Fixture) {
 }
 
 BOOST_FIXTURE_TEST_CASE(two_communicators_at_once, Fixture) {
-    const auto other = comm::make_communicator(test::world().split(0), at::kCPU);
+    const auto other = comm::make_communicator(test::world().split(0, "test"), at::kCPU);
     at::Tensor a = numbers(rank, 1 << 20, at::kFloat);
     at::Tensor b = numbers(rank, 1 << 19, at::kFloat);
     comm::Pending first = communicator->all_reduce(a);

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(texts_of_any_length_travel) {
 
 BOOST_AUTO_TEST_CASE(a_group_is_split_by_color) {
     const comm::Group& world = test::world();
-    const comm::Group half = world.split(world.rank() % 2);
+    const comm::Group half = world.split(world.rank() % 2, "half");
     BOOST_TEST(half.rank() == world.rank() / 2);
     BOOST_TEST(half.size() == (world.size() + 1 - world.rank() % 2) / 2);
     const comm::Group host = world.split_by_host();

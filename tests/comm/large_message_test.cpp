@@ -9,7 +9,7 @@ using namespace ringshard;
 
 // MPI counts bytes in an int: messages beyond 2^31 are cut and put together again.
 BOOST_AUTO_TEST_CASE(a_message_above_two_gibibytes_arrives_whole) {
-    const auto communicator = comm::make_communicator(test::world().split(0), at::kCPU);
+    const auto communicator = comm::make_communicator(test::world().split(0, "test"), at::kCPU);
     constexpr int64_t bytes = (int64_t{1} << 31) + 12345;
     const std::vector<int64_t> places{
         0, 1, (1 << 30) - 1, 1 << 30, (int64_t{1} << 31) - 1, int64_t{1} << 31, bytes - 1};

@@ -47,13 +47,13 @@ class Failures(SlurmTest):
         self.assertIn("ended with 75 after checkpoint-", job.story())
         job.wait_for_words("going on from", 60)
 
-    def start_with_a_rank_that_hangs(self, name, *flags):
-        self.cluster.wrap_trainer('[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:7:stall@3')
-        return Job(self.cluster, name, *FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5",
+    def start_with_a_rank_that_hangs(self, name, action, timeout, *flags):
+        self.cluster.wrap_trainer(f'[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:7:{action}@3')
+        return Job(self.cluster, name, *FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5", "--hang_timeout_s", timeout,
                    flags=("--nodes", "2", *flags))
 
     def test_a_rank_hangs_until_the_time_limit(self):
-        job = self.start_with_a_rank_that_hangs("hanging", "--time", "1", NO_WARNING)
+        job = self.start_with_a_rank_that_hangs("hanging", "stall", "0", "--time", "1", NO_WARNING)
         job.wait_for_words("requeued", 150)
         self.assertIn("the time is up, and ranks do not end", job.story())
         job.wait_until(lambda: job.show()["JobState"] == "PENDING", 60)
@@ -61,10 +61,32 @@ class Failures(SlurmTest):
         self.expect_whole(job)
 
     def test_a_rank_hangs(self):
-        job = self.start_with_a_rank_that_hangs("lost")
-        job.wait_for_words("requeued", 240)
-        self.expect_one_line_of_ours(job.story(), "another rank, its node or the network is lost or hangs")
-        self.assertIn("ended with 77 after checkpoint-5", job.story())
+        for action, words in (("stop", "rank 3 on hn2: not heard of for"), ("spin", "rank 3 on hn2 has not come to"),
+                              ("read", "rank 3 on hn2 has not come to")):
+            with self.subTest(action):
+                began = time.monotonic()
+                job = self.start_with_a_rank_that_hangs("lost-" + action, action, "10")
+                job.wait_for_words("requeued", 60)
+                self.assertLess(time.monotonic() - began, 45)
+                self.expect_one_line_of_ours(job.story(), words)
+                self.assertIn("ended with 77 after checkpoint-5", job.story())
+                self.expect_whole(job)
+
+    def test_a_rank_hangs_and_nobody_said_for_how_long(self):
+        job = self.start_with_a_rank_that_hangs("minute", "spin", "null")
+        job.wait_for_words("requeued", 120)
+        self.expect_one_line_of_ours(job.story(), "rank 3 on hn2 has not come to")
+        self.expect_whole(job)
+
+    def test_a_link_is_dropped(self):
+        job = Job(self.cluster, "link", *self.arguments, "--hang_timeout_s", "8", **SLOWLY)
+        job.wait_for_step(45)
+        self.cluster.do("cut", "hn2")
+        try:
+            job.wait_for_words("rank 2 on hn2, rank 3 on hn2: not heard of for", 30)
+            job.wait_for_words("restart 1", 240)
+        finally:
+            self.cluster.do("join", "hn2")
         self.expect_whole(job)
 
     def test_max_hours(self):

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -11,11 +12,15 @@
 namespace ringshard {
 
 // Named places where a test may make the program fail. RINGSHARD_FAULT=step:5:kill kills every rank
-// when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv fail in other ways, and
-// stall waits until the file that RINGSHARD_TEST_GO_ON names is there. Where a file is written, the
-// operation can fail instead: eio, enospc, or short, where the disk takes half of it and no more.
+// when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv fail in other ways, stop
+// is SIGSTOP, spin an endless loop, read waits for a pipe that nobody writes into, and stall until
+// the file that RINGSHARD_TEST_GO_ON names is there; delay lasts up to RINGSHARD_TEST_DELAY_MS, at
+// random. Where a file is written, the operation can fail instead: eio, enospc, or short, where the
+// disk takes half of it and no more. Where numbers are, flip turns a bit of one over, and
+// nan makes one none.
 // Off unless the variable is set. Points:
-// step; and in a save, with files marked *: save:copy (before the copy of the shard), save:begin,
+// start (before data are prepared), load (before weights are), step, compute (before the sums of
+// a step), evaluate, weights (after a step, for flip and nan alone), export; and in a save, with files marked *: save:copy (before the copy of the shard), save:begin,
 // save:layout*, save:write* (every range), save:flush*, save:written (all of it is on disk),
 // save:describe* (the manifest), save:name* (before the rename), save:named, save:latest*.
 class Faults {
@@ -27,6 +32,9 @@ public:
     void reach(std::string_view point);
     // The same where `file` is written: how that is to fail, if it is.
     std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
+    // The same where numbers are: how one is to be spoiled.
+    enum class Spoil { none, flip, nan };
+    Spoil spoil(std::string_view point);
 
 private:
     static constexpr int64_t every = -1;  // written as *
@@ -36,10 +44,12 @@ private:
         std::string action;
     };
     bool is_now(std::string_view point);
-    void act() const;
+    void act();
 
     std::optional<Wish> wish_;
     std::filesystem::path go_on_;
+    int64_t longest_delay_ = 0;  // ms
+    std::minstd_rand random_;
     int64_t times_ = 0;  // a point is reached by one thread at a time
 };
 

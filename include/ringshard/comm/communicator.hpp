@@ -37,16 +37,10 @@ public:
     virtual Pending shift(std::vector<Exchange> exchanges) = 0;
     virtual Pending broadcast(at::Tensor in_out, int root) = 0;
 
-    // What the host has spent in Pending::wait() of these operations so far. With NCCL the host
-    // never waits.
-    double seconds_waited() const { return seconds_waited_; }
-
 protected:
     Communicator() = default;
     Communicator(const Communicator&) = delete;
     Communicator& operator=(const Communicator&) = delete;
-
-    double seconds_waited_ = 0;
 };
 
 // NCCL for a CUDA device, MPI for the CPU. The communicator takes the group over: nothing else may

@@ -4,9 +4,14 @@
 #include <exception>
 #include <filesystem>
 
+#include "ringshard/base/exit_code.hpp"
 #include "ringshard/comm/group.hpp"
 
 namespace ringshard::comm {
+
+// Says why in one line, with rank, host and step, and ends the whole job with that code. For a
+// cause that is known, from any thread.
+[[noreturn]] void end_job(const Failure& cause);
 
 // While it lives, a failure that ends this process, an uncaught exception or a signal such as
 // SIGSEGV, is told with rank, host and step, and written into a file with a backtrace. At most one

@@ -8,15 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/comm/journal.hpp"
+
 namespace ringshard::comm {
 
 // Some ranks that agree on small things through host memory: an owned MPI communicator.
 // Tensors travel through a Communicator, which is made from a Group.
 class Group {
 public:
-    // Duplicates: what the caller does on its communicator never meets what happens here.
-    // Collective.
-    explicit Group(MPI_Comm communicator);
+    // Duplicates: what the caller does on its communicator never meets what happens here. It
+    // begins a journal, in which all groups made from it write under their names. Collective.
+    explicit Group(MPI_Comm communicator, std::string name = "world");
     ~Group();  // collective, unless an exception unwinds or MPI has ended
     Group(Group&&) noexcept = default;
     Group& operator=(Group&&) = delete;
@@ -28,8 +30,8 @@ public:
     // Everything below is collective over this group, and waits without keeping a core busy.
 
     // Ranks of one color, ordered by their rank here.
-    Group split(int64_t color) const;
-    Group split_by_host() const;  // ranks that share memory
+    Group split(int64_t color, std::string name) const;
+    Group split_by_host(std::string name = "host") const;  // ranks that share memory
 
     void barrier() const;
     int64_t sum(int64_t value) const;
@@ -43,6 +45,9 @@ public:
     std::vector<std::string> gather_to_root(const std::string& text) const;  // empty elsewhere
 
     MPI_Comm handle() const { return *communicator_; }
+    // Where operations of this group are noted, and the journal of this process.
+    JournalPage& page() const { return *page_; }
+    Journal& journal() const { return page_->journal(); }
 
 private:
     struct Free {
@@ -50,9 +55,11 @@ private:
         void operator()(MPI_Comm* communicator) const;
     };
     struct Adopt {};
-    Group(Adopt, MPI_Comm communicator);  // takes it over
+    Group(Adopt, MPI_Comm communicator, Journal& journal, std::string name);  // takes it over
+    int64_t reduce(const char* what, int64_t value, MPI_Op operation) const;
 
     std::unique_ptr<MPI_Comm, Free> communicator_;
+    std::shared_ptr<JournalPage> page_;
     int rank_ = 0;
     int size_ = 1;
 };

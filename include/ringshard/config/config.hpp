@@ -33,7 +33,7 @@ enum class Schedule {
 };
 enum class Optimizer { adamw };
 enum class NumberType { fp32, bf16 };
-enum class OnNan { abort, skip };
+enum class OnNan { abort, skip, rewind };
 enum class Interval { no, steps, epoch };
 enum class SaveStrategy { no, steps, epoch, best };
 enum class DistributedType { no, multi_gpu, fsdp, deepspeed };
@@ -54,6 +54,7 @@ struct RunSettings {
     std::optional<int64_t> data_seed;
     bool full_determinism = false;
     std::optional<double> max_hours;     // unset: only what SLURM knows
+    std::optional<double> hang_timeout_s;  // unset: follows from how long steps take
     std::optional<int64_t> num_threads;  // per rank; unset: the cores this rank may use
 };
 
@@ -113,6 +114,7 @@ struct TrainingSettings {
     double max_grad_norm = 1.0;
     OnNan on_nan = OnNan::abort;
     int64_t max_skipped_steps = 10;  // in a row
+    int64_t check_replicas_every = 0;  // steps; 0: never
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
     Precision mixed_precision = Precision::bf16;

@@ -33,9 +33,6 @@ public:
     }  // shard x ring x ulysses: one copy of the model
     comm::Communicator& world() const { return *world_; }
 
-    // What this rank has spent waiting for others so far.
-    double seconds_waited() const;
-
 private:
     MeshShape shape_;
     Coordinates at_;

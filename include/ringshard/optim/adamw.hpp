@@ -24,6 +24,9 @@ public:
     // A step that was left out counts all the same: the moments' weights follow the run's steps.
     void skip_step() { ++steps_done_; }
 
+    // As before the first step.
+    void forget(const shard::Zero& zero);
+
     int64_t memory() const { return first_->bytes() + second_->bytes(); }
 
     // fp32 or bf16, in the slots of Zero.

@@ -79,6 +79,10 @@ public:
     FlatStore& weight_shards() const { return masters_ ? *masters_ : *compute_; }
     FlatStore& gradient_shards() const { return *gradients_; }
     FlatStore* rounded() const { return masters_ ? compute_.get() : nullptr; }
+    // Ranks of the same holder hold copies of the same shards.
+    int64_t shard_holder() const { return cuts_.optimizer ? mesh_.zero().rank() : 0; }
+    // The whole unit where weights are whole at rest; else undefined.
+    at::Tensor weights_at_rest(size_t unit) const { return states_[unit].whole_weights; }
     // Whoever updates the weights clears the gradient, and rounds the weights, on the way; after it
     // has done so for all slots it says so.
     void note_update();

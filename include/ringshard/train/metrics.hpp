@@ -24,7 +24,7 @@ double number_in(const MetricsLine& line, std::string_view name);
 class StepWindow {
 public:
     struct Summary {
-        StepNumbers numbers;  // tokens, operations, work, seconds and data_wait are sums
+        StepNumbers numbers;  // tokens, operations, work, seconds and times of ranks are sums
         int64_t num_steps = 0;
         int64_t num_skipped = 0;
     };

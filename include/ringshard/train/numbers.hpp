@@ -6,6 +6,14 @@
 
 namespace ringshard::train {
 
+// Where the time of a rank went, in seconds. What a rank does after the sums of a step counts as the
+// next one's.
+struct RankTimes {
+    double compute = 0;
+    double comm_wait = 0;  // for other ranks
+    double data_wait = 0;  // until it had its rows
+};
+
 // What a step came to, over all ranks and micro-batches.
 struct StepNumbers {
     int64_t step = 0;  // from 1
@@ -24,11 +32,11 @@ struct StepNumbers {
     double attention_work_worst = 0;
     double attention_work_mean = 0;
     double seconds = 0;
-    double comm_wait = 0;  // seconds in which this rank waited for others
-    double data_wait = 0;  // seconds until this rank had its rows
+    std::vector<RankTimes> ranks{};
     int64_t rows = 0;
     std::vector<double> wishes{};   // what ranks found that they are asked for, added up
     std::string skipped_because{};  // the numbers went bad, and the weights are as before
+    bool asks_to_rewind = false;    // it is no step: the run has to go back and do it again
 
     bool is_skipped() const { return !skipped_because.empty(); }
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "ringshard/checkpoint/store.hpp"
@@ -33,7 +34,8 @@ public:
     void go_on_from(const checkpoint::Progress& progress);
 
     // One update of the weights; none where loss or gradient are not finite numbers: then it fails,
-    // or says so in its numbers, as on_nan has it. Collective over the world.
+    // or says in its numbers that it was skipped or has to be done again from a checkpoint, as on_nan
+    // has it. Collective over the world.
     // `wishes` is asked once for numbers that are added up over the world on the way.
     comm::Agreed<StepNumbers> step(const std::function<std::vector<double>()>& wishes);
 
@@ -53,6 +55,8 @@ private:
     optim::Schedule schedule_;
     checkpoint::Progress progress_;
     int64_t skipped_in_a_row_ = 0;
+    std::set<int64_t> went_bad_before_;  // steps for which the run has gone back
+    RankTimes after_the_sums_;           // of the last step, on this rank
 };
 
 }  // namespace ringshard::train

@@ -9,6 +9,7 @@
 #include "ringshard/offload/scratch.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
+#include "ringshard/watch/watchdog.hpp"
 
 namespace ringshard::train {
 
@@ -28,12 +29,18 @@ struct RunParts {
     Faults& faults;
     const job::Deadline& deadline;
     comm::CrashReport& crash_report;
+    watch::Watchdog& watchdog;
+    const std::vector<std::string>& hosts;  // by rank
     double peak_operations;  // of this rank, per second
 };
+
+// rewind: the numbers of a step went bad, and the run shall go on from its newest checkpoint, as one
+// that is started again does.
+enum class Ending { complete, rewind };
 
 // Steps, lines of metrics and progress, evaluations, checkpoints: until the last step, or until a
 // signal, a file or the time limit asks for an end. After the last step output_dir is a Hugging
 // Face folder. Collective over the world.
-std::optional<comm::AgreedFailure> train_to_the_end(RunParts parts);
+comm::Agreed<Ending> train_to_the_end(RunParts parts);
 
 }  // namespace ringshard::train

@@ -109,10 +109,16 @@ void add_training_options(OptionTable& table) {
                "Longest gradient; 0: never clipped.")
         .at_least(0);
     group.serve("on_nan", &TrainingSettings::on_nan,
-                "When loss or gradient are no finite numbers: abort, or skip the step.");
+                "When loss or gradient are no finite numbers: abort; skip the step; or rewind to the "
+                "newest checkpoint, and skip the step if it goes bad again.");
     group
         .serve("max_skipped_steps", &TrainingSettings::max_skipped_steps,
-               "With on_nan skip: this many steps in a row may be skipped.")
+               "With on_nan skip or rewind: this many steps in a row may be skipped.")
+        .at_least(0);
+    group
+        .serve("check_replicas_every", &TrainingSettings::check_replicas_every,
+               "Compare what several ranks hold in common every so many steps, and end the run "
+               "where one differs; 0: never.")
         .at_least(0);
     group.serve("loss_type", &TrainingSettings::loss_type,
                 "Cross-entropy, or its dynamic fine-tuning form.");

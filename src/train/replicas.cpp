@@ -1,0 +1,130 @@
+#include "ringshard/train/replicas.hpp"
+
+#include <ATen/ops/sum.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "ringshard/base/text.hpp"
+#include "ringshard/comm/agree.hpp"
+
+namespace ringshard::train {
+
+namespace {
+
+// A kind of number that ranks hold copies of. `holder`: ranks of the same one hold the same.
+struct Copies {
+    const char* what;
+    int64_t holder;
+    std::vector<int64_t> sums;  // of every unit
+};
+
+// Of the bits, so that no change of one of them goes unseen, and the order of additions is nothing.
+int64_t sum_of_bits(const at::Tensor& numbers) {
+    const at::ScalarType whole = numbers.element_size() == 4 ? at::kInt : at::kShort;
+    return at::sum(numbers.view(whole), at::kLong).item<int64_t>();
+}
+
+std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Slots& slots) {
+    std::vector<int64_t> sums(slots.num_units());
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+        sums[slots[slot].unit] += sum_of_bits(numbers.take(slot, shard::Content::kept));
+    return sums;
+}
+
+std::vector<Copies> all_copies(const shard::Zero& zero, const optim::AdamW& optimizer) {
+    const int64_t of_shard = zero.shard_holder();
+    std::vector<Copies> copies;
+    copies.push_back({"weights", of_shard, sums_of(zero.weight_shards(), zero.slots())});
+    copies.push_back({"first moments", of_shard, sums_of(optimizer.first_moments(), zero.slots())});
+    copies.push_back(
+        {"second moments", of_shard, sums_of(optimizer.second_moments(), zero.slots())});
+    std::vector<int64_t> whole;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit)
+        if (const at::Tensor weights = zero.weights_at_rest(unit); weights.defined())
+            whole.push_back(sum_of_bits(weights));
+    copies.push_back({"whole weights", 0, std::move(whole)});
+    return copies;
+}
+
+int64_t mixed(const Copies& copies) {
+    uint64_t mix = 0;
+    for (const int64_t sum : copies.sums)
+        mix = (mix ^ static_cast<uint64_t>(sum)) * 0x9e3779b97f4a7c15U + 1;
+    return static_cast<int64_t>(mix);
+}
+
+// The first unit in which the sums of two ranks differ.
+std::string unit_that_differs(const shard::Zero& zero, const std::string& a, const std::string& b) {
+    const std::vector<std::string> sums_a = split(a, ' ');
+    const std::vector<std::string> sums_b = split(b, ' ');
+    const auto at = std::ranges::mismatch(sums_a, sums_b).in1 - sums_a.begin();
+    return zero.units()[static_cast<size_t>(at)].name();
+}
+
+// The ranks that hold copies, by what the copies come to.
+using Camps = std::map<int64_t, std::vector<size_t>>;
+
+// In words, who is on his own; two against two cannot be told apart.
+std::string name_the_odd(const Camps& camps, const std::vector<std::string>& hosts) {
+    const auto majority = std::ranges::max_element(
+        camps, {}, [](const auto& camp) { return camp.second.size(); });
+    const bool is_clear = std::ranges::count_if(camps, [&](const auto& camp) {
+                              return camp.second.size() == majority->second.size();
+                          }) == 1;
+    std::set<size_t> odd;
+    for (const auto& [sum, ranks] : camps)
+        if (!is_clear || sum != majority->first) odd.insert(ranks.begin(), ranks.end());
+    std::vector<std::string> names;
+    for (const size_t rank : odd) names.push_back(concat("rank ", rank, " on ", hosts[rank]));
+    return join(names, is_clear ? ", " : " or ");
+}
+
+}  // namespace
+
+bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
+    if (zero.weights_at_rest(0).defined()) return world.size() > 1;
+    const std::vector<int64_t> holders = world.gather(zero.shard_holder());
+    return std::set(holders.begin(), holders.end()).size() < holders.size();
+}
+
+std::string find_odd_replica(const shard::Zero& zero, const optim::AdamW& optimizer,
+                             const comm::Group& world) {
+    for (const Copies& copies : all_copies(zero, optimizer)) {
+        const std::vector<int64_t> holders = world.gather(copies.holder);
+        const std::vector<int64_t> sums = world.gather(mixed(copies));
+        std::map<int64_t, Camps> by_holder;
+        for (size_t rank = 0; rank < sums.size(); ++rank)
+            by_holder[holders[rank]][sums[rank]].push_back(rank);
+        const auto split_one = std::ranges::find_if(
+            by_holder, [](const auto& entry) { return entry.second.size() > 1; });
+        if (split_one == by_holder.end()) continue;
+        const Camps& camps = split_one->second;
+        std::vector<std::string> of_units;
+        for (const int64_t sum : copies.sums) of_units.push_back(concat(sum));
+        const std::vector<std::string> details = world.gather(join(of_units, " "));
+        const std::vector<std::string> hosts = world.gather(comm::host_name());
+        return concat(name_the_odd(camps, hosts), " holds other ", copies.what,
+                      " than its replicas, in ",
+                      unit_that_differs(zero, details[camps.begin()->second.front()],
+                                        details[std::next(camps.begin())->second.front()]));
+    }
+    return {};
+}
+
+void spoil_weights(const shard::Zero& zero, Faults::Spoil how) {
+    if (how == Faults::Spoil::none) return;
+    constexpr size_t slot = 1;  // where every number matters for every token, as in a block
+    const at::Tensor weights = zero.weight_shards().take(slot, shard::Content::kept);
+    at::Tensor one = weights.narrow(0, weights.numel() / 2, 1);
+    constexpr int32_t large_exponent = 1 << 30;
+    if (how == Faults::Spoil::nan)
+        one.fill_(std::numeric_limits<double>::quiet_NaN());
+    else
+        one.view(at::kInt).fill_(one.view(at::kInt).item<int32_t>() ^ large_exponent);
+    zero.weight_shards().put_back(slot, weights);
+}
+
+}  // namespace ringshard::train

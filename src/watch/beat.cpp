@@ -1,0 +1,99 @@
+#include "beat.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::watch {
+
+std::vector<comm::PageState> pages_for_beat(const comm::Journal& journal) {
+    const double now = journal.now();
+    std::vector<comm::PageState> pages;
+    for (comm::PageState& page : journal.pages()) {
+        if (page.begun == 0) continue;
+        std::erase_if(page.last, [&](const auto& entry) { return entry.number != page.awaited; });
+        for (comm::JournalEntry& entry : page.last) entry.began = now - entry.began;
+        pages.push_back(std::move(page));
+    }
+    return pages;
+}
+
+std::string to_text(const Beat& beat) {
+    std::string text = concat(beat.rank, '\t', beat.step, '\t', beat.is_late, '\t', beat.is_last,
+                              '\t', beat.seconds, '\t', beat.doing);
+    for (const comm::PageState& page : beat.pages) {
+        text += concat('\n', page.name, '\t', page.leader, '\t', page.copy, '\t', page.begun, '\t',
+                       page.ended, '\t', page.awaited, '\t', page.is_main_waiting);
+        for (const comm::JournalEntry& entry : page.last)
+            text += concat('\t', entry.what, '\t', entry.bytes, '\t', entry.began);
+    }
+    return text;
+}
+
+namespace {
+
+// Reads numbers one after another, and remembers whether all were some.
+class Numbers {
+public:
+    template <class Number>
+    Number read(const std::string& text) {
+        Number value{};
+        const char* const end = text.data() + text.size();
+        const auto [stopped, error] = std::from_chars(text.data(), end, value);
+        all_good_ = all_good_ && error == std::errc() && stopped == end;
+        return value;
+    }
+    bool all_good() const { return all_good_; }
+
+private:
+    bool all_good_ = true;
+};
+
+// Entries point to words that live as long as the program.
+const char* operation_of(const std::string& name) {
+    for (const auto* known :
+         {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast",
+          "barrier", "sum", "minimum", "maximum", "gather", "split"})
+        if (name == known) return known;
+    return "an operation";
+}
+
+}  // namespace
+
+std::optional<Beat> read_beat(std::string_view text) {
+    constexpr size_t head_fields = 6;
+    constexpr size_t page_fields = 7;
+    constexpr size_t entry_fields = 3;
+    const std::vector<std::string> lines = split(text, '\n');
+    const std::vector<std::string> head = split(lines.front(), '\t');
+    if (head.size() != head_fields) return std::nullopt;
+    Numbers numbers;
+    Beat beat{.rank = numbers.read<int64_t>(head[0]),
+              .step = numbers.read<int64_t>(head[1]),
+              .is_late = numbers.read<int>(head[2]) != 0,
+              .is_last = numbers.read<int>(head[3]) != 0,
+              .seconds = numbers.read<double>(head[4]),
+              .doing = head[5]};
+    for (size_t i = 1; i < lines.size(); ++i) {
+        const std::vector<std::string> fields = split(lines[i], '\t');
+        if (fields.size() != page_fields && fields.size() != page_fields + entry_fields)
+            return std::nullopt;
+        comm::PageState page{.name = fields[0],
+                             .leader = numbers.read<int64_t>(fields[1]),
+                             .copy = numbers.read<int64_t>(fields[2]),
+                             .begun = numbers.read<int64_t>(fields[3]),
+                             .ended = numbers.read<int64_t>(fields[4]),
+                             .awaited = numbers.read<int64_t>(fields[5]),
+                             .is_main_waiting = numbers.read<int>(fields[6]) != 0};
+        if (fields.size() > page_fields)
+            page.last.push_back({.number = page.awaited,
+                                 .what = operation_of(fields[7]),
+                                 .bytes = numbers.read<int64_t>(fields[8]),
+                                 .began = numbers.read<double>(fields[9])});
+        beat.pages.push_back(std::move(page));
+    }
+    return numbers.all_good() ? std::optional(std::move(beat)) : std::nullopt;
+}
+
+}  // namespace ringshard::watch

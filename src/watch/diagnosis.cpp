@@ -1,0 +1,161 @@
+#include "diagnosis.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::watch {
+
+namespace {
+
+using Ranks = std::set<size_t>;
+
+// An operation that somebody waits for.
+struct Awaited {
+    comm::PageState page;  // of one who waits
+    Ranks waiting;
+    Ranks missing;  // members of the group that have not come to it
+};
+
+const comm::PageState* find_page(const Beat& beat, const comm::PageState& page) {
+    const auto found = std::ranges::find_if(
+        beat.pages, [&](const auto& other) { return other.is_same_group(page); });
+    return found == beat.pages.end() ? nullptr : &*found;
+}
+
+// Of the threads that train, or of all.
+std::vector<Awaited> find_awaited(const std::vector<RankView>& ranks, bool main_threads_only) {
+    std::vector<Awaited> all;
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+        for (const comm::PageState& page : ranks[rank].beat.pages) {
+            if (page.awaited == 0 || (main_threads_only && !page.is_main_waiting)) continue;
+            const auto known = std::ranges::find_if(all, [&](const Awaited& other) {
+                return other.page.is_same_group(page) && other.page.awaited == page.awaited;
+            });
+            if (known != all.end()) {
+                known->waiting.insert(rank);
+                continue;
+            }
+            Awaited& awaited = all.emplace_back(Awaited{page, {rank}, {}});
+            for (size_t other = 0; other < ranks.size(); ++other) {
+                const auto* theirs = find_page(ranks[other].beat, page);
+                if (theirs != nullptr && theirs->begun < page.awaited)
+                    awaited.missing.insert(other);
+            }
+        }
+    }
+    return all;
+}
+
+std::string list(const Ranks& ranks) {
+    constexpr size_t most = 8;
+    std::vector<std::string> names;
+    for (const size_t rank : ranks)
+        if (names.size() < most) names.push_back(concat(rank));
+    return concat(ranks.size() == 1 ? "rank " : "ranks ", join(names, ", "),
+                  ranks.size() > most ? concat(" and ", ranks.size() - most, " more") : "");
+}
+
+std::string list_with_hosts(const Ranks& ranks, const std::vector<RankView>& views) {
+    constexpr size_t most = 8;
+    std::vector<std::string> names;
+    for (const size_t rank : ranks)
+        if (names.size() < most)
+            names.push_back(concat("rank ", rank, " on ", views[rank].host));
+    return join(names, ", ") +
+           (ranks.size() > most ? concat(" and ", ranks.size() - most, " more") : "");
+}
+
+std::string seconds(double value) { return concat(std::lround(value), " s"); }
+
+std::string describe(const Awaited& awaited) {
+    std::string text =
+        awaited.page.last.empty()
+            ? concat("operation ", awaited.page.awaited)
+            : concat(awaited.page.last.front().what, " ", awaited.page.awaited, " (",
+                     awaited.page.last.front().bytes, " bytes)");
+    return concat(text, " of the group ", awaited.page.name);
+}
+
+std::string waiting_time(const Awaited& awaited) {
+    return awaited.page.last.empty() ? "" : " for " + seconds(awaited.page.last.front().began);
+}
+
+std::string doing(const RankView& view) {
+    return concat(view.beat.step > 0 ? concat("step ", view.beat.step, ", ") : "", view.beat.doing);
+}
+
+// Those who do not wait for others themselves.
+Ranks roots_of(const std::vector<Awaited>& awaited) {
+    Ranks missing;
+    Ranks blocked;
+    for (const Awaited& operation : awaited) {
+        if (operation.missing.empty()) continue;
+        missing.insert(operation.missing.begin(), operation.missing.end());
+        blocked.insert(operation.waiting.begin(), operation.waiting.end());
+    }
+    Ranks roots;
+    std::ranges::set_difference(missing, blocked, std::inserter(roots, roots.end()));
+    return roots.empty() ? missing : roots;
+}
+
+// The operation in which others miss one of these ranks; nullptr if they are missed in none.
+const Awaited* where_missed(const std::vector<Awaited>& awaited, const Ranks& ranks) {
+    for (const Awaited& operation : awaited)
+        for (const size_t rank : ranks)
+            if (operation.missing.contains(rank)) return &operation;
+    return nullptr;
+}
+
+std::string tell_silent(const Ranks& silent, const std::vector<RankView>& ranks,
+                        const std::vector<Awaited>& awaited) {
+    double longest = 0;
+    for (const size_t rank : silent) longest = std::max(longest, ranks[rank].silent_for);
+    std::string text = concat(list_with_hosts(silent, ranks), ": not heard of for ",
+                              seconds(longest),
+                              " (the process is stopped, or the host or its network is gone)");
+    if (const Awaited* missed = where_missed(awaited, silent))
+        text += concat("; missing from ", describe(*missed), ", in which ", list(missed->waiting),
+                       " waited", waiting_time(*missed));
+    return concat(text, "; the last that was heard: ", doing(ranks[*silent.begin()]));
+}
+
+std::string tell_missing(const Ranks& missing, const std::vector<RankView>& ranks,
+                         const std::vector<Awaited>& awaited) {
+    const Awaited* const missed = where_missed(awaited, missing);
+    const RankView& first = ranks[*missing.begin()];
+    return concat(list_with_hosts(missing, ranks), missing.size() == 1 ? " has" : " have",
+                  " not come to ", describe(*missed), ", in which ", list(missed->waiting),
+                  " waited", waiting_time(*missed), "; ",
+                  missing.size() == 1 ? "it is" : concat("rank ", *missing.begin(), " is"), " at: ",
+                  doing(first), ", for ", seconds(first.beat.seconds));
+}
+
+}  // namespace
+
+std::string diagnose(const std::vector<RankView>& ranks) {
+    Ranks silent;
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+        if (ranks[rank].is_silent) silent.insert(rank);
+    std::vector<Awaited> awaited = find_awaited(ranks, true);
+    if (silent.empty() && roots_of(awaited).empty()) awaited = find_awaited(ranks, false);
+    if (!silent.empty()) return tell_silent(silent, ranks, awaited);
+
+    if (const Ranks missing = roots_of(awaited); !missing.empty())
+        return tell_missing(missing, ranks, awaited);
+    if (!awaited.empty())
+        return concat("all ranks of the group have come to ", describe(awaited.front()), ", and ",
+                      list(awaited.front().waiting), " waited", waiting_time(awaited.front()),
+                      ": the network between them, or MPI, does not get on");
+    Ranks late;
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+        if (ranks[rank].beat.is_late) late.insert(rank);
+    if (late.empty()) return "no rank is late any more";
+    const RankView& first = ranks[*late.begin()];
+    return concat(list_with_hosts(late, ranks), late.size() == 1 ? " does" : " do",
+                  " not get on at: ", doing(first), ", for ", seconds(first.beat.seconds));
+}
+
+}  // namespace ringshard::watch

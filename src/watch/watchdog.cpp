@@ -1,0 +1,307 @@
+#include "ringshard/watch/watchdog.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "diagnosis.hpp"
+#include "dump.hpp"
+#include "limits.hpp"
+#include "post.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/comm/crash_report.hpp"
+
+namespace ringshard::watch {
+
+namespace {
+
+constexpr size_t most_watchers = 3;
+constexpr std::string_view alarm = "alarm\n";  // what such a letter begins with
+
+// The first ranks of up to three hosts, then of what is left: the hosts differ where they can, so
+// that losing one leaves watchers.
+std::vector<size_t> choose_watchers(const std::vector<std::string>& hosts) {
+    std::vector<size_t> chosen;
+    const auto take = [&](auto is_wanted) {
+        for (size_t rank = 0; rank < hosts.size() && chosen.size() < most_watchers; ++rank)
+            if (std::ranges::find(chosen, rank) == chosen.end() && is_wanted(rank))
+                chosen.push_back(rank);
+    };
+    take([&](size_t rank) {
+        return std::ranges::none_of(chosen, [&](size_t w) { return hosts[w] == hosts[rank]; });
+    });
+    take([](size_t) { return true; });
+    return chosen;
+}
+
+// Seconds from one beat to the next: a watcher of very many ranks hears each of them less often.
+double beat_interval(double silence, size_t ranks) {
+    constexpr double usual = 1;
+    constexpr double beats_per_silence = 8;
+    constexpr double ranks_per_second = 1000;
+    const double wanted =
+        silence == Limits::none ? usual : std::min(usual, silence / beats_per_silence);
+    return wanted * std::max(1.0, static_cast<double>(ranks) / ranks_per_second);
+}
+
+}  // namespace
+
+class Watchdog::Guard {
+public:
+    Guard(const comm::Group& world, std::optional<double> hang_timeout)
+        : rank_(static_cast<size_t>(world.rank())),
+          speaks_for_host_(world.split_by_host("watch").is_root()),
+          journal_(world.journal()),
+          limits_(hang_timeout),
+          post_(world),
+          interval_(beat_interval(limits_.of_silence(), post_.hosts().size())),
+          watchers_(choose_watchers(post_.hosts())),
+          turn_(std::ranges::find(watchers_, rank_) - watchers_.begin()),
+          views_(post_.hosts().size()),
+          heard_at_(post_.hosts().size()) {
+        for (size_t rank = 0; rank < views_.size(); ++rank) views_[rank].host = post_.hosts()[rank];
+        watching_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+    }
+    ~Guard() {
+        watching_.request_stop();
+        post_.wake();
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+    void at_attempt(Attempt attempt) {
+        const std::lock_guard lock(mutex_);
+        attempt_ = std::move(attempt);
+    }
+    void at_step(int64_t step) { step_ = step; }
+    void begin(Work work) {
+        limits_.took(work_, clock_.seconds() - progress_at_);
+        work_ = work;
+        limit_ = limits_.of(work);
+        made_progress();
+    }
+    void made_progress() { progress_at_ = clock_.seconds(); }
+
+private:
+    void watch(const std::stop_token& stop);
+    void read_letters();
+    void look();
+    void tell_watchers(bool is_last);
+    void leave_if_superseded();
+    bool is_late(double now) const { return limit_ > 0 && now - progress_at_ > limit_; }
+    bool watches() const { return turn_ < std::ssize(watchers_); }
+    void find_silent(double now);
+    bool somebody_is_in_trouble() const;
+    std::string find_cause() const;
+    [[noreturn]] void raise_alarm();
+    [[noreturn]] void follow_alarm(const std::string& message);
+    void dump(const std::string& message);
+    void forget_the_past();
+
+    const size_t rank_;
+    const bool speaks_for_host_;
+    comm::Journal& journal_;
+    const StackWitness witness_{};
+    Timer clock_;
+
+    // The thread that trains writes these, and the one that watches reads them.
+    std::atomic<double> progress_at_ = 0;
+    std::atomic<double> limit_ = Limits::none;
+    std::atomic<int64_t> step_ = 0;
+    std::mutex mutex_;  // of the attempt
+    std::optional<Attempt> attempt_;
+
+    // The thread that trains alone.
+    Work work_ = Work::preparation;
+    Limits limits_;
+
+    // The thread that watches alone.
+    Post post_;
+    const double interval_;  // seconds from beat to beat
+    const std::vector<size_t> watchers_;
+    const std::ptrdiff_t turn_;     // in which this rank acts: watchers first, one after another
+    std::vector<RankView> views_;   // by rank
+    std::vector<double> heard_at_;  // by rank
+    double asked_for_owner_at_ = 0;
+    std::optional<double> trouble_since_{};
+
+    std::jthread watching_{};  // last: it uses the others
+};
+
+void Watchdog::Guard::watch(const std::stop_token& stop) {
+    double looked_at = clock_.seconds();
+    double next_beat_at = looked_at;
+    while (!stop.stop_requested()) {
+        read_letters();
+        const double now = clock_.seconds();
+        // The whole process was stopped meanwhile, as `scontrol suspend` does, and perhaps the
+        // others too: nobody was waited for.
+        constexpr double stopped = 5;
+        if (now - looked_at > stopped + interval_) forget_the_past();
+        looked_at = now;
+        if (now >= next_beat_at) {
+            next_beat_at = now + interval_;
+            tell_watchers(false);
+            look();
+        }
+        post_.wait(std::max(0.0, next_beat_at - clock_.seconds()));
+    }
+    tell_watchers(true);
+}
+
+void Watchdog::Guard::forget_the_past() {
+    made_progress();
+    std::ranges::fill(heard_at_, clock_.seconds());
+    for (RankView& view : views_) view.beat.is_late = false;
+    trouble_since_.reset();
+}
+
+void Watchdog::Guard::read_letters() {
+    while (const auto letter = post_.receive()) {
+        if (letter->starts_with(alarm)) follow_alarm(letter->substr(alarm.size()));
+        auto beat = read_beat(*letter);
+        if (!beat || beat->rank < 0 || beat->rank >= std::ssize(views_)) continue;
+        const auto from = static_cast<size_t>(beat->rank);
+        heard_at_[from] = clock_.seconds();
+        views_[from].was_heard = true;
+        views_[from].beat = std::move(*beat);
+    }
+}
+
+void Watchdog::Guard::tell_watchers(bool is_last) {
+    const double now = clock_.seconds();
+    Beat beat{.rank = static_cast<int64_t>(rank_),
+              .step = step_,
+              .is_late = !is_last && is_late(now),
+              .is_last = is_last,
+              .seconds = journal_.seconds_in_it(),
+              .doing = journal_.what_is_done(),
+              .pages = pages_for_beat(journal_)};
+    const std::string letter = to_text(beat);
+    // A beat that is lost is followed by the next one; the last one is not.
+    for (int times = is_last ? 3 : 1; times > 0; --times)
+        for (const size_t watcher : watchers_)
+            if (watcher != rank_) post_.send(watcher, letter);
+    heard_at_[rank_] = now;
+    views_[rank_].beat = std::move(beat);
+}
+
+void Watchdog::Guard::look() {
+    constexpr double long_for_a_step = 20;  // seconds
+    constexpr double between_turns = 3;
+    const double now = clock_.seconds();
+    if (now - progress_at_ > long_for_a_step) leave_if_superseded();
+    find_silent(now);
+    if (!somebody_is_in_trouble()) {
+        trouble_since_.reset();
+        return;
+    }
+    if (!trouble_since_) trouble_since_ = now;
+    // Until all have been heard of again, and those whose turn is earlier would have acted.
+    const double patience = 2 * interval_ + between_turns * static_cast<double>(turn_);
+    if (now - *trouble_since_ >= patience) raise_alarm();
+}
+
+void Watchdog::Guard::find_silent(double now) {
+    const double limit = limits_.of_silence();
+    for (size_t rank = 0; rank < views_.size(); ++rank) {
+        RankView& view = views_[rank];
+        view.silent_for = now - heard_at_[rank];
+        view.is_silent = limit != Limits::none && rank != rank_ && view.was_heard &&
+                         !view.beat.is_last && view.silent_for > limit;
+    }
+}
+
+// Silence alone is none: letters may be lost where the work gets on. It is where somebody waits.
+bool Watchdog::Guard::somebody_is_in_trouble() const {
+    if (views_[rank_].beat.is_late) return true;
+    if (!watches()) return false;
+    const auto waits_long = [&](const RankView& view) {
+        return std::ranges::any_of(view.beat.pages, [&](const comm::PageState& page) {
+            return !page.last.empty() && page.last.front().began > limits_.of_silence();
+        });
+    };
+    const bool some_wait = std::ranges::any_of(
+        views_, [&](const RankView& view) { return !view.is_silent && waits_long(view); });
+    return std::ranges::any_of(views_, [&](const RankView& view) {
+        return view.is_silent ? some_wait : view.beat.is_late;
+    });
+}
+
+void Watchdog::Guard::leave_if_superseded() {
+    constexpr double seconds_between = 5;
+    if (clock_.seconds() < asked_for_owner_at_ + seconds_between) return;
+    asked_for_owner_at_ = clock_.seconds();
+    const std::lock_guard lock(mutex_);
+    const auto superseded = attempt_ ? attempt_->is_superseded() : std::nullopt;
+    if (!superseded) return;
+    if (speaks_for_host_)
+        std::fprintf(stderr, "trainer: [on %s] the step does not end, and %s\n",
+                     comm::host_name().c_str(), superseded->message.c_str());
+    std::fflush(nullptr);
+    std::_Exit(number(superseded->code));
+}
+
+std::string Watchdog::Guard::find_cause() const {
+    if (watches()) return diagnose(views_);
+    std::vector<std::string> watchers;
+    for (const size_t watcher : watchers_)
+        watchers.push_back(concat("rank ", watcher, " on ", views_[watcher].host));
+    return concat("this rank does not get on at: ", journal_.what_is_done(),
+                  ", and none of those who watch is heard (", join(watchers, ", "),
+                  "): this host is cut off from them, or they hang too");
+}
+
+void Watchdog::Guard::dump(const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    if (!attempt_) return;
+    const auto name = concat("hang-", attempt_->number, "-rank", rank_, ".txt");
+    write_dump(attempt_->output_dir / name,
+               concat("rank ", rank_, " on ", comm::host_name(), ", step ", step_.load(), '\n',
+                      message),
+               journal_, witness_);
+}
+
+void Watchdog::Guard::raise_alarm() {
+    const std::string message =
+        concat("nothing gets done: ", find_cause(),
+               "; what each rank was at is in hang-<attempt>-rank<r>.txt in output_dir");
+    constexpr int times = 3;  // letters may be lost
+    constexpr auto pause = std::chrono::milliseconds(200);
+    for (int i = 0; i < times; ++i) {
+        for (size_t rank = 0; rank < views_.size(); ++rank)
+            if (rank != rank_) post_.send(rank, concat(alarm, message));
+        std::this_thread::sleep_for(pause);
+    }
+    dump(message);
+    constexpr auto for_the_others = std::chrono::seconds(2);  // to write theirs
+    std::this_thread::sleep_for(for_the_others);
+    std::thread([this] { journal_.abort_backends(); }).detach();
+    comm::end_job({ExitCode::peer_lost, message});
+}
+
+void Watchdog::Guard::follow_alarm(const std::string& message) {
+    dump(message);
+    // The one who raised it ends the job; only where it cannot reach this process it goes on.
+    constexpr auto until_the_end = std::chrono::seconds(15);
+    std::this_thread::sleep_for(until_the_end);
+    std::_Exit(number(ExitCode::peer_lost));
+}
+
+Watchdog::Watchdog(const comm::Group& world, std::optional<double> hang_timeout)
+    : guard_(std::make_unique<Guard>(world, hang_timeout)) {}
+
+Watchdog::~Watchdog() = default;
+
+void Watchdog::at_attempt(Attempt attempt) { guard_->at_attempt(std::move(attempt)); }
+void Watchdog::at_step(int64_t step) { guard_->at_step(step); }
+void Watchdog::begin(Work work) { guard_->begin(work); }
+void Watchdog::made_progress() { guard_->made_progress(); }
+
+}  // namespace ringshard::watch

@@ -1,0 +1,143 @@
+#include "diagnosis.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "limits.hpp"
+
+using namespace ringshard;
+using namespace ringshard::watch;
+
+namespace {
+
+// A page on which `begun` operations have begun and one may be waited for, since 61 s.
+comm::PageState page(const char* name, int64_t begun, int64_t awaited = 0, bool by_main = true) {
+    comm::PageState state{.name = name, .begun = begun, .ended = begun, .awaited = awaited};
+    if (awaited == 0) return state;
+    state.ended = awaited - 1;
+    state.is_main_waiting = by_main;
+    state.last.push_back({.number = awaited, .what = "all-gather", .bytes = 4096, .began = 61});
+    return state;
+}
+
+std::vector<RankView> ranks(std::vector<std::vector<comm::PageState>> pages) {
+    std::vector<RankView> views;
+    for (size_t rank = 0; rank < pages.size(); ++rank)
+        views.push_back({.host = rank < 2 ? "hn1" : "hn2",
+                         .was_heard = true,
+                         .beat = {.rank = static_cast<int64_t>(rank),
+                                  .step = 7,
+                                  .seconds = 62,
+                                  .doing = "forward and backward",
+                                  .pages = std::move(pages[rank])}});
+    return views;
+}
+
+void expect(const std::string& found, std::initializer_list<const char*> words) {
+    for (const char* word : words)
+        BOOST_TEST(found.find(word) != std::string::npos, "'" << word << "' in: " << found);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_one_who_has_not_come_is_named) {
+    const auto views = ranks({{page("zero", 12, 12)},
+                              {page("zero", 12, 12)},
+                              {page("zero", 12, 12)},
+                              {page("zero", 11)}});
+    expect(diagnose(views),
+           {"rank 3 on hn2 has not come to all-gather 12 (4096 bytes) of the group zero",
+            "in which ranks 0, 1, 2 waited for 61 s", "it is at: step 7, forward and backward",
+            "for 62 s"});
+}
+
+BOOST_AUTO_TEST_CASE(a_chain_leads_to_its_end) {
+    // 0 waits for 1 in the ring, 1 for 2 in the shard, and 2 computes.
+    const auto views = ranks({{page("ring", 5, 5), page("shard", 1)},
+                              {page("ring", 4), page("shard", 3, 3)},
+                              {page("shard", 2)}});
+    const std::string found = diagnose(views);
+    expect(found, {"rank 2 on hn2 has not come to all-gather 3", "of the group shard"});
+    BOOST_TEST(found.find("rank 1 on") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_wait_for_each_other_are_all_named) {
+    const auto views = ranks({{page("ring", 5, 5), page("shard", 2)},
+                              {page("ring", 4), page("shard", 3, 3)}});
+    expect(diagnose(views), {"rank 0 on hn1, rank 1 on hn1 have not come"});
+}
+
+BOOST_AUTO_TEST_CASE(silence_comes_first) {
+    auto views = ranks({{page("zero", 12, 12)}, {page("zero", 12, 12)}, {page("zero", 11)}});
+    views[2].is_silent = true;
+    views[2].silent_for = 64;
+    expect(diagnose(views), {"rank 2 on hn2: not heard of for 64 s", "missing from all-gather 12",
+                             "in which ranks 0, 1 waited", "the last that was heard: step 7"});
+}
+
+BOOST_AUTO_TEST_CASE(what_runs_beside_the_training_counts_only_where_nothing_else_waits) {
+    // Rank 1's thread of a save waits for rank 0's; its main thread hangs, and rank 0 misses it.
+    const auto views = ranks({{page("zero", 12, 12), page("save", 3)},
+                              {page("zero", 11), page("save", 4, 4, false)}});
+    expect(diagnose(views), {"rank 1 on hn1 has not come to all-gather 12"});
+    const auto save_alone = ranks({{page("save", 3)}, {page("save", 4, 4, false)}});
+    expect(diagnose(save_alone), {"rank 0 on hn1 has not come to all-gather 4", "group save"});
+}
+
+BOOST_AUTO_TEST_CASE(groups_of_one_name_are_told_apart) {
+    auto others = page("shard", 4);
+    others.leader = 2;
+    const auto views = ranks({{page("shard", 9, 9)}, {page("shard", 8)}, {others}});
+    const std::string found = diagnose(views);
+    expect(found, {"rank 1 on hn1 has not come"});
+    BOOST_TEST(found.find("rank 2") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(all_have_come) {
+    const auto views = ranks({{page("zero", 12, 12)}, {page("zero", 12, 12)}});
+    expect(diagnose(views), {"all ranks of the group have come to all-gather 12",
+                             "the network between them"});
+}
+
+BOOST_AUTO_TEST_CASE(alone) {
+    auto views = ranks({{}});
+    views[0].beat.is_late = true;
+    expect(diagnose(views), {"rank 0 on hn1 does not get on at: step 7, forward and backward"});
+}
+
+BOOST_AUTO_TEST_CASE(a_beat_survives_its_way) {
+    Beat beat{.rank = 3, .step = 9, .is_late = true, .seconds = 1.5, .doing = "waiting for rows"};
+    beat.pages = {page("save of a host", 12, 11), page("zero", 4)};
+    const auto read = read_beat(to_text(beat));
+    BOOST_TEST_REQUIRE(read.has_value());
+    BOOST_TEST(to_text(*read) == to_text(beat));
+    BOOST_TEST(read->pages[0].last.front().what == "all-gather");
+    BOOST_TEST(read->pages[1].last.empty());
+}
+
+BOOST_AUTO_TEST_CASE(letters_that_are_no_beats) {
+    const std::string good = to_text({.rank = 1, .doing = "x", .pages = {page("zero", 3, 3)}});
+    for (size_t length = 0; length < good.size(); ++length)
+        static_cast<void>(read_beat(good.substr(0, length)));
+    for (const auto* bad : {"", "\n", "a\tb\tc\td\te\tf", "1\t2\t0\t0\t1.5", "1\t2\t0\t0\t1.5\tx\n\t"})
+        BOOST_TEST(!read_beat(bad).has_value(), bad);
+}
+
+BOOST_AUTO_TEST_CASE(how_long_work_may_take) {
+    Limits limits{std::nullopt};
+    BOOST_TEST(limits.of(Work::preparation) == Limits::none);
+    BOOST_TEST(limits.of(Work::step) == 3600);  // nobody knows yet
+    limits.took(Work::step, 2);
+    BOOST_TEST(limits.of(Work::step) == 60);
+    limits.took(Work::step, 30);
+    BOOST_TEST(limits.of(Work::step) == 300);
+    limits.took(Work::step, 10);
+    BOOST_TEST(limits.of(Work::step) == 280);
+    BOOST_TEST(limits.of(Work::evaluation) == 3600);
+    Limits wished{5.0};
+    BOOST_TEST(wished.of(Work::step) == 5);
+    BOOST_TEST(wished.of(Work::other) == 3600);
+    BOOST_TEST(wished.of_silence() == 5);
+    const Limits never{0.0};
+    BOOST_TEST(never.of(Work::step) == Limits::none);
+    BOOST_TEST(never.of(Work::other) == Limits::none);
+}
