@@ -28,8 +28,9 @@ MAY_USE = {
     "report": {"base", "text", "checkpoint"},
     "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "offload", "shard", "model", "data", "optim",
               "checkpoint", "report", "watch"},
+    "plan": {"base", "config", "device", "comm", "mesh", "offload", "shard", "model", "data", "optim", "train"},
     "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "attention", "offload", "shard", "model", "data",
-            "optim", "checkpoint", "report", "train", "watch"},
+            "optim", "checkpoint", "report", "train", "watch", "plan"},
 }
 # Headers whose types must not leak out of the module that uses them.
 KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|utf8proc|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann|torch/torch\.h)')

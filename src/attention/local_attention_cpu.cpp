@@ -2,6 +2,7 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -43,6 +44,7 @@ void merge(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& more_
     const int64_t length = out.size(1);
     const int64_t heads = out.size(2);
     const int64_t width = out.size(3);
+    if (out.is_meta()) return;
     at::parallel_for(0, out.size(0) * length, 64, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
             const int64_t n = row / length;
@@ -74,13 +76,36 @@ Partial make_partial(const Heads& heads, const Plan& plan) {
     return {at::zeros(sizes, fp32), at::full({sizes[0], sizes[1]}, minus_infinity, fp32)};
 }
 
+namespace {
+
+// Out and log-sum-exp with the heads first. LibTorch's operator knows no tensors without numbers.
+std::tuple<at::Tensor, at::Tensor> attention_of(const ops::AttentionInput& input) {
+    if (!input.q.is_meta())
+        return at::_scaled_dot_product_flash_attention_for_cpu(
+            heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0, input.diagonal);
+    const auto rows = input.q.sizes().slice(0, 3);
+    return {heads_first(at::empty(input.q.sizes(), input.q.options())),
+            heads_first(at::empty(rows, input.q.options().dtype(at::kFloat)))};
+}
+
+// Gradients of q, k and v with the heads first.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
+    const at::Tensor& d_out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const at::Tensor& out, const at::Tensor& lse, bool diagonal) {
+    if (!q.is_meta())
+        return at::_scaled_dot_product_flash_attention_for_cpu_backward(d_out, q, k, v, out, lse,
+                                                                        0.0, diagonal);
+    return {at::empty_like(q), at::empty_like(k), at::empty_like(v)};
+}
+
+}  // namespace
+
 void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
     for (const TileGroup& group : group_tiles(tiles)) {
         const ops::AttentionInput input = input_of(heads, group);
         const at::Tensor out_rows = query_rows(partial.out, group);
         const at::Tensor lse_rows = query_rows(partial.lse, group);
-        const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-            heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0, input.diagonal);
+        const auto [out, lse] = attention_of(input);
         if (into == Into::sums) {
             merge(out_rows, lse_rows, out.transpose(1, 2), lse.transpose(1, 2));
         } else {
@@ -123,10 +148,9 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
         const auto prepare = [&](const at::Tensor& rows) {
             return heads_first(rows.to(work_type));
         };
-        const auto [dq_rows, dk_rows, dv_rows] =
-            at::_scaled_dot_product_flash_attention_for_cpu_backward(
-                prepare(d_out_rows), prepare(input.q), prepare(input.k), prepare(input.v),
-                prepare(out_rows), heads_first(lse_rows), 0.0, input.diagonal);
+        const auto [dq_rows, dk_rows, dv_rows] = attention_backward(
+            prepare(d_out_rows), prepare(input.q), prepare(input.k), prepare(input.v),
+            prepare(out_rows), heads_first(lse_rows), input.diagonal);
         put(into_rows.dq, dq_rows, into);
         put(into_rows.dk, dk_rows, into);
         put(into_rows.dv, dv_rows, into);

@@ -40,9 +40,10 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     if (!variable || variable->empty()) return faults;
     const Failure malformed{
         ExitCode::settings,
-        concat("RINGSHARD_FAULT = ", *variable,
-               ": is written as point:nth:kill, :throw, :segv, :stop, :spin, :read, :stall, :delay, "
-               ":flip, :nan, :eio, :enospc or :short, and @rank if one alone shall fail")};
+        concat(
+            "RINGSHARD_FAULT = ", *variable,
+            ": is written as point:nth:kill, :throw, :segv, :stop, :spin, :read, :stall, :delay, "
+            ":flip, :nan, :eio, :enospc or :short, and @rank if one alone shall fail")};
     std::string rest = *variable;
     if (const size_t at = rest.find('@'); at != std::string::npos) {
         if (rest.substr(at + 1) != std::to_string(rank)) return faults;
@@ -106,8 +107,8 @@ void Faults::act() {
 void Faults::reach(std::string_view point) {
     if (!is_now(point)) return;
     if (words_of_io(wish_->action) || wish_->action == "flip" || wish_->action == "nan")
-        throw Error(ExitCode::settings,
-                    concat("RINGSHARD_FAULT: ", wish_->action, " is not possible at ", wish_->point));
+        throw Error(ExitCode::settings, concat("RINGSHARD_FAULT: ", wish_->action,
+                                               " is not possible at ", wish_->point));
     act();
 }
 

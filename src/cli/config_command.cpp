@@ -21,8 +21,8 @@ int print_config(const Invocation& invocation, const Environment& environment) {
 }
 
 bool is_front_command(const Invocation& invocation) {
-    static constexpr std::array commands{"config", "configure", "inspect", "plot",
-                                         "sweep",  "tokenize",  "version"};
+    static constexpr std::array commands{"config", "configure", "inspect",  "plan",
+                                         "plot",   "sweep",     "tokenize", "version"};
     return invocation.wants_help ||
            std::ranges::find(commands, invocation.command) != commands.end();
 }
@@ -32,6 +32,7 @@ int run_front_command(const Invocation& invocation, const Environment& environme
     if (invocation.command == "config") return print_config(invocation, environment);
     if (invocation.command == "configure") return configure(invocation);
     if (invocation.command == "inspect") return inspect(invocation);
+    if (invocation.command == "plan") return plan(invocation, environment);
     if (invocation.command == "plot") return plot(invocation);
     if (invocation.command == "sweep") return sweep(invocation, environment);
     if (invocation.command == "tokenize") return tokenize(invocation, environment);

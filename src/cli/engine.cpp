@@ -3,11 +3,12 @@
 #include "doctor_command.hpp"
 #include "export_command.hpp"
 #include "init_command.hpp"
+#include "plan_command.hpp"
 #include "prepare_command.hpp"
 #include "ringshard/base/error.hpp"
 #include "train_command.hpp"
 
-// The engine's only door.
+// The engine's two doors.
 extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
     using namespace ringshard;
     if (call.command == "doctor") return cli::run_doctor(call);
@@ -16,4 +17,8 @@ extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
     if (call.command == "prepare") return cli::run_prepare(call);
     if (call.command == "train") return cli::run_train(call);
     RINGSHARD_CHECK(false, "the engine has no command ", call.command);
+}
+
+extern "C" int ringshard_plan(const ringshard::cli::PlanCall& call) {
+    return ringshard::cli::run_plan(call);
 }

@@ -11,6 +11,9 @@ const std::vector<CommandSummary>& commands() {
         {"train", "Train a model; what `trainer` does when no command is named. Also called sft."},
         {"prepare",
          "Make the rows that training will see, ahead of the job, on any number of ranks."},
+        {"plan",
+         "What a step would take, without a GPU and before the job: --world RANKS --gpu h100-80, "
+         "--longest, --suggest."},
         {"tokenize", "Lines of JSON with text or messages in, with token ids and masks out."},
         {"inspect", "Show prepared rows as training will see them, or a checkpoint or model."},
         {"export",

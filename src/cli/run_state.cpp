@@ -34,8 +34,7 @@ comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoi
     std::vector<std::string> warnings;
     auto newest = store.newest(num_steps, scrutiny, warnings);
     for (const std::string& warning : warnings)
-        if (call.world.is_root())
-            std::cerr << "warning: checkpoint left out: " << warning << '\n';
+        if (call.world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
     return newest;
 }
 

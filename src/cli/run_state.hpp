@@ -17,8 +17,8 @@ struct Origin {
     std::optional<model::StoredModel> pretrained;
 };
 
-// Is it the first time that this process begins the run, or does it begin again because numbers went
-// bad? Then its own newest checkpoint comes before what the settings ask for.
+// Is it the first time that this process begins the run, or does it begin again because numbers
+// went bad? Then its own newest checkpoint comes before what the settings ask for.
 enum class Time { first, again };
 
 // What the settings ask to go on from, looked through: names and shapes fit the units, and nothing

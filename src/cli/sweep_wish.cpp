@@ -1,5 +1,6 @@
 #include "sweep_wish.hpp"
 
+#include "own_flags.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::cli {
@@ -13,43 +14,10 @@ Failure sweep_usage(const std::string& what) {
                    "to runs/, or to --runs FOLDER")};
 }
 
-namespace {
-
-// Takes the value of a flag, written as --name value or --name=value.
-class Flags {
-public:
-    explicit Flags(const std::vector<std::string>& flags) : flags_(flags) {}
-    bool next() {
-        if (at_ == flags_.size()) return false;
-        const std::string& flag = flags_[at_++];
-        const size_t equals = flag.starts_with("--") ? flag.find('=') : std::string::npos;
-        name = flag.substr(0, equals);
-        written_ =
-            equals == std::string::npos ? std::nullopt : std::optional(flag.substr(equals + 1));
-        return true;
-    }
-    std::optional<std::string> value() {
-        if (written_ || at_ == flags_.size()) return written_;
-        return flags_[at_++];
-    }
-    std::vector<std::string> rest() {
-        return {flags_.begin() + static_cast<std::ptrdiff_t>(at_), flags_.end()};
-    }
-
-    std::string name;
-
-private:
-    const std::vector<std::string>& flags_;
-    size_t at_ = 0;
-    std::optional<std::string> written_;
-};
-
-}  // namespace
-
 Expected<SweepWish> read_sweep_wish(const std::vector<std::string>& flags) {
     SweepWish wish;
     std::vector<std::string> words;
-    for (Flags flag(flags); flag.next();) {
+    for (OwnFlags flag(flags); flag.next();) {
         const auto whole = [&](int64_t least) {
             const auto text = flag.value();
             const auto number = text ? read_whole_number(*text) : std::nullopt;

@@ -181,8 +181,8 @@ int run_train(const EngineCall& call) {
     const double peak_operations = train::measured_peak(here.device, zero.compute_type());
     const std::vector<std::string> hosts = world.gather(comm::host_name());
     for (;;) {
-        const auto progress = load_state(call, attempt->origin, attempt->store, spec.value().tied,
-                                         zero, optimizer);
+        const auto progress =
+            load_state(call, attempt->origin, attempt->store, spec.value().tied, zero, optimizer);
         if (!progress) return tell(progress.failure(), world);
         attempt->origin = {};  // the pretrained files are no longer needed
         trainer.go_on_from(progress.value());

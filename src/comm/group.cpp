@@ -89,7 +89,8 @@ int64_t Group::maximum(int64_t value) const { return reduce("maximum", value, MP
 
 std::vector<double> Group::sum(std::vector<double> values) const {
     // One rank adds and tells: an all-reduce may round differently on every rank.
-    const JournalPage::Operation noted(*page_, "sum", narrow<int64_t>(values.size() * sizeof(double)));
+    const JournalPage::Operation noted(*page_, "sum",
+                                       narrow<int64_t>(values.size() * sizeof(double)));
     std::vector<double> total(values.size());
     const int count = narrow<int>(values.size());
     MPI_Request request = MPI_REQUEST_NULL;

@@ -73,8 +73,7 @@ std::shared_ptr<JournalPage> Journal::open_page(std::string name, int64_t leader
     opened_.push_back(key);
     std::erase_if(pages_, [](const auto& page) { return page.expired(); });
     auto page = std::make_shared<JournalPage>(
-        shared_from_this(),
-        PageState{.name = std::move(name), .leader = leader, .copy = copy});
+        shared_from_this(), PageState{.name = std::move(name), .leader = leader, .copy = copy});
     pages_.push_back(page);
     return page;
 }

@@ -90,6 +90,12 @@ public:
         use_.peak = use_.live;
     }
 
+    void count(int64_t bytes) {
+        const std::lock_guard lock(mutex_);
+        use_.live += bytes;
+        use_.peak = std::max(use_.peak, use_.live);
+    }
+
     // Tensors may be freed until the very end of the process, so it is never destroyed.
     static HostMemory& instance() {
         static HostMemory* const memory = new HostMemory;
@@ -167,8 +173,30 @@ private:
     HostMemoryUse use_;
 };
 
+// Gives out nothing, and counts it.
+class ImaginaryMemory final : public c10::Allocator {
+public:
+    c10::DataPtr allocate(size_t bytes) override {
+        HostMemory::instance().count(static_cast<int64_t>(bytes));
+        return {nullptr, new size_t(bytes), &give_up, c10::Device(c10::kMeta)};
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    void copy_data(void*, const void*, size_t) const override {}
+
+private:
+    static void give_up(void* context) {
+        const auto* const bytes = static_cast<size_t*>(context);
+        HostMemory::instance().count(-static_cast<int64_t>(*bytes));
+        delete bytes;
+    }
+};
+
 }  // namespace
 
+void count_imaginary_memory() {
+    static ImaginaryMemory memory;
+    c10::SetAllocator(c10::kMeta, &memory);
+}
 void keep_host_memory() { c10::SetCPUAllocator(&HostMemory::instance()); }
 HostMemoryUse host_memory_use() { return HostMemory::instance().use(); }
 void restart_host_memory_peak() { HostMemory::instance().restart_peak(); }

@@ -23,4 +23,17 @@ Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
     world_ = along("tensors of all", {0, 0, 0, 0});
 }
 
+Mesh::Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCommunicator& make)
+    : shape_(shape),
+      at_(coordinates_of(rank, shape)),
+      device_(device),
+      replicate_(make("replicate", at_.replicate, shape.replicate)),
+      shard_(make("shard", at_.shard, shape.shard)),
+      ring_(make("ring", at_.ring, shape.ring)),
+      ulysses_(make("ulysses", at_.ulysses, shape.ulysses)),
+      data_(make("data", at_.replicate * shape.shard + at_.shard, shape.data())),
+      sequence_(make("sequence", at_.ring * shape.ulysses + at_.ulysses, shape.sequence())),
+      zero_(make("zero", rank % shape.zero(), shape.zero())),
+      world_(make("tensors of all", rank, shape.world())) {}
+
 }  // namespace ringshard::mesh

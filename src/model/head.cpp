@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ringshard/model/token_batch.hpp"
+#include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 
@@ -38,7 +39,7 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                                  const ops::LossForm& form) {
     HeadResult result{{}, at::zeros_like(x)};
     for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
-        const at::Tensor rows = at::index_select(x, 0, places);
+        const at::Tensor rows = ops::embedding(places, x);  // of x
         const ops::RmsNormed normed = ops::rms_norm(rows, weights.norm, spec.norm_epsilon);
         const at::Tensor logits = ops::linear(normed.y, weights.projection);
         result.sums += ops::cross_entropy(logits, chunk_targets, gradient_scale, form);
@@ -48,7 +49,7 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
         const at::Tensor d_rows = at::zeros_like(rows);
         ops::rms_norm_backward(d_normed, rows, normed.inverse_rms, weights.norm, d_rows,
                                gradients.norm);
-        result.d_x.index_copy_(0, places, d_rows);
+        result.d_x.index_copy_(0, places.to(x.device()), d_rows);
     });
     return result;
 }
@@ -57,7 +58,7 @@ ops::TokenSums head_forward(const ModelSpec& spec, const HeadViews& weights, con
                             const at::Tensor& targets, const ops::LossForm& form) {
     ops::TokenSums sums;
     for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
-        sums += ops::cross_entropy_value(head_logits(spec, weights, at::index_select(x, 0, places)),
+        sums += ops::cross_entropy_value(head_logits(spec, weights, ops::embedding(places, x)),
                                          chunk_targets, form);
     });
     return sums;

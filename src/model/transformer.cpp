@@ -3,6 +3,7 @@
 #include "activation_store.hpp"
 #include "block.hpp"
 #include "head.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/ops/embedding.hpp"
 
 namespace ringshard::model {
@@ -29,11 +30,17 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       loss_(options.loss),
       activations_(options.activations
                        ? keep_activations_in_file(num_blocks(), *options.activations)
-                       : keep_activations_in_memory(num_blocks())) {
+                       : keep_activations_in_memory(num_blocks())),
+      note_(options.note) {
     inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
 }
 
 Transformer::~Transformer() = default;
+
+template <class... Parts>
+void Transformer::note(const Parts&... parts) const {
+    if (note_) note_(concat(parts...));
+}
 
 ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
     return ops::make_rope_table(batch.positions, inverse_frequencies_,
@@ -57,6 +64,7 @@ at::Tensor Transformer::forward(const TokenBatch& batch, const ops::RopeTable& r
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
 
+    note("embedding");
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
     const at::Tensor table = embedding.view(zero_.weights(index_.embedding), EmbeddingGroup::table);
     at::Tensor x = ops::embedding(batch.tokens, table);
@@ -65,6 +73,7 @@ at::Tensor Transformer::forward(const TokenBatch& batch, const ops::RopeTable& r
 
     const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
     for (size_t block = 0; block < num_blocks(); ++block) {
+        note("forward of block ", block);
         const size_t unit = UnitIndex::block(block);
         const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
         BlockActivations activations;
@@ -80,6 +89,7 @@ void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
                            const at::Tensor& gradient) const {
     const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
     for (size_t block = num_blocks(); block-- > 0;) {
+        note("backward of block ", block);
         const size_t unit = UnitIndex::block(block);
         const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
         const BlockViews gradients(zero_.units()[unit], zero_.gradients(unit), spec_);
@@ -89,6 +99,7 @@ void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
         zero_.release(unit, NextUse::none);
         zero_.reduce(unit);
     }
+    note("backward of the embedding");
     const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
     ops::embedding_backward(
         gradient, batch.tokens,
@@ -101,6 +112,7 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
     const ops::RopeTable rope = rope_of(batch);
     at::Tensor x = forward(batch, rope, Pass::with_backward);
 
+    note("loss");
     const shard::FlatUnit& head = zero_.units()[index_.head];
     const HeadViews weights(head, zero_.weights(index_.head));
     const HeadViews gradients(head, zero_.gradients(index_.head));

@@ -40,12 +40,26 @@ Expected<ScratchFile> ScratchFile::open(const std::filesystem::path& folder, Que
     }
     // Some file systems cannot do without the page cache.
     const bool is_direct = fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
-    return ScratchFile(folder, descriptor, is_direct, wish);
+    return ScratchFile(folder, is_direct, make_queue(descriptor, wish));
 }
 
-ScratchFile::ScratchFile(std::filesystem::path folder, int descriptor, bool is_direct,
-                         QueueKind wish)
-    : folder_(std::move(folder)), is_direct_(is_direct), queue_(make_queue(descriptor, wish)) {}
+namespace {
+
+class NoQueue final : public FileQueue {
+public:
+    int descriptor() const override { return -1; }
+    const char* name() const override { return "imaginary"; }
+    Operation start(const FileRequest&) override { return 0; }
+    int wait(Operation) override { return 0; }
+};
+
+}  // namespace
+
+ScratchFile ScratchFile::imaginary() { return {"", false, std::make_unique<NoQueue>()}; }
+
+ScratchFile::ScratchFile(std::filesystem::path folder, bool is_direct,
+                         std::unique_ptr<FileQueue> queue)
+    : folder_(std::move(folder)), is_direct_(is_direct), queue_(std::move(queue)) {}
 
 int64_t ScratchFile::reserve(int64_t bytes) {
     const int64_t offset = bytes_;
@@ -54,8 +68,8 @@ int64_t ScratchFile::reserve(int64_t bytes) {
 }
 
 std::optional<Failure> ScratchFile::allocate() {
-    if (bytes_ == 0) return std::nullopt;
     const int descriptor = queue_->descriptor();
+    if (bytes_ == 0 || descriptor < 0) return std::nullopt;
     if (fallocate(descriptor, 0, 0, bytes_) == 0) return std::nullopt;
     // Where room cannot be kept in advance, a full file system shows only when it is written to.
     if (errno == EOPNOTSUPP && ftruncate(descriptor, bytes_) == 0) return std::nullopt;

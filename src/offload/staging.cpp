@@ -13,6 +13,7 @@ namespace ringshard::offload {
 
 // Tensors may be given up by any thread, and after Staging itself.
 struct Staging::Pages {
+    explicit Pages(at::Device its_device) : device(its_device) {}
     ~Pages() { forget_free(); }
 
     void* take(int64_t size) {
@@ -23,8 +24,9 @@ struct Staging::Pages {
             free.erase(found);
             return memory;
         }
-        void* const memory = std::aligned_alloc(page_bytes, static_cast<size_t>(size));
-        if (memory == nullptr) throw std::bad_alloc();
+        void* const memory =
+            device.is_cpu() ? std::aligned_alloc(page_bytes, static_cast<size_t>(size)) : nullptr;
+        if (memory == nullptr && device.is_cpu()) throw std::bad_alloc();
         bytes += size;
         return memory;
     }
@@ -43,19 +45,20 @@ struct Staging::Pages {
         free.clear();
     }
 
+    at::Device device;
     std::mutex mutex;
     std::multimap<int64_t, void*> free;  // by size
     int64_t bytes = 0;
 };
 
-Staging::Staging() : pages_(std::make_shared<Pages>()) {}
+Staging::Staging(at::Device device) : pages_(std::make_shared<Pages>(device)) {}
 
 at::Tensor Staging::take(int64_t elements, at::ScalarType type) {
     const int64_t size = whole_pages(elements * static_cast<int64_t>(c10::elementSize(type)));
     void* const memory = pages_->take(size);
     return at::from_blob(
         memory, {elements}, [pages = pages_, size](void* done) { pages->give_back(done, size); },
-        at::TensorOptions().dtype(type));
+        at::TensorOptions(pages_->device).dtype(type), pages_->device);
 }
 
 void Staging::forget_free() { pages_->forget_free(); }

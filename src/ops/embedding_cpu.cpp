@@ -1,3 +1,4 @@
+#include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 
 #include "ringshard/base/simd.hpp"
@@ -16,6 +17,7 @@ RINGSHARD_SIMD void add_part(float* __restrict into, const T* __restrict from, i
 }  // namespace
 
 at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {
+    if (table.is_meta()) return at::empty({tokens.size(0), table.size(1)}, table.options());
     return at::index_select(table, 0, tokens);
 }
 

@@ -86,6 +86,7 @@ void for_blocks(int64_t count, Work work) {
 }  // namespace
 
 double sum_of_squares(const at::Tensor& flat) {
+    if (flat.is_meta()) return 0;
     std::vector<double> of_block(static_cast<size_t>((flat.numel() + block - 1) / block));
     for_blocks(flat.numel(), [&](int64_t begin, int64_t count) {
         of_block[static_cast<size_t>(begin / block)] =

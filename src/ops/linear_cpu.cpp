@@ -50,8 +50,10 @@ void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
             }
         });
     });
-    for (int64_t thread = 0; thread < num_threads; ++thread)
-        add_row(data<float>(d_bias), data<float>(partial) + thread * width, width);
+    with_type(partial, [&]<class T>(T*) {
+        for (int64_t thread = 0; thread < num_threads; ++thread)
+            add_row(data<float>(d_bias), data<T>(partial) + thread * width, width);
+    });
 }
 
 }  // namespace ringshard::ops

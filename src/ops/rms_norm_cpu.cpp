@@ -63,6 +63,13 @@ RINGSHARD_SIMD void add_row(float* __restrict into, const float* __restrict from
     for (int64_t i = 0; i < width; ++i) into[i] += from[i];
 }
 
+// into [w] += every row of partial [threads, w], in order.
+void add_rows(const at::Tensor& into, const at::Tensor& partial) {
+    if (partial.is_meta()) return;
+    for (int64_t row = 0; row < partial.size(0); ++row)
+        add_row(data<float>(into), data<float>(partial) + row * partial.size(1), partial.size(1));
+}
+
 }  // namespace
 
 RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
@@ -126,8 +133,7 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
             }
         });
     });
-    for (int64_t thread = 0; thread < num_threads; ++thread)
-        add_row(data<float>(d_weight), data<float>(partial) + thread * width, width);
+    add_rows(d_weight, partial);
 }
 
 namespace {
@@ -195,8 +201,7 @@ void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBe
             }
         });
     });
-    for (int64_t thread = 0; thread < num_threads; ++thread)
-        add_row(data<float>(d_weight), data<float>(partial) + thread * width, width);
+    add_rows(d_weight, partial);
 }
 
 }  // namespace ringshard::ops

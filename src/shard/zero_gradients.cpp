@@ -51,7 +51,7 @@ void Zero::finish_oldest_reduction() {
     reduction.pending.wait();
     if (cuts_.optimizer)
         add_to_shard(reduction.unit, reduction.part);
-    else if (reduction.sent.data_ptr() != reduction.whole.data_ptr())
+    else if (!reduction.sent.is_same(reduction.whole))
         ops::cast(reduction.whole, reduction.sent);
     states_[reduction.unit].has_gradient = true;
     if (cuts_.gradients) gradient_buffers_.give_back(std::move(reduction.whole));
@@ -63,7 +63,7 @@ void Zero::note_bytes_under_way() {
     int64_t bytes = 0;
     for (const Reduction& reduction : reductions_) {
         if (reduction.part.defined()) bytes += static_cast<int64_t>(reduction.part.nbytes());
-        if (reduction.sent.data_ptr() != reduction.whole.data_ptr())
+        if (!reduction.sent.is_same(reduction.whole))
             bytes += static_cast<int64_t>(reduction.sent.nbytes());
     }
     most_bytes_under_way_ = std::max(most_bytes_under_way_, bytes);
@@ -97,7 +97,7 @@ void Zero::all_reduce_shards(comm::Communicator& communicator) {
     const auto finish_oldest = [&] {
         Sum& sum = under_way.front();
         sum.pending.wait();
-        if (sum.sent.data_ptr() != sum.numbers.data_ptr()) ops::cast(sum.numbers, sum.sent);
+        if (!sum.sent.is_same(sum.numbers)) ops::cast(sum.numbers, sum.sent);
         gradients_->put_back(sum.slot, sum.numbers);
         under_way.pop_front();
     };

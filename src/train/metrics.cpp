@@ -50,6 +50,20 @@ StepWindow::Summary StepWindow::take() {
     return summary;
 }
 
+MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimizer, int64_t peak,
+                            int64_t staging, int64_t save_copy) {
+    const shard::Zero::Memory held = zero.memory();
+    return {.weights = held.weights,
+            .gathered = held.gathered,
+            .gradients = held.gradients,
+            .optimizer = optimizer.memory(),
+            .activations = peak - held.weights - held.gathered - held.gradients -
+                           optimizer.memory() - held.communication - save_copy,
+            .communication = held.communication,
+            .staging = staging,
+            .save_copy = save_copy};
+}
+
 namespace {
 
 // The longest of all ranks under the plain name, whose it is, and the others beside it.

@@ -14,10 +14,10 @@ Spread spread_of(const std::vector<RankTimes>& ranks, double RankTimes::*kind) {
 }
 
 std::vector<SlowRanks::Found> SlowRanks::look(const std::vector<RankTimes>& ranks) {
-    constexpr double slow = 1.25;              // times the median
-    constexpr double worth_a_word = 1e-3;      // seconds of a step
-    constexpr int64_t window = 50;             // steps
-    constexpr double nearly_always = 0.9;      // of them
+    constexpr double slow = 1.25;          // times the median
+    constexpr double worth_a_word = 1e-3;  // seconds of a step
+    constexpr int64_t window = 50;         // steps
+    constexpr double nearly_always = 0.9;  // of them
     records_.resize(ranks.size());
     const double median = spread_of(ranks, &RankTimes::compute).median;
     for (size_t rank = 0; rank < ranks.size(); ++rank) {

@@ -69,8 +69,8 @@ using Camps = std::map<int64_t, std::vector<size_t>>;
 
 // In words, who is on his own; two against two cannot be told apart.
 std::string name_the_odd(const Camps& camps, const std::vector<std::string>& hosts) {
-    const auto majority = std::ranges::max_element(
-        camps, {}, [](const auto& camp) { return camp.second.size(); });
+    const auto majority =
+        std::ranges::max_element(camps, {}, [](const auto& camp) { return camp.second.size(); });
     const bool is_clear = std::ranges::count_if(camps, [&](const auto& camp) {
                               return camp.second.size() == majority->second.size();
                           }) == 1;

@@ -154,8 +154,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
     zero_.finish_gradients();
 
     std::vector<double> total{of_tokens.loss, of_tokens.entropy,
-                              static_cast<double>(of_tokens.num_correct),
-                              zero_.gradient_squares()};
+                              static_cast<double>(of_tokens.num_correct), zero_.gradient_squares()};
     const size_t numbers_of_step = total.size();
     const std::vector<double> wished_here = wishes();
     std::ranges::copy(clock.to_sum(world_.rank(), world_.size()), std::back_inserter(total));

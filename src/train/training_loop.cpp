@@ -48,11 +48,11 @@ public:
           saves_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                   parts_.optimizer, parts_.free_host_memory},
                  log_, requests_) {
-        parts_.watchdog.at_attempt({parts_.store.output_dir(), parts_.store.attempt(),
-                                    [folder = parts_.store.output_dir(),
-                                     attempt = parts_.store.attempt()] {
-                                        return checkpoint::check_newest(folder, attempt);
-                                    }});
+        parts_.watchdog.at_attempt(
+            {parts_.store.output_dir(), parts_.store.attempt(),
+             [folder = parts_.store.output_dir(), attempt = parts_.store.attempt()] {
+                 return checkpoint::check_newest(folder, attempt);
+             }});
     }
 
     MaybeFailure begin();
@@ -87,8 +87,9 @@ MaybeFailure Run::begin() {
     for (const MetricsLine& line : log_.lines()) best_.take(line);
     if (parts_.config.training.check_replicas_every > 0 &&
         !are_held_twice(parts_.zero, parts_.world))
-        log_.say("note: check_replicas_every has nothing to compare: no two ranks of this layout "
-                 "hold the same numbers");
+        log_.say(
+            "note: check_replicas_every has nothing to compare: no two ranks of this layout "
+            "hold the same numbers");
     totals_.first_step = step();
     bool is_new_best = false;
     const bool is_asked_for = parts_.config.evaluation.eval_on_start && step() == 0;
@@ -145,7 +146,8 @@ MaybeFailure Run::check_replicas() {
          concat("check_replicas_every: after step ", step(), " ", odd,
                 ". Nothing computes this on purpose: suspect the memory or processor of that host. "
                 "What was saved after step ",
-                step() - every, " may hold it; go on from an earlier checkpoint with "
+                step() - every,
+                " may hold it; go on from an earlier checkpoint with "
                 "resume_from_checkpoint, without that host")});
 }
 
@@ -153,11 +155,10 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     if (const auto failure = check_replicas()) return failure;
     log_.add(numbers);
     for (const SlowRanks::Found& slow : slow_ranks_.look(numbers.ranks))
-        log_.say(concat("warning: rank ", slow.rank, " on ",
-                        parts_.hosts[static_cast<size_t>(slow.rank)],
-                        " is slow: step after step it computes ",
-                        std::round(100 * slow.times_median) / 100,
-                        " times as long as ranks do in the median, and all wait for it"));
+        log_.say(concat(
+            "warning: rank ", slow.rank, " on ", parts_.hosts[static_cast<size_t>(slow.rank)],
+            " is slow: step after step it computes ", std::round(100 * slow.times_median) / 100,
+            " times as long as ranks do in the median, and all wait for it"));
     totals_.add(numbers);
     if (const auto failure = saves_.look(numbers.wishes.back(), step())) return failure;
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
@@ -193,27 +194,18 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
 
 // Of the most that was held since the last line.
 MemoryByKind Run::memory() const {
-    const shard::Zero::Memory zero = parts_.zero.memory();
-    const int64_t optimizer = parts_.optimizer.memory();
     const int64_t peak = device::host_memory_use().peak;
     device::restart_host_memory_peak();
-    return {.weights = zero.weights,
-            .gathered = zero.gathered,
-            .gradients = zero.gradients,
-            .optimizer = optimizer,
-            .activations = peak - zero.weights - zero.gathered - zero.gradients - optimizer -
-                           zero.communication - saves_.bytes_set_aside(),
-            .communication = zero.communication,
-            .staging = parts_.scratch.staging.bytes(),
-            .save_copy = saves_.bytes_set_aside()};
+    return memory_by_kind(parts_.zero, parts_.optimizer, peak, parts_.scratch.staging.bytes(),
+                          saves_.bytes_set_aside());
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {
     parts_.world.journal().doing("evaluating");
     parts_.watchdog.begin(watch::Work::evaluation);
     parts_.faults.reach("evaluate");
-    const EvaluationNumbers numbers = parts_.evaluator->evaluate(
-        [this] { parts_.watchdog.begin(watch::Work::evaluation); });
+    const EvaluationNumbers numbers =
+        parts_.evaluator->evaluate([this] { parts_.watchdog.begin(watch::Work::evaluation); });
     parts_.watchdog.begin(watch::Work::other);
     const MetricsLine line = evaluation_line(step(), parts_.trainer.epochs_done(),
                                              parts_.trainer.progress().num_tokens, numbers);

@@ -62,8 +62,7 @@ std::string list_with_hosts(const Ranks& ranks, const std::vector<RankView>& vie
     constexpr size_t most = 8;
     std::vector<std::string> names;
     for (const size_t rank : ranks)
-        if (names.size() < most)
-            names.push_back(concat("rank ", rank, " on ", views[rank].host));
+        if (names.size() < most) names.push_back(concat("rank ", rank, " on ", views[rank].host));
     return join(names, ", ") +
            (ranks.size() > most ? concat(" and ", ranks.size() - most, " more") : "");
 }
@@ -71,11 +70,10 @@ std::string list_with_hosts(const Ranks& ranks, const std::vector<RankView>& vie
 std::string seconds(double value) { return concat(std::lround(value), " s"); }
 
 std::string describe(const Awaited& awaited) {
-    std::string text =
-        awaited.page.last.empty()
-            ? concat("operation ", awaited.page.awaited)
-            : concat(awaited.page.last.front().what, " ", awaited.page.awaited, " (",
-                     awaited.page.last.front().bytes, " bytes)");
+    std::string text = awaited.page.last.empty()
+                           ? concat("operation ", awaited.page.awaited)
+                           : concat(awaited.page.last.front().what, " ", awaited.page.awaited, " (",
+                                    awaited.page.last.front().bytes, " bytes)");
     return concat(text, " of the group ", awaited.page.name);
 }
 
@@ -113,9 +111,9 @@ std::string tell_silent(const Ranks& silent, const std::vector<RankView>& ranks,
                         const std::vector<Awaited>& awaited) {
     double longest = 0;
     for (const size_t rank : silent) longest = std::max(longest, ranks[rank].silent_for);
-    std::string text = concat(list_with_hosts(silent, ranks), ": not heard of for ",
-                              seconds(longest),
-                              " (the process is stopped, or the host or its network is gone)");
+    std::string text =
+        concat(list_with_hosts(silent, ranks), ": not heard of for ", seconds(longest),
+               " (the process is stopped, or the host or its network is gone)");
     if (const Awaited* missed = where_missed(awaited, silent))
         text += concat("; missing from ", describe(*missed), ", in which ", list(missed->waiting),
                        " waited", waiting_time(*missed));
@@ -129,8 +127,8 @@ std::string tell_missing(const Ranks& missing, const std::vector<RankView>& rank
     return concat(list_with_hosts(missing, ranks), missing.size() == 1 ? " has" : " have",
                   " not come to ", describe(*missed), ", in which ", list(missed->waiting),
                   " waited", waiting_time(*missed), "; ",
-                  missing.size() == 1 ? "it is" : concat("rank ", *missing.begin(), " is"), " at: ",
-                  doing(first), ", for ", seconds(first.beat.seconds));
+                  missing.size() == 1 ? "it is" : concat("rank ", *missing.begin(), " is"),
+                  " at: ", doing(first), ", for ", seconds(first.beat.seconds));
 }
 
 }  // namespace

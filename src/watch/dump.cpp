@@ -72,10 +72,9 @@ std::string describe_threads() {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
         const std::string stat = read_file(task.path() / "stat").value_or("");
         const size_t after_name = stat.rfind(')');
-        const std::string state =
-            after_name != std::string::npos && after_name + 2 < stat.size()
-                ? stat.substr(after_name + 2, 1)
-                : "?";
+        const std::string state = after_name != std::string::npos && after_name + 2 < stat.size()
+                                      ? stat.substr(after_name + 2, 1)
+                                      : "?";
         text += concat("    ", task.path().filename().string(), "  ", state, "  ",
                        trim(read_file(task.path() / "comm").value_or("?")), "  ",
                        trim(read_file(task.path() / "wchan").value_or("")), '\n');
@@ -110,7 +109,8 @@ void write_dump(const std::filesystem::path& file, const std::string& headline,
     const double now = journal.now();
     for (const comm::PageState& page : journal.pages())
         if (page.begun > 0) text += describe_page(page, now);
-    text += "\nthe thread that trains, the innermost call first (c++filt makes the names readable):\n";
+    text +=
+        "\nthe thread that trains, the innermost call first (c++filt makes the names readable):\n";
     // What cannot be written is told on standard error alone: there is nothing else to be done.
     if (write_file_atomically(file, text)) return;
     if (!witness.testify(file))

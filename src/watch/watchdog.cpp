@@ -1,5 +1,7 @@
 #include "ringshard/watch/watchdog.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -135,6 +137,7 @@ private:
 };
 
 void Watchdog::Guard::watch(const std::stop_token& stop) {
+    pthread_setname_np(pthread_self(), "watchdog");
     double looked_at = clock_.seconds();
     double next_beat_at = looked_at;
     while (!stop.stop_requested()) {
@@ -262,10 +265,10 @@ void Watchdog::Guard::dump(const std::string& message) {
     const std::lock_guard lock(mutex_);
     if (!attempt_) return;
     const auto name = concat("hang-", attempt_->number, "-rank", rank_, ".txt");
-    write_dump(attempt_->output_dir / name,
-               concat("rank ", rank_, " on ", comm::host_name(), ", step ", step_.load(), '\n',
-                      message),
-               journal_, witness_);
+    write_dump(
+        attempt_->output_dir / name,
+        concat("rank ", rank_, " on ", comm::host_name(), ", step ", step_.load(), '\n', message),
+        journal_, witness_);
 }
 
 void Watchdog::Guard::raise_alarm() {

@@ -48,7 +48,7 @@ class Failures(SlurmTest):
         job.wait_for_words("going on from", 60)
 
     def start_with_a_rank_that_hangs(self, name, action, timeout, *flags):
-        self.cluster.wrap_trainer(f'[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:7:{action}@3')
+        self.cluster.wrap_trainer(f'[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:14:{action}@3')
         return Job(self.cluster, name, *FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5", "--hang_timeout_s", timeout,
                    flags=("--nodes", "2", *flags))
 
@@ -61,33 +61,35 @@ class Failures(SlurmTest):
         self.expect_whole(job)
 
     def test_a_rank_hangs(self):
-        for action, words in (("stop", "rank 3 on hn2: not heard of for"), ("spin", "rank 3 on hn2 has not come to"),
-                              ("read", "rank 3 on hn2 has not come to")):
+        for action, words in (("stop", ": not heard of for"), ("spin", " has not come to"), ("read", " has not come to")):
             with self.subTest(action):
                 began = time.monotonic()
                 job = self.start_with_a_rank_that_hangs("lost-" + action, action, "10")
                 job.wait_for_words("requeued", 60)
                 self.assertLess(time.monotonic() - began, 45)
                 self.expect_one_line_of_ours(job.story(), words)
-                self.assertIn("ended with 77 after checkpoint-5", job.story())
+                self.assertRegex(job.story(), "rank 3 on hn[0-9]" + words)
+                self.assertRegex(job.story(), "ended with 77 after checkpoint-(5|10): requeued")
                 self.expect_whole(job)
 
     def test_a_rank_hangs_and_nobody_said_for_how_long(self):
         job = self.start_with_a_rank_that_hangs("minute", "spin", "null")
         job.wait_for_words("requeued", 120)
-        self.expect_one_line_of_ours(job.story(), "rank 3 on hn2 has not come to")
+        self.expect_one_line_of_ours(job.story(), " has not come to")
+        self.assertRegex(job.story(), "rank 3 on hn[0-9] has")
         self.expect_whole(job)
 
     def test_a_link_is_dropped(self):
-        job = Job(self.cluster, "link", *self.arguments, "--hang_timeout_s", "8", **SLOWLY)
+        # SLURM 22.05 forgets the GPUs of a job that is requeued while one of its nodes does not answer.
+        job = Job(self.cluster, "link", *self.arguments, "--hang_timeout_s", "8", RANKS_PER_NODE="2", **SLOWLY)
         job.wait_for_step(45)
         self.cluster.do("cut", "hn2")
         try:
             job.wait_for_words("rank 2 on hn2, rank 3 on hn2: not heard of for", 30)
             job.wait_for_words("restart 1", 240)
+            self.expect_whole(job)  # a node that comes back makes SLURM end the step of that number, wherever it runs
         finally:
             self.cluster.do("join", "hn2")
-        self.expect_whole(job)
 
     def test_max_hours(self):
         job = Job(self.cluster, "hours", *FOUR_RANKS, "--max_steps", "100000", "--max_hours", "0.01")

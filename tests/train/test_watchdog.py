@@ -37,7 +37,7 @@ class Watchdog(TrainerTest):
 
     def train(self, *flags, ranks=4, output=None, **variables):
         return run("train", *COMMON, *FOUR_RANKS, *flags, "--output_dir", output or self.output, ranks=ranks,
-                   timeout=300, **variables)
+                   timeout=300 + delayed_steps, **variables)
 
     def read(self, rank, attempt=1):
         with open(os.path.join(self.output, f"hang-{attempt}-rank{rank}.txt")) as file:

@@ -61,8 +61,8 @@ BOOST_AUTO_TEST_CASE(a_chain_leads_to_its_end) {
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_wait_for_each_other_are_all_named) {
-    const auto views = ranks({{page("ring", 5, 5), page("shard", 2)},
-                              {page("ring", 4), page("shard", 3, 3)}});
+    const auto views =
+        ranks({{page("ring", 5, 5), page("shard", 2)}, {page("ring", 4), page("shard", 3, 3)}});
     expect(diagnose(views), {"rank 0 on hn1, rank 1 on hn1 have not come"});
 }
 
@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(silence_comes_first) {
 
 BOOST_AUTO_TEST_CASE(what_runs_beside_the_training_counts_only_where_nothing_else_waits) {
     // Rank 1's thread of a save waits for rank 0's; its main thread hangs, and rank 0 misses it.
-    const auto views = ranks({{page("zero", 12, 12), page("save", 3)},
-                              {page("zero", 11), page("save", 4, 4, false)}});
+    const auto views = ranks(
+        {{page("zero", 12, 12), page("save", 3)}, {page("zero", 11), page("save", 4, 4, false)}});
     expect(diagnose(views), {"rank 1 on hn1 has not come to all-gather 12"});
     const auto save_alone = ranks({{page("save", 3)}, {page("save", 4, 4, false)}});
     expect(diagnose(save_alone), {"rank 0 on hn1 has not come to all-gather 4", "group save"});
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(groups_of_one_name_are_told_apart) {
 
 BOOST_AUTO_TEST_CASE(all_have_come) {
     const auto views = ranks({{page("zero", 12, 12)}, {page("zero", 12, 12)}});
-    expect(diagnose(views), {"all ranks of the group have come to all-gather 12",
-                             "the network between them"});
+    expect(diagnose(views),
+           {"all ranks of the group have come to all-gather 12", "the network between them"});
 }
 
 BOOST_AUTO_TEST_CASE(alone) {
@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(letters_that_are_no_beats) {
     const std::string good = to_text({.rank = 1, .doing = "x", .pages = {page("zero", 3, 3)}});
     for (size_t length = 0; length < good.size(); ++length)
         static_cast<void>(read_beat(good.substr(0, length)));
-    for (const auto* bad : {"", "\n", "a\tb\tc\td\te\tf", "1\t2\t0\t0\t1.5", "1\t2\t0\t0\t1.5\tx\n\t"})
+    for (const auto* bad :
+         {"", "\n", "a\tb\tc\td\te\tf", "1\t2\t0\t0\t1.5", "1\t2\t0\t0\t1.5\tx\n\t"})
         BOOST_TEST(!read_beat(bad).has_value(), bad);
 }
 

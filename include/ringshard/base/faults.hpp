@@ -20,9 +20,10 @@ namespace ringshard {
 // nan makes one none.
 // Off unless the variable is set. Points:
 // start (before data are prepared), load (before weights are), step, compute (before the sums of
-// a step), evaluate, weights (after a step, for flip and nan alone), export; and in a save, with files marked *: save:copy (before the copy of the shard), save:begin,
-// save:layout*, save:write* (every range), save:flush*, save:written (all of it is on disk),
-// save:describe* (the manifest), save:name* (before the rename), save:named, save:latest*.
+// a step), evaluate, weights (after a step, for flip and nan alone), export; and in a save, with
+// files marked *: save:copy (before the copy of the shard), save:begin, save:layout*, save:write*
+// (every range), save:flush*, save:written (all of it is on disk), save:describe* (the manifest),
+// save:name* (before the rename), save:named, save:latest*.
 class Faults {
 public:
     Faults() = default;

@@ -6,6 +6,7 @@
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/expected.hpp"
+#include "ringshard/cli/plan_wish.hpp"
 #include "ringshard/comm/group.hpp"
 #include "ringshard/config/settings.hpp"
 
@@ -24,5 +25,15 @@ struct EngineCall {
 using EngineEntry = int(const EngineCall&);  // the exit code of this rank
 
 std::function<EngineEntry> load_engine();
+
+// The engine's other door: what needs LibTorch, and neither MPI nor a world.
+struct PlanCall {
+    const config::Settings& settings;
+    const Environment& environment;
+    const PlanWish& wish;
+};
+using PlanEntry = int(const PlanCall&);
+
+std::function<PlanEntry> load_planner();
 
 }  // namespace ringshard::cli

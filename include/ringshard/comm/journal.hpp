@@ -18,11 +18,11 @@ class Journal;
 
 // An operation of a group, as its page has it. Times are seconds on the journal's clock.
 struct JournalEntry {
-    int64_t number = 0;      // in its group, from 1: the same on all its ranks
-    const char* what = "";   // lives as long as the program
-    int64_t bytes = 0;       // of what one rank gives or gets, whichever is more
-    double began = 0;        // when this rank came to it
-    double ended = -1;       // below zero: under way
+    int64_t number = 0;     // in its group, from 1: the same on all its ranks
+    const char* what = "";  // lives as long as the program
+    int64_t bytes = 0;      // of what one rank gives or gets, whichever is more
+    double began = 0;       // when this rank came to it
+    double ended = -1;      // below zero: under way
 };
 
 // What is known of the operations of one group on this rank.
@@ -32,8 +32,8 @@ struct PageState {
     int64_t copy = 0;    // so many groups of this name and leader were made before
     int64_t begun = 0;
     int64_t ended = 0;
-    int64_t awaited = 0;           // number of the operation that a thread waits for; 0: none
-    bool is_main_waiting = false;  // and it is the thread that trains
+    int64_t awaited = 0;               // number of the operation that a thread waits for; 0: none
+    bool is_main_waiting = false;      // and it is the thread that trains
     std::vector<JournalEntry> last{};  // oldest first
     bool is_same_group(const PageState& other) const {
         return name == other.name && leader == other.leader && copy == other.copy;

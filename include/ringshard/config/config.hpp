@@ -53,9 +53,9 @@ struct RunSettings {
     int64_t seed = 42;
     std::optional<int64_t> data_seed;
     bool full_determinism = false;
-    std::optional<double> max_hours;     // unset: only what SLURM knows
+    std::optional<double> max_hours;       // unset: only what SLURM knows
     std::optional<double> hang_timeout_s;  // unset: follows from how long steps take
-    std::optional<int64_t> num_threads;  // per rank; unset: the cores this rank may use
+    std::optional<int64_t> num_threads;    // per rank; unset: the cores this rank may use
 };
 
 struct ModelSettings {
@@ -113,7 +113,7 @@ struct TrainingSettings {
     NumberType optimizer_state_dtype = NumberType::fp32;
     double max_grad_norm = 1.0;
     OnNan on_nan = OnNan::abort;
-    int64_t max_skipped_steps = 10;  // in a row
+    int64_t max_skipped_steps = 10;    // in a row
     int64_t check_replicas_every = 0;  // steps; 0: never
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;

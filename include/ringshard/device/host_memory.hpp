@@ -10,6 +10,9 @@ namespace ringshard::device {
 // From now on, for all of LibTorch's tensors on the host. Calling it again changes nothing.
 void keep_host_memory();
 
+// From now on tensors without numbers (meta) count as if they had some, together with all others.
+void count_imaginary_memory();
+
 // Bytes that tensors asked for and still hold, now and at most. Any thread may ask.
 struct HostMemoryUse {
     int64_t live = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,12 @@ public:
     // Collective over the world.
     Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
          std::chrono::microseconds test_delay = {});
+
+    // As `rank` of such a mesh would see it, with communicators of the caller's make: for asking
+    // what a step would take, without a world.
+    using MakeCommunicator = std::function<std::unique_ptr<comm::Communicator>(
+        const char* group, int64_t rank, int64_t size)>;
+    Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCommunicator& make);
 
     const MeshShape& shape() const { return shape_; }
     const Coordinates& at() const { return at_; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,8 @@ public:
         attention::Travel travel{};
         // A file for what blocks keep for their backward pass; all of it stays in memory without.
         std::optional<shard::FilePlace> activations{};
+        // Is told what begins: "forward of block 3".
+        std::function<void(const std::string&)> note{};
     };
     Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh, const Options& options);
     ~Transformer();
@@ -51,6 +54,8 @@ private:
     void backward(const TokenBatch& batch, const ops::RopeTable& rope,
                   const at::Tensor& gradient) const;
     ops::RopeTable rope_of(const TokenBatch& batch) const;
+    template <class... Parts>
+    void note(const Parts&... parts) const;
 
     ModelSpec spec_;
     UnitIndex index_;
@@ -60,6 +65,7 @@ private:
     config::ActivationPolicy policy_;
     ops::LossForm loss_;
     std::unique_ptr<ActivationStore> activations_;
+    std::function<void(const std::string&)> note_;
 };
 
 // How keys and heads travel, as the settings have it.

@@ -28,6 +28,10 @@ public:
     static Expected<ScratchFile> open(const std::filesystem::path& folder,
                                       QueueKind wish = QueueKind::io_uring);
 
+    // A file that is none: what is written goes nowhere, and what is read is what it was. For
+    // asking what a step would take.
+    static ScratchFile imaginary();
+
     // Room for so many bytes, whole pages, zeros until they are written. First everybody asks, then
     // all of it is made at once: it fails where the file system is too small for it.
     int64_t reserve(int64_t bytes);
@@ -43,7 +47,7 @@ public:
     std::string describe() const;  // "/scratch, io_uring, past the page cache"
 
 private:
-    ScratchFile(std::filesystem::path folder, int descriptor, bool is_direct, QueueKind wish);
+    ScratchFile(std::filesystem::path folder, bool is_direct, std::unique_ptr<FileQueue> queue);
 
     std::filesystem::path folder_;
     bool is_direct_;

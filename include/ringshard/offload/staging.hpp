@@ -12,7 +12,8 @@ namespace ringshard::offload {
 // with them.
 class Staging {
 public:
-    Staging();
+    // On meta: sizes without memory.
+    explicit Staging(at::Device device = at::kCPU);
     // Numbers as the memory has them.
     at::Tensor take(int64_t elements, at::ScalarType type);
     // Gives free memory back to the system: for those who ask for other sizes from now on.

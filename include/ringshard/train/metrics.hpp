@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
+#include "ringshard/optim/adamw.hpp"
+#include "ringshard/shard/zero.hpp"
 #include "ringshard/train/numbers.hpp"
 
 namespace ringshard::train {
@@ -47,6 +49,10 @@ struct MemoryByKind {
     int64_t staging = 0;        // of what is on its way to and from files
     int64_t save_copy = 0;      // of what a save writes
 };
+
+// `peak`: of all tensors. What is no kind of its own counts as activations.
+MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimizer, int64_t peak,
+                            int64_t staging, int64_t save_copy = 0);
 
 // What the ranks used, over all of them.
 struct Usage {

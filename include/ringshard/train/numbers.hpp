@@ -6,8 +6,8 @@
 
 namespace ringshard::train {
 
-// Where the time of a rank went, in seconds. What a rank does after the sums of a step counts as the
-// next one's.
+// Where the time of a rank went, in seconds. What a rank does after the sums of a step counts as
+// the next one's.
 struct RankTimes {
     double compute = 0;
     double comm_wait = 0;  // for other ranks

@@ -34,9 +34,9 @@ public:
     void go_on_from(const checkpoint::Progress& progress);
 
     // One update of the weights; none where loss or gradient are not finite numbers: then it fails,
-    // or says in its numbers that it was skipped or has to be done again from a checkpoint, as on_nan
-    // has it. Collective over the world.
-    // `wishes` is asked once for numbers that are added up over the world on the way.
+    // or says in its numbers that it was skipped or has to be done again from a checkpoint, as
+    // on_nan has it. Collective over the world. `wishes` is asked once for numbers that are added
+    // up over the world on the way.
     comm::Agreed<StepNumbers> step(const std::function<std::vector<double>()>& wishes);
 
 private:

@@ -31,11 +31,11 @@ struct RunParts {
     comm::CrashReport& crash_report;
     watch::Watchdog& watchdog;
     const std::vector<std::string>& hosts;  // by rank
-    double peak_operations;  // of this rank, per second
+    double peak_operations;                 // of this rank, per second
 };
 
-// rewind: the numbers of a step went bad, and the run shall go on from its newest checkpoint, as one
-// that is started again does.
+// rewind: the numbers of a step went bad, and the run shall go on from its newest checkpoint, as
+// one that is started again does.
 enum class Ending { complete, rewind };
 
 // Steps, lines of metrics and progress, evaluations, checkpoints: until the last step, or until a

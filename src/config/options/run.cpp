@@ -27,10 +27,11 @@ void add_run_options(OptionTable& table) {
                "null: before the time limit of the SLURM job.")
         .above(0);
     group
-        .serve("hang_timeout_s", &RunSettings::hang_timeout_s,
-               "Seconds after which a step that does not end counts as hanging, and the job ends with "
-               "the names of the ranks that keep it; null: ten times as long as steps took, and a "
-               "minute at least; 0: never.")
+        .serve(
+            "hang_timeout_s", &RunSettings::hang_timeout_s,
+            "Seconds after which a step that does not end counts as hanging, and the job ends with "
+            "the names of the ranks that keep it; null: ten times as long as steps took, and a "
+            "minute at least; 0: never.")
         .at_least(0);
 
     group.alias("use_cpu", "device", Shape::boolean, {{"true", "cpu"}, {"false", ""}});

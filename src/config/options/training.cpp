@@ -108,9 +108,10 @@ void add_training_options(OptionTable& table) {
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
                "Longest gradient; 0: never clipped.")
         .at_least(0);
-    group.serve("on_nan", &TrainingSettings::on_nan,
-                "When loss or gradient are no finite numbers: abort; skip the step; or rewind to the "
-                "newest checkpoint, and skip the step if it goes bad again.");
+    group.serve(
+        "on_nan", &TrainingSettings::on_nan,
+        "When loss or gradient are no finite numbers: abort; skip the step; or rewind to the "
+        "newest checkpoint, and skip the step if it goes bad again.");
     group
         .serve("max_skipped_steps", &TrainingSettings::max_skipped_steps,
                "With on_nan skip or rewind: this many steps in a row may be skipped.")

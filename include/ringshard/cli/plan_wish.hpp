@@ -1,0 +1,30 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ringshard/base/expected.hpp"
+
+namespace ringshard::cli {
+
+// What `trainer plan` is asked for.
+struct PlanWish {
+    int64_t world = 1;               // ranks
+    std::optional<int64_t> nodes{};  // else as many as the ranks need, eight to a node
+    std::string device = "cpu";      // a name or a file: plan/devices.hpp
+    bool finds_longest = false;      // the longest row that fits
+    bool suggests = false;           // layouts, the best first
+    bool as_json = false;
+    std::vector<std::string> settings{};  // the flags of training
+
+    int64_t num_nodes() const {
+        constexpr int64_t usual = 8;  // ranks to a node
+        return nodes.value_or((world + usual - 1) / usual);
+    }
+    int64_t ranks_per_node() const { return std::max<int64_t>(1, world / num_nodes()); }
+};
+Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags);
+
+}  // namespace ringshard::cli

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/mesh/mesh_shape.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "ringshard/train/metrics.hpp"
+
+namespace ringshard::plan {
+
+// A step that nobody takes: which model, settings and mesh, and how long rows are.
+struct Question {
+    const config::Config& config;
+    const model::ModelSpec& spec;
+    mesh::MeshShape shape;
+    int64_t row_length;  // tokens; every row is one document of it
+};
+
+// What this rank sends over a group in a step.
+struct Traffic {
+    std::string group;
+    int64_t ranks;
+    int64_t operations;
+    int64_t bytes;
+};
+
+struct StepPlan {
+    train::MemoryByKind memory;  // of the rank that holds most; at most, in a step
+    int64_t peak = 0;            // of what lies where it is computed
+    // What lies in the host's memory: beside the peak, where that is the device's.
+    int64_t host_bytes() const { return memory.staging + memory.save_copy; }
+    std::string peak_at;  // the moment of the step
+    std::vector<Traffic> traffic;
+    int64_t scratch_bytes = 0;  // on disk, of what is kept in files
+    int64_t checkpoint_bytes = 0;
+};
+
+// Takes the step with tensors that have sizes and no numbers, through the program's own schedule
+// and accounting: what it holds and sends is what a run on the CPU does, since it is the same code.
+// `num_threads` is that of a rank. The process should do nothing else with tensors meanwhile.
+StepPlan plan_step(const Question& question, int num_threads);
+
+}  // namespace ringshard::plan

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "ringshard/plan/devices.hpp"
+#include "ringshard/plan/step_plan.hpp"
+
+namespace ringshard::plan {
+
+// Where the time of a step goes, in seconds. What travels while a rank computes is hidden as far as
+// the computation is long enough: weights and gradients behind the blocks, keys behind attention.
+struct StepTime {
+    double products = 0;   // with weights
+    double attention = 0;  // queries with keys
+    double rows = 0;       // norms, activations and all that is bound by memory
+    double optimizer = 0;
+    double exposed = 0;  // what ranks wait for each other
+    double total = 0;
+    double tokens_per_second = 0;  // of the whole world
+    double utilisation = 0;        // of the device's peak, by the operations of the model
+};
+StepTime estimate_seconds(const Question& question, const StepPlan& plan, const Device& device,
+                          int64_t ranks_per_node);
+
+}  // namespace ringshard::plan

@@ -1,0 +1,142 @@
+#include "plan_answers.hpp"
+
+#include <algorithm>
+
+#include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/config/option_table.hpp"
+#include "ringshard/config/resolve.hpp"
+
+namespace ringshard::cli {
+
+Expected<Answer> Planner::answer(const config::Settings& settings) const {
+    return answer(settings, settings.values.data.max_length.value_or(spec_.max_positions));
+}
+
+Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_length) const {
+    const auto shape = mesh::choose_shape(settings, wish_.world, wish_.num_nodes());
+    if (!shape) return shape.failure();
+    const std::string why_not =
+        attention::why_heads_do_not_split(spec_.heads, shape.value().ulysses);
+    if (!why_not.empty())
+        return Failure{ExitCode::settings,
+                       concat("sp_size = ", shape.value().ulysses, ": ", why_not)};
+    Answer answer{.shape = shape.value(), .row_length = row_length};
+    const plan::Question question{settings.values, spec_, shape.value(), row_length};
+    answer.plan = plan::plan_step(question, num_threads_);
+    answer.held = answer.plan.peak + (device_.is_host() ? answer.plan.host_bytes() : 0);
+    answer.fits = static_cast<double>(answer.held) <= device_.memory_bytes;
+    answer.seconds = plan::estimate_seconds(question, answer.plan, device_, wish_.ranks_per_node());
+    return answer;
+}
+
+Expected<Answer> Planner::longest(const config::Settings& settings) const {
+    constexpr int64_t step = 256;  // tokens; what rows are rounded down to
+    auto best = answer(settings, step);
+    if (!best || !best.value().fits) return best;
+    int64_t fits = step;
+    int64_t too_long = 2 * step;
+    const auto try_length = [&](int64_t length) {
+        auto tried = answer(settings, length);
+        const bool is_good = tried && tried.value().fits;
+        if (is_good) best = std::move(tried);
+        return is_good;
+    };
+    constexpr int64_t most = int64_t{1} << 24;
+    while (too_long <= most && try_length(too_long)) {
+        fits = too_long;
+        too_long *= 2;
+    }
+    while (too_long - fits > std::max(step, fits / 64)) {
+        const int64_t middle = (fits + too_long) / 2 / step * step;
+        (try_length(middle) ? fits : too_long) = middle;
+    }
+    return best;
+}
+
+namespace {
+
+std::vector<int64_t> divisors(int64_t number) {
+    std::vector<int64_t> found;
+    for (int64_t divisor = 1; divisor <= number; ++divisor)
+        if (number % divisor == 0) found.push_back(divisor);
+    return found;
+}
+
+}  // namespace
+
+std::vector<Suggestion> Planner::try_all(const std::vector<Variant>& variants) const {
+    std::vector<Suggestion> good;
+    for (const Variant& variant : variants) {
+        std::vector<std::string> flags = wish_.settings;
+        for (const std::string& flag : split(variant.flags, ' '))
+            if (!flag.empty()) flags.push_back(flag);
+        const auto resolution = config::resolve(config::OptionTable(), flags, environment_);
+        if (!resolution.problems.empty()) continue;
+        auto tried = answer(resolution.settings);
+        if (tried && tried.value().fits)
+            good.push_back({variant.flags, variant.reason, std::move(tried).value()});
+    }
+    return good;
+}
+
+std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
+    std::vector<Variant> variants;
+    const auto may_say = [&](const char* name) { return !settings.is_fixed(name); };
+    if (may_say("activation_policy"))
+        variants.push_back({"--activation_policy input", "blocks keep their input alone"});
+    if (may_say("activation_offloading"))
+        variants.push_back({"--activation_offloading true", "activations go to a file"});
+    if (may_say("profile")) variants.push_back({"--profile zero3", "everything is cut"});
+    if (may_say("cp_size"))
+        for (const int64_t ring : divisors(wish_.world))
+            if (ring > 1)
+                variants.push_back({concat("--profile zero3 --cp_size ", ring),
+                                    "rows are cut, and everything else too"});
+    return try_all(variants);
+}
+
+std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const {
+    struct Word {
+        const char* flag;
+        const char* reason;
+    };
+    const auto choices = [&](const char* name, std::vector<Word> words) {
+        return settings.is_fixed(name) ? std::vector<Word>{{"", ""}} : words;
+    };
+    const auto profiles =
+        choices("profile", {{"--profile multi_gpu", "nothing is cut"},
+                            {"--profile zero1", "optimizer state is cut"},
+                            {"--profile zero2", "optimizer state and gradients are cut"},
+                            {"--profile zero3", "everything is cut"}});
+    const auto policies = choices("activation_policy",
+                                  {{"--activation_policy all", "nothing is computed twice"},
+                                   {"--activation_policy attention", "attention is computed once"},
+                                   {"--activation_policy input", "blocks keep their input alone"}});
+    std::vector<Variant> variants;
+    for (const int64_t ring : divisors(wish_.world)) {
+        for (const int64_t ulysses : divisors(wish_.world / ring)) {
+            const bool is_said = settings.is_fixed("cp_size") || settings.is_fixed("sp_size");
+            if (is_said && ring * ulysses > 1) continue;
+            const std::string cut =
+                is_said ? "" : concat("--cp_size ", ring, " --sp_size ", ulysses);
+            for (const Word& profile : profiles)
+                for (const Word& policy : policies)
+                    variants.push_back({concat(profile.flag, ' ', cut, ' ', policy.flag),
+                                        concat(profile.reason, *policy.reason == '\0' ? "" : ", ",
+                                               policy.reason)});
+        }
+    }
+    std::vector<Suggestion> good = try_all(variants);
+    // Rows of other layouts differ in number, so what counts is the time for a token.
+    const auto cost = [&](const Suggestion& suggestion) {
+        return suggestion.answer.seconds.total /
+               static_cast<double>(suggestion.answer.shape.data());
+    };
+    std::ranges::stable_sort(good, {}, cost);
+    constexpr size_t most = 10;
+    if (good.size() > most) good.resize(most);
+    return good;
+}
+
+}  // namespace ringshard::cli

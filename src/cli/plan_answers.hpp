@@ -1,0 +1,65 @@
+#pragma once
+
+#include "ringshard/base/environment.hpp"
+#include "ringshard/cli/plan_wish.hpp"
+#include "ringshard/config/settings.hpp"
+#include "ringshard/plan/devices.hpp"
+#include "ringshard/plan/step_plan.hpp"
+#include "ringshard/plan/step_time.hpp"
+
+namespace ringshard::cli {
+
+// What a step takes with some settings.
+struct Answer {
+    mesh::MeshShape shape;
+    int64_t row_length = 0;
+    plan::StepPlan plan{};
+    int64_t held = 0;  // of the device's memory
+    bool fits = false;
+    plan::StepTime seconds{};
+};
+
+// More words of the command line, and why one would say them.
+struct Variant {
+    std::string flags;
+    std::string reason;
+};
+
+// Settings that do, and what they cost.
+struct Suggestion {
+    std::string flags;
+    std::string reason;
+    Answer answer;
+};
+
+// Answers for one model, device and world.
+class Planner {
+public:
+    Planner(const model::ModelSpec& spec, const plan::Device& device, const PlanWish& wish,
+            const Environment& environment, int64_t num_threads)
+        : spec_(spec),
+          device_(device),
+          wish_(wish),
+          environment_(environment),
+          num_threads_(static_cast<int>(num_threads)) {}
+
+    Expected<Answer> answer(const config::Settings& settings) const;
+    // With the longest rows that fit.
+    Expected<Answer> longest(const config::Settings& settings) const;
+    // What makes settings fit that do not, each by itself.
+    std::vector<Suggestion> cures(const config::Settings& settings) const;
+    // Layouts that fit, the least costly first.
+    std::vector<Suggestion> suggest(const config::Settings& settings) const;
+
+private:
+    Expected<Answer> answer(const config::Settings& settings, int64_t row_length) const;
+    std::vector<Suggestion> try_all(const std::vector<Variant>& variants) const;
+
+    const model::ModelSpec& spec_;
+    const plan::Device& device_;
+    const PlanWish& wish_;
+    const Environment& environment_;
+    int num_threads_;
+};
+
+}  // namespace ringshard::cli

@@ -1,0 +1,157 @@
+#include "plan_command.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "plan_answers.hpp"
+#include "ringshard/base/hub_cache.hpp"
+#include "ringshard/base/narrow.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/cli/tell.hpp"
+#include "ringshard/device/host.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string bytes(int64_t count) { return human_bytes(static_cast<double>(count)); }
+
+struct Kind {
+    const char* name;
+    int64_t bytes;
+    bool is_on_host = false;
+};
+std::vector<Kind> kinds_of(const train::MemoryByKind& memory) {
+    return {{"weights", memory.weights},         {"gathered", memory.gathered},
+            {"gradients", memory.gradients},     {"optimizer", memory.optimizer},
+            {"activations", memory.activations}, {"communication", memory.communication},
+            {"staging", memory.staging, true},   {"save_copy", memory.save_copy, true}};
+}
+
+ordered_json to_json(const Answer& answer) {
+    const plan::StepPlan& plan = answer.plan;
+    ordered_json memory = ordered_json::object();
+    for (const Kind& kind : kinds_of(plan.memory)) memory[kind.name] = kind.bytes;
+    ordered_json traffic = ordered_json::array();
+    for (const plan::Traffic& group : plan.traffic)
+        traffic.push_back({{"group", group.group},
+                           {"ranks", group.ranks},
+                           {"operations", group.operations},
+                           {"bytes", group.bytes}});
+    return {{"mesh", to_text(answer.shape)},
+            {"row_length", answer.row_length},
+            {"peak_bytes", answer.held},
+            {"host_bytes", plan.host_bytes()},
+            {"peak_at", plan.peak_at},
+            {"memory_bytes", memory},
+            {"traffic", traffic},
+            {"checkpoint_bytes", plan.checkpoint_bytes},
+            {"scratch_bytes_of_a_rank", plan.scratch_bytes},
+            {"fits", answer.fits},
+            {"step_seconds",
+             {{"products", answer.seconds.products},
+              {"attention", answer.seconds.attention},
+              {"rows", answer.seconds.rows},
+              {"optimizer", answer.seconds.optimizer},
+              {"exposed_communication", answer.seconds.exposed},
+              {"total", answer.seconds.total}}},
+            {"tokens_per_second", answer.seconds.tokens_per_second},
+            {"utilisation", answer.seconds.utilisation}};
+}
+
+void print(const Answer& answer, const plan::Device& device) {
+    const plan::StepPlan& plan = answer.plan;
+    std::cout << "mesh " << to_text(answer.shape)
+              << " (replicate x shard x ring x ulysses), rows of " << answer.row_length
+              << " tokens\n"
+              << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
+    for (const Kind& kind : kinds_of(plan.memory))
+        if (kind.bytes > 0)
+            std::cout << "  " << std::left << std::setw(14) << kind.name << bytes(kind.bytes)
+                      << (kind.is_on_host && !device.is_host() ? ", in the host's memory" : "")
+                      << '\n';
+    for (const plan::Traffic& group : plan.traffic)
+        std::cout << "sends in a step over " << group.group << " (" << group.ranks
+                  << " ranks): " << bytes(group.bytes) << " in " << group.operations
+                  << " operations\n";
+    std::cout << "a checkpoint: " << bytes(plan.checkpoint_bytes) << '\n';
+    const plan::StepTime& time = answer.seconds;
+    std::cout << std::setprecision(3) << "a step: about " << time.total << " s (products "
+              << time.products << ", attention " << time.attention << ", rows " << time.rows
+              << ", optimizer " << time.optimizer << ", waiting for others " << time.exposed
+              << "), " << time.tokens_per_second << " tokens/s, " << 100 * time.utilisation
+              << " % of the peak\n";
+    if (plan.scratch_bytes > 0)
+        std::cout << "on disk, for every rank: " << bytes(plan.scratch_bytes) << '\n';
+    std::cout << device.name << " has " << human_bytes(device.memory_bytes)
+              << " for tensors: " << (answer.fits ? "it fits" : "it does not fit") << '\n';
+}
+
+void print_cures(const std::vector<Suggestion>& cures) {
+    if (cures.empty()) {
+        std::cout << "nothing of what was tried makes it fit; more ranks would: see --suggest\n";
+        return;
+    }
+    std::cout << "what makes it fit:\n";
+    for (const Suggestion& cure : cures)
+        std::cout << "  " << cure.flags << ": " << bytes(cure.answer.held) << '\n';
+}
+
+}  // namespace
+
+int run_plan(const PlanCall& call) {
+    const config::Config& config = call.settings.values;
+    const HubCache hub(call.environment);
+    const auto folder = hub.model_folder(config.model.model_name_or_path,
+                                         config.model.model_revision, "model_name_or_path");
+    if (!folder) return tell(folder.failure());
+    const auto spec = model::read_model_spec(folder.value() / "config.json");
+    if (!spec) return tell(spec.failure());
+    const int64_t ranks_per_node = call.wish.ranks_per_node();
+    const auto threads = device::choose_num_threads(config.run.num_threads, call.environment,
+                                                    device::describe_host(), ranks_per_node);
+    if (!threads) return tell(threads.failure());
+    at::set_num_threads(narrow<int>(threads.value()));
+    const auto device = plan::find_device(call.wish.device, ranks_per_node);
+    if (!device) return tell(device.failure());
+
+    const Planner planner(spec.value(), device.value(), call.wish, call.environment,
+                          threads.value());
+    if (call.wish.suggests) {
+        const auto suggestions = planner.suggest(call.settings);
+        ordered_json list = ordered_json::array();
+        for (const Suggestion& suggestion : suggestions) {
+            ordered_json entry = to_json(suggestion.answer);
+            entry["flags"] = suggestion.flags;
+            entry["reason"] = suggestion.reason;
+            list.push_back(std::move(entry));
+            if (!call.wish.as_json)
+                std::cout << std::setprecision(3) << suggestion.answer.seconds.tokens_per_second
+                          << " tokens/s  " << bytes(suggestion.answer.held) << "  "
+                          << suggestion.flags << "  (" << suggestion.reason << ")\n";
+        }
+        if (call.wish.as_json) std::cout << list.dump(2) << '\n';
+        if (suggestions.empty())
+            return tell({ExitCode::settings,
+                         "no layout of so many ranks fits this device; --world "
+                         "more, or rows that are shorter (--max_length)"});
+        return number(ExitCode::done);
+    }
+    const auto answer =
+        call.wish.finds_longest ? planner.longest(call.settings) : planner.answer(call.settings);
+    if (!answer) return tell(answer.failure());
+    if (call.wish.as_json) {
+        std::cout << to_json(answer.value()).dump(2) << '\n';
+        return number(ExitCode::done);
+    }
+    print(answer.value(), device.value());
+    if (!answer.value().fits) print_cures(planner.cures(call.settings));
+    return number(ExitCode::done);
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,177 @@
+#include "ringshard/plan/step_plan.hpp"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <deque>
+
+#include "counting_communicator.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/data/loader.hpp"
+#include "ringshard/device/host_memory.hpp"
+#include "ringshard/model/transformer.hpp"
+#include "ringshard/offload/scratch.hpp"
+#include "ringshard/optim/adamw.hpp"
+
+namespace ringshard::plan {
+
+namespace {
+
+// At which moment of a step the most is held.
+class PeakWatch {
+public:
+    void begins(std::string what) {
+        const int64_t peak = device::host_memory_use().peak;
+        if (peak > peak_) moment_of_peak_ = moment_;
+        peak_ = peak;
+        moment_ = std::move(what);
+    }
+    void restart() {
+        device::restart_host_memory_peak();
+        peak_ = 0;
+    }
+    int64_t peak() const { return peak_; }
+    const std::string& moment() const { return moment_of_peak_; }
+
+private:
+    int64_t peak_ = 0;
+    std::string moment_;
+    std::string moment_of_peak_;
+};
+
+// Rows of one document each.
+data::FlatBatch make_batch(int64_t rows, int64_t row_length) {
+    data::FlatBatch batch;
+    const auto tokens = static_cast<size_t>(rows * row_length);
+    batch.tokens.resize(tokens);
+    batch.targets.resize(tokens);
+    for (int64_t row = 0; row < rows; ++row) {
+        batch.document_starts.push_back(row * row_length);
+        // Nothing follows the last token of a document.
+        batch.targets[static_cast<size_t>((row + 1) * row_length - 1)] =
+            model::TokenBatch::no_target;
+    }
+    return batch;
+}
+
+// Targets stay: which of them there are decides what the head works on.
+model::TokenBatch without_numbers(model::TokenBatch batch) {
+    batch.tokens = batch.tokens.to(at::kMeta);
+    batch.positions = batch.positions.to(at::kMeta);
+    return batch;
+}
+
+// Everything that a rank trains with.
+class ImaginaryRank {
+public:
+    ImaginaryRank(const Question& question, int64_t rank)
+        : config_(question.config),
+          question_(question),
+          mesh_(question.shape, rank, at::kMeta,
+                [this](const char* group, int64_t place, int64_t size) {
+                    Traffic& traffic = traffic_.emplace_back(Traffic{group, size, 0, 0});
+                    return std::make_unique<CountingCommunicator>(traffic, place);
+                }),
+          zero_(model::make_units(question.spec, question.shape.zero()),
+                mesh::cuts_of(config_.parallel), types(), mesh_,
+                {place_if(is_moved(config_.parallel.offload_param_device), weights_file_),
+                 place_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_file_)}),
+          optimizer_(
+              zero_, config_.training,
+              place_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_file_)),
+          transformer_(
+              question.spec, zero_, mesh_,
+              {.policy = config_.training.activations_kept(),
+               .travel = model::travel_of(config_),
+               .activations = place_if(config_.training.activation_offloading, activations_file_),
+               .note = [this](const std::string& what) { peak_.begins(what); }}) {}
+    ImaginaryRank(const ImaginaryRank&) = delete;
+    ImaginaryRank& operator=(const ImaginaryRank&) = delete;
+
+    StepPlan plan() {
+        take_step();  // what is kept from step to step is there after one
+        for (Traffic& traffic : traffic_) traffic.operations = traffic.bytes = 0;
+        peak_.restart();
+        take_step();
+        StepPlan plan;
+        plan.memory = train::memory_by_kind(zero_, optimizer_, peak_.peak(), staging_.bytes());
+        plan.memory.save_copy = save_copy();
+        plan.peak = peak_.peak();
+        plan.peak_at = peak_.moment();
+        for (const Traffic& traffic : traffic_)
+            if (traffic.operations > 0) plan.traffic.push_back(traffic);
+        for (const auto* file : {&weights_file_, &optimizer_file_, &activations_file_})
+            plan.scratch_bytes += file->bytes();
+        plan.checkpoint_bytes = save_copy() * question_.shape.world();
+        return plan;
+    }
+
+private:
+    static bool is_moved(config::OffloadDevice device) {
+        return device == config::OffloadDevice::nvme;
+    }
+    std::optional<shard::FilePlace> place_if(bool wanted, offload::ScratchFile& file) {
+        return wanted ? std::optional(shard::FilePlace{&file, &staging_}) : std::nullopt;
+    }
+    shard::Zero::Types types() const {
+        const bool is_bf16 = config_.training.mixed_precision == config::Precision::bf16;
+        const bool reduces_bf16 = config_.parallel.reduce_dtype == config::NumberType::bf16;
+        return {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat};
+    }
+
+    // As Trainer::step() does it.
+    void take_step() {
+        const int64_t micro_batches = config_.training.gradient_accumulation_steps;
+        const data::FlatBatch batch =
+            make_batch(config_.training.per_device_train_batch_size, question_.row_length);
+        peak_.begins("clearing gradients");
+        zero_.clear_gradients();
+        for (int64_t micro = 0; micro < micro_batches; ++micro) {
+            if (micro + 1 == micro_batches) zero_.begin_last_micro_batch();
+            transformer_.forward_backward(
+                without_numbers(data::cut_batch(batch, mesh_.shape(), mesh_.at())), 1.0);
+        }
+        peak_.begins("summing gradients");
+        zero_.finish_gradients();
+        peak_.begins("updating the weights");
+        optimizer_.step(zero_, 1e-5, 1.0);
+        zero_.publish_weights();
+        peak_.begins("between steps");
+    }
+
+    // Masters and both moments of what is this rank's alone.
+    int64_t save_copy() const {
+        const auto moment =
+            static_cast<int64_t>(c10::elementSize(optimizer_.first_moments().type()));
+        int64_t bytes = 0;
+        for (size_t unit = 0; unit < zero_.num_units(); ++unit)
+            bytes +=
+                zero_.own_range(unit).size() * (static_cast<int64_t>(sizeof(float)) + 2 * moment);
+        return bytes;
+    }
+
+    const config::Config& config_;
+    const Question& question_;
+    std::deque<Traffic> traffic_;  // of every group; communicators keep their places
+    PeakWatch peak_;
+    offload::Staging staging_{at::kMeta};
+    offload::ScratchFile weights_file_ = offload::ScratchFile::imaginary();
+    offload::ScratchFile optimizer_file_ = offload::ScratchFile::imaginary();
+    offload::ScratchFile activations_file_ = offload::ScratchFile::imaginary();
+    mesh::Mesh mesh_;
+    shard::Zero zero_;
+    optim::AdamW optimizer_;
+    model::Transformer transformer_;
+};
+
+}  // namespace
+
+StepPlan plan_step(const Question& question, int num_threads) {
+    const c10::InferenceMode no_autograd;
+    at::set_num_threads(num_threads);
+    device::keep_host_memory();
+    device::count_imaginary_memory();
+    return ImaginaryRank(question, 0).plan();
+}
+
+}  // namespace ringshard::plan
