@@ -28,7 +28,7 @@ MAY_USE = {
     "report": {"base", "text", "checkpoint"},
     "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "offload", "shard", "model", "data", "optim",
               "checkpoint", "report", "watch"},
-    "plan": {"base", "config", "device", "comm", "mesh", "offload", "shard", "model", "data", "optim", "train"},
+    "plan": {"base", "config", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data", "optim", "train"},
     "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "attention", "offload", "shard", "model", "data",
             "optim", "checkpoint", "report", "train", "watch", "plan"},
 }

@@ -13,9 +13,11 @@
 #include "check_communicator.hpp"
 #include "library_versions.hpp"
 #include "mesh_picture.hpp"
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/job/slurm.hpp"
+#include "ringshard/plan/devices.hpp"
 #include "start_up.hpp"
 
 namespace ringshard::cli {
@@ -79,6 +81,18 @@ std::vector<std::string> findings_of_all(const comm::Group& world,
     return all;
 }
 
+// Of rank 0, while all measure.
+std::optional<comm::AgreedFailure> measure_into(const std::string& file, const comm::Group& world,
+                                                const mesh::Mesh& mesh) {
+    const int ranks_per_host = world.split_by_host().size();
+    world.barrier();
+    const plan::Device device =
+        plan::mean_of_all(plan::measure_host(mesh.world(), ranks_per_host), world);
+    std::optional<Failure> failure;
+    if (world.is_root()) failure = write_file_atomically(file, to_text(device));
+    return comm::first_failure(world, failure);
+}
+
 }  // namespace
 
 int run_doctor(const EngineCall& call) {
@@ -100,6 +114,9 @@ int run_doctor(const EngineCall& call) {
     for (const std::string& line : check_threads()) wrong.push_back(line);
     const Bandwidth bandwidth = measure_all_reduce(mesh, int64_t{64} << 20);
     wrong = findings_of_all(call.world, wrong);
+    if (const std::string& file = call.settings.values.run.measure; !file.empty())
+        if (const auto failure = measure_into(file, call.world, mesh))
+            return tell(*failure, call.world);
 
     if (speaks) {
         std::cout << "numbers exchanged by all groups: "

@@ -21,10 +21,15 @@ Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_l
     if (!why_not.empty())
         return Failure{ExitCode::settings,
                        concat("sp_size = ", shape.value().ulysses, ": ", why_not)};
-    Answer answer{.shape = shape.value(), .row_length = row_length};
-    const plan::Question question{settings.values, spec_, shape.value(), row_length};
+    return answer(settings, shape.value(), row_length);
+}
+
+Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
+                       int64_t row_length) const {
+    Answer answer{.shape = shape, .row_length = row_length};
+    const plan::Question question{settings.values, spec_, shape, row_length};
     answer.plan = plan::plan_step(question, num_threads_);
-    answer.held = answer.plan.peak + (device_.is_host() ? answer.plan.host_bytes() : 0);
+    answer.held = answer.plan.peak + (device_.is_host ? answer.plan.host_bytes() : 0);
     answer.fits = static_cast<double>(answer.held) <= device_.memory_bytes;
     answer.seconds = plan::estimate_seconds(question, answer.plan, device_, wish_.ranks_per_node());
     return answer;
@@ -81,19 +86,26 @@ std::vector<Suggestion> Planner::try_all(const std::vector<Variant>& variants) c
 }
 
 std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
-    std::vector<Variant> variants;
-    const auto may_say = [&](const char* name) { return !settings.is_fixed(name); };
-    if (may_say("activation_policy"))
-        variants.push_back({"--activation_policy input", "blocks keep their input alone"});
-    if (may_say("activation_offloading"))
-        variants.push_back({"--activation_offloading true", "activations go to a file"});
-    if (may_say("profile")) variants.push_back({"--profile zero3", "everything is cut"});
-    if (may_say("cp_size"))
-        for (const int64_t ring : divisors(wish_.world))
-            if (ring > 1)
-                variants.push_back({concat("--profile zero3 --cp_size ", ring),
-                                    "rows are cut, and everything else too"});
-    return try_all(variants);
+    struct Cure {
+        const char* name;
+        std::string text;
+        const char* reason;
+    };
+    std::vector<Cure> cures{{"per_device_train_batch_size", "1", "one row at a time"},
+                            {"activation_policy", "input", "blocks keep their input alone"},
+                            {"activation_offloading", "true", "activations go to a file"},
+                            {"optimizer_state_dtype", "bf16", "moments take half"}};
+    for (const int64_t ring : divisors(wish_.world))
+        if (ring > 1) cures.push_back({"cp_size", concat(ring), "rows are cut"});
+    std::vector<Suggestion> good;
+    const config::OptionTable table;
+    for (const Cure& cure : cures) {
+        auto tried = answer(settings.with(cure.name, cure.text, table));
+        if (tried && tried.value().fits)
+            good.push_back(
+                {concat("--", cure.name, ' ', cure.text), cure.reason, std::move(tried).value()});
+    }
+    return good;
 }
 
 std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const {

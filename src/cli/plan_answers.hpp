@@ -44,6 +44,9 @@ public:
           num_threads_(static_cast<int>(num_threads)) {}
 
     Expected<Answer> answer(const config::Settings& settings) const;
+    // On a mesh that is made already.
+    Answer answer(const config::Settings& settings, const mesh::MeshShape& shape,
+                  int64_t row_length) const;
     // With the longest rows that fit.
     Expected<Answer> longest(const config::Settings& settings) const;
     // What makes settings fit that do not, each by itself.

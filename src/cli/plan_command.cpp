@@ -57,6 +57,7 @@ ordered_json to_json(const Answer& answer) {
              {{"products", answer.seconds.products},
               {"attention", answer.seconds.attention},
               {"rows", answer.seconds.rows},
+              {"loss", answer.seconds.loss},
               {"optimizer", answer.seconds.optimizer},
               {"exposed_communication", answer.seconds.exposed},
               {"total", answer.seconds.total}}},
@@ -73,7 +74,7 @@ void print(const Answer& answer, const plan::Device& device) {
     for (const Kind& kind : kinds_of(plan.memory))
         if (kind.bytes > 0)
             std::cout << "  " << std::left << std::setw(14) << kind.name << bytes(kind.bytes)
-                      << (kind.is_on_host && !device.is_host() ? ", in the host's memory" : "")
+                      << (kind.is_on_host && !device.is_host ? ", in the host's memory" : "")
                       << '\n';
     for (const plan::Traffic& group : plan.traffic)
         std::cout << "sends in a step over " << group.group << " (" << group.ranks
@@ -83,9 +84,9 @@ void print(const Answer& answer, const plan::Device& device) {
     const plan::StepTime& time = answer.seconds;
     std::cout << std::setprecision(3) << "a step: about " << time.total << " s (products "
               << time.products << ", attention " << time.attention << ", rows " << time.rows
-              << ", optimizer " << time.optimizer << ", waiting for others " << time.exposed
-              << "), " << time.tokens_per_second << " tokens/s, " << 100 * time.utilisation
-              << " % of the peak\n";
+              << ", loss " << time.loss << ", optimizer " << time.optimizer
+              << ", waiting for others " << time.exposed << "), " << time.tokens_per_second
+              << " tokens/s, " << 100 * time.utilisation << " % of the peak\n";
     if (plan.scratch_bytes > 0)
         std::cout << "on disk, for every rank: " << bytes(plan.scratch_bytes) << '\n';
     std::cout << device.name << " has " << human_bytes(device.memory_bytes)
@@ -94,7 +95,7 @@ void print(const Answer& answer, const plan::Device& device) {
 
 void print_cures(const std::vector<Suggestion>& cures) {
     if (cures.empty()) {
-        std::cout << "nothing of what was tried makes it fit; more ranks would: see --suggest\n";
+        std::cout << "no single setting makes it fit; --suggest looks for a profile and a layout\n";
         return;
     }
     std::cout << "what makes it fit:\n";

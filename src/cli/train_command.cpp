@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "check_plan.hpp"
 #include "curve.hpp"
 #include "library_versions.hpp"
 #include "open_scratch.hpp"
@@ -37,6 +38,12 @@ std::function<int64_t()> free_host_memory(const Environment& environment) {
     const auto text = environment.find("RINGSHARD_TEST_FREE_MEMORY");
     if (!text) return device::free_host_memory;
     return [bytes = read_whole_number(*text).value_or(0)] { return bytes; };
+}
+
+// RINGSHARD_TEST_DEVICE_MEMORY makes the plan believe that there is less of it.
+int64_t device_memory(const Environment& environment) {
+    const auto text = environment.find("RINGSHARD_TEST_DEVICE_MEMORY");
+    return text ? read_whole_number(*text).value_or(0) : device::free_host_memory();
 }
 
 // RINGSHARD_TEST_RANKS_PER_NODE makes several nodes of one host.
@@ -136,6 +143,13 @@ int run_train(const EngineCall& call) {
     data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data().rank(),
                         config.training.gradient_accumulation_steps);
 
+    if (const auto failure =
+            check_plan(call, here, spec.value(), rows, device_memory(call.environment)))
+        return tell(*failure, world);
+    if (config.run.dry_run) {
+        if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
+        return number(ExitCode::done);
+    }
     watchdog.begin(watch::Work::other);
     world.journal().doing("loading");
     faults.value().reach("load");

@@ -23,19 +23,35 @@ std::string Settings::to_text() const {
     return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+namespace {
+
+void give(Settings& settings, const std::string& name, const Settings::Given& given,
+          const OptionTable& table) {
+    const Option* option = table.find(name);
+    RINGSHARD_CHECK(option != nullptr, name);
+    if (option->treatment == Treatment::served) {
+        const Rule broken = option->read(given.text, settings.values);
+        RINGSHARD_CHECK(!broken, name, " = ", given.text, " ", *broken);
+    }
+    settings.given[name] = given;
+}
+
+}  // namespace
+
+Settings Settings::with(const std::string& name, const std::string& text,
+                        const OptionTable& table) const {
+    Settings settings = *this;
+    give(settings, name, {text, {Strength::command_line, "a suggestion"}}, table);
+    return settings;
+}
+
 Settings Settings::from_text(const std::string& text, const OptionTable& table) {
     Settings settings;
     const ordered_json letter = ordered_json::parse(text);
     for (const auto& [name, entry] : letter.items()) {
         const Given given{entry.at(0),
                           {static_cast<Strength>(entry.at(1).get<int>()), entry.at(2)}};
-        const Option* option = table.find(name);
-        RINGSHARD_CHECK(option != nullptr, name);
-        if (option->treatment == Treatment::served) {
-            const Rule broken = option->read(given.text, settings.values);
-            RINGSHARD_CHECK(!broken, name, " = ", given.text, " ", *broken);
-        }
-        settings.given[name] = given;
+        give(settings, name, given, table);
     }
     return settings;
 }

@@ -1,20 +1,20 @@
 #include "ringshard/plan/devices.hpp"
 
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
-
 #include <array>
+#include <iomanip>
+#include <sstream>
 
+#include "counting_communicator.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/base/timer.hpp"
 #include "ringshard/device/host.hpp"
-#include "ringshard/train/compute_rate.hpp"
 
 namespace ringshard::plan {
 
 namespace {
 
+constexpr double giga = 1e9;
+constexpr double tera = 1e12;
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 struct Known {
@@ -29,65 +29,100 @@ constexpr std::array known{
     Known{"a100-40", 39.6, 312, 1555, 250, 25}, Known{"a100-80", 79.3, 312, 2039, 250, 25},
     Known{"h100-80", 79.6, 989.4, 3350, 400, 45}, Known{"h200-141", 140.4, 989.4, 4800, 400, 45},
     Known{"b200", 179.1, 2250, 8000, 800, 90}};
-// What large products and attention reach of the peak.
-constexpr double product_share = 0.72;
-constexpr double attention_share = 0.75;
-constexpr double memory_share = 0.8;
-constexpr double fp32_share = 1.0 / 16;
-// Of it, the driver, the libraries' workspaces and what fragments take.
+// Of the memory, the driver, the libraries' workspaces and what fragments take.
 constexpr double not_for_tensors_gib = 3;
 
 Device of_table(const Known& device) {
-    constexpr double giga = 1e9;
-    constexpr double tera = 1e12;
+    // What large products and attention (forward and backward) reach of the peak.
+    constexpr double product_share = 0.72;
+    constexpr double attention_share = 0.54;
+    constexpr double memory_share = 0.8;
+    constexpr double fp32_share = 1.0 / 16;  // without TF32
+    constexpr double loss_bytes = 3 * 2;     // of a logit, read and written
+    const double peak = device.peak_bf16 * tera;
+    const double bandwidth = memory_share * device.bandwidth * giga;
+    const Device::Rates bf16{product_share * peak, attention_share * peak, bandwidth, peak};
     return {.name = device.name,
             .memory_bytes = (device.memory_gib - not_for_tensors_gib) * gib,
-            .bf16_operations = product_share * device.peak_bf16 * tera,
-            .fp32_operations = fp32_share * device.peak_bf16 * tera,
-            .attention_share = attention_share,
-            .peak_bf16_operations = device.peak_bf16 * tera,
-            .memory_bytes_per_second = memory_share * device.bandwidth * giga,
-            .link_bytes_per_second = device.link * giga,
-            .network_bytes_per_second = device.network * giga};
+            .bf16 = bf16,
+            .fp32 = {fp32_share * bf16.products, fp32_share * bf16.attention, bandwidth,
+                     fp32_share * peak},
+            .loss_logits = bandwidth / loss_bytes,
+            .optimizer_bytes = bandwidth,
+            .link_bytes = device.link * giga,
+            .network_bytes = device.network * giga};
 }
 
-// "name: value" of every line; comments and empty lines do not count.
+// Every number of a device under its name in a file.
+template <class Visit>
+void visit_numbers(Device& device, Visit visit) {
+    visit("memory_bytes", device.memory_bytes);
+    visit("bf16_products", device.bf16.products);
+    visit("bf16_attention", device.bf16.attention);
+    visit("bf16_peak", device.bf16.peak);
+    visit("fp32_products", device.fp32.products);
+    visit("fp32_attention", device.fp32.attention);
+    visit("fp32_peak", device.fp32.peak);
+    visit("bf16_row_bytes", device.bf16.row_bytes);
+    visit("fp32_row_bytes", device.fp32.row_bytes);
+    visit("loss_logits", device.loss_logits);
+    visit("optimizer_bytes", device.optimizer_bytes);
+    visit("link_bytes", device.link_bytes);
+    visit("network_bytes", device.network_bytes);
+}
+
 std::optional<std::string> field(const std::string& text, const std::string& name) {
     for (const std::string& line : split(text, '\n'))
         if (line.starts_with(name + ":")) return std::string(trim(line.substr(name.size() + 1)));
     return std::nullopt;
 }
 
-double copied_bytes_per_second() {
-    constexpr int64_t elements = int64_t{1} << 24;
-    const at::Tensor from = at::zeros({elements}, at::TensorOptions(at::kFloat));
-    const at::Tensor into = at::empty_like(from);
-    into.copy_(from);  // fresh pages cost more
-    const Timer timer;
-    into.copy_(from);
-    return 2.0 * static_cast<double>(from.nbytes()) / timer.seconds();
-}
-
-// As it is measured now, in a tenth of a second.
-Device this_host(int64_t ranks) {
-    const double bf16 = train::measured_peak(at::kCPU, at::kBFloat16);
-    constexpr double through_mpi = 2e9;  // bytes a second
-    return {.name = "cpu",
-            .memory_bytes =
-                static_cast<double>(device::free_host_memory()) / static_cast<double>(ranks),
-            .bf16_operations = bf16,
-            .fp32_operations = train::measured_peak(at::kCPU, at::kFloat),
-            .attention_share = 0.4,
-            .peak_bf16_operations = bf16,
-            .memory_bytes_per_second = copied_bytes_per_second(),
-            .link_bytes_per_second = through_mpi,
-            .network_bytes_per_second = through_mpi};
+Expected<Device> read_device(const std::string& file, const std::string& text) {
+    Device device{.name = field(text, "name").value_or(file),
+                  .is_host = field(text, "is_host") == "true"};
+    std::optional<Failure> failure;
+    visit_numbers(device, [&](const char* name, double& number) {
+        std::istringstream written(field(text, name).value_or(""));
+        const bool is_good = (written >> number) && number > 0;
+        if (!is_good && !failure)
+            failure = Failure{ExitCode::settings,
+                              concat("gpu = ", file, ": ", name,
+                                     " must be there and a number above 0; `trainer doctor "
+                                     "--measure FILE` writes such a file")};
+    });
+    if (failure) return *failure;
+    return device;
 }
 
 }  // namespace
 
+std::string to_text(const Device& device) {
+    std::ostringstream text;
+    text << "# What one rank reaches, all at once: floating-point operations and bytes a second.\n"
+         << "name: " << device.name << "\nis_host: " << (device.is_host ? "true" : "false") << '\n'
+         << std::setprecision(4);
+    Device numbers = device;
+    visit_numbers(numbers,
+                  [&](const char* name, double number) { text << name << ": " << number << '\n'; });
+    return text.str();
+}
+
+Device mean_of_all(const Device& device, const comm::Group& world) {
+    Device mean = device;
+    std::vector<double> numbers;
+    visit_numbers(mean, [&](const char*, double& number) { numbers.push_back(number); });
+    numbers = world.sum(std::move(numbers));
+    auto next = numbers.begin();
+    visit_numbers(mean, [&](const char*, double& number) { number = *next++ / world.size(); });
+    return mean;
+}
+
 Expected<Device> find_device(const std::string& name_or_file, int64_t ranks) {
-    if (name_or_file == "cpu") return this_host(ranks);
+    if (name_or_file == "cpu") {
+        Traffic nothing{"none", 1, 0, 0};
+        CountingCommunicator alone(nothing, 0);
+        return measure_host(alone, ranks);
+    }
     std::vector<std::string> names{"cpu"};
     for (const Known& device : known) {
         if (name_or_file == device.name) return of_table(device);
@@ -97,12 +132,8 @@ Expected<Device> find_device(const std::string& name_or_file, int64_t ranks) {
     if (!text)
         return Failure{ExitCode::settings,
                        concat("gpu = ", name_or_file, ": known are ", join(names, ", "),
-                              ", or a file with the lines name: and memory:")};
-    const auto memory = read_bytes(field(*text, "memory").value_or(""));
-    if (!memory)
-        return Failure{ExitCode::settings,
-                       concat(name_or_file, ": has no line such as memory: 80GB")};
-    return Device{field(*text, "name").value_or(name_or_file), static_cast<double>(*memory)};
+                              ", or a file that `trainer doctor --measure FILE` wrote")};
+    return read_device(name_or_file, *text);
 }
 
 }  // namespace ringshard::plan

@@ -171,7 +171,9 @@ StepPlan plan_step(const Question& question, int num_threads) {
     at::set_num_threads(num_threads);
     device::keep_host_memory();
     device::count_imaginary_memory();
-    return ImaginaryRank(question, 0).plan();
+    StepPlan plan = ImaginaryRank(question, 0).plan();
+    device::restart_host_memory_peak();
+    return plan;
 }
 
 }  // namespace ringshard::plan

@@ -32,8 +32,7 @@ Passes passes_of(config::ActivationPolicy policy) {
 }
 
 double seconds_on_the_way(const Traffic& traffic, const Device& device, int64_t ranks_per_node) {
-    const double rate = traffic.ranks > ranks_per_node ? device.network_bytes_per_second
-                                                       : device.link_bytes_per_second;
+    const double rate = traffic.ranks > ranks_per_node ? device.network_bytes : device.link_bytes;
     return static_cast<double>(traffic.bytes) / rate;
 }
 
@@ -52,26 +51,27 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     const double tokens = rows * length / split;  // of this rank
     const auto blocks = static_cast<double>(spec.num_blocks);
     const Passes passes = passes_of(training.activations_kept());
-    const double rate = is_bf16 ? device.bf16_operations : device.fp32_operations;
+    const Device::Rates& rates = is_bf16 ? device.bf16 : device.fp32;
 
     StepTime time;
     const double head = 2 * static_cast<double>(spec.vocabulary) * static_cast<double>(spec.width);
-    time.products = tokens * (blocks * block_products(spec) * passes.products + 3 * head) / rate;
+    time.products =
+        tokens * (blocks * block_products(spec) * passes.products + 3 * head) / rates.products;
     const auto inner = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
     const double pairs = rows * length * length / 2 / split;
-    time.attention =
-        4 * inner * pairs * blocks * passes.attention / (rate * device.attention_share);
+    time.attention = 4 * inner * pairs * blocks * passes.attention / rates.attention;
     // About so many times the residual stream and the MLP's inner rows are read or written.
     constexpr double passes_of_rows = 14;
     time.rows = tokens * blocks * passes_of_rows *
                 static_cast<double>(spec.width + spec.intermediate) * number_bytes /
-                device.memory_bytes_per_second;
-    constexpr double optimizer_bytes = 30;  // read and written for a weight
+                rates.row_bytes;
+    time.loss = tokens * static_cast<double>(spec.vocabulary) / device.loss_logits;
+    constexpr double optimizer_bytes = 28;  // read and written for a weight
     const double weights_here =
         static_cast<double>(plan.checkpoint_bytes) / 12 /
         static_cast<double>(
             mesh::cuts_of(question.config.parallel).optimizer ? question.shape.zero() : 1);
-    time.optimizer = weights_here * optimizer_bytes / device.memory_bytes_per_second;
+    time.optimizer = weights_here * optimizer_bytes / device.optimizer_bytes;
 
     double hidden_by_attention = 0;
     double hidden_by_all = 0;
@@ -85,14 +85,14 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
         else
             hidden_by_all += seconds;
     }
-    const double computing = time.products + time.attention + time.rows;
+    const double computing = time.products + time.attention + time.rows + time.loss;
     time.exposed = in_the_open + std::max(0.0, hidden_by_attention - time.attention) +
                    std::max(0.0, hidden_by_all - 0.8 * computing);
     time.total = computing + time.optimizer + time.exposed;
     const auto data_ranks = static_cast<double>(question.shape.data());
     time.tokens_per_second = data_ranks * rows * length / time.total;
-    time.utilisation = model::training_operations(spec, tokens, 2 * pairs) / time.total /
-                       (is_bf16 ? device.peak_bf16_operations : device.fp32_operations);
+    time.utilisation =
+        model::training_operations(spec, tokens, 2 * pairs) / time.total / rates.peak;
     return time;
 }
 

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import tempfile
+import time
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -53,6 +54,7 @@ CASES = [
     (2, "zero3", 1, 1, 512, "attention", "fp32", ["--offload_optimizer_device", "nvme"]),
     (2, "zero3", 1, 1, 2048, "all", "fp32", ["--activation_offloading", "true"]),
 ]
+questions, answers = 3, 3
 
 
 class Plan(TrainerTest):
@@ -114,6 +116,75 @@ class Plan(TrainerTest):
                 self.assertLess(abs(total - real), 0.02 * real,
                                 "\n".join(f"{kind}: {plan[kind]} planned, {run_bytes[kind]} held" for kind in KINDS))
 
+    def test_what_does_not_fit_is_refused(self):
+        flags = [*self.flags("zero3", 1, 1, 2048, "all", "fp32", []), "--dataset_name", self.rows(2048), "--output_dir",
+                 os.path.join(self.folder.name, "never"), "--dry_run"]
+        self.expect(run("train", *flags, ranks=2), 0, "plan: a rank holds at most", "dry_run: this run can begin")
+        held = self.planned(flags, "--world", "2")["peak_bytes"]
+        small = {"RINGSHARD_TEST_DEVICE_MEMORY": str(int(2 * held * 0.7))}  # of two ranks
+        refused = run("train", *flags, ranks=2, **small)
+        self.expect_one_message(refused, 78, "a step takes", "at: ", "rows of 2048 tokens", "what makes it fit: ",
+                                "--activation_policy input", "--ignore_plan begins all the same")
+        self.expect(run("train", *flags, "--ignore_plan", ranks=2, **small), 0, "warning: a step takes")
+        self.assertFalse(os.path.exists(os.path.join(self.folder.name, "never")))
+
+    def test_the_longest_row(self):
+        flags = self.flags("zero3", 2, 1, 512, "input", "bf16", [])
+        device = os.path.join(self.folder.name, "device")
+        self.expect(run("doctor", "--measure", device), 0)
+        with open(device) as file:
+            text = file.read()
+        with open(device, "w") as file:
+            file.write("".join("memory_bytes: 1e8\n" if line.startswith("memory_bytes") else line + "\n"
+                               for line in text.splitlines()))
+        longest = self.planned(flags, "--world", "2", "--gpu", device, "--longest")
+        self.assertTrue(longest["fits"])
+        self.assertGreater(longest["row_length"], 1024)
+        self.assertGreater(longest["peak_bytes"], 0.85e8)
+        longer = self.planned([*flags, "--max_length", str(longest["row_length"] + 512)], "--world", "2", "--gpu", device)
+        self.assertFalse(longer["fits"])
+
+    def test_what_is_suggested_can_begin(self):
+        """Twenty questions and ten answers to each by hand: --questions 20."""
+        draw = random.Random(7)
+        for question in range(questions):
+            world = draw.choice((1, 2, 4))
+            length = draw.choice((256, 1024))
+            flags = ["--model_name_or_path", self.model, "--max_length", str(length),
+                     "--per_device_train_batch_size", str(draw.choice((1, 2, 4))), "--bf16", draw.choice(("true", "false"))]
+            suggested = self.planned(flags, "--world", str(world), "--suggest")
+            self.assertGreater(len(suggested), 0)
+            for answer in suggested[:answers]:
+                with self.subTest(question=question, world=world, flags=answer["flags"]):
+                    begun = run("train", *flags, *answer["flags"].split(), "--dataset_name", self.rows(length),
+                                "--output_dir", os.path.join(self.folder.name, "dry"), "--dry_run", ranks=world)
+                    self.expect(begun, 0, "mesh " + answer["mesh"])
+
+    def test_bad_input(self):
+        flags = self.flags("zero3", 1, 1, 512, "all", "fp32", [])
+        for code, words, *more in (
+            (78, "gpu = h300: known are cpu, a100-40", "--world", "2", "--gpu", "h300"),
+            (78, "sp_size = 3", "--world", "3", "--sp_size", "3"),
+            (78, "cp_size", "--world", "4", "--cp_size", "3"),
+            (78, "nodes = 3", "--world", "4", "--nodes", "3"),
+            (64, "--world must be at least 1", "--world", "none"),
+            (78, "max_lenght", "--world", "2", "--max_lenght", "3"),
+            (66, "nowhere", "--world", "2", "--model_name_or_path", "/nowhere"),
+        ):
+            with self.subTest(words):
+                self.expect_one_message(run("plan", *flags, *more), code, words)
+
+    def test_without_mpi_and_at_once(self):
+        began = time.monotonic()
+        result = run("plan", *self.flags("zero3", 8, 8, 1 << 20, "input", "bf16", []), "--world", "64", "--gpu", "h100-80",
+                     OMPI_MCA_orte_base_help_aggregate="0")
+        self.expect(result, 0, "mesh 1x1x8x8", "a rank holds at most", "sends in a step over ring (8 ranks)", stream="stdout")
+        self.assertLess(time.monotonic() - began, 20)  # half a second where nothing else runs
+
 
 if __name__ == "__main__":
+    if "--questions" in sys.argv:
+        at = sys.argv.index("--questions")
+        questions, answers = int(sys.argv[at + 1]), 10
+        del sys.argv[at:at + 2]
     unittest.main()

@@ -36,6 +36,10 @@ public:
         return origin_of(name).strength >= Strength::config_file;
     }
 
+    // The same with one more that is said, as if on the command line. The value must be one that
+    // the setting takes; rules between settings are not looked at.
+    Settings with(const std::string& name, const std::string& text, const OptionTable& table) const;
+
     // Text that one rank reads and the others receive. from_text(to_text()) is the same settings.
     std::string to_text() const;
     static Settings from_text(const std::string& text, const OptionTable& table);

@@ -11,6 +11,7 @@ struct StepTime {
     double products = 0;   // with weights
     double attention = 0;  // queries with keys
     double rows = 0;       // norms, activations and all that is bound by memory
+    double loss = 0;       // logits to gradients
     double optimizer = 0;
     double exposed = 0;  // what ranks wait for each other
     double total = 0;

@@ -1,0 +1,71 @@
+#include "check_plan.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "plan_answers.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+// Of the rank that has least.
+plan::Device smallest_device(const EngineCall& call, const StartUp& here,
+                             int64_t free_host_memory) {
+    const comm::Group neighbours = call.world.split_by_host();
+    int64_t bytes = free_host_memory / neighbours.size();
+    for (const device::Gpu& gpu : device::visible_gpus())
+        if (here.device.is_cuda() && gpu.index == here.device.index()) bytes = gpu.memory_bytes;
+    return {.name = here.device.is_cuda() ? "the GPU" : "cpu",
+            .memory_bytes = static_cast<double>(call.world.minimum(bytes)),
+            .is_host = here.device.is_cpu()};
+}
+
+int64_t longest_row(const data::Rows& rows) {
+    int64_t longest = 1;
+    for (int64_t row = 0; row < rows.size(); ++row) longest = std::max(longest, rows.length(row));
+    return longest;
+}
+
+std::string bytes(double count) { return human_bytes(count); }
+
+std::string tell_cures(const std::vector<Suggestion>& cures) {
+    if (cures.empty())
+        return "no single setting makes it fit; `trainer plan --suggest` looks for a layout";
+    std::vector<std::string> words;
+    for (const Suggestion& cure : cures)
+        words.push_back(
+            concat(cure.flags, " (", bytes(static_cast<double>(cure.answer.held)), ")"));
+    return "what makes it fit: " + join(words, ", ");
+}
+
+}  // namespace
+
+std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const StartUp& here,
+                                              const model::ModelSpec& spec, const data::Rows& rows,
+                                              int64_t free_host_memory) {
+    constexpr double tolerance = 1.05;
+    const plan::Device device = smallest_device(call, here, free_host_memory);
+    std::optional<Failure> failure;
+    if (call.world.is_root()) {
+        PlanWish wish{.world = call.world.size()};
+        const Planner planner(spec, device, wish, call.environment, here.num_threads);
+        const auto answer = planner.answer(call.settings, here.shape, longest_row(rows));
+        const auto held = static_cast<double>(answer.held);
+        std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
+                  << '\n';
+        if (held > tolerance * device.memory_bytes) {
+            const std::string what =
+                concat("a step takes ", bytes(held), " of a rank (at: ", answer.plan.peak_at,
+                       ", rows of ", answer.row_length, " tokens), and there are ",
+                       bytes(device.memory_bytes), "; ", tell_cures(planner.cures(call.settings)));
+            if (call.settings.values.run.ignore_plan)
+                std::cerr << "warning: " << what << '\n';
+            else
+                failure = Failure{ExitCode::settings, what + "; --ignore_plan begins all the same"};
+        }
+    }
+    return comm::first_failure(call.world, failure);
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/data/rows.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "start_up.hpp"
+
+namespace ringshard::cli {
+
+// Tells what a step will take of the longest rows, before anything large is held; fails where that
+// is more than there is, with what would help. `free_host_memory`: bytes. Collective over the
+// world.
+std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const StartUp& here,
+                                              const model::ModelSpec& spec, const data::Rows& rows,
+                                              int64_t free_host_memory);
+
+}  // namespace ringshard::cli
