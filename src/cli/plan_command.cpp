@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plan_answers.hpp"
+#include "plan_curves.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
@@ -123,6 +124,16 @@ int run_plan(const PlanCall& call) {
 
     const Planner planner(spec.value(), device.value(), call.wish, call.environment,
                           threads.value());
+    if (!call.wish.curves.empty()) {
+        if (const auto failure =
+                write_curves(call.wish.curves, call.settings, spec.value(), device.value(),
+                             call.wish, call.environment, threads.value()))
+            return tell(*failure);
+        std::cout << "wrote weak.jsonl, strong.jsonl and longest.jsonl into " << call.wish.curves
+                  << "; trainer plot --plan " << call.wish.curves
+                  << "/*.jsonl --output FILE.svg draws them\n";
+        return number(ExitCode::done);
+    }
     if (call.wish.suggests) {
         const auto suggestions = planner.suggest(call.settings);
         ordered_json list = ordered_json::array();

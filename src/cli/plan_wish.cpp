@@ -11,7 +11,7 @@ Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
         return Failure{ExitCode::usage,
                        concat(what,
                               "; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--longest] "
-                              "[--suggest] [--json] and the flags of training")};
+                              "[--suggest] [--curves FOLDER] [--json] and the flags of training")};
     };
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--json") {
@@ -20,10 +20,10 @@ Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
             wish.finds_longest = true;
         } else if (flag.name == "--suggest") {
             wish.suggests = true;
-        } else if (flag.name == "--gpu") {
-            const auto device = flag.value();
-            if (!device) return usage("--gpu has no value");
-            wish.device = *device;
+        } else if (flag.name == "--gpu" || flag.name == "--curves") {
+            const auto text = flag.value();
+            if (!text) return usage(flag.name + " has no value");
+            (flag.name == "--gpu" ? wish.device : wish.curves) = *text;
         } else if (flag.name == "--world" || flag.name == "--nodes") {
             const bool is_world = flag.name == "--world";
             const auto text = flag.value();

@@ -15,13 +15,15 @@ struct Wish {
     std::vector<fs::path> runs;
     fs::path output;
     report::LossScale scale = report::LossScale::linear;
+    report::Subject subject = report::Subject::runs;
 };
 
 Failure usage(const std::string& what) {
     return {ExitCode::usage,
             concat(what,
                    "; trainer plot RUN... --output FILE.svg|FILE.csv [--log], where RUN is "
-                   "the output_dir of a run or its metrics.jsonl")};
+                   "the output_dir of a run or its metrics.jsonl; trainer plot --plan FILE... "
+                   "for what plan --curves wrote")};
 }
 
 Expected<Wish> read_wish(const std::vector<std::string>& flags) {
@@ -31,6 +33,8 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
         const std::string name = flags[i].substr(0, equals);
         if (name == "--log") {
             wish.scale = report::LossScale::logarithmic;
+        } else if (name == "--plan") {
+            wish.subject = report::Subject::plans;
         } else if (name == "--output" || name == "-o") {
             if (equals == std::string::npos && i + 1 == flags.size())
                 return usage(concat(name, " has no value"));
@@ -60,8 +64,9 @@ int plot(const Invocation& invocation) {
     const fs::path& output = wish.value().output;
     const bool is_table = output.extension() == ".csv";
     if (const auto failure = write_file_atomically(
-            output, is_table ? report::to_csv(runs.value())
-                             : report::draw_svg(runs.value(), wish.value().scale)))
+            output, is_table
+                        ? report::to_csv(runs.value())
+                        : report::draw_svg(runs.value(), wish.value().scale, wish.value().subject)))
         return tell(*failure);
     std::cout << "wrote " << output.string() << '\n';
     return number(ExitCode::done);

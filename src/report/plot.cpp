@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "axis.hpp"
 #include "ringshard/base/text.hpp"
@@ -29,11 +30,22 @@ struct Panel {
     bool begins_at_0;
 };
 
-constexpr std::array<Panel, 4> panels{
+constexpr std::array panels_of_runs{
     Panel{"Loss", "loss", "eval_loss", Counting::plain, false},
     Panel{"Learning rate", "learning_rate", nullptr, Counting::plain, true},
     Panel{"Tokens per second", "tokens_per_second", nullptr, Counting::plain, true},
     Panel{"Peak memory of a rank", "peak_memory_bytes", nullptr, Counting::bytes, true}};
+constexpr std::array panels_of_plans{
+    Panel{"Tokens per second", "tokens_per_second", nullptr, Counting::plain, true},
+    Panel{"Seconds of a step", "step_seconds", nullptr, Counting::plain, true},
+    Panel{"Share of the peak", "utilisation", nullptr, Counting::plain, true},
+    Panel{"Tokens of a row", "row_length", nullptr, Counting::plain, true},
+    Panel{"Memory of a rank", "peak_bytes", nullptr, Counting::bytes, true}};
+
+std::span<const Panel> panels_of(Subject subject) {
+    if (subject == Subject::plans) return panels_of_plans;
+    return panels_of_runs;
+}
 
 // Steps that were logged without the key (evaluations) say nothing of it; those where it is no
 // finite number are gaps.
@@ -207,7 +219,8 @@ std::string draw_legend(const std::vector<MetricsLog>& runs, double& y) {
 
 }  // namespace
 
-std::string draw_svg(const std::vector<MetricsLog>& runs, LossScale scale) {
+std::string draw_svg(const std::vector<MetricsLog>& runs, LossScale scale, Subject subject) {
+    const bool is_plan = subject == Subject::plans;
     Bounds steps;
     for (const MetricsLog& run : runs) {
         steps.add(static_cast<double>(run.steps.begin()->first));
@@ -217,7 +230,7 @@ std::string draw_svg(const std::vector<MetricsLog>& runs, LossScale scale) {
     std::string content = draw_legend(runs, top);
 
     std::vector<std::pair<const Panel*, Axis>> shown;  // with the axis of its values
-    for (const Panel& panel : panels) {
+    for (const Panel& panel : panels_of(subject)) {
         const bool is_logarithmic =
             scale == LossScale::logarithmic && std::string_view(panel.key) == "loss";
         const Bounds bounds = bounds_of(runs, panel, is_logarithmic);
@@ -243,9 +256,11 @@ std::string draw_svg(const std::vector<MetricsLog>& runs, LossScale scale) {
     const double height = top + num_rows * panel_height + margin;
     return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", place(width), " ",
                   place(height), "\" width=\"", place(width), "\" height=\"", place(height),
-                  "\" role=\"img\">\n<title>Metrics over steps</title>\n<style>", svg_style(),
+                  "\" role=\"img\">\n<title>", is_plan ? "Plans over ranks" : "Metrics over steps",
+                  "</title>\n<style>", svg_style(),
                   "</style>\n<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n", content,
-                  text_at(width / 2, height - 12, "class=\"label\" text-anchor=\"middle\"", "step"),
+                  text_at(width / 2, height - 12, "class=\"label\" text-anchor=\"middle\"",
+                          is_plan ? "ranks" : "step"),
                   "</svg>\n");
 }
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+from xml.etree import ElementTree
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
@@ -159,6 +160,30 @@ class Plan(TrainerTest):
                     begun = run("train", *flags, *answer["flags"].split(), "--dataset_name", self.rows(length),
                                 "--output_dir", os.path.join(self.folder.name, "dry"), "--dry_run", ranks=world)
                     self.expect(begun, 0, "mesh " + answer["mesh"])
+
+    def test_curves(self):
+        flags = self.flags("zero3", 1, 1, 256, "input", "bf16", [])
+        device = os.path.join(self.folder.name, "small")
+        with open(device, "w") as file:
+            file.write("name: small\nmemory_bytes: 4e7\n")
+            for rate in ("products", "attention", "peak", "row_bytes"):
+                file.write(f"bf16_{rate}: 1e12\nfp32_{rate}: 1e12\n")
+            for rate in ("loss_logits", "optimizer_bytes", "link_bytes", "network_bytes"):
+                file.write(f"{rate}: 1e10\n")
+        folder = os.path.join(self.folder.name, "curves")
+        self.expect(run("plan", *flags, "--world", "256", "--gpu", device, "--curves", folder), 0)
+        points = {}
+        for name in ("weak", "strong", "longest"):
+            with open(os.path.join(folder, name + ".jsonl")) as file:
+                points[name] = [json.loads(line) for line in file]
+            self.assertEqual([point["step"] for point in points[name]], [256, 512, 1024])
+        self.assertEqual(points["weak"][-1], points["strong"][-1])  # there nothing is left to share
+        self.assertGreater(points["longest"][1]["row_length"], 1.5 * points["longest"][0]["row_length"])
+        picture = os.path.join(self.folder.name, "curves.svg")
+        self.expect(run("plot", "--plan", *(os.path.join(folder, name + ".jsonl") for name in points), "-o", picture), 0)
+        text = ElementTree.parse(picture).getroot()
+        keys = [group.get("data-key") for group in text.iter() if group.get("data-key")]
+        self.assertEqual(keys, ["tokens_per_second", "step_seconds", "utilisation", "row_length", "peak_bytes"])
 
     def test_bad_input(self):
         flags = self.flags("zero3", 1, 1, 512, "all", "fp32", [])

@@ -16,6 +16,7 @@ struct PlanWish {
     std::string device = "cpu";      // a name or a file: plan/devices.hpp
     bool finds_longest = false;      // the longest row that fits
     bool suggests = false;           // layouts, the best first
+    std::string curves{};            // a folder for what becomes of it on more ranks
     bool as_json = false;
     std::vector<std::string> settings{};  // the flags of training
 

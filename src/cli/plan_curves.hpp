@@ -1,0 +1,19 @@
+#pragma once
+
+#include "ringshard/base/environment.hpp"
+#include "ringshard/cli/plan_wish.hpp"
+#include "ringshard/config/settings.hpp"
+#include "ringshard/plan/devices.hpp"
+#include "ringshard/plan/step_plan.hpp"
+
+namespace ringshard::cli {
+
+// What becomes of these settings on more and more ranks, up to 1,024: files for `trainer plot
+// --plan`. weak.jsonl, where every rank keeps its rows; strong.jsonl, where all ranks together do;
+// longest.jsonl, where the ring becomes as long as it can and rows with it.
+std::optional<Failure> write_curves(const std::filesystem::path& folder,
+                                    const config::Settings& settings, const model::ModelSpec& spec,
+                                    const plan::Device& device, const PlanWish& wish,
+                                    const Environment& environment, int64_t num_threads);
+
+}  // namespace ringshard::cli
