@@ -33,7 +33,7 @@ MODELS = {
 }
 H100 = {"memory_bytes": 82.2e9, "bf16_products": 712e12, "bf16_peak": 989.4e12, "bf16_row_bytes": 2.68e12,
         "fp32_products": 45e12, "fp32_attention": 33e12, "fp32_peak": 62e12, "fp32_row_bytes": 2.68e12,
-        "loss_logits": 4.5e11, "optimizer_bytes": 2.68e12, "link_bytes": 4e11, "network_bytes": 4.5e10}
+        "loss_logits": 4.5e11, "optimizer_bytes": 2.68e12, "scratch_bytes": 5e10, "link_bytes": 4e11, "network_bytes": 4.5e10}
 
 
 def kernel(forward, backward):

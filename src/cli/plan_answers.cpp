@@ -1,6 +1,7 @@
 #include "plan_answers.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/text.hpp"
@@ -70,19 +71,16 @@ std::vector<int64_t> divisors(int64_t number) {
 
 }  // namespace
 
-std::vector<Suggestion> Planner::try_all(const std::vector<Variant>& variants) const {
-    std::vector<Suggestion> good;
-    for (const Variant& variant : variants) {
-        std::vector<std::string> flags = wish_.settings;
-        for (const std::string& flag : split(variant.flags, ' '))
-            if (!flag.empty()) flags.push_back(flag);
-        const auto resolution = config::resolve(config::OptionTable(), flags, environment_);
-        if (!resolution.problems.empty()) continue;
-        auto tried = answer(resolution.settings);
-        if (tried && tried.value().fits)
-            good.push_back({variant.flags, variant.reason, std::move(tried).value()});
-    }
-    return good;
+std::optional<Suggestion> Planner::try_words(const std::string& words,
+                                             const std::string& reason) const {
+    std::vector<std::string> flags = wish_.settings;
+    for (const std::string& flag : split(words, ' '))
+        if (!flag.empty()) flags.push_back(flag);
+    const auto resolution = config::resolve(config::OptionTable(), flags, environment_);
+    if (!resolution.problems.empty()) return std::nullopt;
+    auto tried = answer(resolution.settings);
+    if (!tried || !tried.value().fits) return std::nullopt;
+    return Suggestion{words, reason, std::move(tried).value()};
 }
 
 std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
@@ -108,42 +106,61 @@ std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
     return good;
 }
 
+namespace {
+
+struct Word {
+    const char* flag;
+    const char* reason;
+};
+
+// What a user has said is not varied.
+std::vector<Word> choices(const config::Settings& settings, const char* name,
+                          std::vector<Word> words) {
+    return settings.is_fixed(name) ? std::vector<Word>{{"", ""}} : std::move(words);
+}
+
+std::string both(const Word& a, const Word& b) {
+    return concat(a.reason, *a.reason != '\0' && *b.reason != '\0' ? ", " : "", b.reason);
+}
+
+}  // namespace
+
 std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const {
-    struct Word {
-        const char* flag;
-        const char* reason;
-    };
-    const auto choices = [&](const char* name, std::vector<Word> words) {
-        return settings.is_fixed(name) ? std::vector<Word>{{"", ""}} : words;
-    };
-    const auto profiles =
-        choices("profile", {{"--profile multi_gpu", "nothing is cut"},
-                            {"--profile zero1", "optimizer state is cut"},
-                            {"--profile zero2", "optimizer state and gradients are cut"},
-                            {"--profile zero3", "everything is cut"}});
-    const auto policies = choices("activation_policy",
+    // What is cut more takes less: where one does not fit, those after it do not either.
+    const auto profiles = choices(settings, "profile",
+                                  {{"--profile zero3", "everything is cut"},
+                                   {"--profile zero2", "optimizer state and gradients are cut"},
+                                   {"--profile zero1", "optimizer state is cut"},
+                                   {"--profile multi_gpu", "nothing is cut"}});
+    const auto policies = choices(settings, "activation_policy",
                                   {{"--activation_policy all", "nothing is computed twice"},
                                    {"--activation_policy attention", "attention is computed once"},
-                                   {"--activation_policy input", "blocks keep their input alone"}});
-    std::vector<Variant> variants;
-    for (const int64_t ring : divisors(wish_.world)) {
+                                   {"--activation_policy attention --activation_offloading true",
+                                    "attention is computed once, activations are moved out"},
+                                   {"--activation_policy input", "blocks keep their input alone"},
+                                   {"--activation_policy input --activation_offloading true",
+                                    "blocks keep their input alone, and it is moved out"}});
+    const bool says_cuts = settings.is_fixed("cp_size") || settings.is_fixed("sp_size");
+    std::vector<Suggestion> good;
+    for (const int64_t ring : divisors(wish_.world))
         for (const int64_t ulysses : divisors(wish_.world / ring)) {
-            const bool is_said = settings.is_fixed("cp_size") || settings.is_fixed("sp_size");
-            if (is_said && ring * ulysses > 1) continue;
+            if (says_cuts && ring * ulysses > 1) continue;
             const std::string cut =
-                is_said ? "" : concat("--cp_size ", ring, " --sp_size ", ulysses);
-            for (const Word& profile : profiles)
-                for (const Word& policy : policies)
-                    variants.push_back({concat(profile.flag, ' ', cut, ' ', policy.flag),
-                                        concat(profile.reason, *policy.reason == '\0' ? "" : ", ",
-                                               policy.reason)});
+                says_cuts ? "" : concat("--cp_size ", ring, " --sp_size ", ulysses);
+            for (const Word& policy : policies)
+                for (const Word& profile : profiles) {
+                    auto suggestion = try_words(concat(profile.flag, ' ', cut, ' ', policy.flag),
+                                                both(profile, policy));
+                    if (!suggestion) break;
+                    good.push_back(*std::move(suggestion));
+                }
         }
-    }
-    std::vector<Suggestion> good = try_all(variants);
-    // Rows of other layouts differ in number, so what counts is the time for a token.
-    const auto cost = [&](const Suggestion& suggestion) {
-        return suggestion.answer.seconds.total /
-               static_cast<double>(suggestion.answer.shape.data());
+    // Rows of other layouts differ in number, so what counts is the time for a token, in steps of a
+    // per cent; then what is left of the memory.
+    const auto cost = [](const Suggestion& suggestion) {
+        const Answer& answer = suggestion.answer;
+        const double seconds = answer.seconds.total / static_cast<double>(answer.shape.data());
+        return std::pair(std::lround(100 * std::log(seconds)), answer.held);
     };
     std::ranges::stable_sort(good, {}, cost);
     constexpr size_t most = 10;

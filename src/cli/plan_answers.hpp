@@ -19,13 +19,7 @@ struct Answer {
     plan::StepTime seconds{};
 };
 
-// More words of the command line, and why one would say them.
-struct Variant {
-    std::string flags;
-    std::string reason;
-};
-
-// Settings that do, and what they cost.
+// More words of the command line, why one would say them, and what a step takes then.
 struct Suggestion {
     std::string flags;
     std::string reason;
@@ -56,7 +50,8 @@ public:
 
 private:
     Expected<Answer> answer(const config::Settings& settings, int64_t row_length) const;
-    std::vector<Suggestion> try_all(const std::vector<Variant>& variants) const;
+    // Nothing where the words are refused, or it does not fit.
+    std::optional<Suggestion> try_words(const std::string& words, const std::string& reason) const;
 
     const model::ModelSpec& spec_;
     const plan::Device& device_;

@@ -72,31 +72,49 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
     return newest;
 }
 
-}  // namespace
-
-comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
-                                 const checkpoint::Store& store, const model::ModelSpec& spec,
-                                 const std::vector<shard::FlatUnit>& units, const Curve& curve,
-                                 int64_t num_steps, Time time) {
-    auto checkpoint = find_checkpoint(call, store, num_steps, time);
+comm::Agreed<Origin> find_origin(const RunStart& start, const checkpoint::Store& store,
+                                 const std::vector<shard::FlatUnit>& units, Time time) {
+    const EngineCall& call = start.call;
+    auto checkpoint = find_checkpoint(call, store, start.num_steps, time);
     if (!checkpoint) return checkpoint.failure();
     if (checkpoint.value()) {
         const checkpoint::Checkpoint& found = *checkpoint.value();
-        const bool has_steps_left = found.progress.step < num_steps;
+        const bool has_steps_left = found.progress.step < start.num_steps;
         const auto needed = has_steps_left ? checkpoint::Extent::everything : extent_of(found);
         // Another model or other settings are no damage: an older checkpoint would not be better.
         for (const auto& failure :
              {check_fit(found, units, needed),
-              check_curve(found, curve, call.settings.values.checkpoint.allow_changed)})
+              check_curve(found, start.curve, call.settings.values.checkpoint.allow_changed)})
             if (failure) return comm::found_by_all(*failure);
         return Origin{std::move(checkpoint).value(), std::nullopt};
     }
-    auto stored = comm::agreed(call.world, model::StoredModel::open(model));
+    auto stored = comm::agreed(call.world, model::StoredModel::open(start.model));
     if (!stored) return stored.failure();
-    if (const auto failure =
-            comm::first_failure(call.world, model::check_weights(stored.value(), spec.tied, units)))
+    if (const auto failure = comm::first_failure(
+            call.world, model::check_weights(stored.value(), start.spec.tied, units)))
         return *failure;
     return Origin{std::nullopt, std::move(stored).value()};
+}
+
+}  // namespace
+
+Attempt::Attempt(checkpoint::Store its_store, const comm::Group& world)
+    : store(std::move(its_store)),
+      crash_report(world, store.output_dir() /
+                              concat("crash-", store.attempt(), "-rank", world.rank(), ".txt")) {}
+
+std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
+                                                 const RunStart& start,
+                                                 const std::vector<shard::FlatUnit>& units,
+                                                 Time time) {
+    const EngineCall& call = start.call;
+    auto store = checkpoint::Store::open(call.settings.values.run.output_dir, call.world);
+    if (!store) return store.failure();
+    attempt.emplace(std::move(store).value(), call.world);
+    auto origin = find_origin(start, attempt->store, units, time);
+    if (!origin) return origin.failure();
+    attempt->origin = std::move(origin).value();
+    return std::nullopt;
 }
 
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,

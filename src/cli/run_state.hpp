@@ -6,6 +6,7 @@
 #include "curve.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/cli/engine.hpp"
+#include "ringshard/comm/crash_report.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 
@@ -21,13 +22,31 @@ struct Origin {
 // went bad? Then its own newest checkpoint comes before what the settings ask for.
 enum class Time { first, again };
 
-// What the settings ask to go on from, looked through: names and shapes fit the units, and nothing
-// has changed that would change the curve, unless that is allowed. Before anything large is
-// allocated. Collective over the world.
-comm::Agreed<Origin> find_origin(const EngineCall& call, const std::filesystem::path& model,
-                                 const checkpoint::Store& store, const model::ModelSpec& spec,
-                                 const std::vector<shard::FlatUnit>& units, const Curve& curve,
-                                 int64_t num_steps, Time time);
+// What a run is, every time it begins.
+struct RunStart {
+    const EngineCall& call;
+    const std::filesystem::path& model;
+    const model::ModelSpec& spec;
+    const Curve& curve;
+    int64_t num_steps;
+};
+
+// One start of the run (checkpoint/attempts.hpp), and where its state comes from.
+struct Attempt {
+    Attempt(checkpoint::Store its_store, const comm::Group& world);
+    checkpoint::Store store;
+    comm::CrashReport crash_report;
+    Origin origin;
+};
+
+// Claims the next attempt, in the place of one that may be there, and finds what the settings ask
+// to go on from, looked through: names and shapes fit the units, and nothing has changed that would
+// change the curve, unless that is allowed. Before anything large is allocated. Collective over the
+// world.
+std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
+                                                 const RunStart& start,
+                                                 const std::vector<shard::FlatUnit>& units,
+                                                 Time time);
 
 // Fills the shards of this rank, and tells the run where it goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,

@@ -72,42 +72,6 @@ Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder, int64_
                           "; use cp_size for the rest")};
 }
 
-// What a run goes on from, every time it begins.
-struct RunStart {
-    const EngineCall& call;
-    const std::filesystem::path& model;
-    const model::ModelSpec& spec;
-    const Curve& curve;
-    int64_t num_steps;
-};
-
-// One start of the run (checkpoint/attempts.hpp), and where its state comes from.
-struct Attempt {
-    Attempt(checkpoint::Store its_store, const comm::Group& world)
-        : store(std::move(its_store)),
-          crash_report(world, store.output_dir() / concat("crash-", store.attempt(), "-rank",
-                                                          world.rank(), ".txt")) {}
-    checkpoint::Store store;
-    comm::CrashReport crash_report;
-    Origin origin;
-};
-
-// Collective over the world.
-std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
-                                                 const RunStart& start,
-                                                 const std::vector<shard::FlatUnit>& units,
-                                                 Time time) {
-    const EngineCall& call = start.call;
-    auto store = checkpoint::Store::open(call.settings.values.run.output_dir, call.world);
-    if (!store) return store.failure();
-    attempt.emplace(std::move(store).value(), call.world);
-    auto origin = find_origin(call, start.model, attempt->store, start.spec, units, start.curve,
-                              start.num_steps, time);
-    if (!origin) return origin.failure();
-    attempt->origin = std::move(origin).value();
-    return std::nullopt;
-}
-
 }  // namespace
 
 int run_train(const EngineCall& call) {

@@ -24,11 +24,13 @@ struct Known {
     double bandwidth;   // of its memory, 1e9 bytes a second
     double link;        // 1e9 bytes a second in one direction, like the next
     double network;
+    double host;  // to and from the memory of the host
 };
-constexpr std::array known{
-    Known{"a100-40", 39.6, 312, 1555, 250, 25}, Known{"a100-80", 79.3, 312, 2039, 250, 25},
-    Known{"h100-80", 79.6, 989.4, 3350, 400, 45}, Known{"h200-141", 140.4, 989.4, 4800, 400, 45},
-    Known{"b200", 179.1, 2250, 8000, 800, 90}};
+constexpr std::array known{Known{"a100-40", 39.6, 312, 1555, 250, 25, 25},
+                           Known{"a100-80", 79.3, 312, 2039, 250, 25, 25},
+                           Known{"h100-80", 79.6, 989.4, 3350, 400, 45, 50},
+                           Known{"h200-141", 140.4, 989.4, 4800, 400, 45, 50},
+                           Known{"b200", 179.1, 2250, 8000, 800, 90, 50}};
 // Of the memory, the driver, the libraries' workspaces and what fragments take.
 constexpr double not_for_tensors_gib = 3;
 
@@ -49,6 +51,7 @@ Device of_table(const Known& device) {
                      fp32_share * peak},
             .loss_logits = bandwidth / loss_bytes,
             .optimizer_bytes = bandwidth,
+            .scratch_bytes = device.host * giga,
             .link_bytes = device.link * giga,
             .network_bytes = device.network * giga};
 }
@@ -67,6 +70,7 @@ void visit_numbers(Device& device, Visit visit) {
     visit("fp32_row_bytes", device.fp32.row_bytes);
     visit("loss_logits", device.loss_logits);
     visit("optimizer_bytes", device.optimizer_bytes);
+    visit("scratch_bytes", device.scratch_bytes);
     visit("link_bytes", device.link_bytes);
     visit("network_bytes", device.network_bytes);
 }

@@ -102,6 +102,10 @@ public:
             if (traffic.operations > 0) plan.traffic.push_back(traffic);
         for (const auto* file : {&weights_file_, &optimizer_file_, &activations_file_})
             plan.scratch_bytes += file->bytes();
+        // State goes both ways once, activations with every micro-batch.
+        plan.moved_bytes =
+            2 * (weights_file_.bytes() + optimizer_file_.bytes() +
+                 activations_file_.bytes() * config_.training.gradient_accumulation_steps);
         plan.checkpoint_bytes = save_copy() * question_.shape.world();
         return plan;
     }

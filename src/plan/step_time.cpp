@@ -85,6 +85,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
         else
             hidden_by_all += seconds;
     }
+    hidden_by_all += static_cast<double>(plan.moved_bytes) / device.scratch_bytes;
     const double computing = time.products + time.attention + time.rows + time.loss;
     time.exposed = in_the_open + std::max(0.0, hidden_by_attention - time.attention) +
                    std::max(0.0, hidden_by_all - 0.8 * computing);

@@ -82,14 +82,7 @@ std::string name_the_odd(const Camps& camps, const std::vector<std::string>& hos
     return join(names, is_clear ? ", " : " or ");
 }
 
-}  // namespace
-
-bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
-    if (zero.weights_at_rest(0).defined()) return world.size() > 1;
-    const std::vector<int64_t> holders = world.gather(zero.shard_holder());
-    return std::set(holders.begin(), holders.end()).size() < holders.size();
-}
-
+// Which rank holds other numbers than its replicas, and where; empty if none does.
 std::string find_odd_replica(const shard::Zero& zero, const optim::AdamW& optimizer,
                              const comm::Group& world) {
     for (const Copies& copies : all_copies(zero, optimizer)) {
@@ -112,6 +105,32 @@ std::string find_odd_replica(const shard::Zero& zero, const optim::AdamW& optimi
                                         details[std::next(camps.begin())->second.front()]));
     }
     return {};
+}
+
+}  // namespace
+
+bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
+    if (zero.weights_at_rest(0).defined()) return world.size() > 1;
+    const std::vector<int64_t> holders = world.gather(zero.shard_holder());
+    return std::set(holders.begin(), holders.end()).size() < holders.size();
+}
+
+std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
+                                                  const optim::AdamW& optimizer,
+                                                  const comm::Group& world, int64_t step,
+                                                  int64_t every) {
+    if (every == 0 || step % every != 0) return std::nullopt;
+    world.journal().doing("comparing replicas");
+    const std::string odd = find_odd_replica(zero, optimizer, world);
+    if (odd.empty()) return std::nullopt;
+    return comm::found_by_all(
+        {ExitCode::bad_numbers,
+         concat("check_replicas_every: after step ", step, " ", odd,
+                ". Nothing computes this on purpose: suspect the memory or processor of that host. "
+                "What was saved after step ",
+                step - every,
+                " may hold it; go on from an earlier checkpoint with resume_from_checkpoint, "
+                "without that host")});
 }
 
 void spoil_weights(const shard::Zero& zero, Faults::Spoil how) {

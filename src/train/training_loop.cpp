@@ -63,7 +63,6 @@ public:
     MaybeFailure end();
 
 private:
-    MaybeFailure check_replicas();
     MemoryByKind memory() const;
     int64_t step() const { return parts_.trainer.progress().step; }
     std::string state_text() const;
@@ -133,26 +132,11 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
     return saves_.wait(step());
 }
 
-// What several ranks hold in common is still the same on all of them.
-MaybeFailure Run::check_replicas() {
-    spoil_weights(parts_.zero, parts_.faults.spoil("weights"));
-    const int64_t every = parts_.config.training.check_replicas_every;
-    if (every == 0 || step() % every != 0) return std::nullopt;
-    parts_.world.journal().doing("comparing replicas");
-    const std::string odd = find_odd_replica(parts_.zero, parts_.optimizer, parts_.world);
-    if (odd.empty()) return std::nullopt;
-    return comm::found_by_all(
-        {ExitCode::bad_numbers,
-         concat("check_replicas_every: after step ", step(), " ", odd,
-                ". Nothing computes this on purpose: suspect the memory or processor of that host. "
-                "What was saved after step ",
-                step() - every,
-                " may hold it; go on from an earlier checkpoint with "
-                "resume_from_checkpoint, without that host")});
-}
-
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
-    if (const auto failure = check_replicas()) return failure;
+    spoil_weights(parts_.zero, parts_.faults.spoil("weights"));
+    if (const auto failure = check_replicas(parts_.zero, parts_.optimizer, parts_.world, step(),
+                                            parts_.config.training.check_replicas_every))
+        return failure;
     log_.add(numbers);
     for (const SlowRanks::Found& slow : slow_ranks_.look(numbers.ranks))
         log_.say(concat(

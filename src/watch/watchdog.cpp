@@ -18,29 +18,13 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/comm/crash_report.hpp"
+#include "watchers.hpp"
 
 namespace ringshard::watch {
 
 namespace {
 
-constexpr size_t most_watchers = 3;
 constexpr std::string_view alarm = "alarm\n";  // what such a letter begins with
-
-// The first ranks of up to three hosts, then of what is left: the hosts differ where they can, so
-// that losing one leaves watchers.
-std::vector<size_t> choose_watchers(const std::vector<std::string>& hosts) {
-    std::vector<size_t> chosen;
-    const auto take = [&](auto is_wanted) {
-        for (size_t rank = 0; rank < hosts.size() && chosen.size() < most_watchers; ++rank)
-            if (std::ranges::find(chosen, rank) == chosen.end() && is_wanted(rank))
-                chosen.push_back(rank);
-    };
-    take([&](size_t rank) {
-        return std::ranges::none_of(chosen, [&](size_t w) { return hosts[w] == hosts[rank]; });
-    });
-    take([](size_t) { return true; });
-    return chosen;
-}
 
 // Seconds from one beat to the next: a watcher of very many ranks hears each of them less often.
 double beat_interval(double silence, size_t ranks) {

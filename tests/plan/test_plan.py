@@ -168,7 +168,7 @@ class Plan(TrainerTest):
             file.write("name: small\nmemory_bytes: 4e7\n")
             for rate in ("products", "attention", "peak", "row_bytes"):
                 file.write(f"bf16_{rate}: 1e12\nfp32_{rate}: 1e12\n")
-            for rate in ("loss_logits", "optimizer_bytes", "link_bytes", "network_bytes"):
+            for rate in ("loss_logits", "optimizer_bytes", "scratch_bytes", "link_bytes", "network_bytes"):
                 file.write(f"{rate}: 1e10\n")
         folder = os.path.join(self.folder.name, "curves")
         self.expect(run("plan", *flags, "--world", "256", "--gpu", device, "--curves", folder), 0)

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "limits.hpp"
+#include "watchers.hpp"
 
 using namespace ringshard;
 using namespace ringshard::watch;
@@ -121,6 +122,14 @@ BOOST_AUTO_TEST_CASE(letters_that_are_no_beats) {
     for (const auto* bad :
          {"", "\n", "a\tb\tc\td\te\tf", "1\t2\t0\t0\t1.5", "1\t2\t0\t0\t1.5\tx\n\t"})
         BOOST_TEST(!read_beat(bad).has_value(), bad);
+}
+
+BOOST_AUTO_TEST_CASE(watchers_lie_on_different_hosts) {
+    using Ranks = std::vector<size_t>;
+    BOOST_TEST((choose_watchers({"a", "a", "b", "b", "c", "d"}) == Ranks{0, 2, 4}));
+    BOOST_TEST((choose_watchers({"a", "a", "a", "a"}) == Ranks{0, 1, 2}));
+    BOOST_TEST((choose_watchers({"a", "a", "b"}) == Ranks{0, 2, 1}));
+    BOOST_TEST((choose_watchers({"a"}) == Ranks{0}));
 }
 
 BOOST_AUTO_TEST_CASE(how_long_work_may_take) {

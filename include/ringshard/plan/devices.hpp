@@ -24,6 +24,7 @@ struct Device {
     Rates fp32{};
     double loss_logits = 0;  // tokens times vocabulary, and their gradients
     double optimizer_bytes = 0;
+    double scratch_bytes = 0;  // to and from where it is kept outside its memory
     double link_bytes = 0;     // from a rank to others of its node
     double network_bytes = 0;  // from a rank to other nodes
 };

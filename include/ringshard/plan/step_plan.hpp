@@ -34,7 +34,8 @@ struct StepPlan {
     int64_t host_bytes() const { return memory.staging + memory.save_copy; }
     std::string peak_at;  // the moment of the step
     std::vector<Traffic> traffic;
-    int64_t scratch_bytes = 0;  // on disk, of what is kept in files
+    int64_t scratch_bytes = 0;  // of what is kept in files
+    int64_t moved_bytes = 0;    // written and read there in a step
     int64_t checkpoint_bytes = 0;
 };
 

@@ -13,7 +13,7 @@ struct StepTime {
     double rows = 0;       // norms, activations and all that is bound by memory
     double loss = 0;       // logits to gradients
     double optimizer = 0;
-    double exposed = 0;  // what ranks wait for each other
+    double exposed = 0;  // what is waited for: other ranks, and what is kept elsewhere
     double total = 0;
     double tokens_per_second = 0;  // of the whole world
     double utilisation = 0;        // of the device's peak, by the operations of the model

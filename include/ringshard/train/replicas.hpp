@@ -3,7 +3,7 @@
 #include <string>
 
 #include "ringshard/base/faults.hpp"
-#include "ringshard/comm/group.hpp"
+#include "ringshard/comm/agree.hpp"
 #include "ringshard/optim/adamw.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -13,10 +13,12 @@ namespace ringshard::train {
 // shards where the model is replicated. Collective over the world.
 bool are_held_twice(const shard::Zero& zero, const comm::Group& world);
 
-// Which rank's copy differs from the others', and where, in
-// words; empty if none does, or nothing is held twice. Collective over the world.
-std::string find_odd_replica(const shard::Zero& zero, const optim::AdamW& optimizer,
-                             const comm::Group& world);
+// After every so many steps (0: never): fails where one rank's copy differs from the others', with
+// its name and the unit. Collective over the world.
+std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
+                                                  const optim::AdamW& optimizer,
+                                                  const comm::Group& world, int64_t step,
+                                                  int64_t every);
 
 // What a fault of the memory does to one weight of this rank. For tests.
 void spoil_weights(const shard::Zero& zero, Faults::Spoil how);
