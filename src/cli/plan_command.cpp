@@ -119,7 +119,9 @@ int run_plan(const PlanCall& call) {
                                                     device::describe_host(), ranks_per_node);
     if (!threads) return tell(threads.failure());
     at::set_num_threads(narrow<int>(threads.value()));
-    const auto device = plan::find_device(call.wish.device, ranks_per_node);
+    auto device = plan::find_device(call.wish.device, ranks_per_node);
+    if (device && !call.wish.interconnect.empty())
+        device = plan::with_interconnect(std::move(device).value(), call.wish.interconnect);
     if (!device) return tell(device.failure());
 
     const Planner planner(spec.value(), device.value(), call.wish, call.environment,

@@ -8,10 +8,12 @@ namespace ringshard::cli {
 Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
     PlanWish wish;
     const auto usage = [](const std::string& what) {
-        return Failure{ExitCode::usage,
-                       concat(what,
-                              "; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--longest] "
-                              "[--suggest] [--curves FOLDER] [--json] and the flags of training")};
+        return Failure{
+            ExitCode::usage,
+            concat(what,
+                   "; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--interconnect "
+                   "LINK+NETWORK] [--longest] "
+                   "[--suggest] [--curves FOLDER] [--json] and the flags of training")};
     };
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--json") {
@@ -20,10 +22,13 @@ Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
             wish.finds_longest = true;
         } else if (flag.name == "--suggest") {
             wish.suggests = true;
-        } else if (flag.name == "--gpu" || flag.name == "--curves") {
+        } else if (flag.name == "--gpu" || flag.name == "--curves" ||
+                   flag.name == "--interconnect") {
             const auto text = flag.value();
             if (!text) return usage(flag.name + " has no value");
-            (flag.name == "--gpu" ? wish.device : wish.curves) = *text;
+            if (flag.name == "--gpu") wish.device = *text;
+            if (flag.name == "--curves") wish.curves = *text;
+            if (flag.name == "--interconnect") wish.interconnect = *text;
         } else if (flag.name == "--world" || flag.name == "--nodes") {
             const bool is_world = flag.name == "--world";
             const auto text = flag.value();

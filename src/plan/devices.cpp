@@ -1,5 +1,6 @@
 #include "ringshard/plan/devices.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iomanip>
 #include <sstream>
@@ -109,6 +110,37 @@ std::string to_text(const Device& device) {
     visit_numbers(numbers,
                   [&](const char* name, double number) { text << name << ": " << number << '\n'; });
     return text.str();
+}
+
+Expected<Device> with_interconnect(Device device, const std::string& names) {
+    struct Way {
+        const char* name;
+        double bytes;  // a second in one direction, as it is reached; 0: as usual with the device
+    };
+    static constexpr std::array links{Way{"nvlink", 0}, Way{"pcie3", 11e9}, Way{"pcie4", 22e9},
+                                      Way{"pcie5", 45e9}};
+    static constexpr std::array networks{
+        Way{"eth25", 2.7e9}, Way{"eth100", 11e9}, Way{"ib100", 11e9},  Way{"ib200", 23e9},
+        Way{"ib400", 45e9},  Way{"ib800", 90e9},  Way{"efa200", 20e9}, Way{"slingshot200", 22e9}};
+    const std::vector<std::string> parts = split(names, '+');
+    const auto find = [](const auto& ways, const std::string& name) {
+        const auto found = std::ranges::find(ways, name, &Way::name);
+        return found == ways.end() ? std::optional<double>() : std::optional(found->bytes);
+    };
+    const auto link = find(links, parts.front());
+    const auto network = parts.size() == 2 ? find(networks, parts[1]) : std::nullopt;
+    if (!link || !network) {
+        std::vector<std::string> known_links;
+        std::vector<std::string> known_networks;
+        for (const Way& way : links) known_links.emplace_back(way.name);
+        for (const Way& way : networks) known_networks.emplace_back(way.name);
+        return Failure{ExitCode::settings,
+                       concat("interconnect = ", names, ": is written as LINK+NETWORK, of ",
+                              join(known_links, ", "), " and ", join(known_networks, ", "))};
+    }
+    if (*link > 0) device.link_bytes = *link;
+    device.network_bytes = *network;
+    return device;
 }
 
 Device mean_of_all(const Device& device, const comm::Group& world) {

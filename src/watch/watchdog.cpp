@@ -129,7 +129,7 @@ void Watchdog::Guard::watch(const std::stop_token& stop) {
         const double now = clock_.seconds();
         // The whole process was stopped meanwhile, as `scontrol suspend` does, and perhaps the
         // others too: nobody was waited for.
-        constexpr double stopped = 5;
+        constexpr double stopped = 2;  // seconds
         if (now - looked_at > stopped + interval_) forget_the_past();
         looked_at = now;
         if (now >= next_beat_at) {

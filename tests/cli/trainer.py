@@ -28,6 +28,19 @@ def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, preexec_fn=None
                           preexec_fn=preexec_fn, env=clean_environment(**variables))
 
 
+def ranks_of(launcher):
+    """The processes that mpirun started, by the parent that the kernel names."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                if name.isdigit() and int(file.read().rsplit(")", 1)[1].split()[1]) == launcher.pid:
+                    found.append(int(name))
+        except (OSError, ValueError, IndexError):
+            pass
+    return sorted(found)
+
+
 def read_metrics(output):
     """All lines: of steps, of evaluations, of the end."""
     with open(os.path.join(output, "metrics.jsonl")) as file:

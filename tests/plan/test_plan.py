@@ -161,6 +161,13 @@ class Plan(TrainerTest):
                                 "--output_dir", os.path.join(self.folder.name, "dry"), "--dry_run", ranks=world)
                     self.expect(begun, 0, "mesh " + answer["mesh"])
 
+    def test_slower_ways_between_ranks(self):
+        flags = [*self.flags("zero3", 1, 2, 2048, "input", "bf16", []), "--world", "8", "--nodes", "4", "--gpu", "h100-80"]
+        times = [self.planned(flags, *("--interconnect", names) if names else ())["step_seconds"]["exposed_communication"]
+                 for names in ("nvlink+ib800", "", "pcie3+eth25")]
+        self.assertLess(times[0], times[1])
+        self.assertLess(2 * times[1], times[2])
+
     def test_curves(self):
         flags = self.flags("zero3", 1, 1, 256, "input", "bf16", [])
         device = os.path.join(self.folder.name, "small")
@@ -189,6 +196,7 @@ class Plan(TrainerTest):
         flags = self.flags("zero3", 1, 1, 512, "all", "fp32", [])
         for code, words, *more in (
             (78, "gpu = h300: known are cpu, a100-40", "--world", "2", "--gpu", "h300"),
+            (78, "interconnect = wire: is written as LINK+NETWORK", "--world", "2", "--interconnect", "wire"),
             (78, "sp_size = 3", "--world", "3", "--sp_size", "3"),
             (78, "cp_size", "--world", "4", "--cp_size", "3"),
             (78, "nodes = 3", "--world", "4", "--nodes", "3"),

@@ -23,7 +23,7 @@ import time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import MPIEXEC, TRAINER, clean_environment, read_steps, run  # noqa: E402
+from trainer import MPIEXEC, TRAINER, clean_environment, read_steps, ranks_of, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 RANKS, STEPS = 2, 60
@@ -35,19 +35,6 @@ COMMAND = ["train", "--model_name_or_path", os.path.join(DATA, "models", "qwen2-
 PHASES = ["save:copy", "save:begin", "save:layout", "save:write", "save:flush", "save:written", "save:describe",
           "save:name", "save:named", "save:latest", "step"]
 KEYS = ("step", "loss", "grad_norm", "entropy", "learning_rate", "num_tokens", "epoch")
-
-
-def ranks_of(launcher):
-    """The processes that mpirun started, by the parent that the kernel names."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                if name.isdigit() and int(file.read().rsplit(")", 1)[1].split()[1]) == launcher.pid:
-                    found.append(int(name))
-        except (OSError, ValueError, IndexError):
-            pass
-    return sorted(found)
 
 
 class Storm:

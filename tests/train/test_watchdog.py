@@ -5,7 +5,9 @@ A thousand steps with delays:  TRAINER=$PWD/trainer python3 tests/train/test_wat
 
 import os
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,7 +15,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from trainer import MPIEXEC, TRAINER, TrainerTest, clean_environment, ranks_of, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 HOST = socket.gethostname()
@@ -103,6 +105,21 @@ class Watchdog(TrainerTest):
         shutil.rmtree(self.output)
         self.expect(self.train("--max_steps", "4", *evaluated, "--hang_timeout_s", "2", RINGSHARD_FAULT="evaluate:*:delay",
                                RINGSHARD_TEST_DELAY_MS="1000"), 0)
+
+    def test_no_alarm_after_the_whole_job_was_suspended(self):
+        command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "4", TRAINER, "train", *COMMON, *FOUR_RANKS,
+                   "--max_steps", "60", "--hang_timeout_s", "2", "--save_strategy", "no", "--output_dir", self.output]
+        slowly = clean_environment(RINGSHARD_FAULT="step:*:delay@1", RINGSHARD_TEST_DELAY_MS="100")
+        with subprocess.Popen(command, env=slowly, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+            while not os.path.exists(os.path.join(self.output, "metrics.jsonl")):
+                time.sleep(0.1)
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                for rank in ranks_of(job):
+                    os.kill(rank, number)
+                    time.sleep(0.2)  # nor are they stopped, or woken up, at once
+                time.sleep(6)
+            said = job.communicate(timeout=120)[1]
+        self.assertEqual(job.returncode, 0, said)
 
     def test_a_slow_rank_is_told_once(self):
         result = self.train("--max_steps", "110", "--save_strategy", "no", RINGSHARD_FAULT="compute:*:delay@2",

@@ -14,6 +14,7 @@ struct PlanWish {
     int64_t world = 1;               // ranks
     std::optional<int64_t> nodes{};  // else as many as the ranks need, eight to a node
     std::string device = "cpu";      // a name or a file: plan/devices.hpp
+    std::string interconnect{};      // "nvlink+ib400"; empty: what is usual with the device
     bool finds_longest = false;      // the longest row that fits
     bool suggests = false;           // layouts, the best first
     std::string curves{};            // a folder for what becomes of it on more ranks

@@ -33,6 +33,10 @@ struct Device {
 // it is measured now, by one rank of `ranks` that share its memory.
 Expected<Device> find_device(const std::string& name_or_file, int64_t ranks);
 
+// The device with other ways between ranks: "nvlink+ib400" names the one inside a node and the one
+// between nodes, the latter for each rank.
+Expected<Device> with_interconnect(Device device, const std::string& names);
+
 // This rank's part of the host, by the program's own kernels; a second or so. Collective over the
 // communicator, with `ranks` of them on a host.
 Device measure_host(comm::Communicator& all, int64_t ranks);
