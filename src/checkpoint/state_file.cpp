@@ -1,6 +1,13 @@
 #include "ringshard/checkpoint/state_file.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 
 #include "hdf5_elements.hpp"
 #include "ringshard/base/files.hpp"
@@ -187,9 +194,69 @@ std::optional<int64_t> bytes_of(const StateFile::Placed& placed) {
 
 namespace {
 
-FileId make_file(const std::filesystem::path& file) {
-    return {H5Fcreate(file.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, file_access()), "make the file"};
+[[noreturn]] void throw_not_written() {
+    throw Error(ExitCode::io, concat("cannot be written: ", std::strerror(errno)));
 }
+
+// Everything that is in `from` and is no hole.
+void copy_what_is_written(int from, int into) {
+    std::array<std::byte, size_t{1} << 16> buffer{};
+    const off_t end = lseek(from, 0, SEEK_END);
+    for (off_t at = lseek(from, 0, SEEK_DATA); at >= 0 && at < end;
+         at = lseek(from, at, SEEK_DATA)) {
+        const off_t hole = lseek(from, at, SEEK_HOLE);
+        while (at < hole) {
+            const auto wanted = std::min<off_t>(hole - at, buffer.size());
+            const ssize_t got = pread(from, buffer.data(), static_cast<size_t>(wanted), at);
+            if (got <= 0) throw_not_written();
+            const ssize_t put = pwrite(into, buffer.data(), static_cast<size_t>(got), at);
+            if (put <= 0) throw_not_written();
+            at += put;
+        }
+    }
+    if (ftruncate(into, end) != 0) throw_not_written();
+}
+
+class Descriptor {
+public:
+    explicit Descriptor(int number) : number_(number) {
+        if (number < 0) throw_not_written();
+    }
+    ~Descriptor() { close(number_); }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int number() const { return number_; }
+
+private:
+    int number_;
+};
+
+// A file that is being made. HDF5 lays it out in memory, where the numbers, which come later, are a
+// hole; what it wrote is then copied to the disk. For HDF5 keeps a file that it could not close, on
+// a full disk, and the process crashes over it when MPI ends.
+class NewFile {
+public:
+    explicit NewFile(const std::filesystem::path& file)
+        : disk_(open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)),
+          memory_(memfd_create("layout of a checkpoint", MFD_CLOEXEC)),
+          id_(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, file_access()), "make the file") {
+        void* handle = nullptr;  // of HDF5's usual driver: its descriptor
+        expect(H5Fget_vfd_handle(id_, H5P_DEFAULT, &handle), "lend its descriptor");
+        copy_what_is_written(disk_.number(), memory_.number());
+        if (dup2(memory_.number(), *static_cast<int*>(handle)) < 0) throw_not_written();
+    }
+
+    operator const FileId&() const { return id_; }
+    void finish() {
+        id_.close("close the file");
+        copy_what_is_written(memory_.number(), disk_.number());
+    }
+
+private:
+    Descriptor disk_;
+    Descriptor memory_;
+    FileId id_;
+};
 
 void write_small_things(const FileId& file, const std::map<std::string, int64_t>& numbers,
                         const std::map<std::string, std::string>& texts,
@@ -206,7 +273,7 @@ Expected<StateFile> create_state_file(const std::filesystem::path& file,
                                       const std::map<std::string, int64_t>& numbers,
                                       const std::map<std::string, std::string>& texts) {
     return with_failure_as_value(file, [&] {
-        FileId id = make_file(file);
+        NewFile id(file);
         StateFile made{{}, numbers, texts};
         std::map<std::string, bool> groups;
         for (const DatasetSpec& spec : datasets) {
@@ -214,7 +281,7 @@ Expected<StateFile> create_state_file(const std::filesystem::path& file,
             made.datasets[spec.name] = {spec.shape, spec.type, make_contiguous(id, spec)};
         }
         write_small_things(id, numbers, texts, groups);
-        id.close("close the file");
+        id.finish();
         return made;
     });
 }
@@ -225,14 +292,14 @@ std::optional<Failure> create_master_file(
     const std::map<std::string, int64_t>& numbers,
     const std::map<std::string, std::string>& texts) {
     const auto made = with_failure_as_value(file, [&] {
-        FileId id = make_file(file);
+        NewFile id(file);
         std::map<std::string, bool> groups;
         for (const DatasetSpec& spec : datasets) {
             make_groups(id, parent_of(spec.name), groups);
             make_virtual(id, spec, parts.at(spec.name));
         }
         write_small_things(id, numbers, texts, groups);
-        id.close("close the file");
+        id.finish();
         return true;
     });
     return made ? std::nullopt : std::optional(made.failure());

@@ -107,10 +107,11 @@ int run_train(const EngineCall& call) {
     data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data().rank(),
                         config.training.gradient_accumulation_steps);
 
-    if (const auto failure =
-            check_plan(call, here, spec.value(), rows, device_memory(call.environment)))
-        return tell(*failure, world);
+    const auto check_memory = [&] {
+        return check_plan(call, here, spec.value(), rows, device_memory(call.environment));
+    };
     if (config.run.dry_run) {
+        if (const auto failure = check_memory()) return tell(*failure, world);
         if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
         return number(ExitCode::done);
     }
@@ -124,6 +125,7 @@ int run_train(const EngineCall& call) {
     std::optional<Attempt> attempt;
     if (const auto failure = begin_attempt(attempt, start, units, Time::first))
         return tell(*failure, world);
+    if (const auto failure = check_memory()) return tell(*failure, world);
     auto companions = read_companions(world, folder.value());
     if (!companions) return tell(companions.failure(), world);
 

@@ -192,7 +192,7 @@ class Endings(SlurmTest):
                   flags=("--nodes", "1", "--nodelist", "hn1", "--output", self.cluster.path("disk.log")))
         job.log = self.cluster.path("disk.log")
         self.assertEqual(job.wait_for_end(), 74, job.story())
-        self.expect_one_line_of_ours(job.said(), "No space left on device")
+        self.expect_one_line_of_ours(job.said(), "max_failed_saves = 3")
 
     def test_two_jobs_with_one_folder(self):
         first = Job(self.cluster, "shared", *self.arguments)
