@@ -34,6 +34,12 @@ std::vector<Kind> kinds_of(const train::MemoryByKind& memory) {
             {"staging", memory.staging, true},   {"save_copy", memory.save_copy, true}};
 }
 
+// The copy that a save takes: to the host, or within its memory.
+double stall_seconds(const Answer& answer, const plan::Device& device) {
+    const double rate = device.is_host ? device.fp32.row_bytes : device.scratch_bytes;
+    return static_cast<double>(answer.plan.memory.save_copy) / rate;
+}
+
 ordered_json to_json(const Answer& answer) {
     const plan::StepPlan& plan = answer.plan;
     ordered_json memory = ordered_json::object();
@@ -66,7 +72,7 @@ ordered_json to_json(const Answer& answer) {
             {"utilisation", answer.seconds.utilisation}};
 }
 
-void print(const Answer& answer, const plan::Device& device) {
+void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_node) {
     const plan::StepPlan& plan = answer.plan;
     std::cout << "mesh " << to_text(answer.shape)
               << " (replicate x shard x ring x ulysses), rows of " << answer.row_length
@@ -81,7 +87,10 @@ void print(const Answer& answer, const plan::Device& device) {
         std::cout << "sends in a step over " << group.group << " (" << group.ranks
                   << " ranks): " << bytes(group.bytes) << " in " << group.operations
                   << " operations\n";
-    std::cout << "a checkpoint: " << bytes(plan.checkpoint_bytes) << '\n';
+    std::cout << "a checkpoint: " << bytes(plan.checkpoint_bytes) << ", training stands still for "
+              << std::setprecision(2) << stall_seconds(answer, device) << " s; a node holds "
+              << bytes(ranks_per_node * plan.host_bytes()) << " of host memory for it and for what "
+              << "is moved out\n";
     const plan::StepTime& time = answer.seconds;
     std::cout << std::setprecision(3) << "a step: about " << time.total << " s (products "
               << time.products << ", attention " << time.attention << ", rows " << time.rows
@@ -89,7 +98,7 @@ void print(const Answer& answer, const plan::Device& device) {
               << ", waiting for others " << time.exposed << "), " << time.tokens_per_second
               << " tokens/s, " << 100 * time.utilisation << " % of the peak\n";
     if (plan.scratch_bytes > 0)
-        std::cout << "on disk, for every rank: " << bytes(plan.scratch_bytes) << '\n';
+        std::cout << "in files of a node: " << bytes(ranks_per_node * plan.scratch_bytes) << '\n';
     std::cout << device.name << " has " << human_bytes(device.memory_bytes)
               << " for tensors: " << (answer.fits ? "it fits" : "it does not fit") << '\n';
 }
@@ -163,7 +172,7 @@ int run_plan(const PlanCall& call) {
         std::cout << to_json(answer.value()).dump(2) << '\n';
         return number(ExitCode::done);
     }
-    print(answer.value(), device.value());
+    print(answer.value(), device.value(), ranks_per_node);
     if (!answer.value().fits) print_cures(planner.cures(call.settings));
     return number(ExitCode::done);
 }
