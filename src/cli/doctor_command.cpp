@@ -90,6 +90,7 @@ std::optional<comm::AgreedFailure> measure_into(const std::string& file, const c
         plan::mean_of_all(plan::measure_host(mesh.world(), ranks_per_host), world);
     std::optional<Failure> failure;
     if (world.is_root()) failure = write_file_atomically(file, to_text(device));
+    if (failure) failure->message = concat("measure = ", file, ": ", failure->message);
     return comm::first_failure(world, failure);
 }
 

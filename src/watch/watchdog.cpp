@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -53,9 +54,11 @@ public:
           heard_at_(post_.hosts().size()) {
         for (size_t rank = 0; rank < views_.size(); ++rank) views_[rank].host = post_.hosts()[rank];
         watching_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+        asking_ = std::jthread([this](const std::stop_token& stop) { ask_for_owner(stop); });
     }
     ~Guard() {
         watching_.request_stop();
+        asking_.request_stop();
         post_.wake();
     }
     Guard(const Guard&) = delete;
@@ -79,6 +82,7 @@ private:
     void read_letters();
     void look();
     void tell_watchers(bool is_last);
+    void ask_for_owner(const std::stop_token& stop);
     void leave_if_superseded();
     bool is_late(double now) const { return limit_ > 0 && now - progress_at_ > limit_; }
     bool watches() const { return turn_ < std::ssize(watchers_); }
@@ -88,6 +92,7 @@ private:
     [[noreturn]] void raise_alarm();
     [[noreturn]] void follow_alarm(const std::string& message);
     void dump(const std::string& message);
+    std::optional<Attempt> attempt();
     void forget_the_past();
 
     const size_t rank_;
@@ -114,10 +119,12 @@ private:
     const std::ptrdiff_t turn_;     // in which this rank acts: watchers first, one after another
     std::vector<RankView> views_;   // by rank
     std::vector<double> heard_at_;  // by rank
-    double asked_for_owner_at_ = 0;
     std::optional<double> trouble_since_{};
 
-    std::jthread watching_{};  // last: it uses the others
+    // Last: they use the others. Files are looked at by a thread of its own: where a file system
+    // hangs, the other one must go on.
+    std::jthread watching_{};
+    std::jthread asking_{};
 };
 
 void Watchdog::Guard::watch(const std::stop_token& stop) {
@@ -180,10 +187,8 @@ void Watchdog::Guard::tell_watchers(bool is_last) {
 }
 
 void Watchdog::Guard::look() {
-    constexpr double long_for_a_step = 20;  // seconds
-    constexpr double between_turns = 3;
+    constexpr double between_turns = 3;  // seconds
     const double now = clock_.seconds();
-    if (now - progress_at_ > long_for_a_step) leave_if_superseded();
     find_silent(now);
     if (!somebody_is_in_trouble()) {
         trouble_since_.reset();
@@ -221,12 +226,25 @@ bool Watchdog::Guard::somebody_is_in_trouble() const {
     });
 }
 
-void Watchdog::Guard::leave_if_superseded() {
-    constexpr double seconds_between = 5;
-    if (clock_.seconds() < asked_for_owner_at_ + seconds_between) return;
-    asked_for_owner_at_ = clock_.seconds();
+void Watchdog::Guard::ask_for_owner(const std::stop_token& stop) {
+    constexpr double long_for_a_step = 20;  // seconds
+    constexpr auto pause = std::chrono::seconds(5);
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never_notified;
+    while (!never_notified.wait_for(lock, stop, pause, [] { return false; }) &&
+           !stop.stop_requested())
+        if (clock_.seconds() - progress_at_ > long_for_a_step) leave_if_superseded();
+}
+
+std::optional<Watchdog::Attempt> Watchdog::Guard::attempt() {
     const std::lock_guard lock(mutex_);
-    const auto superseded = attempt_ ? attempt_->is_superseded() : std::nullopt;
+    return attempt_;
+}
+
+void Watchdog::Guard::leave_if_superseded() {
+    const auto attempt = this->attempt();
+    const auto superseded = attempt ? attempt->is_superseded() : std::nullopt;
     if (!superseded) return;
     if (speaks_for_host_)
         std::fprintf(stderr, "trainer: [on %s] the step does not end, and %s\n",
@@ -246,11 +264,11 @@ std::string Watchdog::Guard::find_cause() const {
 }
 
 void Watchdog::Guard::dump(const std::string& message) {
-    const std::lock_guard lock(mutex_);
-    if (!attempt_) return;
-    const auto name = concat("hang-", attempt_->number, "-rank", rank_, ".txt");
+    const auto attempt = this->attempt();
+    if (!attempt) return;
+    const auto name = concat("hang-", attempt->number, "-rank", rank_, ".txt");
     write_dump(
-        attempt_->output_dir / name,
+        attempt->output_dir / name,
         concat("rank ", rank_, " on ", comm::host_name(), ", step ", step_.load(), '\n', message),
         journal_, witness_);
 }
@@ -266,15 +284,16 @@ void Watchdog::Guard::raise_alarm() {
             if (rank != rank_) post_.send(rank, concat(alarm, message));
         std::this_thread::sleep_for(pause);
     }
-    dump(message);
-    constexpr auto for_the_others = std::chrono::seconds(2);  // to write theirs
-    std::this_thread::sleep_for(for_the_others);
+    // Beside it, since the file system may be what hangs.
+    std::thread([this, message] { dump(message); }).detach();
+    constexpr auto for_all = std::chrono::seconds(3);  // to write theirs
+    std::this_thread::sleep_for(for_all);
     std::thread([this] { journal_.abort_backends(); }).detach();
     comm::end_job({ExitCode::peer_lost, message});
 }
 
 void Watchdog::Guard::follow_alarm(const std::string& message) {
-    dump(message);
+    std::thread([this, message] { dump(message); }).detach();
     // The one who raised it ends the job; only where it cannot reach this process it goes on.
     constexpr auto until_the_end = std::chrono::seconds(15);
     std::this_thread::sleep_for(until_the_end);
