@@ -12,12 +12,20 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real CACHE STRING "GPU generations to compile for")
 endif()
 set(CMAKE_CUDA_STANDARD 17)
+if(RINGSHARD_CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${RINGSHARD_LAUNCHER})
+endif()
 enable_language(CUDA)
 
 add_library(ringshard_cudart INTERFACE)
-target_include_directories(ringshard_cudart SYSTEM INTERFACE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+# NVTX comes with the wheel, and not with every toolkit.
+target_include_directories(ringshard_cudart SYSTEM INTERFACE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} ${nvidia_wheels}/cu13/include)
 find_library(cudart_library NAMES cudart libcudart.so.13 PATHS ${nvidia_wheels}/cu13/lib NO_DEFAULT_PATH REQUIRED)
 target_link_libraries(ringshard_cudart INTERFACE ${cudart_library})
+
+find_library(cublas_library NAMES cublas libcublas.so.13 PATHS ${nvidia_wheels}/cu13/lib NO_DEFAULT_PATH REQUIRED)
+add_library(ringshard_cublas INTERFACE)
+target_link_libraries(ringshard_cublas INTERFACE ${cublas_library} ringshard_cudart)
 
 find_path(nccl_include nccl.h PATHS ${nvidia_wheels}/nccl/include NO_DEFAULT_PATH REQUIRED)
 find_library(nccl_library NAMES nccl libnccl.so.2 PATHS ${nvidia_wheels}/nccl/lib NO_DEFAULT_PATH REQUIRED)

@@ -8,6 +8,9 @@ target_compile_options(ringshard_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wcast-align;-Woverloaded-virtual>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${RINGSHARD_WERROR}>>:-Werror>)
 
+target_compile_options(ringshard_flags INTERFACE
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${RINGSHARD_WERROR}>>:--Werror=all-warnings>)
+
 # Row kernels use the widest vectors that a processor has (base/simd.hpp). No mathematics sets errno or traps.
 target_compile_options(ringshard_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-mprefer-vector-width=512;-fno-math-errno;-fno-trapping-math>)

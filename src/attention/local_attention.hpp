@@ -44,4 +44,14 @@ struct HeadGradients {
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
                      std::span<const Tile> tiles, Into into, const HeadGradients& gradients);
 
+// The two that answer, by where the heads are.
+namespace cpu {
+decltype(attention::attend) attend;
+decltype(attention::attend_backward) attend_backward;
+}  // namespace cpu
+namespace cuda {
+decltype(attention::attend) attend;
+decltype(attention::attend_backward) attend_backward;
+}  // namespace cuda
+
 }  // namespace ringshard::attention

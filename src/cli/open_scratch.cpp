@@ -2,6 +2,9 @@
 
 #include <iostream>
 
+#include "ringshard/offload/file_depot.hpp"
+#include "ringshard/offload/host_depot.hpp"
+
 namespace ringshard::cli {
 
 namespace {
@@ -16,101 +19,129 @@ struct Wish {
     const char* what;
 };
 
+Wish optimizer_wish(const config::ParallelSettings& parallel) {
+    return {"offload_optimizer_device", parallel.offload_optimizer_device,
+            "offload_optimizer_nvme_path", parallel.offload_optimizer_nvme_path, "optimizer state"};
+}
+
+Wish weights_wish(const config::ParallelSettings& parallel) {
+    return {"offload_param_device", parallel.offload_param_device, "offload_param_nvme_path",
+            parallel.offload_param_nvme_path, "weights"};
+}
+
+const char* name_of(OffloadDevice device) { return device == OffloadDevice::nvme ? "nvme" : "cpu"; }
+
 std::optional<Failure> check(const Wish& wish, const EngineCall& call, const StartUp& start) {
-    if (wish.device != OffloadDevice::cpu) return std::nullopt;
-    const std::string asked =
-        concat(wish.name, " = cpu [", call.settings.origin_of(wish.name).place, "]: ");
-    if (start.device.is_cuda())
-        return Failure{
-            ExitCode::settings,
-            concat(asked, wish.what, " in host memory is not built in yet for GPUs; use nvme with ",
-                   wish.path_name, ", or leave it out")};
-    if (call.world.is_root())
+    const std::string asked = concat(wish.name, " = ", name_of(wish.device), " [",
+                                     call.settings.origin_of(wish.name).place, "]: ");
+    const bool on_gpu = start.device.is_cuda();
+    if (on_gpu && wish.device == OffloadDevice::nvme)
+        return Failure{ExitCode::settings,
+                       concat(asked, "files are for ranks on the CPU; beside a GPU, ", wish.what,
+                              " can be in the host's memory: use cpu")};
+    if (!on_gpu && wish.device == OffloadDevice::cpu && call.world.is_root())
         std::cerr << "note: " << asked << wish.what
                   << " is in host memory anyway in a run on the CPU; it changes nothing\n";
     return std::nullopt;
 }
 
-Expected<std::optional<offload::ScratchFile>> open(const char* path_name, const std::string& path) {
+bool moves(const Wish& wish, const StartUp& start) {
+    return wish.device == OffloadDevice::nvme ||
+           (wish.device == OffloadDevice::cpu && start.device.is_cuda());
+}
+
+using MaybeDepot = Expected<std::unique_ptr<offload::Depot>>;
+
+MaybeDepot open_file(const char* path_name, const std::string& path,
+                     const offload::Staging& staging) {
     auto file = offload::ScratchFile::open(path);
     if (!file)
         return Failure{file.failure().code,
                        concat(path_name, " = ", path, ": ", file.failure().message)};
-    return std::optional(std::move(file).value());
+    return std::unique_ptr<offload::Depot>(
+        std::make_unique<offload::FileDepot>(std::move(file).value(), staging));
 }
 
-Expected<std::optional<offload::ScratchFile>> open(const Wish& wish) {
-    if (wish.device != OffloadDevice::nvme) return std::optional<offload::ScratchFile>();
-    return open(wish.path_name, wish.path);
+std::unique_ptr<offload::Depot> in_host_memory(const StartUp& start) {
+    return std::make_unique<offload::HostDepot>(start.device);
 }
 
-// They go where weights or optimizer state go, or else beside what the run writes.
-Expected<std::optional<offload::ScratchFile>> open_for_activations(const EngineCall& call) {
+MaybeDepot open(const Wish& wish, const StartUp& start, const offload::Staging& staging) {
+    if (!moves(wish, start)) return std::unique_ptr<offload::Depot>();
+    if (start.device.is_cuda()) return in_host_memory(start);
+    return open_file(wish.path_name, wish.path, staging);
+}
+
+// Activations of a GPU go to the host's memory. Those of the CPU go to a file, where weights or
+// optimizer state go, or else beside what the run writes.
+MaybeDepot open_for_activations(const EngineCall& call, const StartUp& start,
+                                const offload::Staging& staging) {
     const config::Config& config = call.settings.values;
-    if (!config.training.activation_offloading) return std::optional<offload::ScratchFile>();
+    if (!config.training.activation_offloading) return std::unique_ptr<offload::Depot>();
+    if (start.device.is_cuda()) return in_host_memory(start);
     const std::string& beside_weights = config.parallel.offload_param_nvme_path;
     const std::string& beside_optimizer = config.parallel.offload_optimizer_nvme_path;
-    if (!beside_weights.empty()) return open("offload_param_nvme_path", beside_weights);
-    if (!beside_optimizer.empty()) return open("offload_optimizer_nvme_path", beside_optimizer);
+    if (!beside_weights.empty())
+        return open_file("offload_param_nvme_path", beside_weights, staging);
+    if (!beside_optimizer.empty())
+        return open_file("offload_optimizer_nvme_path", beside_optimizer, staging);
     if (call.world.is_root())
         std::cerr << "note: activation_offloading keeps activations in a file in output_dir = "
                   << config.run.output_dir << "; name a disk of the node with offload_dir\n";
-    return open("output_dir", config.run.output_dir);
+    return open_file("output_dir", config.run.output_dir, staging);
 }
 
 }  // namespace
 
 comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartUp& start,
                                             const mesh::Cuts& cuts) {
-    const config::ParallelSettings& parallel = call.settings.values.parallel;
-    const Wish optimizer{"offload_optimizer_device", parallel.offload_optimizer_device,
-                         "offload_optimizer_nvme_path", parallel.offload_optimizer_nvme_path,
-                         "optimizer state"};
-    const Wish weights{"offload_param_device", parallel.offload_param_device,
-                       "offload_param_nvme_path", parallel.offload_param_nvme_path, "weights"};
+    const Wish optimizer = optimizer_wish(call.settings.values.parallel);
+    const Wish weights = weights_wish(call.settings.values.parallel);
     for (const Wish* wish : {&optimizer, &weights})
         if (const auto failure = check(*wish, call, start)) return comm::found_by_all(*failure);
-    if (weights.device == OffloadDevice::nvme && !cuts.weights)
+    if (moves(weights, start) && !cuts.weights)
         return comm::found_by_all(
             {ExitCode::settings,
-             concat(weights.name, " = nvme [", call.settings.origin_of(weights.name).place,
+             concat(weights.name, " = ", name_of(weights.device), " [",
+                    call.settings.origin_of(weights.name).place,
                     "]: every rank holds all weights in this profile; what is moved out must be "
                     "cut: use zero3, or FULL_SHARD")});
 
     offload::Scratch scratch;
-    auto opened = comm::agreed(call.world, open(optimizer));
+    auto opened = comm::agreed(call.world, open(optimizer, start, scratch.staging));
     if (!opened) return opened.failure();
     scratch.optimizer = std::move(opened).value();
-    opened = comm::agreed(call.world, open(weights));
+    opened = comm::agreed(call.world, open(weights, start, scratch.staging));
     if (!opened) return opened.failure();
     scratch.weights = std::move(opened).value();
-    opened = comm::agreed(call.world, open_for_activations(call));
+    opened = comm::agreed(call.world, open_for_activations(call, start, scratch.staging));
     if (!opened) return opened.failure();
     scratch.activations = std::move(opened).value();
     if (scratch.activations && call.world.is_root())
-        std::cerr
-            << "note: activations of each rank: in a file as long as the longest batch needs ("
-            << scratch.activations->describe() << ")\n";
+        std::cerr << "note: activations of each rank: as much as the longest batch needs, in "
+                  << scratch.activations->describe() << '\n';
     return scratch;
 }
 
 std::optional<comm::AgreedFailure> allocate(offload::Scratch& scratch, const EngineCall& call) {
-    struct Named {
-        const char* name;
-        const char* what;
-        std::optional<offload::ScratchFile>& file;
+    const config::ParallelSettings& parallel = call.settings.values.parallel;
+    struct Asked {
+        Wish wish;
+        offload::Depot* depot;
     };
-    for (const Named& named :
-         {Named{"offload_optimizer_nvme_path", "optimizer state", scratch.optimizer},
-          Named{"offload_param_nvme_path", "weights", scratch.weights}}) {
+    for (const auto& [wish, depot] : {Asked{optimizer_wish(parallel), scratch.optimizer.get()},
+                                      Asked{weights_wish(parallel), scratch.weights.get()}}) {
         std::optional<Failure> failure;
-        if (named.file) failure = named.file->allocate();
-        if (failure) failure->message = concat(named.name, " = ", failure->message);
+        if (depot != nullptr) failure = depot->allocate();
+        if (failure)
+            failure->message = wish.device == OffloadDevice::nvme
+                                   ? concat(wish.path_name, " = ", failure->message)
+                                   : concat(wish.name, " = cpu: ", failure->message);
         if (auto agreed = comm::first_failure(call.world, failure)) return agreed;
-        if (named.file && call.world.is_root())
-            std::cerr << "note: " << named.what
-                      << " of each rank: " << human_bytes(static_cast<double>(named.file->bytes()))
-                      << " in a file (" << named.file->describe() << ")\n";
+        if (depot != nullptr && call.world.is_root())
+            std::cerr << "note: " << wish.what
+                      << " of each rank: " << human_bytes(static_cast<double>(depot->bytes()))
+                      << " in " << depot->describe() << '\n';
     }
     return std::nullopt;
 }

@@ -17,6 +17,13 @@ std::string bus_id_of(c10::Device device, const std::vector<device::Gpu>& gpus) 
     return {};
 }
 
+std::string model_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
+    for (const device::Gpu& gpu : gpus)
+        if (device.is_cuda() && gpu.index == device.index())
+            return concat(gpu.name, " of ", human_bytes(static_cast<double>(gpu.memory_bytes)));
+    return {};
+}
+
 std::string name_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
     for (const device::Gpu& gpu : gpus)
         if (device.is_cuda() && gpu.index == device.index())
@@ -38,8 +45,8 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     if (!device) return device.failure();
     const std::string bus_id = bus_id_of(device.value(), gpus);
     const auto gpu_places = world.gather(bus_id.empty() ? "" : host.name + " " + bus_id);
-    if (const auto failure = device::check_distinct(gpu_places); failure && !run.allow_shared_gpu)
-        return comm::found_by_all(*failure);
+    const auto shared = device::check_distinct(gpu_places);
+    if (shared && !run.allow_shared_gpu) return comm::found_by_all(*shared);
 
     const int64_t num_hosts = world.sum(neighbours.is_root() ? 1 : 0);
     const auto shape = mesh::choose_shape(call.settings, world.size(), num_hosts);
@@ -53,12 +60,22 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     if (!num_threads) return num_threads.failure();
     at::set_num_threads(narrow<int>(num_threads.value()));
 
+    const auto models = world.gather(model_of(device.value(), gpus));
+    if (const std::string mixture = device::describe_mixture(models);
+        world.is_root() && !mixture.empty())
+        std::cerr << "warning: " << mixture << '\n';
+
     std::vector<RankPlace> places;
     const auto host_names = world.gather(host.name);
     const auto device_names = world.gather(name_of(device.value(), gpus));
     for (size_t rank = 0; rank < host_names.size(); ++rank)
         places.push_back({host_names[rank], device_names[rank]});
-    return StartUp{host, device.value(), shape.value(), std::move(places), num_threads.value()};
+    return StartUp{host,
+                   device.value(),
+                   shape.value(),
+                   std::move(places),
+                   num_threads.value(),
+                   shared.has_value()};
 }
 
 void print_start(const EngineCall& call, const StartUp& start) {

@@ -19,6 +19,7 @@ struct StartUp {
     mesh::MeshShape shape;
     std::vector<RankPlace> places;  // of every rank
     int64_t num_threads;
+    bool shares_gpus;  // several ranks on one, which somebody allowed
 };
 
 // Chooses and binds the device of every rank, the threads and the mesh; all ranks succeed, or all

@@ -16,6 +16,8 @@
 #include "ringshard/device/host.hpp"
 #include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"
+#include "ringshard/train/metrics.hpp"
+#include "ringshard/train/phase_marks.hpp"
 #include "ringshard/train/training_loop.hpp"
 #include "ringshard/watch/watchdog.hpp"
 #include "run_data.hpp"
@@ -89,7 +91,8 @@ int run_train(const EngineCall& call) {
     if (!place) return tell(place.failure(), world);
     const StartUp& here = place.value();
     print_start(call, here);
-    const mesh::Mesh mesh(world, here.shape, here.device, test_delay(call.environment));
+    const mesh::Mesh mesh(world, here.shape, here.device,
+                          {test_delay(call.environment), here.shares_gpus});
 
     const HubCache hub(call.environment);
     const auto folder =
@@ -134,25 +137,23 @@ int run_train(const EngineCall& call) {
     const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
     auto scratch = open_scratch(call, here, cuts);
     if (!scratch) return tell(scratch.failure(), world);
-    const auto place_of = [&](std::optional<offload::ScratchFile>& file) {
-        return file ? std::optional(shard::FilePlace{&*file, &scratch.value().staging})
-                    : std::nullopt;
-    };
-    const auto weights_place = place_of(scratch.value().weights);
-    const auto optimizer_place = place_of(scratch.value().optimizer);
+    const offload::Scratch& depots = scratch.value();
     shard::Zero zero(
         std::move(units), cuts,
         {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat}, mesh,
-        {weights_place, optimizer_place});
-    optim::AdamW optimizer(zero, config.training, optimizer_place);
+        {depots.weights.get(), depots.optimizer.get()});
+    optim::AdamW optimizer(zero, config.training, depots.optimizer.get());
     if (const auto failure = allocate(scratch.value(), call)) return tell(*failure, world);
+    train::PhaseMarks marks(here.device);
+    device::tell_what_is_held([&] { return train::tell_held(zero, optimizer); });
     const model::Transformer transformer(
         spec.value(), zero, mesh,
         {.policy = config.training.activations_kept(),
          .loss = {config.training.loss_type == config::LossType::dft,
                   config.training.label_smoothing_factor},
          .travel = model::travel_of(config),
-         .activations = place_of(scratch.value().activations)});
+         .activations = depots.activations.get(),
+         .note = [&](const std::string& what) { marks.begins(what); }});
     train::Trainer trainer(config.training, world, mesh, loader, transformer, zero, optimizer);
     std::optional<train::Evaluator> evaluator;
     if (data.value().evaluation)

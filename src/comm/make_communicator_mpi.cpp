@@ -1,12 +1,15 @@
 #include "mpi_communicator.hpp"
 #include "ringshard/base/error.hpp"
+#include "staged_communicator.hpp"
 
 namespace ringshard::comm {
 
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,
-                                                std::chrono::microseconds test_delay) {
+                                                const CommunicatorOptions& options) {
     RINGSHARD_CHECK(device.is_cpu(), "this program was built without CUDA: use the preset `cuda`");
-    return std::make_unique<MpiCommunicator>(std::move(group), test_delay);
+    auto of_host = std::make_unique<MpiCommunicator>(std::move(group), options.test_delay);
+    if (options.by_way_of_host) return std::make_unique<StagedCommunicator>(std::move(of_host));
+    return of_host;
 }
 
 }  // namespace ringshard::comm

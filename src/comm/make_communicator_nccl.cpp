@@ -1,13 +1,17 @@
 #include "mpi_communicator.hpp"
 #include "nccl_communicator.hpp"
+#include "staged_communicator.hpp"
 
 // For programs that are built with CUDA; they run on the CPU too.
 namespace ringshard::comm {
 
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,
-                                                std::chrono::microseconds test_delay) {
-    if (device.is_cuda()) return std::make_unique<NcclCommunicator>(std::move(group), device);
-    return std::make_unique<MpiCommunicator>(std::move(group), test_delay);
+                                                const CommunicatorOptions& options) {
+    if (device.is_cuda() && !options.by_way_of_host)
+        return std::make_unique<NcclCommunicator>(std::move(group), device);
+    auto of_host = std::make_unique<MpiCommunicator>(std::move(group), options.test_delay);
+    if (options.by_way_of_host) return std::make_unique<StagedCommunicator>(std::move(of_host));
+    return of_host;
 }
 
 }  // namespace ringshard::comm

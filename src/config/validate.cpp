@@ -47,6 +47,9 @@ public:
         for (const std::string& place : settings_.values.logging.report_to)
             if (place != "none" && place != "all" && place != "tensorboard")
                 complain({"report_to"}, "must be none, tensorboard, or all for tensorboard");
+        const LoggingSettings& logging = settings_.values.logging;
+        if (!logging.profile_steps.empty() && !logging.steps_to_profile())
+            complain({"profile_steps"}, "must be the first and the last step, as in 10-12");
     }
 
     void check_checkpoints() {

@@ -11,11 +11,27 @@ namespace ringshard::data {
 
 namespace {
 
-at::Tensor to_tensor(const std::vector<int64_t>& values) {
-    at::Tensor tensor =
-        at::empty({static_cast<int64_t>(values.size())}, at::TensorOptions(at::kLong));
+at::Tensor to_tensor(const std::vector<int64_t>& values, at::Device device) {
+    // From pinned memory a GPU takes them while the host goes on.
+    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())},
+                                  at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
     std::ranges::copy(values, tensor.data_ptr<int64_t>());
-    return tensor;
+    return tensor.to(device, true);
+}
+
+struct Targets {
+    std::vector<int64_t> places;
+    std::vector<int64_t> tokens;
+};
+
+Targets targets_of(const std::vector<int64_t>& next_tokens) {
+    Targets targets;
+    for (size_t place = 0; place < next_tokens.size(); ++place) {
+        if (next_tokens[place] == model::TokenBatch::no_target) continue;
+        targets.places.push_back(static_cast<int64_t>(place));
+        targets.tokens.push_back(next_tokens[place]);
+    }
+    return targets;
 }
 
 }  // namespace
@@ -25,21 +41,24 @@ attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::Me
             shape.ulysses};
 }
 
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
-                            const mesh::Coordinates& at) {
-    const attention::SequencePartition partition = partition_of(batch, shape);
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh) {
+    const attention::SequencePartition partition = partition_of(batch, mesh.shape());
     const auto filled = static_cast<size_t>(partition.filled_length());
     batch.tokens.resize(filled, 0);
     batch.targets.resize(filled, model::TokenBatch::no_target);
     const auto positions =
         attention::positions_in_documents(partition.filled_length(), partition.document_starts());
 
-    const attention::Layout mine = partition.of_rank(at.ring, at.ulysses);
+    const attention::Layout mine = partition.of_rank(mesh.at().ring, mesh.at().ulysses);
     const auto part = [&](const std::vector<int64_t>& whole) {
-        return to_tensor(attention::pick(std::span(whole), mine));
+        return attention::pick(std::span(whole), mine);
     };
-    return {part(batch.tokens), part(batch.targets), part(positions),
-            attention::make_plan(partition, at.ring)};
+    const Targets targets = targets_of(part(batch.targets));
+    const auto there = [&](const std::vector<int64_t>& values) {
+        return to_tensor(values, mesh.device());
+    };
+    return {there(part(batch.tokens)), there(part(positions)), there(targets.places),
+            there(targets.tokens), attention::make_plan(partition, mesh.at().ring)};
 }
 
 Loader::Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)

@@ -1,6 +1,10 @@
 #include "ringshard/device/device.hpp"
 
+#include <sys/resource.h>
+
 #include <map>
+
+#include "ringshard/device/host_memory.hpp"
 
 namespace ringshard::device {
 
@@ -10,18 +14,29 @@ Expected<c10::Device> choose_device(DeviceChoice choice, int64_t local_rank,
                                     const std::vector<Gpu>& visible) {
     if (choice == DeviceChoice::cpu || (choice == DeviceChoice::automatic && visible.empty()))
         return c10::Device(c10::kCPU);
-    if (visible.empty()) {
-        const char* cure =
-            is_built_with_cuda()
-                ? "no GPU is visible: ask the scheduler for one, look at CUDA_VISIBLE_DEVICES and "
-                  "`nvidia-smi`, or use --device cpu"
-                : "this program was built without CUDA: build the preset `cuda`, or use --device "
-                  "cpu";
-        return Failure{ExitCode::settings, concat("device = cuda: ", cure)};
-    }
+    if (visible.empty())
+        return Failure{ExitCode::settings,
+                       concat("device = cuda: ", why_no_gpu(), ", or use --device cpu")};
     const auto index = local_rank % static_cast<int64_t>(visible.size());
-    return c10::Device(c10::kCUDA,
-                       static_cast<c10::DeviceIndex>(visible[static_cast<size_t>(index)].index));
+    const Gpu& gpu = visible[static_cast<size_t>(index)];
+    constexpr double oldest = 8.0;  // Ampere: the first with bf16
+    if (std::stod(gpu.capability) < oldest)
+        return Failure{ExitCode::settings,
+                       concat("device = ", choice == DeviceChoice::cuda ? "cuda" : "auto", ": ",
+                              gpu.name, " has compute capability ", gpu.capability,
+                              ", and the kernels need 8.0 (A100) or newer: ask the scheduler for "
+                              "such a GPU, or use --device cpu")};
+    return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu.index));
+}
+
+MemoryUse take_memory_use(c10::Device device) {
+    if (device.is_cuda()) return take_gpu_memory_use(device);
+    const int64_t tensors = host_memory_use().peak;
+    restart_host_memory_peak();
+    struct rusage usage {};
+    getrusage(RUSAGE_SELF, &usage);
+    return {
+        .tensors = tensors, .process = static_cast<int64_t>(usage.ru_maxrss) * 1024, .driver = 0};
 }
 
 std::optional<Failure> check_distinct(const std::vector<std::string>& places) {
@@ -38,6 +53,22 @@ std::optional<Failure> check_distinct(const std::vector<std::string>& places) {
                        "--gpus-per-node alike, or allow it with --allow_shared_gpu")};
     }
     return std::nullopt;
+}
+
+std::string describe_mixture(const std::vector<std::string>& models) {
+    std::map<std::string, size_t> count;
+    for (const std::string& model : models)
+        if (!model.empty()) ++count[model];
+    if (count.size() < 2) return {};
+    std::string text = "the ranks run on different GPUs (";
+    const char* separator = "";
+    for (const auto& [model, ranks] : count) {
+        text += concat(separator, ranks, " x ", model);
+        separator = ", ";
+    }
+    return text +
+           "): every step takes as long as the slowest needs, and the one with the least "
+           "memory says what fits";
 }
 
 }  // namespace ringshard::device

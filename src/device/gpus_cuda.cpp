@@ -1,7 +1,11 @@
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <array>
+#include <fstream>
 
 #include "ringshard/device/device.hpp"
 
@@ -9,6 +13,38 @@
 namespace ringshard::device {
 
 bool is_built_with_cuda() { return true; }
+
+namespace {
+
+// The file of a library that this process has loaded, empty if none.
+std::string loaded_file(const std::string& name) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        const size_t path = line.find('/');
+        if (path != std::string::npos && line.find("/" + name, path) != std::string::npos)
+            return line.substr(path);
+    }
+    return {};
+}
+
+// A cuDNN of the system that is found before LibTorch's own makes attention on Hopper slow, and
+// nobody says so.
+std::string describe_cudnn() {
+    const auto& hooks = at::detail::getCUDAHooks();
+    if (!hooks.hasCuDNN()) return ", no cuDNN";
+    const std::string file = loaded_file("libcudnn.so");
+    const bool is_its_own = file.find("/nvidia/cudnn/") != std::string::npos;
+    return concat(", cuDNN ", hooks.versionRuntimeCuDNN(),
+                  hooks.versionRuntimeCuDNN() == hooks.versionCuDNN()
+                      ? ""
+                      : concat(" (LibTorch was built with ", hooks.versionCuDNN(), ")"),
+                  file.empty() || is_its_own
+                      ? ""
+                      : concat("; this is not LibTorch's own cuDNN but ", file,
+                               ": take it out of LD_LIBRARY_PATH if attention is slow"));
+}
+
+}  // namespace
 
 std::string describe_gpu_libraries() {
     const auto readable = [](int version) {
@@ -19,7 +55,46 @@ std::string describe_gpu_libraries() {
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
     return concat("CUDA      built with ", readable(CUDART_VERSION), ", runtime ",
-                  readable(runtime), ", driver ", driver == 0 ? "none" : readable(driver));
+                  readable(runtime), ", driver ", driver == 0 ? "none" : readable(driver),
+                  driver == 0 ? "" : describe_cudnn());
+}
+
+std::string why_no_gpu() {
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    cudaGetLastError();  // clears it
+    if (error == cudaErrorInsufficientDriver) {
+        int driver = 0;
+        cudaDriverGetVersion(&driver);
+        if (driver > 0)
+            return concat("the driver is for CUDA ", driver / 1000, ".", driver % 1000 / 10,
+                          ", and this program needs ", CUDART_VERSION / 1000, ".",
+                          CUDART_VERSION % 1000 / 10, ": ask for a newer driver");
+    }
+    return "no GPU is visible: ask the scheduler for one, look at CUDA_VISIBLE_DEVICES and "
+           "`nvidia-smi`";
+}
+
+MemoryUse take_gpu_memory_use(c10::Device device) {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+    constexpr size_t all = 0;  // pools together
+    size_t free = 0;
+    size_t total = 0;
+    cudaMemGetInfo(&free, &total);
+    c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+    return {.tensors = stats.allocated_bytes[all].peak,
+            .process = stats.reserved_bytes[all].peak,
+            .driver = static_cast<int64_t>(total - free)};
+}
+
+void tell_what_is_held(std::function<std::string()> list) {
+    c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
+        [list = std::move(list)](int64_t gpu, size_t wanted, size_t total, size_t free) {
+            const auto text = [](size_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+            throw Error(ExitCode::settings,
+                        concat("GPU ", gpu, " has no room for another ", text(wanted), " (",
+                               text(free), " of ", text(total), " are free). ", list()));
+        });
 }
 
 std::vector<Gpu> visible_gpus() {
@@ -41,6 +116,12 @@ std::vector<Gpu> visible_gpus() {
                         concat(properties.major, ".", properties.minor)});
     }
     return gpus;
+}
+
+void mark_range(c10::Device device, const std::string& what) {
+    if (!device.is_cuda()) return;
+    nvtxRangePop();  // of nothing is nothing
+    nvtxRangePushA(what.c_str());
 }
 
 void make_current(c10::Device device) {

@@ -3,7 +3,7 @@
 namespace ringshard::mesh {
 
 Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
-           std::chrono::microseconds test_delay)
+           const comm::CommunicatorOptions& options)
     : shape_(shape), at_(coordinates_of(world.rank(), shape)), device_(device) {
     RINGSHARD_CHECK(shape.world() == world.size(), to_text(shape), " for a world of ",
                     world.size());
@@ -11,7 +11,7 @@ Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
     // along the axes of the group names it.
     const auto along = [&](const char* name, Coordinates at_zero) {
         return comm::make_communicator(world.split(rank_of(at_zero, shape_), name), device,
-                                       test_delay);
+                                       options);
     };
     replicate_ = along("replicate", {0, at_.shard, at_.ring, at_.ulysses});
     shard_ = along("shard", {at_.replicate, 0, at_.ring, at_.ulysses});

@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "block.hpp"
-#include "ringshard/shard/flat_store.hpp"
+#include "ringshard/offload/depot.hpp"
 
 namespace ringshard::model {
 
-// What blocks keep from their forward to their backward pass, in memory or in a file. A pass puts
+// What blocks keep from their forward to their backward pass, in memory or in a depot. A pass puts
 // blocks from the first to the last, and takes them from the last to the first.
 class ActivationStore {
 public:
@@ -25,9 +25,9 @@ protected:
 std::unique_ptr<ActivationStore> keep_activations_in_memory(size_t num_blocks);
 
 // They are written while the next block computes, and read while the one after it goes backward: so
-// two blocks are in memory at a time. The file is this store's alone, and grows with the longest
+// two blocks are in memory at a time. The depot is this store's alone, and grows with the longest
 // batch; one that has no room ends the job when it is asked for, at the first block of a batch.
-std::unique_ptr<ActivationStore> keep_activations_in_file(size_t num_blocks,
-                                                          const shard::FilePlace& place);
+std::unique_ptr<ActivationStore> keep_activations_in_depot(size_t num_blocks,
+                                                           offload::Depot& depot);
 
 }  // namespace ringshard::model

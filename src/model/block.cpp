@@ -82,7 +82,7 @@ at::Tensor block_forward(const BlockContext& context, const BlockViews& weights,
                          BlockActivations& a) {
     complete(context, weights, a);
     const bool keeps_gate_up = context.policy == ActivationPolicy::all;
-    const at::Tensor output = mlp_forward(context.spec, weights, a, keeps_gate_up);
+    const at::Tensor output = mlp_forward(context, weights, a, keeps_gate_up);
     drop_what_policy_drops(context.policy, a);
     return output;
 }
@@ -92,7 +92,7 @@ void block_backward(const BlockContext& context, const BlockViews& weights,
     complete(context, weights, a);
 
     // output = middle + mlp(middle)
-    mlp_backward(context.spec, weights, gradients, gradient, a);
+    mlp_backward(context, weights, gradients, gradient, a);
     a.gate_up.reset();
     a.middle.reset();
 

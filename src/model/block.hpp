@@ -50,6 +50,7 @@ struct BlockContext {
     const attention::Plan& plan;
     const ops::RopeTable& rope;
     config::ActivationPolicy policy;
+    int64_t mlp_chunk;  // tokens
 };
 
 // Fills `activations`, whose input is given, and returns the output [t, w]; keeps what the policy

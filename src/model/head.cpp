@@ -1,12 +1,10 @@
 #include "head.hpp"
 
-#include <ATen/ops/index_select.h>
-#include <ATen/ops/nonzero.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
-#include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/rms_norm.hpp"
@@ -15,17 +13,25 @@ namespace ringshard::model {
 
 namespace {
 
-constexpr int64_t tokens_per_chunk = 256;
+// Some tokens that have a target.
+struct Chunk {
+    at::Tensor places;
+    at::Tensor targets;
+    at::Tensor of_tokens;  // what is said of them
+};
 
-// Calls `work` with the places of some tokens that have a target, and these targets.
+// Calls `work` with one chunk after the other. Returns what was said of all tokens with a target.
 template <class Work>
-void for_chunks(const at::Tensor& targets, Work work) {
-    const at::Tensor places = at::nonzero(targets.ne(TokenBatch::no_target)).view({-1});
-    for (int64_t begin = 0; begin < places.size(0); begin += tokens_per_chunk) {
-        const at::Tensor chunk =
-            places.narrow(0, begin, std::min(tokens_per_chunk, places.size(0) - begin));
-        work(chunk, at::index_select(targets, 0, chunk));
+at::Tensor for_chunks(const TokenBatch& batch, int64_t tokens_per_chunk, Work work) {
+    const int64_t count = batch.targets.size(0);
+    at::Tensor of_tokens =
+        at::empty({count, ops::numbers_of_token}, batch.targets.options().dtype(at::kFloat));
+    for (int64_t begin = 0; begin < count; begin += tokens_per_chunk) {
+        const auto part = [&, length = std::min(tokens_per_chunk, count - begin)](
+                              const at::Tensor& all) { return all.narrow(0, begin, length); };
+        work(Chunk{part(batch.target_places), part(batch.targets), part(of_tokens)});
     }
+    return of_tokens;
 }
 
 }  // namespace
@@ -35,33 +41,30 @@ HeadViews::HeadViews(const shard::FlatUnit& unit, const at::Tensor& flat)
 
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadViews& gradients, const at::Tensor& x,
-                                 const at::Tensor& targets, double gradient_scale,
-                                 const ops::LossForm& form) {
-    HeadResult result{{}, at::zeros_like(x)};
-    for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
-        const at::Tensor rows = ops::embedding(places, x);  // of x
+                                 const TokenBatch& batch, const HeadWork& work) {
+    at::Tensor d_x = at::zeros_like(x);
+    at::Tensor of_tokens = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+        const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = ops::rms_norm(rows, weights.norm, spec.norm_epsilon);
         const at::Tensor logits = ops::linear(normed.y, weights.projection);
-        result.sums += ops::cross_entropy(logits, chunk_targets, gradient_scale, form);
+        ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss, chunk.of_tokens);
         const at::Tensor& d_logits = logits;  // written over
         ops::add_weight_gradient(gradients.projection, d_logits, normed.y);
         const at::Tensor d_normed = ops::linear_backward_input(d_logits, weights.projection);
         const at::Tensor d_rows = at::zeros_like(rows);
         ops::rms_norm_backward(d_normed, rows, normed.inverse_rms, weights.norm, d_rows,
                                gradients.norm);
-        result.d_x.index_copy_(0, places.to(x.device()), d_rows);
+        d_x.index_copy_(0, chunk.places, d_rows);
     });
-    return result;
+    return {std::move(of_tokens), std::move(d_x)};
 }
 
-ops::TokenSums head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                            const at::Tensor& targets, const ops::LossForm& form) {
-    ops::TokenSums sums;
-    for_chunks(targets, [&](const at::Tensor& places, const at::Tensor& chunk_targets) {
-        sums += ops::cross_entropy_value(head_logits(spec, weights, ops::embedding(places, x)),
-                                         chunk_targets, form);
+at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
+                        const TokenBatch& batch, const HeadWork& work) {
+    return for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+        ops::cross_entropy_value(head_logits(spec, weights, ops::embedding(chunk.places, x)),
+                                 chunk.targets, work.loss, chunk.of_tokens);
     });
-    return sums;
 }
 
 at::Tensor head_logits(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x) {

@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 
 // The final norm, the projection to the vocabulary and the loss, in chunks of tokens that have a
-// target: logits of all tokens never exist. Letters: t tokens of this rank, w width, v vocabulary.
+// target: logits of all tokens never exist. Letters: t tokens of this rank,
+// n of them with a target, w width, v vocabulary.
 namespace ringshard::model {
 
 struct HeadViews {
@@ -17,18 +19,22 @@ struct HeadViews {
 };
 
 struct HeadResult {
-    ops::TokenSums sums;
-    at::Tensor d_x;  // [t, w]
+    at::Tensor of_tokens;  // [n, ops::numbers_of_token]
+    at::Tensor d_x;        // [t, w]
+};
+struct HeadWork {
+    double gradient_scale;
+    const ops::LossForm& loss;
+    int64_t tokens_per_chunk;
 };
 // Loss and gradients in one pass: gradients of gradient_scale x the sum of losses are added up.
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadViews& gradients, const at::Tensor& x,
-                                 const at::Tensor& targets, double gradient_scale,
-                                 const ops::LossForm& form);
+                                 const TokenBatch& batch, const HeadWork& work);
 
-// The loss alone, for evaluation.
-ops::TokenSums head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
-                            const at::Tensor& targets, const ops::LossForm& form);
+// The loss alone, for evaluation: [n, ops::numbers_of_token].
+at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
+                        const TokenBatch& batch, const HeadWork& work);
 
 // Logits of some rows of x, for looking at.
 at::Tensor head_logits(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x);

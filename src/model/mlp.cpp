@@ -12,10 +12,8 @@ namespace ringshard::model {
 
 namespace {
 
-constexpr int64_t tokens_per_chunk = 2048;
-
 template <class Work>
-void for_chunks(int64_t tokens, Work work) {
+void for_chunks(int64_t tokens, int64_t tokens_per_chunk, Work work) {
     for (int64_t begin = 0; begin < tokens; begin += tokens_per_chunk)
         work(begin, std::min(tokens_per_chunk, tokens - begin));
 }
@@ -52,33 +50,34 @@ void chunk_backward(const BlockViews& weights, const BlockViews& gradients,
 
 }  // namespace
 
-at::Tensor mlp_forward(const ModelSpec& spec, const BlockViews& weights, BlockActivations& a,
+at::Tensor mlp_forward(const BlockContext& context, const BlockViews& weights, BlockActivations& a,
                        bool keeps_gate_up) {
     if (keeps_gate_up) {
-        const Chunk whole = make_chunk(spec, weights, a.middle);
+        const Chunk whole = make_chunk(context.spec, weights, a.middle);
         a.mlp_inverse_rms = whole.inverse_rms;
         a.gate_up = whole.gate_up;
         return chunk_output(weights, whole).add_(a.middle);
     }
     at::Tensor output = at::empty_like(a.middle);
-    for_chunks(a.middle.size(0), [&](int64_t begin, int64_t length) {
+    for_chunks(a.middle.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const at::Tensor middle = a.middle.narrow(0, begin, length);
         output.narrow(0, begin, length)
-            .copy_(chunk_output(weights, make_chunk(spec, weights, middle)).add_(middle));
+            .copy_(chunk_output(weights, make_chunk(context.spec, weights, middle)).add_(middle));
     });
     return output;
 }
 
-void mlp_backward(const ModelSpec& spec, const BlockViews& weights, const BlockViews& gradients,
-                  const at::Tensor& gradient, const BlockActivations& a) {
+void mlp_backward(const BlockContext& context, const BlockViews& weights,
+                  const BlockViews& gradients, const at::Tensor& gradient,
+                  const BlockActivations& a) {
     if (a.gate_up.defined()) {
         const Chunk whole{ops::rms_norm_again(a.middle, weights.mlp_norm, a.mlp_inverse_rms),
                           a.mlp_inverse_rms, a.gate_up};
         return chunk_backward(weights, gradients, a.middle, whole, gradient);
     }
-    for_chunks(a.middle.size(0), [&](int64_t begin, int64_t length) {
+    for_chunks(a.middle.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const at::Tensor middle = a.middle.narrow(0, begin, length);
-        chunk_backward(weights, gradients, middle, make_chunk(spec, weights, middle),
+        chunk_backward(weights, gradients, middle, make_chunk(context.spec, weights, middle),
                        gradient.narrow(0, begin, length));
     });
 }

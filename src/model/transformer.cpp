@@ -28,8 +28,9 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel),
       policy_(options.policy),
       loss_(options.loss),
-      activations_(options.activations
-                       ? keep_activations_in_file(num_blocks(), *options.activations)
+      chunks_(options.chunks.value_or(chunks_of(mesh.device().type()))),
+      activations_(options.activations != nullptr
+                       ? keep_activations_in_depot(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
       note_(options.note) {
     inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
@@ -71,7 +72,7 @@ at::Tensor Transformer::forward(const TokenBatch& batch, const ops::RopeTable& r
     // A tied table is the head's too.
     zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
 
-    const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
+    const BlockContext context{spec_, attention_, batch.plan, rope, policy_, chunks_.mlp};
     for (size_t block = 0; block < num_blocks(); ++block) {
         note("forward of block ", block);
         const size_t unit = UnitIndex::block(block);
@@ -87,7 +88,7 @@ at::Tensor Transformer::forward(const TokenBatch& batch, const ops::RopeTable& r
 
 void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
                            const at::Tensor& gradient) const {
-    const BlockContext context{spec_, attention_, batch.plan, rope, policy_};
+    const BlockContext context{spec_, attention_, batch.plan, rope, policy_, chunks_.mlp};
     for (size_t block = num_blocks(); block-- > 0;) {
         note("backward of block ", block);
         const size_t unit = UnitIndex::block(block);
@@ -106,9 +107,10 @@ void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
         embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table),
         spec_.padding_token);
     zero_.reduce(index_.embedding);
+    note("after the pass");
 }
 
-ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
+at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
     const ops::RopeTable rope = rope_of(batch);
     at::Tensor x = forward(batch, rope, Pass::with_backward);
 
@@ -116,23 +118,23 @@ ops::TokenSums Transformer::forward_backward(const TokenBatch& batch, double gra
     const shard::FlatUnit& head = zero_.units()[index_.head];
     const HeadViews weights(head, zero_.weights(index_.head));
     const HeadViews gradients(head, zero_.gradients(index_.head));
-    const HeadResult result =
-        head_forward_backward(spec_, weights, gradients, x, batch.targets, gradient_scale, loss_);
+    const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
+                                                    {gradient_scale, loss_, chunks_.head});
     x.reset();  // nobody else needs it
     zero_.release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
     backward(batch, rope, result.d_x);
-    return result.sums;
+    return result.of_tokens;
 }
 
-ops::TokenSums Transformer::evaluate(const TokenBatch& batch) const {
+at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward(batch, rope_of(batch), Pass::forward_alone);
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
-    const ops::TokenSums sums = head_forward(spec_, weights, x, batch.targets, loss_);
+    at::Tensor of_tokens = head_forward(spec_, weights, x, batch, {0, loss_, chunks_.head});
     zero_.release(index_.head, NextUse::none);
-    return sums;
+    return of_tokens;
 }
 
 at::Tensor Transformer::logits(const TokenBatch& batch) const {

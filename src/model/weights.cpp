@@ -1,5 +1,7 @@
 #include "ringshard/model/weights.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include <set>
 
 #include "ringshard/base/finite.hpp"
@@ -52,7 +54,11 @@ std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard:
     for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
         const auto& [unit, range] = zero.slots()[slot];
         const at::Tensor numbers = zero.weight_shards().take(slot, shard::Content::kept);
-        auto* const weights = static_cast<float*>(numbers.data_ptr());
+        // To a GPU by way of the host.
+        const at::Tensor here = numbers.device().is_cpu()
+                                    ? numbers
+                                    : at::zeros(numbers.sizes(), at::TensorOptions(at::kFloat));
+        auto* const weights = static_cast<float*>(here.data_ptr());
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
             const std::span<float> into(weights + piece.in_range, static_cast<size_t>(piece.size));
             read_elements(*stored.find(piece.tensor->spec.name), piece.first, into);
@@ -61,6 +67,7 @@ std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard:
                                                           " holds NaN or infinite numbers in "
                                                           "the model's files")};
         }
+        if (!here.is_same(numbers)) numbers.copy_(here);
         zero.weight_shards().put_back(slot, numbers);
     }
     return std::nullopt;

@@ -1,20 +1,12 @@
 #include <cmath>
 #include <limits>
-#include <vector>
 
+#include "backends.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
-
-TokenSums& TokenSums::operator+=(const TokenSums& other) {
-    loss += other.loss;
-    entropy += other.entropy;
-    num_correct += other.num_correct;
-    num_targets += other.num_targets;
-    return *this;
-}
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -115,31 +107,28 @@ void write_gradient(T* logits, int64_t target, int64_t width, const RowSums& row
 }
 
 template <class PerRow>
-TokenSums add_up(const at::Tensor& logits, PerRow per_row) {
+void for_tokens(const at::Tensor& logits, const at::Tensor& of_tokens, PerRow per_row) {
     const int64_t tokens = logits.size(0);
-    std::vector<RowSums> rows(static_cast<size_t>(tokens));
+    RINGSHARD_CHECK(of_tokens.size(0) == tokens && of_tokens.size(1) == numbers_of_token);
     at::parallel_for(0, tokens, grain(4 * logits.size(1)), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) rows[static_cast<size_t>(t)] = per_row(t);
+        for (int64_t t = begin; t < end; ++t) {
+            const RowSums row = per_row(t);
+            float* const numbers = data<float>(of_tokens) + t * numbers_of_token;
+            numbers[0] = row.loss;
+            numbers[1] = row.entropy;
+            numbers[2] = row.is_correct ? 1.0F : 0.0F;
+        }
     });
-    TokenSums sums;
-    for (const RowSums& row : rows) {
-        sums.loss += row.loss;
-        sums.entropy += row.entropy;
-        sums.num_correct += row.is_correct ? 1 : 0;
-    }
-    sums.num_targets = tokens;
-    return sums;
 }
 
 }  // namespace
 
-TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
-                        const LossForm& form) {
+void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+                   const LossForm& form, const at::Tensor& of_tokens) {
     const int64_t width = logits.size(1);
     const auto scale = static_cast<float>(gradient_scale);
-    TokenSums sums;
     with_type(logits, [&]<class T>(T*) {
-        sums = add_up(logits, [&](int64_t t) {
+        for_tokens(logits, of_tokens, [&](int64_t t) {
             T* row = data<T>(logits) + t * width;
             const int64_t target = data<int64_t>(targets)[t];
             const RowSums of_row = sums_of(row, target, width, form);
@@ -147,19 +136,30 @@ TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets, dou
             return of_row;
         });
     });
-    return sums;
 }
 
-TokenSums cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets,
-                              const LossForm& form) {
+void cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+                         const at::Tensor& of_tokens) {
     const int64_t width = logits.size(1);
-    TokenSums sums;
     with_type(logits, [&]<class T>(T*) {
-        sums = add_up(logits, [&](int64_t t) {
+        for_tokens(logits, of_tokens, [&](int64_t t) {
             return sums_of(data<T>(logits) + t * width, data<int64_t>(targets)[t], width, form);
         });
+    });
+}
+
+TokenSums add_up(const at::Tensor& of_tokens) {
+    TokenSums sums;
+    with_type(of_tokens, [&]<class T>(T*) {
+        for (int64_t t = 0; t < of_tokens.size(0); ++t) {
+            const T* const numbers = data<T>(of_tokens) + t * numbers_of_token;
+            sums.loss += load(numbers[0]);
+            sums.entropy += load(numbers[1]);
+            sums.num_correct += load(numbers[2]) > 0 ? 1 : 0;
+        }
+        sums.num_targets = of_tokens.size(0);
     });
     return sums;
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

@@ -1,11 +1,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 
+#include "backends.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -42,4 +43,4 @@ void embedding_backward(const at::Tensor& dy, const at::Tensor& tokens, const at
     });
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

@@ -1,12 +1,15 @@
+#include <ATen/ops/zeros.h>
+
 #include <bit>
 #include <cmath>
 #include <vector>
 
+#include "backends.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/flat.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -85,15 +88,15 @@ void for_blocks(int64_t count, Work work) {
 
 }  // namespace
 
-double sum_of_squares(const at::Tensor& flat) {
-    if (flat.is_meta()) return 0;
+at::Tensor sum_of_squares(const at::Tensor& flat) {
+    at::Tensor sum = at::zeros({}, flat.options().dtype(at::kDouble));
+    if (flat.is_meta()) return sum;
     std::vector<double> of_block(static_cast<size_t>((flat.numel() + block - 1) / block));
     for_blocks(flat.numel(), [&](int64_t begin, int64_t count) {
         of_block[static_cast<size_t>(begin / block)] =
             static_cast<double>(squares(data<float>(flat) + begin, count));
     });
-    double sum = 0;
-    for (const double part : of_block) sum += part;
+    for (const double part : of_block) *sum.mutable_data_ptr<double>() += part;
     return sum;
 }
 
@@ -149,4 +152,4 @@ void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
     });
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

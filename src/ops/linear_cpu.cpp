@@ -2,12 +2,13 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
+#include "backends.hpp"
 #include "bf16_gemm.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -56,4 +57,4 @@ void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     });
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

@@ -2,11 +2,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include "backends.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -204,4 +205,4 @@ void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBe
     add_rows(d_weight, partial);
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

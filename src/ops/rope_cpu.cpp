@@ -2,11 +2,12 @@
 
 #include <cmath>
 
+#include "backends.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/rope.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -67,4 +68,4 @@ void rope(const at::Tensor& heads, int64_t num_heads, const RopeTable& table, Tu
     });
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

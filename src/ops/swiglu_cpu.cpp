@@ -1,10 +1,11 @@
 #include <ATen/ops/empty.h>
 
+#include "backends.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/swiglu.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -61,4 +62,4 @@ void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up) {
     });
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

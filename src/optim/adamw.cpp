@@ -11,9 +11,9 @@ namespace ringshard::optim {
 namespace {
 
 std::unique_ptr<shard::FlatStore> no_moments(const shard::Zero& zero, at::ScalarType type,
-                                             const std::optional<shard::FilePlace>& file) {
+                                             offload::Depot* depot) {
     const shard::Slots& slots = zero.slots();
-    if (file) return shard::keep_in_file(slots, type, *file);
+    if (depot != nullptr) return shard::keep_in_depot(slots, type, *depot);
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < slots.num_units(); ++unit)
         shards.push_back(
@@ -24,12 +24,12 @@ std::unique_ptr<shard::FlatStore> no_moments(const shard::Zero& zero, at::Scalar
 }  // namespace
 
 AdamW::AdamW(const shard::Zero& zero, const config::TrainingSettings& settings,
-             const std::optional<shard::FilePlace>& file)
+             offload::Depot* depot)
     : settings_(settings) {
     const bool is_bf16 = settings.optimizer_state_dtype == config::NumberType::bf16;
     const at::ScalarType type = is_bf16 ? at::kBFloat16 : at::kFloat;
-    first_ = no_moments(zero, type, file);
-    second_ = no_moments(zero, type, file);
+    first_ = no_moments(zero, type, depot);
+    second_ = no_moments(zero, type, depot);
 }
 
 void AdamW::forget(const shard::Zero& zero) {

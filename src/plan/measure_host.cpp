@@ -101,7 +101,9 @@ double loss_logits() {
     constexpr int64_t vocabulary = 8192;
     const at::Tensor logits = numbers({tokens, vocabulary}, at::kFloat);
     const at::Tensor targets = at::zeros({tokens}, at::TensorOptions(at::kLong));
-    return tokens * vocabulary * rate_of([&] { ops::cross_entropy(logits, targets, 1e-3, {}); });
+    const at::Tensor of_tokens = numbers({tokens, ops::numbers_of_token}, at::kFloat);
+    return tokens * vocabulary *
+           rate_of([&] { ops::cross_entropy(logits, targets, 1e-3, {}, of_tokens); });
 }
 
 constexpr double optimizer_bytes_of_a_weight = 28;

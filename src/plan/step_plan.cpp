@@ -10,7 +10,7 @@
 #include "ringshard/data/loader.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/transformer.hpp"
-#include "ringshard/offload/scratch.hpp"
+#include "ringshard/offload/file_depot.hpp"
 #include "ringshard/optim/adamw.hpp"
 
 namespace ringshard::plan {
@@ -54,13 +54,6 @@ data::FlatBatch make_batch(int64_t rows, int64_t row_length) {
     return batch;
 }
 
-// Targets stay: which of them there are decides what the head works on.
-model::TokenBatch without_numbers(model::TokenBatch batch) {
-    batch.tokens = batch.tokens.to(at::kMeta);
-    batch.positions = batch.positions.to(at::kMeta);
-    return batch;
-}
-
 // Everything that a rank trains with.
 class ImaginaryRank {
 public:
@@ -74,16 +67,16 @@ public:
                 }),
           zero_(model::make_units(question.spec, question.shape.zero()),
                 mesh::cuts_of(config_.parallel), types(), mesh_,
-                {place_if(is_moved(config_.parallel.offload_param_device), weights_file_),
-                 place_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_file_)}),
+                {depot_if(is_moved(config_.parallel.offload_param_device), weights_depot_),
+                 depot_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_depot_)}),
           optimizer_(
               zero_, config_.training,
-              place_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_file_)),
+              depot_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_depot_)),
           transformer_(
               question.spec, zero_, mesh_,
               {.policy = config_.training.activations_kept(),
                .travel = model::travel_of(config_),
-               .activations = place_if(config_.training.activation_offloading, activations_file_),
+               .activations = depot_if(config_.training.activation_offloading, activations_depot_),
                .note = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
     ImaginaryRank& operator=(const ImaginaryRank&) = delete;
@@ -100,12 +93,12 @@ public:
         plan.peak_at = peak_.moment();
         for (const Traffic& traffic : traffic_)
             if (traffic.operations > 0) plan.traffic.push_back(traffic);
-        for (const auto* file : {&weights_file_, &optimizer_file_, &activations_file_})
-            plan.scratch_bytes += file->bytes();
+        for (const auto* depot : {&weights_depot_, &optimizer_depot_, &activations_depot_})
+            plan.scratch_bytes += depot->bytes();
         // State goes both ways once, activations with every micro-batch.
         plan.moved_bytes =
-            2 * (weights_file_.bytes() + optimizer_file_.bytes() +
-                 activations_file_.bytes() * config_.training.gradient_accumulation_steps);
+            2 * (weights_depot_.bytes() + optimizer_depot_.bytes() +
+                 activations_depot_.bytes() * config_.training.gradient_accumulation_steps);
         plan.checkpoint_bytes = save_copy() * question_.shape.world();
         return plan;
     }
@@ -114,8 +107,8 @@ private:
     static bool is_moved(config::OffloadDevice device) {
         return device == config::OffloadDevice::nvme;
     }
-    std::optional<shard::FilePlace> place_if(bool wanted, offload::ScratchFile& file) {
-        return wanted ? std::optional(shard::FilePlace{&file, &staging_}) : std::nullopt;
+    static offload::Depot* depot_if(bool wanted, offload::FileDepot& depot) {
+        return wanted ? &depot : nullptr;
     }
     shard::Zero::Types types() const {
         const bool is_bf16 = config_.training.mixed_precision == config::Precision::bf16;
@@ -132,8 +125,7 @@ private:
         zero_.clear_gradients();
         for (int64_t micro = 0; micro < micro_batches; ++micro) {
             if (micro + 1 == micro_batches) zero_.begin_last_micro_batch();
-            transformer_.forward_backward(
-                without_numbers(data::cut_batch(batch, mesh_.shape(), mesh_.at())), 1.0);
+            transformer_.forward_backward(data::cut_batch(batch, mesh_), 1.0);
         }
         peak_.begins("summing gradients");
         zero_.finish_gradients();
@@ -159,9 +151,9 @@ private:
     std::deque<Traffic> traffic_;  // of every group; communicators keep their places
     PeakWatch peak_;
     offload::Staging staging_{at::kMeta};
-    offload::ScratchFile weights_file_ = offload::ScratchFile::imaginary();
-    offload::ScratchFile optimizer_file_ = offload::ScratchFile::imaginary();
-    offload::ScratchFile activations_file_ = offload::ScratchFile::imaginary();
+    offload::FileDepot weights_depot_{offload::ScratchFile::imaginary(), staging_};
+    offload::FileDepot optimizer_depot_{offload::ScratchFile::imaginary(), staging_};
+    offload::FileDepot activations_depot_{offload::ScratchFile::imaginary(), staging_};
     mesh::Mesh mesh_;
     shard::Zero zero_;
     optim::AdamW optimizer_;

@@ -29,9 +29,9 @@ at::TensorOptions Zero::options(at::ScalarType type) const {
 
 namespace {
 
-// Elements that are worked on at a time where something comes from files: enough for the speed of
-// the drive, and little beside what does not fit the memory.
-constexpr int64_t file_slot = int64_t{1} << 20;
+// Elements that are worked on at a time where something comes from a depot: enough for the speed of
+// a drive, and little beside what does not fit the memory.
+constexpr int64_t depot_slot = int64_t{1} << 20;
 
 std::vector<Range> cut_shards(const std::vector<FlatUnit>& units, const mesh::Cuts& cuts,
                               const mesh::Mesh& mesh) {
@@ -46,18 +46,18 @@ std::vector<Range> cut_shards(const std::vector<FlatUnit>& units, const mesh::Cu
 }  // namespace
 
 Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
-           const mesh::Mesh& mesh, const Files& files)
+           const mesh::Mesh& mesh, const Depots& depots)
     : units_(std::move(units)),
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      slots_(cut_shards(units_, cuts, mesh), files.any() ? file_slot : Slots::whole_shards),
+      slots_(cut_shards(units_, cuts, mesh), depots.any() ? depot_slot : Slots::whole_shards),
       states_(units_.size()) {
-    make_weights(files);
-    make_gradients(files);
+    make_weights(depots);
+    make_gradients(depots);
 }
 
-void Zero::make_weights(const Files& files) {
+void Zero::make_weights(const Depots& depots) {
     const auto zeros = [&](at::ScalarType type) {
         std::vector<at::Tensor> shards;
         for (size_t unit = 0; unit < units_.size(); ++unit)
@@ -65,8 +65,8 @@ void Zero::make_weights(const Files& files) {
         return shards;
     };
     if (cuts_.weights) {
-        compute_ = files.weights ? keep_in_file(slots_, types_.compute, *files.weights)
-                                 : keep_in_memory(slots_, zeros(types_.compute));
+        compute_ = depots.weights ? keep_in_depot(slots_, types_.compute, *depots.weights)
+                                  : keep_in_memory(slots_, zeros(types_.compute));
     } else {
         std::vector<at::Tensor> parts;
         for (size_t unit = 0; unit < units_.size(); ++unit) {
@@ -78,21 +78,21 @@ void Zero::make_weights(const Files& files) {
         compute_ = keep_in_memory(slots_, std::move(parts));
     }
     if (types_.compute != at::kFloat)
-        masters_ = files.optimizer ? keep_in_file(slots_, at::kFloat, *files.optimizer)
-                                   : keep_in_memory(slots_, zeros(at::kFloat));
+        masters_ = depots.optimizer ? keep_in_depot(slots_, at::kFloat, *depots.optimizer)
+                                    : keep_in_memory(slots_, zeros(at::kFloat));
 }
 
-void Zero::make_gradients(const Files& files) {
+void Zero::make_gradients(const Depots& depots) {
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         at::Tensor& whole = states_[unit].whole_gradient;
         if (!cuts_.gradients) whole = at::zeros({units_[unit].size()}, options(at::kFloat));
-        if (cuts_.gradients && files.optimizer) continue;
+        if (cuts_.gradients && depots.optimizer) continue;
         shards.push_back(
             cuts_.optimizer ? at::zeros({slots_.shard(unit).size()}, options(at::kFloat)) : whole);
     }
-    gradients_ = cuts_.gradients && files.optimizer
-                     ? keep_in_file(slots_, at::kFloat, *files.optimizer)
+    gradients_ = cuts_.gradients && depots.optimizer
+                     ? keep_in_depot(slots_, at::kFloat, *depots.optimizer)
                      : keep_in_memory(slots_, std::move(shards));
 }
 

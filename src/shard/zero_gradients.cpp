@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -138,15 +139,15 @@ void Zero::note_update() {
 }
 
 double Zero::gradient_squares() const {
-    double squares = 0;
+    at::Tensor squares = at::zeros({}, options(at::kDouble));
     for (size_t slot = 0; slot < slots_.size(); ++slot) {
         const auto& [unit, range] = slots_[slot];
         const Range mine = intersect(own_range(unit), range);
         if (mine.size() == 0) continue;
-        squares += ops::sum_of_squares(
-            gradients_->take(slot, Content::kept).narrow(0, mine.begin - range.begin, mine.size()));
+        squares.add_(ops::sum_of_squares(gradients_->take(slot, Content::kept)
+                                             .narrow(0, mine.begin - range.begin, mine.size())));
     }
-    return squares;
+    return squares.item<double>();
 }
 
 }  // namespace ringshard::shard

@@ -18,8 +18,7 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void()>& after_batch) 
         const int64_t end = std::min(rows_.size(), begin + batch_size_);
         std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
         std::iota(numbers.begin(), numbers.end(), begin);
-        sums += model_.evaluate(
-            data::cut_batch(data::flatten(rows_, numbers), mesh_.shape(), mesh_.at()));
+        sums += ops::add_up(model_.evaluate(data::cut_batch(data::flatten(rows_, numbers), mesh_)));
         after_batch();
     }
     const auto total = world_.sum(std::vector<double>{sums.loss, sums.entropy,

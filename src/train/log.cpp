@@ -1,7 +1,5 @@
 #include "log.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,12 +7,6 @@
 namespace ringshard::train {
 
 namespace {
-
-int64_t peak_resident_bytes() {
-    struct rusage usage {};
-    getrusage(RUSAGE_SELF, &usage);
-    return static_cast<int64_t>(usage.ru_maxrss) * 1024;
-}
 
 double seconds_since_1970() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -92,8 +84,10 @@ Usage Log::usage(const MemoryByKind& memory) {
                      .activations = world_.maximum(memory.activations),
                      .communication = world_.maximum(memory.communication),
                      .staging = world_.maximum(memory.staging),
-                     .save_copy = world_.maximum(memory.save_copy)};
-    const std::vector<int64_t> peaks = world_.gather(peak_resident_bytes());
+                     .save_copy = world_.maximum(memory.save_copy),
+                     .process_peak = world_.maximum(memory.process_peak),
+                     .driver = world_.maximum(memory.driver)};
+    const std::vector<int64_t> peaks = world_.gather(memory.process_peak);
     const auto worst = std::ranges::max_element(peaks);
     usage_.peak_memory_bytes = *worst;
     usage_.peak_memory_rank = worst - peaks.begin();

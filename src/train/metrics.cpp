@@ -61,7 +61,21 @@ MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimiz
                            optimizer.memory() - held.communication - save_copy,
             .communication = held.communication,
             .staging = staging,
-            .save_copy = save_copy};
+            .save_copy = save_copy,
+            .process_peak = 0,
+            .driver = 0};
+}
+
+std::string tell_held(const shard::Zero& zero, const optim::AdamW& optimizer) {
+    const shard::Zero::Memory held = zero.memory();
+    const auto text = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+    return concat("This rank holds weights ", text(held.weights), ", gathered weights ",
+                  text(held.gathered), ", gradients ", text(held.gradients), ", optimizer state ",
+                  text(optimizer.memory()), ", messages ", text(held.communication),
+                  "; all else is activations. Lower per_device_train_batch_size or max_length, set "
+                  "gradient_checkpointing or activation_offloading, take a profile that cuts more "
+                  "(zero3) or more ranks (cp_size, sp_size), or offload_optimizer_device = cpu; "
+                  "`trainer plan --suggest` compares them");
 }
 
 namespace {
@@ -110,6 +124,7 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"memory_staging_bytes", usage.memory.staging},
         {"memory_save_copy_bytes", usage.memory.save_copy},
     };
+    if (usage.memory.driver > 0) line.emplace_back("memory_driver_bytes", usage.memory.driver);
     add_spread(line, "compute", numbers.ranks, &RankTimes::compute, steps);
     add_spread(line, "comm_wait", numbers.ranks, &RankTimes::comm_wait, steps);
     add_spread(line, "data_wait", numbers.ranks, &RankTimes::data_wait, steps);

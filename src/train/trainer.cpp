@@ -145,16 +145,19 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
     const Work work = count(micro_batches);
 
     zero_.clear_gradients();
-    ops::TokenSums of_tokens;
+    std::vector<at::Tensor> of_tokens;
     for (data::FlatBatch& batch : micro_batches) {
         if (&batch == &micro_batches.back()) zero_.begin_last_micro_batch();
-        of_tokens += model_.forward_backward(
-            data::cut_batch(std::move(batch), mesh_.shape(), mesh_.at()), 1.0 / work.targets);
+        of_tokens.push_back(
+            model_.forward_backward(data::cut_batch(std::move(batch), mesh_), 1.0 / work.targets));
     }
     zero_.finish_gradients();
 
-    std::vector<double> total{of_tokens.loss, of_tokens.entropy,
-                              static_cast<double>(of_tokens.num_correct), zero_.gradient_squares()};
+    // Only now, when a GPU has all its work, is it waited for.
+    ops::TokenSums here;
+    for (const at::Tensor& numbers : of_tokens) here += ops::add_up(numbers);
+    std::vector<double> total{here.loss, here.entropy, static_cast<double>(here.num_correct),
+                              zero_.gradient_squares()};
     const size_t numbers_of_step = total.size();
     const std::vector<double> wished_here = wishes();
     std::ranges::copy(clock.to_sum(world_.rank(), world_.size()), std::back_inserter(total));

@@ -11,11 +11,12 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
-#include "ringshard/device/host_memory.hpp"
+#include "ringshard/device/device.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/train/rank_times.hpp"
 #include "ringshard/train/replicas.hpp"
 #include "saves.hpp"
+#include "step_profile.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
 
@@ -47,7 +48,11 @@ public:
                parts_.trainer.num_steps()),
           saves_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                   parts_.optimizer, parts_.free_host_memory},
-                 log_, requests_) {
+                 log_, requests_),
+          profile_(parts_.config.logging,
+                   parts_.store.output_dir() / concat("profile-", parts_.store.attempt(), "-rank",
+                                                      parts_.world.rank(), ".json"),
+                   parts_.zero.device()) {
         parts_.watchdog.at_attempt(
             {parts_.store.output_dir(), parts_.store.attempt(),
              [folder = parts_.store.output_dir(), attempt = parts_.store.attempt()] {
@@ -78,6 +83,7 @@ private:
     Log log_;
     Saves saves_;
     SlowRanks slow_ranks_;
+    StepProfile profile_;
     RunTotals totals_;
 };
 
@@ -112,12 +118,14 @@ comm::Agreed<StepNumbers> Run::next_step() {
     parts_.watchdog.begin(watch::Work::step);
     parts_.world.journal().doing("beginning the step");
     parts_.faults.reach("step");
+    profile_.before_step(step() + 1);
     auto numbers = parts_.trainer.step([this] {
         parts_.faults.reach("compute");
         std::vector<double> wishes = requests_.look();
         wishes.push_back(saves_.wish());
         return wishes;
     });
+    profile_.after_step(step());
     parts_.watchdog.begin(watch::Work::other);
     parts_.world.journal().doing("what follows a step");
     return numbers;
@@ -178,10 +186,13 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
 
 // Of the most that was held since the last line.
 MemoryByKind Run::memory() const {
-    const int64_t peak = device::host_memory_use().peak;
-    device::restart_host_memory_peak();
-    return memory_by_kind(parts_.zero, parts_.optimizer, peak, parts_.scratch.staging.bytes(),
-                          saves_.bytes_set_aside());
+    const device::MemoryUse use = device::take_memory_use(parts_.zero.device());
+    MemoryByKind memory =
+        memory_by_kind(parts_.zero, parts_.optimizer, use.tensors, parts_.scratch.staging.bytes(),
+                       parts_.zero.device().is_cpu() ? saves_.bytes_set_aside() : 0);
+    memory.process_peak = use.process;
+    memory.driver = use.driver;
+    return memory;
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {

@@ -37,9 +37,12 @@ void check(int64_t tokens, int64_t vocabulary, const ops::LossForm& form) {
     const at::Tensor targets = at::randint(vocabulary, {tokens}, at::TensorOptions(at::kLong));
     const Reference reference = plain(logits, targets, form);
     const double tolerance = 1e-5 * std::abs(reference.loss);
-    const ops::TokenSums value = ops::cross_entropy_value(logits, targets, form);
+    const at::Tensor of_tokens = at::empty({tokens, ops::numbers_of_token});
+    ops::cross_entropy_value(logits, targets, form, of_tokens);
+    const ops::TokenSums value = ops::add_up(of_tokens);
     BOOST_TEST(std::abs(value.loss - reference.loss) < tolerance);
-    const ops::TokenSums sums = ops::cross_entropy(logits, targets, scale, form);
+    ops::cross_entropy(logits, targets, scale, form, of_tokens);
+    const ops::TokenSums sums = ops::add_up(of_tokens);
     BOOST_TEST(sums.loss == value.loss);
     BOOST_TEST(sums.num_targets == tokens);
     BOOST_TEST(distance(logits, reference.gradient) < 2e-6);

@@ -97,13 +97,14 @@ std::map<std::string, at::Tensor> check_against(const std::string& file, Activat
     check_logits(model.logits(made.batch), golden, made);
 
     const int64_t targets = golden.at("num_targets").item<int64_t>();
-    const auto sums = model.transformer.forward_backward(model.cut(made.batch),
-                                                         1.0 / static_cast<double>(targets));
+    const auto sums = ops::add_up(model.transformer.forward_backward(
+        model.cut(made.batch), 1.0 / static_cast<double>(targets)));
     model.zero.finish_gradients();
     BOOST_TEST(sums.num_targets == targets);
     BOOST_TEST(std::abs(sums.loss / static_cast<double>(targets) -
                         golden.at("loss_mean").item<double>()) < 2e-6);
-    BOOST_TEST(std::abs(model.transformer.evaluate(model.cut(made.batch)).loss - sums.loss) < 1e-4);
+    BOOST_TEST(std::abs(ops::add_up(model.transformer.evaluate(model.cut(made.batch))).loss -
+                        sums.loss) < 1e-4);
     check_gradients(model, golden);
     return model.gradients();
 }
@@ -156,7 +157,8 @@ void check_bf16(const std::string& file) {
                         {.compute = at::kBFloat16, .policy = policy});
         BOOST_TEST(test::largest_difference(model.logits(made.batch), at::cat(made.logits)) < 0.15);
         const auto targets = golden.at("num_targets").item<double>();
-        const auto sums = model.transformer.forward_backward(model.cut(made.batch), 1.0 / targets);
+        const auto sums =
+            ops::add_up(model.transformer.forward_backward(model.cut(made.batch), 1.0 / targets));
         model.zero.finish_gradients();
         BOOST_TEST(std::abs(sums.loss / targets - golden.at("loss_mean").item<double>()) < 2e-2);
         for (const auto& [name, gradient] : model.gradients()) {

@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <random>
 
+#include "ringshard/offload/file_depot.hpp"
+#include "ringshard/offload/host_depot.hpp"
+
 using namespace ringshard;
 using namespace ringshard::shard;
 
@@ -16,11 +19,10 @@ namespace {
 // Slots of two pages; the last one of a shard is shorter, and one shard is empty.
 const Slots slots({{100, 5000}, {0, 0}, {64, 2112}, {7, 9000}}, 2048);
 
-struct File {
-    offload::ScratchFile file =
-        offload::ScratchFile::open(std::filesystem::temp_directory_path()).value();
-    offload::Staging staging;
-};
+std::unique_ptr<offload::Depot> file_depot(offload::Staging& staging) {
+    auto file = offload::ScratchFile::open(std::filesystem::temp_directory_path());
+    return std::make_unique<offload::FileDepot>(std::move(file).value(), staging);
+}
 
 }  // namespace
 
@@ -40,17 +42,18 @@ BOOST_AUTO_TEST_CASE(slots_cover_the_shards_in_order) {
     BOOST_TEST(Slots({{0, 10}, {5, 9}}, Slots::whole_shards).size() == 2U);
 }
 
+namespace {
+
 // Slots are changed, read ahead, overwritten and read as whole shards, at random: nobody may meet
 // what was read before a change.
-BOOST_AUTO_TEST_CASE(a_file_gives_what_memory_gives) {
-    File place;
-    const auto in_file = keep_in_file(slots, at::kFloat, {&place.file, &place.staging});
-    BOOST_REQUIRE(!place.file.allocate());
+void check_against_memory(offload::Depot& depot) {
+    const auto in_depot = keep_in_depot(slots, at::kFloat, depot);
+    BOOST_REQUIRE(!depot.allocate());
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < slots.num_units(); ++unit)
         shards.push_back(at::zeros({slots.shard(unit).size()}));
     const auto in_memory = keep_in_memory(slots, shards);
-    BOOST_TEST(in_file->bytes() == 0);
+    BOOST_TEST(in_depot->bytes() == 0);
     BOOST_TEST(in_memory->bytes() == 4 * (4900 + 2048 + 8993));
 
     std::mt19937 random(3);
@@ -60,27 +63,39 @@ BOOST_AUTO_TEST_CASE(a_file_gives_what_memory_gives) {
         slot = below(3) == 0 ? below(slots.size()) : (slot + 1) % slots.size();
         const size_t unit = below(slots.num_units());
         switch (below(5)) {
-            case 0: in_file->expect(unit); break;
+            case 0: in_depot->expect(unit); break;
             case 1:
-                BOOST_REQUIRE(at::equal(in_file->take_shard(unit), in_memory->take_shard(unit)));
+                BOOST_REQUIRE(at::equal(in_depot->take_shard(unit), in_memory->take_shard(unit)));
                 break;
             case 2:
-                for (const auto& store : {in_file.get(), in_memory.get()}) {
+                for (const auto& store : {in_depot.get(), in_memory.get()}) {
                     const at::Tensor numbers = store->take(slot, Content::overwritten);
                     numbers.fill_(turn);
                     store->put_back(slot, numbers);
                 }
                 break;
             case 3:
-                for (const auto& store : {in_file.get(), in_memory.get()}) {
+                for (const auto& store : {in_depot.get(), in_memory.get()}) {
                     const at::Tensor numbers = store->take(slot, Content::kept);
                     numbers.add_(1);
                     store->put_back(slot, numbers);
                 }
                 break;
             default:
-                BOOST_REQUIRE(at::equal(in_file->take(slot, Content::kept),
+                BOOST_REQUIRE(at::equal(in_depot->take(slot, Content::kept),
                                         in_memory->take(slot, Content::kept)));
         }
     }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_file_gives_what_memory_gives) {
+    offload::Staging staging;
+    check_against_memory(*file_depot(staging));
+}
+
+BOOST_AUTO_TEST_CASE(the_hosts_memory_gives_what_memory_gives) {
+    offload::HostDepot depot(at::kCPU);
+    check_against_memory(depot);
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include "ringshard/data/plan_rows.hpp"
@@ -18,9 +19,19 @@ data::Rows one_row_each(data::SampleList samples) {
     return {std::move(store), std::move(plan)};
 }
 
+at::Device device() {
+    const char* const wish = std::getenv("RINGSHARD_TEST_DEVICE");
+    return wish == nullptr ? at::Device(at::kCPU) : at::Device(wish);
+}
+
+comm::CommunicatorOptions communicator_options(const comm::Group& group) {
+    // All ranks of a test are on one GPU.
+    return {.test_delay = {}, .by_way_of_host = device().is_cuda() && group.size() > 1};
+}
+
 TestModel::TestModel(const comm::Group& group, const std::filesystem::path& folder,
                      const Options& options)
-    : mesh(group, options.shape, at::kCPU),
+    : mesh(group, options.shape, device(), communicator_options(group)),
       spec(model::read_model_spec(folder / "config.json").value()),
       zero(model::make_units(spec, options.shape.zero()), options.cuts,
            {options.compute, at::kFloat}, mesh),
@@ -36,7 +47,7 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
     std::map<std::string, at::Tensor> tensors;
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         const shard::FlatUnit& layout = zero.units()[unit];
-        at::Tensor flat = at::empty({layout.size()});
+        at::Tensor flat = at::empty({layout.size()}, at::TensorOptions(device()));
         const at::Tensor mine =
             (gradients ? zero.gradient_shards() : zero.weight_shards()).take_shard(unit);
         if (mine.numel() == layout.size())
@@ -45,7 +56,7 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
             mesh.zero().all_gather(flat, mine.contiguous()).wait();
         for (const shard::PlacedTensor& tensor : layout.tensors())
             tensors[tensor.spec.name] =
-                flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
+                flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).cpu().clone();
     }
     return tensors;
 }
@@ -55,7 +66,8 @@ std::map<std::string, at::Tensor> TestModel::weights() { return put_together(fal
 
 at::Tensor TestModel::logits(const data::FlatBatch& batch) {
     const at::Tensor mine = transformer.logits(cut(batch)).to(at::kFloat).contiguous();
-    at::Tensor gathered = at::empty({mesh.sequence().size() * mine.size(0), mine.size(1)});
+    at::Tensor gathered =
+        at::empty({mesh.sequence().size() * mine.size(0), mine.size(1)}, mine.options());
     mesh.sequence().all_gather(gathered, mine).wait();
     at::Tensor all = at::empty_like(gathered);
     const attention::SequencePartition partition = data::partition_of(batch, mesh.shape());
@@ -68,7 +80,7 @@ at::Tensor TestModel::logits(const data::FlatBatch& batch) {
             }
         }
     }
-    return all.narrow(0, 0, static_cast<int64_t>(batch.tokens.size()));
+    return all.narrow(0, 0, static_cast<int64_t>(batch.tokens.size())).cpu();
 }
 
 }  // namespace ringshard::test

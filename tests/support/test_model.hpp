@@ -12,6 +12,10 @@
 
 namespace ringshard::test {
 
+// Where models are tried: RINGSHARD_TEST_DEVICE, "cuda:0" for example, else the CPU.
+at::Device device();
+comm::CommunicatorOptions communicator_options(const comm::Group& group);
+
 // Each sample as a row, as it is.
 data::Rows one_row_each(data::SampleList samples);
 
@@ -34,7 +38,7 @@ public:
     std::map<std::string, at::Tensor> weights();
 
     model::TokenBatch cut(const data::FlatBatch& batch) const {
-        return data::cut_batch(batch, mesh.shape(), mesh.at());
+        return data::cut_batch(batch, mesh);
     }
     // Logits of all tokens of the batch, in order. Collective over the world.
     at::Tensor logits(const data::FlatBatch& batch);

@@ -43,10 +43,15 @@ protected:
     Communicator& operator=(const Communicator&) = delete;
 };
 
+struct CommunicatorOptions {
+    // How much later every message between neighbours leaves, over MPI: for tests.
+    std::chrono::microseconds test_delay;
+    // Tensors of a GPU go over MPI: for ranks that share one.
+    bool by_way_of_host;
+};
 // NCCL for a CUDA device, MPI for the CPU. The communicator takes the group over: nothing else may
 // travel through it. Collective over the group.
-// test_delay: how much later every message between neighbours leaves, over MPI.
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,
-                                                std::chrono::microseconds test_delay = {});
+                                                const CommunicatorOptions& options = {});
 
 }  // namespace ringshard::comm

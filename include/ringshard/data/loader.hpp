@@ -6,15 +6,14 @@
 #include "ringshard/attention/sequence_partition.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/data/sample_order.hpp"
-#include "ringshard/mesh/mesh_shape.hpp"
+#include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/token_batch.hpp"
 
 namespace ringshard::data {
 
-// This rank's part of a micro-batch. The list is filled up with a document that has no targets, so
-// that it can be cut.
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::MeshShape& shape,
-                            const mesh::Coordinates& at);
+// This rank's part of a micro-batch, on its device. The list is filled up with a document that has
+// no targets, so that it can be cut.
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh);
 
 // Which of its tokens each rank of the sequence group gets.
 attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape);

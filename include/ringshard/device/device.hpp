@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,15 +24,35 @@ struct Gpu {
 bool is_built_with_cuda();
 std::string describe_gpu_libraries();  // versions, when built and now
 std::vector<Gpu> visible_gpus();
+std::string why_no_gpu();               // is visible, and the cure
 void make_current(c10::Device device);  // for this thread
+// From here on, this thread is at `what`: for NVIDIA's profilers.
+void mark_range(c10::Device device, const std::string& what);
+
+// Bytes of the memory that computes.
+struct MemoryUse {
+    int64_t tensors = 0;  // that they held at most, since the last time that somebody took this
+    int64_t process = 0;  // that the process had at most, resident, or from the GPU's driver
+    int64_t driver = 0;   // that the GPU's driver has given away now, to this process and others
+};
+MemoryUse take_memory_use(c10::Device device);
+MemoryUse take_gpu_memory_use(c10::Device device);
+// A tensor that finds no memory on a GPU ends the job with a list of what is held there, which the
+// function gives.
+void tell_what_is_held(std::function<std::string()> list);
 
 // The device of a rank that is the `local_rank`th on its host. Whether a scheduler shows every rank
-// all GPUs of the host or each its own, the choice is the same.
+// all GPUs of the host or each its own, the choice is the same. A GPU must be of a generation that
+// the kernels were compiled for.
 Expected<c10::Device> choose_device(config::DeviceChoice choice, int64_t local_rank,
                                     const std::vector<Gpu>& visible);
 
 // Two ranks on one GPU get in each other's way, and NCCL refuses them: `places` is host and bus id
 // of every rank, empty for a rank on the CPU.
 std::optional<Failure> check_distinct(const std::vector<std::string>& places);
+
+// What to say of GPUs of different models in one job: `models` of every rank, empty for a rank on
+// the CPU. Empty if they are alike.
+std::string describe_mixture(const std::vector<std::string>& models);
 
 }  // namespace ringshard::device

@@ -15,7 +15,7 @@ class Mesh {
 public:
     // Collective over the world.
     Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
-         std::chrono::microseconds test_delay = {});
+         const comm::CommunicatorOptions& options = {});
 
     // As `rank` of such a mesh would see it, with communicators of the caller's make: for asking
     // what a step would take, without a world.

@@ -10,9 +10,10 @@ namespace ringshard::model {
 struct TokenBatch {
     static constexpr int64_t no_target = -100;
 
-    at::Tensor tokens;     // [t] int64
-    at::Tensor targets;    // [t] int64: the next token of the document, or no_target
-    at::Tensor positions;  // [t] int64, within the document
+    at::Tensor tokens;         // [t] int64
+    at::Tensor positions;      // [t] int64, within the document
+    at::Tensor target_places;  // [n] int64, ascending: tokens that have a target
+    at::Tensor targets;        // [n] int64: the next token of the document
     attention::Plan plan;
 };
 

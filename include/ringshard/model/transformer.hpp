@@ -7,6 +7,7 @@
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/config.hpp"
+#include "ringshard/model/chunks.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
@@ -25,8 +26,10 @@ public:
         config::ActivationPolicy policy;
         ops::LossForm loss{};
         attention::Travel travel{};
-        // A file for what blocks keep for their backward pass; all of it stays in memory without.
-        std::optional<shard::FilePlace> activations{};
+        // For what blocks keep for their backward pass; all of it stays in memory without.
+        offload::Depot* activations = nullptr;
+        // As suits the device, if nothing is said.
+        std::optional<Chunks> chunks{};
         // Is told what begins: "forward of block 3".
         std::function<void(const std::string&)> note{};
     };
@@ -35,12 +38,13 @@ public:
 
     const ModelSpec& spec() const { return spec_; }
 
-    // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. The sums
-    // are of this rank's tokens. Collective over the zero group.
-    ops::TokenSums forward_backward(const TokenBatch& batch, double gradient_scale) const;
+    // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. What comes
+    // back is said of this rank's tokens that have a target, for ops::add_up. Collective over the
+    // zero group.
+    at::Tensor forward_backward(const TokenBatch& batch, double gradient_scale) const;
 
     // The loss alone. Collective over the zero group.
-    ops::TokenSums evaluate(const TokenBatch& batch) const;
+    at::Tensor evaluate(const TokenBatch& batch) const;
 
     // Logits [t, vocabulary] of this rank's tokens. Collective over the zero group.
     at::Tensor logits(const TokenBatch& batch) const;
@@ -64,6 +68,7 @@ private:
     attention::SequenceAttention attention_;
     config::ActivationPolicy policy_;
     ops::LossForm loss_;
+    Chunks chunks_;
     std::unique_ptr<ActivationStore> activations_;
     std::function<void(const std::string&)> note_;
 };

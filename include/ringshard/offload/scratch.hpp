@@ -1,19 +1,20 @@
 #pragma once
 
-#include <optional>
+#include <memory>
 
-#include "ringshard/offload/scratch_file.hpp"
+#include "ringshard/offload/depot.hpp"
 #include "ringshard/offload/staging.hpp"
 
 namespace ringshard::offload {
 
-// Where a rank keeps what shall not stay in its memory: files for what the settings name, and the
-// memory for what is on its way. Those who keep something there hold pointers to it.
+// Where a rank keeps what shall not stay in the memory that computes: a depot for what the settings
+// name, and the memory for what is on its way to files. Those who keep something there hold
+// pointers to it.
 struct Scratch {
-    std::optional<ScratchFile> weights;
-    std::optional<ScratchFile> optimizer;
-    std::optional<ScratchFile> activations;
     Staging staging;
+    std::unique_ptr<Depot> weights;
+    std::unique_ptr<Depot> optimizer;
+    std::unique_ptr<Depot> activations;
 };
 
 }  // namespace ringshard::offload

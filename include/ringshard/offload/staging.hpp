@@ -9,7 +9,7 @@
 namespace ringshard::offload {
 
 // Memory for what is on its way to and from a file: whole pages, used again when a tensor is done
-// with them.
+// with them. Copies of a Staging share it.
 class Staging {
 public:
     // On meta: sizes without memory.

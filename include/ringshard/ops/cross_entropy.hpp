@@ -6,16 +6,6 @@
 
 namespace ringshard::ops {
 
-// Sums over tokens that have a target.
-struct TokenSums {
-    double loss = 0;          // in the form that was asked for, nats
-    double entropy = 0;       // of the distributions
-    int64_t num_correct = 0;  // the target was the most likely token
-    int64_t num_targets = 0;
-
-    TokenSums& operator+=(const TokenSums& other);
-};
-
 // The loss of a token is -log p(target), or
 struct LossForm {
     // times p(target), which counts as a constant: dynamic fine-tuning
@@ -24,13 +14,29 @@ struct LossForm {
     double smoothing = 0;
 };
 
+// What is said of a token: its loss in the form that was asked for, in nats; the entropy of its
+// distribution; 1 if the target was the most likely token, else 0.
+constexpr int64_t numbers_of_token = 3;
+
 // logits [t, vocabulary], targets [t] int64, each a token. Writes gradient_scale * d loss / d
-// logits over the logits.
-TokenSums cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
-                        const LossForm& form);
+// logits over the logits, and of_tokens [t, numbers_of_token], fp32.
+void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+                   const LossForm& form, const at::Tensor& of_tokens);
 
 // Without the gradient; the logits stay.
-TokenSums cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets,
-                              const LossForm& form);
+void cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+                         const at::Tensor& of_tokens);
+
+// Sums over tokens that have a target.
+struct TokenSums {
+    double loss = 0;
+    double entropy = 0;
+    int64_t num_correct = 0;
+    int64_t num_targets = 0;
+
+    TokenSums& operator+=(const TokenSums& other);
+};
+// In double precision and a fixed order. Waits for the device.
+TokenSums add_up(const at::Tensor& of_tokens);
 
 }  // namespace ringshard::ops

@@ -6,8 +6,9 @@
 namespace ringshard::ops {
 
 // The sum of squares of an fp32 buffer, in blocks of fp32 that are added in double precision in a
-// fixed order. (A norm in fp32 over millions of elements is off by 1e-5 and more.)
-double sum_of_squares(const at::Tensor& flat);
+// fixed order: one double, where the buffer is. (A norm in fp32 over millions of elements is off by
+// 1e-5 and more.)
+at::Tensor sum_of_squares(const at::Tensor& flat);
 
 // into (fp32 or bf16) = from (fp32 or bf16), rounded to nearest even.
 void cast(const at::Tensor& into, const at::Tensor& from);

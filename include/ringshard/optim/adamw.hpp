@@ -13,9 +13,9 @@ namespace ringshard::optim {
 // AdamW on this rank's shards; it knows nothing of models.
 class AdamW {
 public:
-    // The moments lie in a file, if there is one.
+    // The moments lie in a depot, if there is one.
     AdamW(const shard::Zero& zero, const config::TrainingSettings& settings,
-          const std::optional<shard::FilePlace>& file = std::nullopt);
+          offload::Depot* depot = nullptr);
 
     // Updates the shards' weights; gradients are scaled first, and clear afterwards. Matrices
     // decay, vectors do not.

@@ -5,8 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "ringshard/offload/scratch_file.hpp"
-#include "ringshard/offload/staging.hpp"
+#include "ringshard/offload/depot.hpp"
 #include "ringshard/shard/shard_layout.hpp"
 
 namespace ringshard::shard {
@@ -18,7 +17,7 @@ struct Slot {
 };
 
 // The shards of all units in slots, in order. A slot is a whole shard where everything is in
-// memory, and at most `most` elements where something comes from files.
+// memory, and at most `most` elements where something comes from a depot.
 class Slots {
 public:
     static constexpr int64_t whole_shards = 0;
@@ -45,7 +44,7 @@ private:
 // all of them will be overwritten.
 enum class Content { kept, overwritten };
 
-// One kind of number (weights, gradients, a moment) of all shards, in memory or in a file. Whoever
+// One kind of number (weights, gradients, a moment) of all shards, in memory or in a depot. Whoever
 // changes what he took puts it back; slots that are taken in order are read ahead.
 class FlatStore {
 public:
@@ -69,12 +68,8 @@ protected:
 // `shards`: of every unit. `slots` must outlive the store.
 std::unique_ptr<FlatStore> keep_in_memory(const Slots& slots, std::vector<at::Tensor> shards);
 
-// Where files are used, and the memory for what is on its way.
-struct FilePlace {
-    offload::ScratchFile* file;
-    offload::Staging* staging;
-};
-std::unique_ptr<FlatStore> keep_in_file(const Slots& slots, at::ScalarType type,
-                                        const FilePlace& place);
+// Both must outlive the store.
+std::unique_ptr<FlatStore> keep_in_depot(const Slots& slots, at::ScalarType type,
+                                         offload::Depot& depot);
 
 }  // namespace ringshard::shard

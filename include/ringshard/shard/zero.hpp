@@ -25,22 +25,22 @@ namespace ringshard::shard {
 // - keeps_weights_after_forward: what was gathered for the forward pass stays for the backward
 // pass.
 //
-// What is cut may lie in files, and comes into memory a slot, or a unit's shard, at a time.
+// What is cut may lie in depots, and comes into memory a slot, or a unit's shard, at a time.
 class Zero {
 public:
     struct Types {
         at::ScalarType compute;  // of gathered weights
         at::ScalarType reduce;   // in which gradients are summed over ranks
     };
-    // Files for what shall not stay in memory; all of it stays where there is none.
-    struct Files {
-        std::optional<FilePlace> weights;    // in the compute type, where they are cut
-        std::optional<FilePlace> optimizer;  // fp32 weights of bf16 ones, and cut gradients
-        bool any() const { return weights || optimizer; }
+    // For what shall not stay in memory; all of it stays where there is none.
+    struct Depots {
+        offload::Depot* weights;    // in the compute type, where they are cut
+        offload::Depot* optimizer;  // fp32 weights of bf16 ones, and cut gradients
+        bool any() const { return weights != nullptr || optimizer != nullptr; }
     };
 
     Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
-         const mesh::Mesh& mesh, const Files& files = {});
+         const mesh::Mesh& mesh, const Depots& depots = {});
 
     const std::vector<FlatUnit>& units() const { return units_; }
     at::ScalarType compute_type() const { return types_.compute; }
@@ -49,7 +49,7 @@ public:
 
     // In which order a pass through the model will ask for units. Then weights(), in this order:
     // the whole unit in the compute type, while the one after it is gathered and the one after that
-    // is read, where it lies in a file. After release() the buffer may be used for another unit.
+    // is read, where it lies in a depot. After release() the buffer may be used for another unit.
     // `next_use` is where the unit is wanted again before its weights change: what is not wanted
     // again must be given up, or later steps would find the old weights. Collective over the zero
     // group.
@@ -136,8 +136,8 @@ private:
         std::multimap<int64_t, at::Tensor> free_;
     };
 
-    void make_weights(const Files& files);
-    void make_gradients(const Files& files);
+    void make_weights(const Depots& depots);
+    void make_gradients(const Depots& depots);
     void gather(size_t unit);
     void start_reduction(size_t unit);
     void note_bytes_under_way();

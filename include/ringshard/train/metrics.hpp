@@ -48,11 +48,19 @@ struct MemoryByKind {
     int64_t communication = 0;  // copies of gradients, made to be sent or to arrive
     int64_t staging = 0;        // of what is on its way to and from files
     int64_t save_copy = 0;      // of what a save writes
+    // What stands behind them: the most that the process held, resident or by the GPU's allocator;
+    // and what the GPU's driver has given away.
+    int64_t process_peak = 0;
+    int64_t driver = 0;
 };
 
 // `peak`: of all tensors. What is no kind of its own counts as activations.
 MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimizer, int64_t peak,
                             int64_t staging, int64_t save_copy = 0);
+
+// What a rank holds between its activations, and what to change, for one that finds no room for
+// more.
+std::string tell_held(const shard::Zero& zero, const optim::AdamW& optimizer);
 
 // What the ranks used, over all of them.
 struct Usage {

@@ -24,6 +24,10 @@ void add_logging_options(OptionTable& table) {
     group.serve("disable_tqdm", &LoggingSettings::disable_tqdm,
                 "No live progress bar on a terminal.");
 
+    group.serve("profile_steps", &LoggingSettings::profile_steps,
+                "Steps to record for chrome://tracing and Perfetto, as in 10-12: every rank writes "
+                "profile-<attempt>-rank<r>.json into output_dir.");
+
     const std::string always = "metrics.jsonl holds every number of every logged step";
     group.accept_all({{"logging_nan_inf_filter", Shape::boolean},
                       {"include_num_input_tokens_seen", Shape::word},

@@ -2,20 +2,21 @@
 #include <map>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/offload/scratch_file.hpp"
 #include "ringshard/shard/flat_store.hpp"
 
 namespace ringshard::shard {
 
 namespace {
 
-class FileStore final : public FlatStore {
+class DepotStore final : public FlatStore {
 public:
-    FileStore(const Slots& slots, at::ScalarType type, const FilePlace& place)
-        : slots_(slots), type_(type), file_(*place.file), staging_(*place.staging) {
+    DepotStore(const Slots& slots, at::ScalarType type, offload::Depot& depot)
+        : slots_(slots), type_(type), depot_(depot) {
         const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
         // A shard's slots lie side by side, so that it can be read at once.
         for (size_t unit = 0; unit < slots.num_units(); ++unit) {
-            const int64_t offset = file_.reserve(slots.shard(unit).size() * element_bytes);
+            const int64_t offset = depot_.reserve(slots.shard(unit).size() * element_bytes);
             shard_offsets_.push_back(offset);
             for (size_t slot = slots.first_of(unit); slot < slots.end_of(unit); ++slot) {
                 const int64_t before = slots[slot].range.begin - slots.shard(unit).begin;
@@ -25,12 +26,12 @@ public:
             }
         }
     }
-    FileStore(const FileStore&) = delete;
-    FileStore& operator=(const FileStore&) = delete;
-    ~FileStore() override { end_all(); }
+    DepotStore(const DepotStore&) = delete;
+    DepotStore& operator=(const DepotStore&) = delete;
+    ~DepotStore() override { end_all(); }
 
     at::Tensor take(size_t slot, Content content) override {
-        if (content == Content::overwritten) return staged(slots_[slot].range.size());
+        if (content == Content::overwritten) return depot_.room(slots_[slot].range.size(), type_);
         at::Tensor numbers = arrive(slots_read_, slot, [&] { return read_slot(slot); });
         if (slot + 1 < slots_.size() && !slots_read_.contains(slot + 1))
             slots_read_.emplace(slot + 1, read_slot(slot + 1));
@@ -42,8 +43,9 @@ public:
         drop(slots_read_, slot);
         drop(shards_read_, unit);
         while (writes_.size() >= writes_at_a_time) end_oldest_write();
-        const auto operation = file_.write(offload::pages_of(numbers), offsets_[slot]);
-        writes_.push_back({slot, {std::move(numbers), operation}});
+        const auto transfer =
+            depot_.write(numbers, static_cast<int64_t>(numbers.nbytes()), offsets_[slot]);
+        writes_.push_back({slot, {std::move(numbers), transfer}});
     }
 
     void expect(size_t unit) override {
@@ -61,7 +63,7 @@ private:
     static constexpr size_t writes_at_a_time = 2;
     struct Moving {
         at::Tensor numbers;
-        offload::Operation operation;
+        offload::Transfer transfer;
     };
     struct Write {
         size_t slot;
@@ -69,12 +71,10 @@ private:
     };
     using Reads = std::map<size_t, Moving>;
 
-    at::Tensor staged(int64_t elements) { return staging_.take(elements, type_); }
-
     Moving start_read(int64_t elements, int64_t offset) {
-        at::Tensor numbers = staged(elements);
-        const auto operation = file_.read(offload::pages_of(numbers), offset);
-        return {std::move(numbers), operation};
+        at::Tensor numbers = depot_.room(elements, type_);
+        const auto transfer = depot_.read(numbers, static_cast<int64_t>(numbers.nbytes()), offset);
+        return {std::move(numbers), transfer};
     }
     Moving read_slot(size_t slot) {
         end_writes(slot, slot + 1);
@@ -90,11 +90,11 @@ private:
     at::Tensor arrive(Reads& reads, size_t key, const Read& read) {
         auto found = reads.extract(key);
         Moving moving = found ? std::move(found.mapped()) : read();
-        file_.wait(moving.operation);
+        depot_.wait(moving.transfer);
         return std::move(moving.numbers);
     }
     void drop(Reads& reads, size_t key) {
-        if (auto found = reads.extract(key)) file_.wait(found.mapped().operation);
+        if (auto found = reads.extract(key)) depot_.wait(found.mapped().transfer);
     }
 
     // A read sees what was written before it.
@@ -105,7 +105,7 @@ private:
         while (std::ranges::any_of(writes_, concerns)) end_oldest_write();
     }
     void end_oldest_write() {
-        file_.wait(writes_.front().moving.operation);
+        depot_.wait(writes_.front().moving.transfer);
         writes_.pop_front();
     }
     void end_all() {
@@ -116,9 +116,8 @@ private:
 
     const Slots& slots_;
     at::ScalarType type_;
-    offload::ScratchFile& file_;
-    offload::Staging& staging_;
-    std::vector<int64_t> shard_offsets_;  // of every unit, in the file
+    offload::Depot& depot_;
+    std::vector<int64_t> shard_offsets_;  // of every unit, in the depot
     std::vector<int64_t> offsets_;        // of every slot
     Reads slots_read_;                    // ahead
     Reads shards_read_;
@@ -127,9 +126,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<FlatStore> keep_in_file(const Slots& slots, at::ScalarType type,
-                                        const FilePlace& place) {
-    return std::make_unique<FileStore>(slots, type, place);
+std::unique_ptr<FlatStore> keep_in_depot(const Slots& slots, at::ScalarType type,
+                                         offload::Depot& depot) {
+    return std::make_unique<DepotStore>(slots, type, depot);
 }
 
 }  // namespace ringshard::shard

@@ -5,6 +5,7 @@
 
 #include "activation_store.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/offload/scratch_file.hpp"
 
 namespace ringshard::model {
 
@@ -26,7 +27,7 @@ std::array<at::Tensor*, 12> tensors_of(BlockActivations& a) {
             &a.gate_up};
 }
 
-// Where the tensors of a block lie in its part of the file; those that were not kept lie nowhere.
+// Where the tensors of a block lie in its part of the depot; those that were not kept lie nowhere.
 struct Packing {
     struct Place {
         int64_t begin = 0;  // bytes
@@ -58,13 +59,12 @@ at::Tensor view(const at::Tensor& pages, const Packing::Place& place) {
         .view(place.sizes);
 }
 
-class FileStore final : public ActivationStore {
+class DepotStore final : public ActivationStore {
 public:
-    FileStore(size_t num_blocks, const shard::FilePlace& place)
-        : file_(*place.file), staging_(*place.staging), blocks_(num_blocks) {}
-    FileStore(const FileStore&) = delete;
-    FileStore& operator=(const FileStore&) = delete;
-    ~FileStore() override {
+    DepotStore(size_t num_blocks, offload::Depot& depot) : depot_(depot), blocks_(num_blocks) {}
+    DepotStore(const DepotStore&) = delete;
+    DepotStore& operator=(const DepotStore&) = delete;
+    ~DepotStore() override {
         end(write_);
         end(read_);
     }
@@ -72,23 +72,22 @@ public:
     void put(size_t block, BlockActivations activations) override {
         Packing packing = pack(activations);
         make_room(block, packing.bytes);
-        const at::Tensor pages = staging_.take(capacity_, at::kByte);
+        const at::Tensor pages = depot_.room(capacity_, at::kByte);
         size_t number = 0;
         for (const at::Tensor* tensor : tensors_of(activations))
             if (const auto& place = packing.places[number++]) view(pages, *place).copy_(*tensor);
         end(write_);
-        const auto bytes = offload::pages_of(pages.narrow(0, 0, packing.bytes));
         blocks_.at(block) = {std::move(packing), offset_of(block)};
-        write_ = Moving{block, pages, file_.write(bytes, blocks_[block].offset)};
+        const Block& kept = blocks_[block];
+        write_ = Moving{block, pages, depot_.write(pages, kept.packing.bytes, kept.offset)};
     }
 
     void expect(size_t block) override {
         if (is(write_, block) || is(read_, block)) return;  // it is here, or on its way
         end(read_);
         const Block& wanted = blocks_.at(block);
-        const at::Tensor pages = staging_.take(capacity_, at::kByte);
-        const auto bytes = offload::pages_of(pages.narrow(0, 0, wanted.packing.bytes));
-        read_ = Moving{block, pages, file_.read(bytes, wanted.offset)};
+        const at::Tensor pages = depot_.room(capacity_, at::kByte);
+        read_ = Moving{block, pages, depot_.read(pages, wanted.packing.bytes, wanted.offset)};
     }
 
     BlockActivations take(size_t block) override {
@@ -106,7 +105,7 @@ private:
     struct Moving {
         size_t block;
         at::Tensor pages;
-        offload::Operation operation;
+        offload::Transfer transfer;
     };
     struct Block {
         Packing packing;
@@ -119,7 +118,7 @@ private:
 
     at::Tensor end(std::optional<Moving>& moving) {
         if (!moving) return {};
-        file_.wait(moving->operation);
+        depot_.wait(moving->transfer);
         at::Tensor pages = std::move(moving->pages);
         moving.reset();
         return pages;
@@ -136,21 +135,20 @@ private:
     void make_room(size_t block, int64_t bytes) {
         if (bytes > capacity_) {
             end(write_);
-            staging_.forget_free();  // too small from now on
+            depot_.forget_free_rooms();  // too small from now on
             capacity_ = bytes;
         }
         const auto blocks_left = static_cast<int64_t>(blocks_.size() - block);
         const int64_t needed = offset_of(block) + blocks_left * offload::whole_pages(bytes);
-        if (needed <= file_.bytes()) return;
-        file_.reserve(needed - file_.bytes());
-        if (auto failure = file_.allocate()) {
+        if (needed <= depot_.bytes()) return;
+        depot_.reserve(needed - depot_.bytes());
+        if (auto failure = depot_.allocate()) {
             failure->message = concat("activation_offloading: ", failure->message);
             throw Error(*failure);
         }
     }
 
-    offload::ScratchFile& file_;
-    offload::Staging& staging_;
+    offload::Depot& depot_;
     std::vector<Block> blocks_;
     int64_t capacity_ = 0;         // bytes of a block in memory
     std::optional<Moving> write_;  // of the block that was put last
@@ -159,9 +157,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ActivationStore> keep_activations_in_file(size_t num_blocks,
-                                                          const shard::FilePlace& place) {
-    return std::make_unique<FileStore>(num_blocks, place);
+std::unique_ptr<ActivationStore> keep_activations_in_depot(size_t num_blocks,
+                                                           offload::Depot& depot) {
+    return std::make_unique<DepotStore>(num_blocks, depot);
 }
 
 }  // namespace ringshard::model

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "ringshard/offload/depot.hpp"
+
+namespace ringshard::offload {
+
+// Copies between the memory of a device and the host's, beside what the device computes.
+class SideStream {
+public:
+    virtual ~SideStream() = default;
+    // Memory of the host that the device can reach by itself, until it is let go.
+    virtual void pin(void* memory, size_t bytes) = 0;
+    virtual void unpin(void* memory) = 0;
+    // After everything that the device was given so far.
+    virtual void begin() = 0;
+    virtual void copy(void* into, const void* from, size_t bytes) = 0;
+    // A mark behind the copies so far; what the device is given after wait() comes after it.
+    using Mark = uint64_t;
+    virtual Mark mark() = 0;
+    virtual void wait(Mark mark) = 0;
+};
+
+// On the CPU, copies are made at once.
+std::unique_ptr<SideStream> make_side_stream(at::Device device);
+
+// A depot in the memory of the host, for ranks that compute on a GPU.
+class HostDepot final : public Depot {
+public:
+    explicit HostDepot(at::Device device);
+    ~HostDepot() override;
+
+    int64_t reserve(int64_t bytes) override;
+    std::optional<Failure> allocate() override;
+    int64_t bytes() const override { return reserved_; }
+    at::Tensor room(int64_t elements, at::ScalarType type) override;
+    void forget_free_rooms() override {}  // the device's allocator keeps them
+    Transfer read(const at::Tensor& room, int64_t bytes, int64_t offset) override;
+    Transfer write(const at::Tensor& room, int64_t bytes, int64_t offset) override;
+    void wait(Transfer transfer) override;
+    std::string describe() const override { return "the memory of the host"; }
+
+private:
+    // It grows by pieces, and what lies there stays.
+    struct Piece {
+        int64_t begin;
+        int64_t end;
+        std::byte* memory;
+    };
+    struct Room {
+        SideStream::Mark mark;
+        at::Tensor numbers;  // kept until the device's work is behind the transfer
+    };
+    template <class Copy>
+    Transfer start(const at::Tensor& room, int64_t bytes, int64_t offset, Copy copy);
+
+    at::Device device_;
+    std::unique_ptr<SideStream> in_;  // two, for they go both ways at once
+    std::unique_ptr<SideStream> out_;
+    std::vector<Piece> pieces_;
+    int64_t reserved_ = 0;
+    Transfer last_ = 0;
+    std::map<Transfer, std::pair<SideStream*, Room>> under_way_;
+};
+
+}  // namespace ringshard::offload

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ringshard::ops {
+
+// What queries saw of some keys. Letters: n documents, t queries of one, h heads, d head_dim.
+struct SeenKeys {
+    at::Tensor out;  // [n, t, h, d]
+    at::Tensor lse;  // [n, t, h], fp32: the log of the sum of exponentials
+};
+
+// What was seen of other keys is added to it. Rows of `seen` may lie apart, its heads are dense,
+// and it is fp32.
+void merge_attention(const SeenKeys& seen, const SeenKeys& more);
+
+}  // namespace ringshard::ops

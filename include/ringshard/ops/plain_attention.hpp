@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "ringshard/ops/merge_attention.hpp"
+
+// Attention as products of matrices in fp32, over blocks of queries, on any device: exact, and
+// slower than what the kernels for bf16 do. It is the way of fp32 on GPUs, whose kernels have no
+// such type. Letters: n documents, t tokens of one, h query heads, g key heads (h is a multiple of
+// g), d head_dim.
+namespace ringshard::ops {
+
+struct PlainAttention {
+    at::Tensor q;  // [n, t, h, d]; views
+    at::Tensor k;  // [n, t, g, d]
+    at::Tensor v;
+    bool diagonal;  // query i sees the keys up to i; else all
+};
+// Of the type of q.
+SeenKeys plain_attention(const PlainAttention& input);
+
+struct PlainGradients {
+    at::Tensor dq;  // fp32, [n, t, h, d]
+    at::Tensor dk;  // [n, t, g, d]
+    at::Tensor dv;
+};
+// `whole` is over all keys there are, which may be more than these.
+PlainGradients plain_attention_backward(const PlainAttention& input, const at::Tensor& d_out,
+                                        const SeenKeys& whole);
+
+}  // namespace ringshard::ops

@@ -1,0 +1,249 @@
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "local_attention.hpp"
+#include "ringshard/base/error.hpp"
+#include "ringshard/ops/merge_attention.hpp"
+#include "ringshard/ops/plain_attention.hpp"
+#include "tile_pack.hpp"
+
+// Every kernel takes and gives [n, t, heads, d] here, whatever order of dimensions its operator
+// has.
+namespace ringshard::attention::cuda {
+
+namespace {
+
+using ops::SeenKeys;
+
+GpuTraits traits_of(const at::Tensor& tensor) {
+    if (!tensor.is_cuda()) return {};  // a test, without a GPU
+    return {.compute_capability = at::cuda::getDeviceProperties(tensor.device().index())->major,
+            .must_be_deterministic = at::globalContext().deterministicAlgorithms()};
+}
+
+struct Input {
+    at::Tensor q;  // [n, t, h, d]
+    at::Tensor k;
+    at::Tensor v;
+    const TilePack& pack;
+
+    bool diagonal() const { return pack.group.first.diagonal; }
+};
+
+at::Tensor queries(const at::Tensor& rows, const TilePack& pack) {
+    if (!pack.is_ragged()) return query_rows(rows, pack.group);
+    return rows.narrow(0, pack.group.first.q, pack.num_q()).unsqueeze(0);
+}
+
+at::Tensor keys(const at::Tensor& rows, const TilePack& pack) {
+    if (!pack.is_ragged()) return key_rows(rows, pack.group);
+    return rows.narrow(0, pack.group.first.k, pack.num_k()).unsqueeze(0);
+}
+
+Input input_of(const Heads& heads, const TilePack& pack) {
+    return {queries(heads.q, pack), keys(heads.k, pack), keys(heads.v, pack), pack};
+}
+
+at::Tensor heads_first(const at::Tensor& rows) { return rows.transpose(1, 2); }
+
+// --- cuDNN ------------------------------------------------------------------------------------
+
+std::tuple<at::Tensor, at::Tensor> cudnn_result(const Input& input) {
+    constexpr bool with_lse = true;
+    const auto result = at::_scaled_dot_product_cudnn_attention(
+        heads_first(input.q), heads_first(input.k), heads_first(input.v), std::nullopt, with_lse,
+        0.0, input.diagonal());
+    return {std::get<0>(result), std::get<1>(result)};
+}
+
+SeenKeys cudnn_forward(const Input& input) {
+    auto [out, lse] = cudnn_result(input);
+    if (lse.dim() == 4) lse = lse.squeeze(3);
+    return {heads_first(out), heads_first(lse)};
+}
+
+// Releases of LibTorch differ in whether log-sum-exps are [n, h, t] or [n, h, t, 1]; the backward
+// pass takes what the forward pass gives.
+bool lse_has_a_dimension_more(const at::Tensor& like) {
+    const at::Tensor one = at::zeros({1, 64, 1, 64}, like.options());
+    const std::vector<Tile> tile{{0, 0, 64, 64, false}};
+    const TilePack pack = pack_tiles(tile).front();
+    return std::get<1>(cudnn_result({one, one, one, pack})).dim() == 4;
+}
+
+HeadGradients cudnn_backward(const Input& input, const at::Tensor& d_out, const SeenKeys& whole) {
+    static const bool has_one_more = lse_has_a_dimension_more(input.q);
+    at::Tensor lse = heads_first(whole.lse).contiguous();
+    if (has_one_more) lse = lse.unsqueeze(3);
+    const at::Tensor no_seed = at::zeros({}, input.q.options().dtype(at::kLong));
+    const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
+        heads_first(d_out), heads_first(input.q), heads_first(input.k), heads_first(input.v),
+        heads_first(whole.out), lse, no_seed, no_seed, {}, {}, {}, input.q.size(1), input.k.size(1),
+        0.0, input.diagonal());
+    return {heads_first(dq), heads_first(dk), heads_first(dv)};
+}
+
+// --- FlashAttention-2, which takes [n, t, heads, d], or tiles of all lengths as [t, heads, d] ----
+
+struct Starts {
+    at::Tensor q;
+    at::Tensor k;
+};
+
+at::Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
+    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())},
+                                  at::TensorOptions(at::kInt).pinned_memory(device.is_cuda()));
+    std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int32_t>());
+    return tensor.to(device, true);
+}
+
+Starts starts_of(const Input& input) {
+    if (!input.pack.is_ragged()) return {};
+    return {on_device(input.pack.q_starts, input.q.device()),
+            on_device(input.pack.k_starts, input.q.device())};
+}
+
+std::optional<at::Tensor> if_any(const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+SeenKeys flash_forward(const Input& input) {
+    const bool is_ragged = input.pack.is_ragged();
+    const auto rows = [&](const at::Tensor& all) { return is_ragged ? all.squeeze(0) : all; };
+    const Starts starts = starts_of(input);
+    const auto result = at::_flash_attention_forward(
+        rows(input.q), rows(input.k), rows(input.v), if_any(starts.q), if_any(starts.k),
+        input.pack.longest_q, input.pack.longest_k, 0.0, input.diagonal(), false);
+    const at::Tensor& out = std::get<0>(result);
+    const at::Tensor& lse = std::get<1>(result);  // [n, h, t], or [h, t]
+    if (is_ragged) return {out.unsqueeze(0), lse.transpose(0, 1).unsqueeze(0)};
+    return {out, heads_first(lse)};
+}
+
+HeadGradients flash_backward(const Input& input, const at::Tensor& d_out, const SeenKeys& whole) {
+    const bool is_ragged = input.pack.is_ragged();
+    const auto rows = [&](const at::Tensor& all) { return is_ragged ? all.squeeze(0) : all; };
+    const Starts starts = starts_of(input);
+    const at::Tensor lse = rows(heads_first(whole.lse)).contiguous();
+    const at::Tensor no_seed = at::zeros({2}, input.q.options().dtype(at::kLong));
+    const auto [dq, dk, dv] = at::_flash_attention_backward(
+        rows(d_out), rows(input.q), rows(input.k), rows(input.v), rows(whole.out), lse, starts.q,
+        starts.k, input.pack.longest_q, input.pack.longest_k, 0.0, input.diagonal(), no_seed,
+        no_seed);
+    if (is_ragged) return {dq.unsqueeze(0), dk.unsqueeze(0), dv.unsqueeze(0)};
+    return {dq, dk, dv};
+}
+
+// --- products of matrices ----------------------------------------------------------------------
+
+// Calls `work` with each tile of a pack as one document, and a function that cuts its queries or
+// keys out of rows of the pack.
+template <class Work>
+void for_tiles(const TilePack& pack, Work work) {
+    if (!pack.is_ragged())
+        return work([](const at::Tensor& r) { return r; }, [](const at::Tensor& r) { return r; });
+    for (size_t tile = 0; tile + 1 < pack.q_starts.size(); ++tile) {
+        const auto cut = [tile](const std::vector<int32_t>& starts) {
+            return [begin = starts[tile], length = starts[tile + 1] - starts[tile]](
+                       const at::Tensor& rows) { return rows.narrow(1, begin, length); };
+        };
+        work(cut(pack.q_starts), cut(pack.k_starts));
+    }
+}
+
+SeenKeys products_forward(const Input& input) {
+    SeenKeys seen{at::empty(input.q.sizes(), input.q.options()),
+                  at::empty(input.q.sizes().slice(0, 3), input.q.options().dtype(at::kFloat))};
+    for_tiles(input.pack, [&](auto queries_of, auto keys_of) {
+        const SeenKeys part = ops::plain_attention(
+            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.diagonal()});
+        queries_of(seen.out).copy_(part.out);
+        queries_of(seen.lse).copy_(part.lse);
+    });
+    return seen;
+}
+
+HeadGradients products_backward(const Input& input, const at::Tensor& d_out,
+                                const SeenKeys& whole) {
+    const auto fp32 = input.q.options().dtype(at::kFloat);
+    HeadGradients gradients{at::empty(input.q.sizes(), fp32), at::empty(input.k.sizes(), fp32),
+                            at::empty(input.v.sizes(), fp32)};
+    for_tiles(input.pack, [&](auto queries_of, auto keys_of) {
+        const ops::PlainGradients part = ops::plain_attention_backward(
+            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.diagonal()},
+            queries_of(d_out), {queries_of(whole.out), queries_of(whole.lse)});
+        queries_of(gradients.dq).copy_(part.dq);
+        keys_of(gradients.dk).copy_(part.dk);
+        keys_of(gradients.dv).copy_(part.dv);
+    });
+    return gradients;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+SeenKeys forward(AttentionKernel kernel, const Input& input) {
+    switch (kernel) {
+        case AttentionKernel::cudnn: return cudnn_forward(input);
+        case AttentionKernel::flash: return flash_forward(input);
+        case AttentionKernel::products: return products_forward(input);
+    }
+    RINGSHARD_CHECK(false);
+}
+
+HeadGradients backward(AttentionKernel kernel, const Input& input, const at::Tensor& d_out,
+                       const SeenKeys& whole) {
+    switch (kernel) {
+        case AttentionKernel::cudnn: return cudnn_backward(input, d_out, whole);
+        case AttentionKernel::flash: return flash_backward(input, d_out, whole);
+        case AttentionKernel::products: return products_backward(input, d_out, whole);
+    }
+    RINGSHARD_CHECK(false);
+}
+
+void put(const at::Tensor& rows, const at::Tensor& more, Into into) {
+    if (into == Into::sums)
+        rows.add_(more);
+    else
+        rows.copy_(more);
+}
+
+}  // namespace
+
+void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
+    const GpuTraits gpu = traits_of(heads.q);
+    for (const TilePack& pack : pack_tiles(tiles)) {
+        const AttentionKernel kernel =
+            choose_kernel(pack, heads.q.scalar_type(), heads.q.size(2), gpu);
+        const SeenKeys seen = forward(kernel, input_of(heads, pack));
+        const SeenKeys place{queries(partial.out, pack), queries(partial.lse, pack)};
+        if (into == Into::sums) {
+            ops::merge_attention(place, seen);
+        } else {
+            place.out.copy_(seen.out);
+            place.lse.copy_(seen.lse);
+        }
+    }
+}
+
+void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
+    const GpuTraits gpu = traits_of(heads.q);
+    const at::ScalarType type = heads.q.scalar_type();
+    for (const TilePack& pack : pack_tiles(tiles)) {
+        const AttentionKernel kernel = choose_kernel(pack, type, heads.q.size(2), gpu);
+        const HeadGradients more =
+            backward(kernel, input_of(heads, pack), queries(d_out, pack),
+                     {queries(whole.out, pack).to(type), queries(whole.lse, pack)});
+        put(queries(gradients.dq, pack), more.dq, into);
+        put(keys(gradients.dk, pack), more.dk, into);
+        put(keys(gradients.dv, pack), more.dv, into);
+    }
+}
+
+}  // namespace ringshard::attention::cuda

@@ -1,0 +1,76 @@
+#include "tile_pack.hpp"
+
+#include <algorithm>
+
+#include "ringshard/base/narrow.hpp"
+
+namespace ringshard::attention {
+
+namespace {
+
+bool follows(const Tile& tile, const Tile& before) {
+    return tile.diagonal == before.diagonal && tile.q == before.q + before.num_q &&
+           tile.k == before.k + before.num_k;
+}
+
+TilePack equal(const TileGroup& group) {
+    TilePack pack;
+    pack.group = group;
+    pack.longest_q = group.first.num_q;
+    pack.longest_k = group.first.num_k;
+    return pack;
+}
+
+TilePack ragged(std::span<const Tile> tiles) {
+    const Tile& first = tiles.front();
+    TilePack pack;
+    pack.group = {first, 1, 0, 0};
+    for (const Tile& tile : tiles) {
+        pack.q_starts.push_back(narrow<int32_t>(tile.q - first.q));
+        pack.k_starts.push_back(narrow<int32_t>(tile.k - first.k));
+        pack.longest_q = std::max(pack.longest_q, tile.num_q);
+        pack.longest_k = std::max(pack.longest_k, tile.num_k);
+    }
+    const Tile& last = tiles.back();
+    pack.q_starts.push_back(narrow<int32_t>(last.q + last.num_q - first.q));
+    pack.k_starts.push_back(narrow<int32_t>(last.k + last.num_k - first.k));
+    return pack;
+}
+
+}  // namespace
+
+std::vector<TilePack> pack_tiles(std::span<const Tile> tiles) {
+    std::vector<TilePack> packs;
+    size_t begin = 0;
+    for (size_t end = 1; end <= tiles.size(); ++end) {
+        if (end < tiles.size() && follows(tiles[end], tiles[end - 1])) continue;
+        const auto neighbours = tiles.subspan(begin, end - begin);
+        const std::vector<TileGroup> groups = group_tiles(neighbours);
+        if (groups.size() > 1) {
+            packs.push_back(ragged(neighbours));
+        } else {
+            packs.push_back(equal(groups.front()));
+        }
+        begin = end;
+    }
+    return packs;
+}
+
+AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t head_dim,
+                              const GpuTraits& gpu) {
+    const bool has_kernels = gpu.compute_capability > 0 && type != at::kFloat;
+    if (!has_kernels || head_dim % 8 != 0 || head_dim > 256) return AttentionKernel::products;
+    const bool has_fast_cudnn = gpu.compute_capability == 9 || gpu.compute_capability == 10;
+    if (!has_fast_cudnn || gpu.must_be_deterministic || pack.is_ragged() || head_dim > 128)
+        return AttentionKernel::flash;
+    // cuDNN makes a plan for every shape that it has not seen, in tenths of a second: lengths of
+    // rows come again, lengths of documents do not. A tile this large is worth a plan of its own.
+    constexpr int64_t lengths_of_rows = 64;
+    constexpr int64_t worth_a_plan = int64_t{1} << 28;
+    const Tile& tile = pack.group.first;
+    const bool comes_again = tile.num_q % lengths_of_rows == 0 && tile.num_k % lengths_of_rows == 0;
+    return comes_again || tile.num_q * tile.num_k >= worth_a_plan ? AttentionKernel::cudnn
+                                                                  : AttentionKernel::flash;
+}
+
+}  // namespace ringshard::attention

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tile_group.hpp"
+
+namespace ringshard::attention {
+
+// Tiles that one call of a GPU's kernel takes: equal ones at equal distances, as rows of a batch;
+// or neighbours of any lengths, one after the other in queries and in keys.
+struct TilePack {
+    TileGroup group{};  // the first tile, and the others if they are equal
+    // Else where each tile begins, counted from the first, and where the last one ends.
+    std::vector<int32_t> q_starts{};
+    std::vector<int32_t> k_starts{};
+    int64_t longest_q = 0;
+    int64_t longest_k = 0;
+
+    bool is_ragged() const { return !q_starts.empty(); }
+    int64_t num_q() const { return q_starts.back(); }
+    int64_t num_k() const { return k_starts.back(); }
+};
+std::vector<TilePack> pack_tiles(std::span<const Tile> tiles);
+
+// Who computes a pack on a GPU.
+enum class AttentionKernel {
+    cudnn,  // the fastest on Hopper and newer, for shapes that come again: it plans each shape anew
+    flash,  // FlashAttention-2
+    products  // ops::plain_attention: fp32, and heads that the others do not take
+};
+struct GpuTraits {
+    int compute_capability = 0;  // 9 on Hopper; 0 where a test has none
+    bool must_be_deterministic = false;
+};
+AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t head_dim,
+                              const GpuTraits& gpu);
+
+}  // namespace ringshard::attention

@@ -1,0 +1,92 @@
+#include "ringshard/offload/host_depot.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/offload/scratch_file.hpp"
+
+namespace ringshard::offload {
+
+HostDepot::HostDepot(at::Device device)
+    : device_(device), in_(make_side_stream(device)), out_(make_side_stream(device)) {}
+
+HostDepot::~HostDepot() {
+    while (!under_way_.empty()) wait(under_way_.begin()->first);
+    for (const Piece& piece : pieces_) {
+        in_->unpin(piece.memory);
+        std::free(piece.memory);
+    }
+}
+
+int64_t HostDepot::reserve(int64_t bytes) {
+    const int64_t begin = reserved_;
+    reserved_ += whole_pages(bytes);
+    return begin;
+}
+
+std::optional<Failure> HostDepot::allocate() {
+    const int64_t begin = pieces_.empty() ? 0 : pieces_.back().end;
+    if (begin == reserved_) return std::nullopt;
+    const auto size = static_cast<size_t>(reserved_ - begin);
+    void* const memory = std::aligned_alloc(page_bytes, size);
+    if (memory == nullptr)
+        return Failure{ExitCode::settings,
+                       concat("the host has no ", human_bytes(static_cast<double>(size)),
+                              " of memory left for what is moved out of the GPU's")};
+    in_->pin(memory, size);
+    std::memset(memory, 0, size);
+    pieces_.push_back({begin, reserved_, static_cast<std::byte*>(memory)});
+    return std::nullopt;
+}
+
+at::Tensor HostDepot::room(int64_t elements, at::ScalarType type) {
+    return at::empty({elements}, at::TensorOptions(device_).dtype(type));
+}
+
+// Calls copy(memory of the host, memory of the room, bytes) for the parts that lie in one piece.
+template <class Copy>
+Transfer HostDepot::start(const at::Tensor& room, int64_t bytes, int64_t offset, Copy copy) {
+    RINGSHARD_CHECK(room.is_contiguous() && static_cast<int64_t>(room.nbytes()) >= bytes &&
+                    (pieces_.empty() ? 0 : pieces_.back().end) >= offset + bytes);
+    auto* const numbers = static_cast<std::byte*>(room.data_ptr());
+    for (const Piece& piece : pieces_) {
+        const int64_t begin = std::max(offset, piece.begin);
+        const int64_t end = std::min(offset + bytes, piece.end);
+        if (begin < end)
+            copy(piece.memory + (begin - piece.begin), numbers + (begin - offset),
+                 static_cast<size_t>(end - begin));
+    }
+    return ++last_;
+}
+
+Transfer HostDepot::read(const at::Tensor& room, int64_t bytes, int64_t offset) {
+    in_->begin();
+    const Transfer transfer = start(
+        room, bytes, offset,
+        [&](std::byte* host, std::byte* numbers, size_t size) { in_->copy(numbers, host, size); });
+    under_way_.emplace(transfer, std::pair(in_.get(), Room{in_->mark(), room}));
+    return transfer;
+}
+
+Transfer HostDepot::write(const at::Tensor& room, int64_t bytes, int64_t offset) {
+    out_->begin();
+    const Transfer transfer = start(
+        room, bytes, offset,
+        [&](std::byte* host, std::byte* numbers, size_t size) { out_->copy(host, numbers, size); });
+    under_way_.emplace(transfer, std::pair(out_.get(), Room{out_->mark(), room}));
+    return transfer;
+}
+
+void HostDepot::wait(Transfer transfer) {
+    const auto found = under_way_.extract(transfer);
+    RINGSHARD_CHECK(found, "transfer ", transfer, " was waited for");
+    const auto& [stream, room] = found.mapped();
+    stream->wait(room.mark);
+}
+
+}  // namespace ringshard::offload

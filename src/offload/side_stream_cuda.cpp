@@ -1,0 +1,69 @@
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <map>
+
+#include "host_copies.hpp"
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::offload {
+
+namespace {
+
+void throw_if_failed(cudaError_t error, const char* what) {
+    if (error != cudaSuccess)
+        throw Error(ExitCode::settings, concat(what, ": ", cudaGetErrorString(error)));
+}
+
+class CudaSideStream final : public SideStream {
+public:
+    explicit CudaSideStream(at::Device device)
+        : device_(device), stream_(c10::cuda::getStreamFromPool(false, device.index())) {}
+
+    void pin(void* memory, size_t bytes) override {
+        const c10::cuda::CUDAGuard guard(device_);
+        throw_if_failed(
+            cudaHostRegister(memory, bytes, cudaHostRegisterDefault),
+            "memory of the host cannot be pinned (look at `ulimit -l` and the limits of "
+            "the job)");
+    }
+    void unpin(void* memory) override { cudaHostUnregister(memory); }
+
+    void begin() override {
+        at::cuda::CUDAEvent now;
+        now.record(c10::cuda::getCurrentCUDAStream(device_.index()));
+        now.block(stream_);
+    }
+    void copy(void* into, const void* from, size_t bytes) override {
+        throw_if_failed(cudaMemcpyAsync(into, from, bytes, cudaMemcpyDefault, stream_.stream()),
+                        "a copy between GPU and host");
+    }
+    Mark mark() override {
+        at::cuda::CUDAEvent& event = marks_[++last_];
+        event.record(stream_);
+        return last_;
+    }
+    void wait(Mark mark) override {
+        const auto found = marks_.extract(mark);
+        RINGSHARD_CHECK(found, "mark ", mark, " was waited for");
+        found.mapped().block(c10::cuda::getCurrentCUDAStream(device_.index()));
+    }
+
+private:
+    at::Device device_;
+    c10::cuda::CUDAStream stream_;
+    Mark last_ = 0;
+    std::map<Mark, at::cuda::CUDAEvent> marks_;
+};
+
+}  // namespace
+
+std::unique_ptr<SideStream> make_side_stream(at::Device device) {
+    if (device.is_cuda()) return std::make_unique<CudaSideStream>(device);
+    return std::make_unique<HostCopies>();
+}
+
+}  // namespace ringshard::offload

@@ -1,0 +1,52 @@
+#include <ATen/ops/sum.h>
+
+#include "backends.hpp"
+#include "gpu/tensors.hpp"
+
+namespace ringshard::ops::cuda {
+
+using namespace gpu;
+
+namespace {
+
+CrossEntropy work_of(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+                     const at::Tensor& of_tokens) {
+    static_assert(numbers_of_token == 3);
+    RINGSHARD_CHECK(of_tokens.size(0) == logits.size(0));
+    return {.type = type_of(logits),
+            .logits = data(logits),
+            .targets = data<int64_t>(targets),
+            .of_tokens = data<float>(of_tokens),
+            .tokens = logits.size(0),
+            .vocabulary = logits.size(1),
+            .writes_gradient = false,
+            .gradient_scale = 0,
+            .times_probability = form.times_probability,
+            .smoothing = static_cast<float>(form.smoothing)};
+}
+
+}  // namespace
+
+void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+                   const LossForm& form, const at::Tensor& of_tokens) {
+    CrossEntropy work = work_of(logits, targets, form, of_tokens);
+    work.writes_gradient = true;
+    work.gradient_scale = static_cast<float>(gradient_scale);
+    gpu::cross_entropy(queue_of(logits), work);
+}
+
+void cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+                         const at::Tensor& of_tokens) {
+    gpu::cross_entropy(queue_of(logits), work_of(logits, targets, form, of_tokens));
+}
+
+TokenSums add_up(const at::Tensor& of_tokens) {
+    const at::Tensor sums = of_tokens.sum(0, false, at::kDouble).cpu();
+    const auto* const numbers = sums.const_data_ptr<double>();
+    return {.loss = numbers[0],
+            .entropy = numbers[1],
+            .num_correct = static_cast<int64_t>(numbers[2]),
+            .num_targets = of_tokens.size(0)};
+}
+
+}  // namespace ringshard::ops::cuda

@@ -1,0 +1,55 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+
+#include <cmath>
+
+#include "backends.hpp"
+#include "gpu/tensors.hpp"
+
+namespace ringshard::ops::cuda {
+
+at::Tensor sum_of_squares(const at::Tensor& flat) {
+    const int64_t count = flat.numel();
+    const at::Tensor of_blocks = at::empty(
+        {(count + gpu::elements_per_square - 1) / gpu::elements_per_square}, flat.options());
+    gpu::sum_squares(gpu::queue_of(flat), gpu::data<float>(flat), count,
+                     gpu::data<float>(of_blocks));
+    return of_blocks.sum(at::kDouble);
+}
+
+void cast(const at::Tensor& into, const at::Tensor& from) {
+    RINGSHARD_CHECK(into.numel() == from.numel());
+    into.copy_(from);
+}
+
+void add(const at::Tensor& into, const at::Tensor& from) {
+    RINGSHARD_CHECK(into.numel() == from.numel());
+    into.add_(from);
+}
+
+void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
+    const auto count = static_cast<double>(step.step);
+    const double first_bias = 1 - std::pow(step.beta1, count);
+    const double second_bias = 1 - std::pow(step.beta2, count);
+    gpu::adamw(gpu::queue_of(buffers.weights),
+               {.weights = gpu::data<float>(buffers.weights),
+                .moment_type = gpu::type_of(buffers.first_moment),
+                .first_moment = gpu::data(buffers.first_moment),
+                .second_moment = gpu::data(buffers.second_moment),
+                .gradient = gpu::data<float>(buffers.gradient),
+                .copy = buffers.copy.defined() ? gpu::data(buffers.copy) : nullptr,
+                .count = buffers.weights.numel(),
+                .first_place = buffers.first_place,
+                .step = static_cast<uint32_t>(step.step),
+                .gradient_scale = static_cast<float>(step.gradient_scale),
+                .decay = static_cast<float>(1 - step.learning_rate * step.weight_decay),
+                .first_keeps = static_cast<float>(step.beta1),
+                .first_takes = static_cast<float>(1 - step.beta1),
+                .second_keeps = static_cast<float>(step.beta2),
+                .second_takes = static_cast<float>(1 - step.beta2),
+                .step_size = static_cast<float>(step.learning_rate / first_bias),
+                .root_scale = static_cast<float>(1 / std::sqrt(second_bias)),
+                .epsilon = static_cast<float>(step.epsilon)});
+}
+
+}  // namespace ringshard::ops::cuda

@@ -1,0 +1,121 @@
+#include <cmath>
+#include <cstring>
+
+#include "numbers.cuh"
+#include "team.cuh"
+
+namespace ringshard::ops::gpu {
+
+namespace {
+
+template <int n>
+struct SumBlock {
+    const float* numbers;
+    int64_t count;
+    float* squares;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t begin = team.number() * elements_per_square;
+        const int64_t left = count - begin;
+        const int64_t mine = left < elements_per_square ? left : elements_per_square;
+        const float sum = team.reduce(
+            mine / n, 0.0F,
+            [&](int64_t i) {
+                const Floats<n> x = load<n>(numbers + begin + i * n);
+                float part = 0;
+                for (int k = 0; k < n; ++k) part += x[k] * x[k];
+                return part;
+            },
+            Sum());
+        team.each(1, [&](int64_t) { squares[team.number()] = sum; });
+    }
+};
+
+// 32 bits that look random, of a place and a step: the same that the host draws.
+RINGSHARD_BOTH uint32_t mixed(uint32_t place, uint32_t step) {
+    uint32_t bits = place * 0x9e3779b9U ^ step;
+    bits = (bits ^ bits >> 16) * 0x85ebca6bU;
+    bits = (bits ^ bits >> 13) * 0xc2b2ae35U;
+    return bits ^ bits >> 16;
+}
+
+// chance: 16 random bits. What is cut off is carried over if it exceeds them.
+RINGSHARD_BOTH float rounded_for(const float*, float value, uint32_t) { return value; }
+RINGSHARD_BOTH float rounded_for(const bf16*, float value, uint32_t chance) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    bits = (bits + chance) & 0xffff0000U;
+    memcpy(&value, &bits, sizeof(bits));
+    return value;
+}
+
+constexpr int64_t weights_per_team = 4096;
+
+template <class Moment, int n>
+struct Update {
+    AdamW work;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t begin = team.number() * weights_per_team;
+        const int64_t left = work.count - begin;
+        const int64_t mine = left < weights_per_team ? left : weights_per_team;
+        float* const weights = work.weights + begin;
+        float* const gradients = work.gradient + begin;
+        Moment* const first_moment = static_cast<Moment*>(work.first_moment) + begin;
+        Moment* const second_moment = static_cast<Moment*>(work.second_moment) + begin;
+        bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
+        team.each(mine / n, [&](int64_t i) {
+            Floats<n> w = load<n>(weights + i * n);
+            Floats<n> m = load<n>(first_moment + i * n);
+            Floats<n> v = load<n>(second_moment + i * n);
+            const Floats<n> g = load<n>(gradients + i * n);
+            for (int k = 0; k < n; ++k) {
+                const float gradient = g[k] * work.gradient_scale;
+                const float first = m[k] * work.first_keeps + gradient * work.first_takes;
+                const float second =
+                    v[k] * work.second_keeps + gradient * gradient * work.second_takes;
+                const uint32_t chance =
+                    mixed(static_cast<uint32_t>(work.first_place + begin + i * n + k), work.step);
+                m[k] = rounded_for(first_moment, first, chance & 0xffffU);
+                v[k] = rounded_for(second_moment, second, chance >> 16);
+                w[k] = w[k] * work.decay -
+                       work.step_size * first / (sqrtf(second) * work.root_scale + work.epsilon);
+            }
+            store<n>(weights + i * n, w);
+            store<n>(first_moment + i * n, m);
+            store<n>(second_moment + i * n, v);
+            store<n>(gradients + i * n, Floats<n>{});
+            if (copy != nullptr) store<n>(copy + i * n, w);
+        });
+    }
+};
+
+}  // namespace
+
+void sum_squares(const Queue& queue, const float* numbers, int64_t count, float* squares) {
+    const int64_t blocks = (count + elements_per_square - 1) / elements_per_square;
+    if (fits<float>(4, count, numbers))
+        run<256>(queue, blocks, SumBlock<4>{numbers, count, squares});
+    else
+        run<256>(queue, blocks, SumBlock<1>{numbers, count, squares});
+}
+
+void adamw(const Queue& queue, const AdamW& work) {
+    const int64_t teams = (work.count + weights_per_team - 1) / weights_per_team;
+    with_type(work.moment_type, [&](auto* type) {
+        using Moment = std::remove_pointer_t<decltype(type)>;
+        constexpr int n = 4;
+        if (fits<float>(n, work.count, work.weights, work.gradient) &&
+            fits<Moment>(n, work.count, work.first_moment, work.second_moment) &&
+            fits<bf16>(n, work.count, work.copy))
+            run<256>(queue, teams, Update<Moment, n>{work});
+        else
+            run<256>(queue, teams, Update<Moment, 1>{work});
+    });
+}
+
+}  // namespace ringshard::ops::gpu

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ringshard::ops::gpu {
+
+// How many blocks of how many threads a number of teams makes.
+struct Grid {
+    int64_t blocks;
+    int threads_per_block;
+    int teams_per_block;
+    size_t shared_bytes;
+};
+inline Grid grid_of(int64_t num_teams, int threads_per_team, int64_t floats_per_team) {
+    // Small teams share a block, for a GPU holds only so many blocks at a time.
+    constexpr int threads_of_small_teams = 256;
+    const int teams =
+        threads_per_team < threads_of_small_teams ? threads_of_small_teams / threads_per_team : 1;
+    return {(num_teams + teams - 1) / teams, teams * threads_per_team, teams,
+            static_cast<size_t>(teams * floats_per_team) * sizeof(float)};
+}
+
+}  // namespace ringshard::ops::gpu

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <cstdint>
+
+// The kernels of the GPU, on plain pointers: so they are compiled without LibTorch. A kernel's work
+// is cut over teams of threads (team.cuh). Rows are dense and one after the other; all sizes and
+// places are 64 bits wide.
+namespace ringshard::ops::gpu {
+
+enum class NumberType { fp32, bf16 };
+
+// Where teams work: on a stream of the current GPU, or, for tests, one after the other on the host.
+struct Queue {
+    bool on_gpu = false;
+    void* stream = nullptr;  // cudaStream_t
+};
+
+struct RmsNorm {
+    NumberType type;
+    const void* x;  // [rows, width]
+    const void* weight;
+    void* y;
+    float* inverse_rms;  // [rows]
+    int64_t rows;
+    int64_t width;
+    float epsilon;
+};
+void rms_norm(const Queue& queue, const RmsNorm& work);
+void rms_norm_again(const Queue& queue, const RmsNorm& work);  // reads inverse_rms
+
+// Weight gradients are summed over equal ranges of rows, and then over the ranges in order: the
+// same to the bit on every GPU.
+int64_t num_row_ranges(int64_t rows);
+
+struct RmsNormBackward {
+    NumberType type;
+    const void* dy;  // [rows, width]
+    const void* x;
+    const void* weight;
+    const float* inverse_rms;  // [rows]
+    void* dx;                  // is added to
+    float* d_weight;           // [num_row_ranges(rows), width]: of each range
+    int64_t rows;
+    int64_t width;
+};
+void rms_norm_backward(const Queue& queue, const RmsNormBackward& work);
+
+// Heads [tokens, count, width], of which those of a token lie `row` elements after those of the one
+// before.
+struct HeadNorm {
+    NumberType type;
+    void* heads;   // becomes normed; in the backward pass the gradient, which turns into that of
+                   // what they were
+    void* before;  // [tokens, count, width], dense: what they were
+    const void* weight;
+    float* inverse_rms;  // [tokens, count]
+    float* d_weight;     // [num_head_ranges(tokens * count), width], in the backward pass
+    int64_t tokens;
+    int64_t count;
+    int64_t width;
+    int64_t row;
+    float epsilon;
+};
+int64_t num_head_ranges(int64_t heads);
+void head_norm(const Queue& queue, const HeadNorm& work);
+void head_norm_backward(const Queue& queue, const HeadNorm& work);
+
+// into [width] += every row of from [rows, width], in order.
+void add_rows(const Queue& queue, float* into, const float* from, int64_t rows, int64_t width);
+
+struct RopeTable {
+    const int64_t* positions;          // [tokens]
+    const float* inverse_frequencies;  // [half]
+    float* cosine;                     // [tokens, half]
+    float* sine;
+    int64_t tokens;
+    int64_t half;
+    float scale;
+};
+void make_rope_table(const Queue& queue, const RopeTable& work);
+
+struct Rope {
+    NumberType type;
+    void* heads;  // [tokens, row], the first num_heads heads of every row
+    const float* cosine;
+    const float* sine;
+    int64_t tokens;
+    int64_t num_heads;
+    int64_t half;
+    int64_t row;
+    float sign;  // -1 turns back
+};
+void rope(const Queue& queue, const Rope& work);
+
+struct SwiGlu {
+    NumberType type;
+    void* gate_up;  // [rows, 2 width]
+    void* product;  // [rows, width]
+    int64_t rows;
+    int64_t width;
+};
+void swiglu(const Queue& queue, const SwiGlu& work);
+void swiglu_backward(const Queue& queue, const SwiGlu& work);  // writes both over
+
+// Tokens in ascending order, and the place of each in the batch, equal ones in the order of the
+// batch.
+struct EmbeddingBackward {
+    NumberType type;
+    const void* dy;  // [tokens, width]
+    const int64_t* sorted_tokens;
+    const int64_t* places;
+    float* d_table;  // [vocabulary, width], is added to
+    int64_t tokens;
+    int64_t width;
+    int64_t left_out;  // a token, or -1
+};
+void embedding_backward(const Queue& queue, const EmbeddingBackward& work);
+
+struct CrossEntropy {
+    NumberType type;
+    void* logits;  // [tokens, vocabulary]
+    const int64_t* targets;
+    float* of_tokens;  // [tokens, 3]: loss, entropy, is the target the most likely one
+    int64_t tokens;
+    int64_t vocabulary;
+    bool writes_gradient;  // over the logits
+    float gradient_scale;
+    bool times_probability;
+    float smoothing;
+};
+void cross_entropy(const Queue& queue, const CrossEntropy& work);
+
+constexpr int64_t elements_per_square = 16384;
+// squares [ceil(count / elements_per_square)]: of each block the sum.
+void sum_squares(const Queue& queue, const float* numbers, int64_t count, float* squares);
+
+struct AdamW {
+    float* weights;
+    NumberType moment_type;
+    void* first_moment;
+    void* second_moment;
+    float* gradient;  // is cleared
+    void* copy;       // bf16, or null
+    int64_t count;
+    int64_t first_place;
+    uint32_t step;
+    float gradient_scale;
+    float decay;
+    float first_keeps, first_takes;
+    float second_keeps, second_takes;
+    float step_size;
+    float root_scale;
+    float epsilon;
+};
+void adamw(const Queue& queue, const AdamW& work);
+
+// Two results of attention over different keys become one. Rows of more_out are dense; so are the
+// heads of out.
+struct MergeAttention {
+    NumberType type;  // of more_out
+    float* out;       // [n, t, heads, width]
+    float* lse;       // [n, t, heads]
+    const void* more_out;
+    const float* more_lse;
+    int64_t n, t, heads, width;
+    int64_t out_stride_n, out_stride_t;
+    int64_t lse_stride_n, lse_stride_t;
+    int64_t more_lse_stride_n, more_lse_stride_t, more_lse_stride_h;
+};
+void merge_attention(const Queue& queue, const MergeAttention& work);
+
+}  // namespace ringshard::ops::gpu

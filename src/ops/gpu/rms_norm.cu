@@ -1,0 +1,297 @@
+#include <algorithm>
+
+#include "numbers.cuh"
+#include "team.cuh"
+
+namespace ringshard::ops::gpu {
+
+namespace {
+
+constexpr int threads_of_row = 256;
+constexpr int threads_of_range = 512;
+
+template <class T, int n>
+struct Normalize {
+    RmsNorm work;
+    bool has_inverse;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t width = work.width;
+        const T* const x = static_cast<const T*>(work.x) + team.number() * width;
+        T* const y = static_cast<T*>(work.y) + team.number() * width;
+        const T* const weight = static_cast<const T*>(work.weight);
+        float inverse = 0;
+        if (has_inverse) {
+            inverse = work.inverse_rms[team.number()];
+        } else {
+            const float squares = team.reduce(
+                width / n, 0.0F,
+                [&](int64_t i) {
+                    const Floats<n> numbers = load<n>(x + i * n);
+                    float sum = 0;
+                    for (int k = 0; k < n; ++k) sum += numbers[k] * numbers[k];
+                    return sum;
+                },
+                Sum());
+            inverse = 1.0F / sqrtf(squares / static_cast<float>(width) + work.epsilon);
+            team.each(1, [&](int64_t) { work.inverse_rms[team.number()] = inverse; });
+        }
+        team.each(width / n, [&](int64_t i) {
+            Floats<n> numbers = load<n>(x + i * n);
+            const Floats<n> w = load<n>(weight + i * n);
+            for (int k = 0; k < n; ++k) numbers[k] = w[k] * (numbers[k] * inverse);
+            store<n>(y + i * n, numbers);
+        });
+    }
+};
+
+void normalize(const Queue& queue, const RmsNorm& work, bool has_inverse) {
+    with_packs(
+        work.type, work.width,
+        [&](auto* type, auto size) {
+            using T = std::remove_pointer_t<decltype(type)>;
+            run<threads_of_row>(queue, work.rows,
+                                Normalize<T, decltype(size)::value>{work, has_inverse});
+        },
+        work.x, work.y, work.weight);
+}
+
+// A team's part of `count` rows or heads.
+struct Range {
+    int64_t begin;
+    int64_t end;
+};
+RINGSHARD_BOTH Range range_of(int64_t number, int64_t num_ranges, int64_t count) {
+    return {count * number / num_ranges, count * (number + 1) / num_ranges};
+}
+
+// With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
+template <class T, int n>
+RINGSHARD_BOTH float dot_of(const T* x, const T* dy, const T* weight, float inverse) {
+    const Floats<n> a = load<n>(x);
+    const Floats<n> b = load<n>(dy);
+    const Floats<n> w = load<n>(weight);
+    float sum = 0;
+    for (int k = 0; k < n; ++k) sum += a[k] * inverse * w[k] * b[k];
+    return sum;
+}
+
+template <class T, int n>
+struct NormBackward {
+    RmsNormBackward work;
+    int64_t num_ranges;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t width = work.width;
+        float* const sums = team.memory();
+        team.each(width / n, [&](int64_t i) {
+            for (int k = 0; k < n; ++k) sums[i * n + k] = 0;
+        });
+        const T* const weight = static_cast<const T*>(work.weight);
+        const Range mine = range_of(team.number(), num_ranges, work.rows);
+        for (int64_t row = mine.begin; row < mine.end; ++row) {
+            const T* const x = static_cast<const T*>(work.x) + row * width;
+            const T* const dy = static_cast<const T*>(work.dy) + row * width;
+            T* const dx = static_cast<T*>(work.dx) + row * width;
+            const float inverse = work.inverse_rms[row];
+            const float dot = team.reduce(
+                width / n, 0.0F,
+                [&](int64_t i) {
+                    return dot_of<T, n>(x + i * n, dy + i * n, weight + i * n, inverse);
+                },
+                Sum());
+            const float mean = dot / static_cast<float>(width);
+            team.each(width / n, [&](int64_t i) {
+                const Floats<n> a = load<n>(x + i * n);
+                const Floats<n> b = load<n>(dy + i * n);
+                const Floats<n> w = load<n>(weight + i * n);
+                Floats<n> gradient = load<n>(dx + i * n);
+                for (int k = 0; k < n; ++k) {
+                    const float normed = a[k] * inverse;
+                    sums[i * n + k] += normed * b[k];
+                    gradient[k] += inverse * (w[k] * b[k] - normed * mean);
+                }
+                store<n>(dx + i * n, gradient);
+            });
+        }
+        float* const partial = work.d_weight + team.number() * width;
+        team.each(width / n, [&](int64_t i) {
+            for (int k = 0; k < n; ++k) partial[i * n + k] = sums[i * n + k];
+        });
+    }
+};
+
+// Where head i of all heads of all tokens lies.
+RINGSHARD_BOTH int64_t place_of(const HeadNorm& work, int64_t i) {
+    return i / work.count * work.row + i % work.count * work.width;
+}
+
+template <class T, int n>
+struct NormalizeHead {
+    HeadNorm work;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t width = work.width;
+        T* const y = static_cast<T*>(work.heads) + place_of(work, team.number());
+        T* const x = static_cast<T*>(work.before) + team.number() * width;
+        const T* const weight = static_cast<const T*>(work.weight);
+        const float squares = team.reduce(
+            width / n, 0.0F,
+            [&](int64_t i) {
+                const Floats<n> numbers = load<n>(y + i * n);
+                float sum = 0;
+                for (int k = 0; k < n; ++k) sum += numbers[k] * numbers[k];
+                return sum;
+            },
+            Sum());
+        const float inverse = 1.0F / sqrtf(squares / static_cast<float>(width) + work.epsilon);
+        team.each(1, [&](int64_t) { work.inverse_rms[team.number()] = inverse; });
+        team.each(width / n, [&](int64_t i) {
+            Floats<n> numbers = load<n>(y + i * n);
+            const Floats<n> w = load<n>(weight + i * n);
+            store<n>(x + i * n, numbers);
+            for (int k = 0; k < n; ++k) numbers[k] = w[k] * (numbers[k] * inverse);
+            store<n>(y + i * n, numbers);
+        });
+    }
+};
+
+template <class T, int n>
+struct HeadBackward {
+    HeadNorm work;
+    int64_t num_ranges;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t width = work.width;
+        float* const sums = team.memory();
+        team.each(width / n, [&](int64_t i) {
+            for (int k = 0; k < n; ++k) sums[i * n + k] = 0;
+        });
+        const T* const weight = static_cast<const T*>(work.weight);
+        const Range mine = range_of(team.number(), num_ranges, work.tokens * work.count);
+        for (int64_t head = mine.begin; head < mine.end; ++head) {
+            T* const gradient = static_cast<T*>(work.heads) + place_of(work, head);
+            const T* const x = static_cast<const T*>(work.before) + head * width;
+            const float inverse = work.inverse_rms[head];
+            const float dot = team.reduce(
+                width / n, 0.0F,
+                [&](int64_t i) {
+                    return dot_of<T, n>(x + i * n, gradient + i * n, weight + i * n, inverse);
+                },
+                Sum());
+            const float mean = dot / static_cast<float>(width);
+            team.each(width / n, [&](int64_t i) {
+                const Floats<n> a = load<n>(x + i * n);
+                const Floats<n> w = load<n>(weight + i * n);
+                Floats<n> d = load<n>(gradient + i * n);
+                for (int k = 0; k < n; ++k) {
+                    const float normed = a[k] * inverse;
+                    sums[i * n + k] += normed * d[k];
+                    d[k] = inverse * (w[k] * d[k] - normed * mean);
+                }
+                store<n>(gradient + i * n, d);
+            });
+        }
+        float* const partial = work.d_weight + team.number() * width;
+        team.each(width / n, [&](int64_t i) {
+            for (int k = 0; k < n; ++k) partial[i * n + k] = sums[i * n + k];
+        });
+    }
+};
+
+// Packs of a head, such that a warp has work for all its threads.
+template <class Work>
+void with_head_packs(const HeadNorm& work, Work body) {
+    with_type(work.type, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        constexpr int n = 4;
+        if (work.width % n == 0 && fits<T>(n, work.row, work.heads, work.before, work.weight))
+            body(type, PackSize<n>());
+        else
+            body(type, PackSize<1>());
+    });
+}
+
+// 32 columns of a sum over many rows: eight warps share the rows.
+struct AddRows {
+    float* into;
+    const float* from;
+    int64_t rows;
+    int64_t width;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        constexpr int64_t columns = 32;
+        constexpr int64_t shares = 8;
+        const int64_t first = team.number() * columns;
+        float* const sums = team.memory();
+        team.each(columns * shares, [&](int64_t i) {
+            const int64_t column = first + i % columns;
+            float sum = 0;
+            if (column < width)
+                for (int64_t row = i / columns; row < rows; row += shares)
+                    sum += from[row * width + column];
+            sums[i] = sum;
+        });
+        team.sync();
+        team.each(columns, [&](int64_t i) {
+            if (first + i >= width) return;
+            float sum = 0;
+            for (int64_t share = 0; share < shares; ++share) sum += sums[share * columns + i];
+            into[first + i] += sum;
+        });
+    }
+};
+
+}  // namespace
+
+void rms_norm(const Queue& queue, const RmsNorm& work) { normalize(queue, work, false); }
+void rms_norm_again(const Queue& queue, const RmsNorm& work) { normalize(queue, work, true); }
+
+// Two for each multiprocessor of the largest GPUs.
+int64_t num_row_ranges(int64_t rows) { return std::min<int64_t>(rows, 264); }
+int64_t num_head_ranges(int64_t heads) { return std::min<int64_t>(heads, 2112); }
+
+void rms_norm_backward(const Queue& queue, const RmsNormBackward& work) {
+    const int64_t ranges = num_row_ranges(work.rows);
+    with_packs(
+        work.type, work.width,
+        [&](auto* type, auto size) {
+            using T = std::remove_pointer_t<decltype(type)>;
+            run<threads_of_range>(queue, ranges,
+                                  NormBackward<T, decltype(size)::value>{work, ranges}, work.width);
+        },
+        work.x, work.dy, work.dx, work.weight);
+}
+
+void head_norm(const Queue& queue, const HeadNorm& work) {
+    with_head_packs(work, [&](auto* type, auto size) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        run<warp_size>(queue, work.tokens * work.count,
+                       NormalizeHead<T, decltype(size)::value>{work});
+    });
+}
+
+void head_norm_backward(const Queue& queue, const HeadNorm& work) {
+    const int64_t ranges = num_head_ranges(work.tokens * work.count);
+    with_head_packs(work, [&](auto* type, auto size) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        run<warp_size>(queue, ranges, HeadBackward<T, decltype(size)::value>{work, ranges},
+                       work.width);
+    });
+}
+
+void add_rows(const Queue& queue, float* into, const float* from, int64_t rows, int64_t width) {
+    run<256>(queue, (width + 31) / 32, AddRows{into, from, rows, width}, 256);
+}
+
+}  // namespace ringshard::ops::gpu

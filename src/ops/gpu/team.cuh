@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "grid.hpp"
+#include "kernels.hpp"
+
+// A kernel here is a program that one team of threads goes through in phases: `each` deals out
+// items, `reduce` joins what is found for all items and tells every thread. A program is written
+// once and run by two kinds of teams: those of a GPU, and those of the host, whose threads are
+// loops. Both deal out items alike and join in the same order, so what is tried on the host is the
+// indexing and the arithmetic that runs on the GPU.
+namespace ringshard::ops::gpu {
+
+constexpr int warp_size = 32;
+
+template <int threads>
+class GpuTeam {
+public:
+    __device__ GpuTeam(int64_t number, float* memory) : number_(number), memory_(memory) {}
+
+    __host__ __device__ int64_t number() const { return number_; }
+    __host__ __device__ float* memory() const {
+        return memory_;
+    }  // of the team, as large as was asked for
+    __device__ void sync() const {
+        if constexpr (threads == warp_size)
+            __syncwarp();
+        else
+            __syncthreads();
+    }
+
+    template <class Work>
+    __device__ void each(int64_t count, Work work) const {
+        for (int64_t i = thread(); i < count; i += threads) work(i);
+    }
+
+    template <class Value, class Term, class Join>
+    __device__ Value reduce(int64_t count, Value none, Term term, Join join) const {
+        Value value = none;
+        for (int64_t i = thread(); i < count; i += threads) value = join(value, term(i));
+        for (int distance = warp_size / 2; distance > 0; distance /= 2)
+            value = join(value, of_lane(value, distance));
+        if constexpr (threads > warp_size) {
+            constexpr int num_warps = threads / warp_size;
+            __shared__ alignas(16) unsigned char room[num_warps * sizeof(Value)];
+            Value* const of_warps = reinterpret_cast<Value*>(room);
+            if (thread() % warp_size == 0) of_warps[thread() / warp_size] = value;
+            __syncthreads();
+            value = of_warps[0];
+            for (int warp = 1; warp < num_warps; ++warp) value = join(value, of_warps[warp]);
+            __syncthreads();
+        }
+        return value;
+    }
+
+private:
+    __device__ static int thread() { return static_cast<int>(threadIdx.x) % threads; }
+
+    template <class Value>
+    __device__ static Value of_lane(const Value& value, int distance) {
+        static_assert(sizeof(Value) % sizeof(int) == 0);
+        constexpr int num_words = sizeof(Value) / sizeof(int);
+        int words[num_words];
+        memcpy(words, &value, sizeof(Value));
+        for (int& word : words) word = __shfl_xor_sync(0xffffffffU, word, distance);
+        Value other;
+        memcpy(&other, words, sizeof(Value));
+        return other;
+    }
+
+    int64_t number_;
+    float* memory_;
+};
+
+template <int threads>
+class HostTeam {
+public:
+    HostTeam(int64_t number, float* memory) : number_(number), memory_(memory) {}
+
+    __host__ __device__ int64_t number() const { return number_; }
+    __host__ __device__ float* memory() const { return memory_; }
+    void sync() const {}
+
+    template <class Work>
+    void each(int64_t count, Work work) const {
+        for (int64_t thread = 0; thread < threads; ++thread)
+            for (int64_t i = thread; i < count; i += threads) work(i);
+    }
+
+    template <class Value, class Term, class Join>
+    Value reduce(int64_t count, Value none, Term term, Join join) const {
+        std::vector<Value> values(threads, none);
+        for (int64_t thread = 0; thread < threads; ++thread)
+            for (int64_t i = thread; i < count; i += threads)
+                values[thread] = join(values[thread], term(i));
+        for (int distance = warp_size / 2; distance > 0; distance /= 2) {
+            const std::vector<Value> before = values;
+            for (int thread = 0; thread < threads; ++thread)
+                values[thread] = join(before[thread], before[thread ^ distance]);
+        }
+        Value value = values[0];
+        for (int thread = warp_size; thread < threads; thread += warp_size)
+            value = join(value, values[thread]);
+        return value;
+    }
+
+private:
+    int64_t number_;
+    float* memory_;
+};
+
+template <int threads, class Program>
+__global__ void go_through(Program program, int64_t num_teams, int64_t floats_per_team) {
+    extern __shared__ float memory[];
+    const int teams_per_block = static_cast<int>(blockDim.x) / threads;
+    const int team_of_block = static_cast<int>(threadIdx.x) / threads;
+    const int64_t number = static_cast<int64_t>(blockIdx.x) * teams_per_block + team_of_block;
+    if (number < num_teams)
+        program(GpuTeam<threads>(number, memory + team_of_block * floats_per_team));
+}
+
+inline void check_cuda(cudaError_t error, const char* what) {
+    if (error != cudaSuccess)
+        throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+// Lets `num_teams` teams of `threads` threads go through the program.
+template <int threads, class Program>
+void run(const Queue& queue, int64_t num_teams, const Program& program,
+         int64_t floats_per_team = 0) {
+    if (num_teams == 0) return;
+    if (!queue.on_gpu) {
+        std::vector<float> memory(static_cast<size_t>(floats_per_team));
+        for (int64_t number = 0; number < num_teams; ++number)
+            program(HostTeam<threads>(number, memory.data()));
+        return;
+    }
+    const Grid grid = grid_of(num_teams, threads, floats_per_team);
+    constexpr size_t shared_without_asking = 48 * 1024;
+    if (grid.shared_bytes > shared_without_asking)
+        check_cuda(
+            cudaFuncSetAttribute(reinterpret_cast<const void*>(&go_through<threads, Program>),
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(grid.shared_bytes)),
+            "shared memory of a kernel");
+    go_through<threads, Program>
+        <<<dim3(static_cast<unsigned>(grid.blocks)), dim3(grid.threads_per_block),
+           grid.shared_bytes, static_cast<cudaStream_t>(queue.stream)>>>(program, num_teams,
+                                                                         floats_per_team);
+    check_cuda(cudaGetLastError(), "a kernel could not be started");
+}
+
+}  // namespace ringshard::ops::gpu

@@ -1,0 +1,7 @@
+#include "backends.hpp"
+
+namespace ringshard::ops {
+
+bool uses_gpu_kernels(const at::Tensor& tensor) { return tensor.is_cuda(); }
+
+}  // namespace ringshard::ops

@@ -1,0 +1,55 @@
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sum.h>
+#include <cublas_v2.h>
+
+#include "backends.hpp"
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/narrow.hpp"
+
+namespace ringshard::ops::cuda {
+
+namespace {
+
+// into [m, n] += a^T b, for bf16 a [t, m] and b [t, n] and fp32 sums. LibTorch has no operator for
+// it. To cuBLAS, whose matrices go by columns, into is [n, m] = b' a'^T with b' [n, t] and a' [m,
+// t].
+void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Tensor& b) {
+    RINGSHARD_CHECK(into.stride(1) == 1 && a.stride(1) == 1 && b.stride(1) == 1);
+    constexpr float one = 1;
+    const cublasStatus_t status = cublasGemmEx(
+        at::cuda::getCurrentCUDABlasHandle(), CUBLAS_OP_N, CUBLAS_OP_T, narrow<int>(into.size(1)),
+        narrow<int>(into.size(0)), narrow<int>(a.size(0)), &one, b.const_data_ptr(), CUDA_R_16BF,
+        narrow<int>(b.stride(0)), a.const_data_ptr(), CUDA_R_16BF, narrow<int>(a.stride(0)), &one,
+        into.mutable_data_ptr(), CUDA_R_32F, narrow<int>(into.stride(0)), CUBLAS_COMPUTE_32F,
+        CUBLAS_GEMM_DEFAULT);
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasGemmEx of ", into.size(0), " x ",
+                    into.size(1), " x ", a.size(0), ": ", cublasGetStatusString(status));
+}
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+}
+
+at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight) {
+    return at::mm(dy, weight);
+}
+
+void add_weight_gradient(const at::Tensor& d_weight, const at::Tensor& dy, const at::Tensor& x) {
+    if (x.size(0) == 0) return;
+    if (x.scalar_type() == at::kFloat)
+        d_weight.addmm_(dy.t(), x);
+    else if (x.is_cuda())
+        add_bf16_product(d_weight, dy, x);
+    else  // without a GPU there is no kernel to walk through
+        cpu::add_weight_gradient(d_weight, dy, x);
+}
+
+void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
+    d_bias.add_(dy.sum(0, false, at::kFloat));
+}
+
+}  // namespace ringshard::ops::cuda

@@ -1,0 +1,122 @@
+#include "ringshard/ops/plain_attention.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ringshard::ops {
+
+namespace {
+
+// [n, t, heads, d] as fp32 [n, g, heads / g, t, d].
+at::Tensor by_key_head(const at::Tensor& rows, int64_t key_heads) {
+    return rows.to(at::kFloat).transpose(1, 2).unflatten(1, {key_heads, -1});
+}
+
+// Queries that are worked on at a time: their scores take a quarter of a gigabyte.
+int64_t queries_of_block(const PlainAttention& input) {
+    constexpr int64_t most_scores = int64_t{1} << 26;
+    const int64_t scores_of_query = input.q.size(0) * input.q.size(2) * input.k.size(1);
+    return std::clamp<int64_t>(most_scores / std::max<int64_t>(1, scores_of_query), 16, 1024);
+}
+
+// Some neighbouring queries, and the keys that one of them sees.
+struct Block {
+    int64_t begin;
+    int64_t length;
+    int64_t num_keys;
+
+    at::Tensor queries(const at::Tensor& rows) const { return rows.narrow(-2, begin, length); }
+    at::Tensor keys(const at::Tensor& rows) const { return rows.narrow(-2, 0, num_keys); }
+};
+
+template <class Work>
+void for_blocks(const PlainAttention& input, Work work) {
+    const int64_t queries = input.q.size(1);
+    const int64_t step = queries_of_block(input);
+    for (int64_t begin = 0; begin < queries; begin += step) {
+        const int64_t length = std::min(step, queries - begin);
+        work(Block{begin, length, input.diagonal ? begin + length : input.k.size(1)});
+    }
+}
+
+// [n, g, r, queries, keys], minus infinity where a query does not see a key.
+at::Tensor scores_of(const PlainAttention& input, const Block& block, const at::Tensor& q,
+                     const at::Tensor& k, double scale) {
+    at::Tensor scores = at::matmul(block.queries(q), block.keys(k).transpose(-1, -2)).mul_(scale);
+    if (input.diagonal) {
+        const at::Tensor unseen =
+            at::ones({block.length, block.num_keys}, q.options().dtype(at::kBool))
+                .triu_(block.begin + 1);
+        scores.masked_fill_(unseen, -std::numeric_limits<double>::infinity());
+    }
+    return scores;
+}
+
+double scale_of(const PlainAttention& input) {
+    return 1 / std::sqrt(static_cast<double>(input.q.size(3)));
+}
+
+}  // namespace
+
+SeenKeys plain_attention(const PlainAttention& input) {
+    const int64_t g = input.k.size(2);
+    const at::Tensor q = by_key_head(input.q, g);
+    const at::Tensor k = by_key_head(input.k, g);
+    const at::Tensor v = by_key_head(input.v, g);
+    const auto sizes = input.q.sizes();
+    SeenKeys seen{at::empty(sizes, input.q.options()),
+                  at::empty(sizes.slice(0, 3), input.q.options().dtype(at::kFloat))};
+    const at::Tensor out = seen.out.transpose(1, 2).unflatten(1, {g, -1});
+    const at::Tensor lse = seen.lse.transpose(1, 2).unflatten(1, {g, -1});
+    for_blocks(input, [&](const Block& block) {
+        at::Tensor weights = scores_of(input, block, q, k, scale_of(input));
+        const at::Tensor sums = at::logsumexp(weights, {-1});
+        weights.sub_(sums.unsqueeze(-1)).exp_();
+        block.queries(out).copy_(at::matmul(weights, block.keys(v)));
+        lse.narrow(-1, block.begin, block.length).copy_(sums);
+    });
+    return seen;
+}
+
+PlainGradients plain_attention_backward(const PlainAttention& input, const at::Tensor& d_out,
+                                        const SeenKeys& whole) {
+    const int64_t g = input.k.size(2);
+    const double scale = scale_of(input);
+    const at::Tensor q = by_key_head(input.q, g);
+    const at::Tensor k = by_key_head(input.k, g);
+    const at::Tensor v = by_key_head(input.v, g);
+    const at::Tensor d = by_key_head(d_out, g);
+    const at::Tensor lse = whole.lse.transpose(1, 2).unflatten(1, {g, -1}).unsqueeze(-1);
+    // The gradient of a softmax takes off what all its weights have in common.
+    const at::Tensor common = (d * by_key_head(whole.out, g)).sum(-1, true);
+
+    const auto fp32 = input.q.options().dtype(at::kFloat);
+    const PlainGradients gradients{at::empty(input.q.sizes(), fp32),
+                                   at::zeros(input.k.sizes(), fp32),
+                                   at::zeros(input.v.sizes(), fp32)};
+    const at::Tensor dq = gradients.dq.transpose(1, 2).unflatten(1, {g, -1});
+    const at::Tensor dk = gradients.dk.transpose(1, 2);  // summed over the queries' heads
+    const at::Tensor dv = gradients.dv.transpose(1, 2);
+    for_blocks(input, [&](const Block& block) {
+        const at::Tensor weights =
+            scores_of(input, block, q, k, scale).sub_(block.queries(lse)).exp_();
+        const at::Tensor d_block = block.queries(d);
+        block.keys(dv).add_(at::matmul(weights.transpose(-1, -2), d_block).sum(2));
+        const at::Tensor d_scores = at::matmul(d_block, block.keys(v).transpose(-1, -2))
+                                        .sub_(block.queries(common))
+                                        .mul_(weights)
+                                        .mul_(scale);
+        block.queries(dq).copy_(at::matmul(d_scores, block.keys(k)));
+        block.keys(dk).add_(at::matmul(d_scores.transpose(-1, -2), block.queries(q)).sum(2));
+    });
+    return gradients;
+}
+
+}  // namespace ringshard::ops

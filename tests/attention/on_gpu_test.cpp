@@ -1,0 +1,119 @@
+// Attention on a GPU: every kernel against autograd in double precision, whole, in tiles and
+// backward from merged results.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+#include <iostream>
+
+#include "autograd.hpp"
+#include "local_attention.hpp"
+
+using namespace ringshard;
+using namespace ringshard::attention;
+
+namespace {
+
+boost::test_tools::assertion_result has_gpu(boost::unit_test::test_unit_id) {
+    if (at::hasCUDA()) return true;
+    std::cout << "no GPU here\n";
+    return false;
+}
+
+at::Tensor by_definition(const Heads& wide, const std::vector<int64_t>& starts) {
+    const int64_t tokens = wide.q.size(0);
+    const int64_t repeats = wide.q.size(1) / wide.k.size(1);
+    const at::Tensor document = at::zeros({tokens}, at::kLong);
+    for (const int64_t start : starts) document.narrow(0, start, tokens - start).add_(1);
+    const at::Tensor sees = at::ones({tokens, tokens}).tril().to(at::kBool) &
+                            (document.unsqueeze(0) == document.unsqueeze(1));
+    const at::Tensor scores = at::matmul(wide.q.transpose(0, 1),
+                                         wide.k.repeat_interleave(repeats, 1).permute({1, 2, 0})) /
+                              std::sqrt(static_cast<double>(wide.q.size(2)));
+    const at::Tensor masked =
+        scores.masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
+    return at::matmul(at::softmax(masked, -1), wide.v.repeat_interleave(repeats, 1).transpose(0, 1))
+        .transpose(0, 1);
+}
+
+// ring 1: whole; 2: one rank of a ring plays both, so that results are merged.
+void check(const std::vector<int64_t>& starts, int64_t tokens, int64_t head_dim, int64_t ring,
+           at::ScalarType type) {
+    BOOST_TEST_INFO_SCOPE(tokens << " tokens, " << starts.size() << " documents, ring of " << ring
+                                 << ", head_dim " << head_dim << ", " << at::toString(type));
+    const auto random = [&](int64_t heads) {
+        return at::randn({tokens, heads, head_dim}).to(type);
+    };
+    const Heads heads{random(4), random(2), random(2)};
+    const at::Tensor d_out = random(4);
+    const Heads wide{test::leaf(heads.q), test::leaf(heads.k), test::leaf(heads.v)};
+    const at::Tensor expected = by_definition(wide, starts);
+    test::backward(expected, d_out);
+
+    const at::Tensor out = at::zeros_like(d_out, at::kFloat);
+    const at::Tensor dq = at::zeros_like(out);
+    const at::Tensor dk = at::zeros_like(heads.k, at::kFloat);
+    const at::Tensor dv = at::zeros_like(dk);
+    const SequencePartition partition(tokens, starts, ring, 1);
+    const auto part = [](const at::Tensor& whole, const Layout& layout) {
+        std::vector<at::Tensor> runs;
+        for (const Run& run : layout) runs.push_back(whole.narrow(0, run.start, run.length));
+        return at::cat(runs).cuda();
+    };
+    const auto add_part = [](const at::Tensor& whole, const Layout& layout,
+                             const at::Tensor& mine) {
+        int64_t at = 0;
+        for (const Run& run : layout) {
+            whole.narrow(0, run.start, run.length).add_(mine.narrow(0, at, run.length).cpu());
+            at += run.length;
+        }
+    };
+    for (int64_t rank = 0; rank < ring; ++rank) {
+        const Layout mine = partition.of_ring_rank(rank);
+        const Plan plan = make_plan(partition, rank);
+        const Into into = plan.meets_once ? Into::fresh : Into::sums;
+        const auto there = [&](int64_t step) {
+            return partition.of_ring_rank((rank + ring - step) % ring);
+        };
+        const auto met = [&](int64_t step) {
+            return Heads{part(heads.q, mine), part(heads.k, there(step)),
+                         part(heads.v, there(step))};
+        };
+        Partial partial = make_partial(met(0), plan);
+        for (int64_t step = 0; step < ring; ++step)
+            attend(met(step), plan.steps[static_cast<size_t>(step)], into, partial);
+        partial.out = partial.out.to(type);
+        add_part(out, mine, partial.out);
+        for (int64_t step = 0; step < ring; ++step) {
+            const Heads here = met(step);
+            const auto sum_type = plan.meets_once ? type : at::kFloat;
+            const HeadGradients gradients{at::zeros_like(here.q, sum_type),
+                                          at::zeros_like(here.k, sum_type),
+                                          at::zeros_like(here.v, sum_type)};
+            attend_backward(part(d_out, mine), here, partial, plan.steps[static_cast<size_t>(step)],
+                            into, gradients);
+            add_part(dq, mine, gradients.dq);
+            add_part(dk, there(step), gradients.dk);
+            add_part(dv, there(step), gradients.dv);
+        }
+    }
+    const double tolerance = test::tolerance(type);
+    BOOST_TEST(test::distance(out, expected) < tolerance);
+    BOOST_TEST(test::distance(dq, wide.q.grad()) < tolerance);
+    BOOST_TEST(test::distance(dk, wide.k.grad()) < tolerance);
+    BOOST_TEST(test::distance(dv, wide.v.grad()) < tolerance);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(kernels_give_what_autograd_gives, *boost::unit_test::precondition(has_gpu)) {
+    at::manual_seed(5);
+    for (const auto type : {at::kBFloat16, at::kFloat})
+        for (const int64_t head_dim : {64, 128, 100}) {
+            if (head_dim % 8 != 0 && type == at::kFloat) continue;
+            check({0}, 512, head_dim, 1, type);                  // cuDNN on Hopper
+            check({0, 128, 256, 384}, 512, head_dim, 1, type);   // a batch
+            check({0, 1, 40, 41, 300}, 333, head_dim, 1, type);  // documents of all lengths
+            check({0}, 512, head_dim, 2, type);                  // merged
+            check({0, 17, 18, 300}, 512, head_dim, 2, type);
+        }
+}

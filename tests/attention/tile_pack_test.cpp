@@ -1,0 +1,89 @@
+// What one call of a GPU's kernel takes, and which kernel it is.
+#include "tile_pack.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace ringshard::attention;
+
+namespace {
+
+Tile document(int64_t begin, int64_t length) { return {begin, begin, length, length, true}; }
+
+AttentionKernel kernel_for(int64_t queries, int64_t keys, const GpuTraits& gpu,
+                           at::ScalarType type = at::kBFloat16, int64_t head_dim = 128) {
+    const std::vector<Tile> tile{{0, 0, queries, keys, queries == keys}};
+    return choose_kernel(pack_tiles(tile).front(), type, head_dim, gpu);
+}
+
+constexpr GpuTraits hopper{.compute_capability = 9, .must_be_deterministic = false};
+constexpr GpuTraits ampere{.compute_capability = 8, .must_be_deterministic = false};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(documents_of_all_lengths_are_one_call) {
+    const std::vector<Tile> tiles{document(0, 5), document(5, 1), document(6, 90)};
+    const auto packs = pack_tiles(tiles);
+    BOOST_REQUIRE(packs.size() == 1U);
+    BOOST_TEST(packs[0].is_ragged());
+    BOOST_TEST(packs[0].q_starts == (std::vector<int32_t>{0, 5, 6, 96}),
+               boost::test_tools::per_element());
+    BOOST_TEST(packs[0].k_starts == packs[0].q_starts, boost::test_tools::per_element());
+    BOOST_TEST(packs[0].longest_q == 90);
+}
+
+BOOST_AUTO_TEST_CASE(equal_documents_are_a_batch) {
+    const std::vector<Tile> tiles{document(32, 64), document(96, 64), document(160, 64)};
+    const auto packs = pack_tiles(tiles);
+    BOOST_REQUIRE(packs.size() == 1U);
+    BOOST_TEST(!packs[0].is_ragged());
+    BOOST_TEST(packs[0].group.count == 3);
+    BOOST_TEST(packs[0].group.q_distance == 64);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_follow_begins_a_new_call) {
+    // The zigzag of one document over two ranks, at home: its first chunk meets itself, its last
+    // one both.
+    const std::vector<Tile> tiles{{0, 0, 8, 8, true}, {8, 0, 8, 8, false}, {8, 8, 8, 8, true}};
+    const auto packs = pack_tiles(tiles);
+    BOOST_REQUIRE(packs.size() == 3U);
+    for (size_t i = 0; i < tiles.size(); ++i) BOOST_TEST((packs[i].group.first == tiles[i]));
+    // Queries follow each other here, keys do not.
+    const std::vector<Tile> apart{{0, 0, 4, 8, false}, {4, 16, 4, 2, false}};
+    BOOST_TEST(pack_tiles(apart).size() == 2U);
+    BOOST_TEST(pack_tiles({}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(every_tile_is_in_one_pack) {
+    std::vector<Tile> tiles;
+    int64_t q = 0;
+    for (const int64_t length : {7, 7, 7, 3, 12, 12, 1}) {
+        tiles.push_back(document(q, length));
+        q += length;
+    }
+    tiles.push_back({q, 0, 5, 30, false});
+    int64_t pairs = 0;
+    for (const TilePack& pack : pack_tiles(tiles))
+        if (pack.is_ragged())
+            for (size_t i = 0; i + 1 < pack.q_starts.size(); ++i)
+                pairs += int64_t{pack.q_starts[i + 1] - pack.q_starts[i]} *
+                         (pack.k_starts[i + 1] - pack.k_starts[i]);
+        else
+            pairs += pack.group.count * pack.group.first.num_q * pack.group.first.num_k;
+    int64_t expected = 0;
+    for (const Tile& tile : tiles) expected += tile.num_q * tile.num_k;
+    BOOST_TEST(pairs == expected);
+}
+
+BOOST_AUTO_TEST_CASE(the_kernel_suits_type_shape_and_gpu) {
+    using enum AttentionKernel;
+    BOOST_TEST((kernel_for(8192, 8192, hopper) == cudnn));
+    BOOST_TEST((kernel_for(8192, 8192, ampere) == flash));
+    BOOST_TEST((kernel_for(8191, 8191, hopper) == flash));      // the length of a document
+    BOOST_TEST((kernel_for(99'999, 99'999, hopper) == cudnn));  // worth a plan
+    BOOST_TEST((kernel_for(8192, 8192, {9, true}) == flash));
+    BOOST_TEST((kernel_for(8192, 8192, hopper, at::kFloat) == products));
+    BOOST_TEST((kernel_for(8192, 8192, hopper, at::kBFloat16, 100) == products));
+    BOOST_TEST((kernel_for(8192, 8192, hopper, at::kBFloat16, 256) == flash));
+    const std::vector<Tile> ragged{document(0, 64), document(64, 128)};
+    BOOST_TEST((choose_kernel(pack_tiles(ragged).front(), at::kBFloat16, 128, hopper) == flash));
+}

@@ -1,0 +1,44 @@
+"""The models of the GPU benchmarks, by their published sizes, and which rows are measured."""
+
+
+def qwen2(hidden, intermediate, layers, heads, key_heads, vocabulary, tied):
+    return {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_act": "silu", "hidden_size": hidden,
+            "intermediate_size": intermediate, "num_hidden_layers": layers, "num_attention_heads": heads,
+            "num_key_value_heads": key_heads, "vocab_size": vocabulary, "max_position_embeddings": 1 << 20,
+            "rms_norm_eps": 1e-6, "tie_word_embeddings": tied, "use_sliding_window": False, "initializer_range": 0.02,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
+
+
+def llama(hidden, intermediate, layers, heads, key_heads, vocabulary):
+    return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "hidden_size": hidden,
+            "intermediate_size": intermediate, "num_hidden_layers": layers, "num_attention_heads": heads,
+            "num_key_value_heads": key_heads, "vocab_size": vocabulary, "max_position_embeddings": 1 << 20,
+            "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False,
+            "initializer_range": 0.02, "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}}
+
+
+MODELS = {
+    "0.5B": qwen2(896, 4864, 24, 14, 2, 151936, True),
+    "1.5B": qwen2(1536, 8960, 28, 12, 2, 151936, True),
+    "3B": qwen2(2048, 11008, 36, 16, 2, 151936, True),
+    "7B": qwen2(3584, 18944, 28, 28, 4, 152064, False),
+    "8B": llama(4096, 14336, 32, 32, 8, 128256),
+}
+
+# model, rows of a step, length of a row, what is kept, moments, and the floor of MFU in percent, where there is one.
+# In order of weight: what does not fit the time is left out and said.
+ROWS = [
+    ("0.5B", 64, 1024, "all", "fp32", 40),
+    ("8B", 2, 8192, "attention", "bf16", 52),
+    ("7B", 16, 1024, "attention", "bf16", 52),
+    ("8B", 1, 131072, "attention offload", "bf16", 45),
+    ("0.5B", 8, 8192, "all", "fp32", None),
+    ("1.5B", 32, 1024, "all", "fp32", None),
+    ("3B", 16, 1024, "attention", "fp32", None),
+    ("3B", 2, 8192, "attention", "fp32", None),
+    ("8B", 1, 65536, "attention offload", "bf16", None),
+    ("1.5B", 1, 65536, "attention", "fp32", None),
+]
+# Two layers of the 8B model at lengths whose whole does not fit the time: forward and backward of a step, from which the
+# whole is reckoned and marked so.
+LONGEST = [262144, 524288, 1048576]

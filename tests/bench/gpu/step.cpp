@@ -1,0 +1,140 @@
+// bench_gpu_step CONFIG_JSON ROWS LENGTH POLICY MOMENTS SECONDS [offload] [layers=N]: steps of one
+// rank over random tokens with random weights, in bf16 on the first GPU (RINGSHARD_TEST_DEVICE says
+// another device). Prints a line of JSON. POLICY: all, attention or input. MOMENTS: fp32 or bf16.
+// It takes three steps at least, and as many as fit into SECONDS. offload: activations go to the
+// host's memory.
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <numeric>
+#include <random>
+
+#include "ringshard/base/narrow.hpp"
+#include "ringshard/base/timer.hpp"
+#include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/data/plan_rows.hpp"
+#include "ringshard/device/device.hpp"
+#include "ringshard/device/environment.hpp"
+#include "ringshard/device/host_memory.hpp"
+#include "ringshard/offload/host_depot.hpp"
+#include "ringshard/train/trainer.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+data::Rows random_rows(int64_t count, int64_t length, int64_t vocabulary) {
+    std::mt19937 random(1);
+    data::SampleList samples;
+    for (int64_t row = 0; row < count; ++row) {
+        std::vector<int32_t> tokens(static_cast<size_t>(length));
+        for (int32_t& token : tokens)
+            token = static_cast<int32_t>(random() % static_cast<uint32_t>(vocabulary));
+        samples.add(tokens, tokens);
+    }
+    data::TokenStore store(std::move(samples));
+    std::vector<int64_t> all(static_cast<size_t>(store.size()));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    data::RowReport report;
+    data::RowPlan plan = data::plan_rows(store, all, {}, report);
+    return {std::move(store), std::move(plan)};
+}
+
+void draw_weights(shard::Zero& zero) {
+    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+        const auto& [unit, range] = zero.slots()[slot];
+        const at::Tensor numbers = zero.weight_shards().take(slot, shard::Content::overwritten);
+        const int64_t matrices = std::clamp(zero.units()[unit].matrices_end() - range.begin,
+                                            int64_t{0}, numbers.numel());
+        numbers.narrow(0, 0, matrices).normal_(0, 0.02);
+        numbers.narrow(0, matrices, numbers.numel() - matrices).fill_(1);
+        zero.weight_shards().put_back(slot, numbers);
+    }
+    zero.publish_weights();
+}
+
+config::ActivationPolicy policy_named(std::string_view name) {
+    if (name == "all") return config::ActivationPolicy::all;
+    if (name == "input") return config::ActivationPolicy::input;
+    RINGSHARD_CHECK(name == "attention", name);
+    return config::ActivationPolicy::attention;
+}
+
+at::Device wished_device() {
+    const char* const wish = std::getenv("RINGSHARD_TEST_DEVICE");
+    return at::Device(wish == nullptr ? "cuda:0" : wish);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 7) return 64;
+    device::prepare_environment(Environment::of_this_process());
+    const comm::MpiSession mpi;
+    const c10::InferenceMode no_autograd;
+    device::keep_host_memory();
+    const at::Device device = wished_device();
+    device::make_current(device);
+
+    model::ModelSpec spec = model::read_model_spec(argv[1]).value();
+    const int64_t num_rows = std::stoll(argv[2]);
+    const int64_t length = std::stoll(argv[3]);
+    bool offloads = false;
+    for (int i = 7; i < argc; ++i) {
+        const std::string word = argv[i];
+        if (word == "offload")
+            offloads = true;
+        else if (word.starts_with("layers="))
+            spec.num_blocks = std::stoll(word.substr(7));
+        else
+            return 64;
+    }
+
+    const data::Rows rows = random_rows(num_rows, length, spec.vocabulary);
+    config::Config config;
+    config.training.max_steps = 1'000'000;
+    config.training.per_device_train_batch_size = rows.size();
+    config.training.learning_rate = 1e-5;
+    config.training.optimizer_state_dtype =
+        std::string_view(argv[5]) == "bf16" ? config::NumberType::bf16 : config::NumberType::fp32;
+    const mesh::Mesh mesh(mpi.world(), {}, device);
+    shard::Zero zero(model::make_units(spec, 1), {}, {at::kBFloat16, at::kFloat}, mesh);
+    optim::AdamW optimizer(zero, config.training);
+    draw_weights(zero);
+    std::unique_ptr<offload::HostDepot> depot;
+    if (offloads) depot = std::make_unique<offload::HostDepot>(device);
+    const model::Transformer transformer(
+        spec, zero, mesh, {.policy = policy_named(argv[4]), .activations = depot.get()});
+    data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
+    train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
+                           optimizer);
+
+    const double most_seconds = std::stod(argv[6]);
+    std::vector<double> seconds;
+    double operations = 0;
+    double loss = 0;
+    const Timer all;
+    device::MemoryUse memory;
+    while (seconds.size() < 3 || all.seconds() < most_seconds) {
+        const Timer timer;
+        // Its last act on the host is to read the loss and the norm: the device has done them.
+        const auto numbers = trainer.step([] { return std::vector<double>(); });
+        seconds.push_back(timer.seconds());
+        operations = numbers.value().operations;
+        loss = numbers.value().loss;
+        memory = device::take_memory_use(device);
+    }
+    std::sort(seconds.begin() + 1, seconds.end());  // the first one warms up
+    const double median = seconds[1 + (seconds.size() - 1) / 2];
+    std::cout << "{\"tokens_per_step\": " << num_rows * length
+              << ", \"layers\": " << spec.num_blocks << ", \"steps\": " << seconds.size()
+              << ", \"seconds\": " << median
+              << ", \"tokens_per_second\": " << static_cast<double>(num_rows * length) / median
+              << ", \"tflops\": " << operations / median / 1e12 << ", \"loss\": " << loss
+              << ", \"peak_tensors\": " << memory.tensors
+              << ", \"peak_allocator\": " << memory.process << ", \"driver\": " << memory.driver
+              << ", \"host_bytes\": " << (depot ? depot->bytes() : 0) << "}" << std::endl;
+}

@@ -1,0 +1,189 @@
+// In what order a step gives its work to the device and to the communicators, written down without
+// either: on tensors without numbers, with communicators that only take notes. Ranks of one job
+// must give their collectives in one order, whatever their data; and what travels must be given
+// before the work that hides it.
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "golden.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/data/loader.hpp"
+#include "ringshard/model/transformer.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+using Log = std::vector<std::string>;
+
+class NotedEnd final : public comm::Completion {
+public:
+    NotedEnd(Log& log, std::string what, std::vector<at::Tensor> tensors)
+        : log_(log), what_(std::move(what)), tensors_(std::move(tensors)) {}
+    void wait() override { log_.push_back("wait for " + what_); }
+
+private:
+    Log& log_;
+    std::string what_;
+    std::vector<at::Tensor> tensors_;
+};
+
+class NotingCommunicator final : public comm::Communicator {
+public:
+    NotingCommunicator(Log& log, std::string group, int64_t rank, int64_t size)
+        : log_(log), group_(std::move(group)), rank_(rank), size_(size) {}
+
+    int rank() const override { return static_cast<int>(rank_); }
+    int size() const override { return static_cast<int>(size_); }
+    comm::Pending all_reduce(at::Tensor in_out) override { return note("all-reduce", {in_out}); }
+    comm::Pending all_gather(at::Tensor out, at::Tensor in) override {
+        return note("all-gather", {out, in});
+    }
+    comm::Pending reduce_scatter(at::Tensor out, at::Tensor in) override {
+        return note("reduce-scatter", {out, in});
+    }
+    comm::Pending all_to_all(at::Tensor out, at::Tensor in) override {
+        return note("all-to-all", {out, in});
+    }
+    comm::Pending shift(std::vector<comm::Exchange> exchanges) override {
+        return note("shift", {exchanges.front().send, exchanges.front().receive});
+    }
+    comm::Pending broadcast(at::Tensor in_out, int) override { return note("broadcast", {in_out}); }
+
+private:
+    comm::Pending note(const char* operation, std::vector<at::Tensor> tensors) {
+        const std::string what = concat(group_, " ", operation, " ", ++count_);
+        log_.push_back("start " + what);
+        return comm::Pending(std::make_unique<NotedEnd>(log_, what, std::move(tensors)));
+    }
+
+    Log& log_;
+    std::string group_;
+    int64_t rank_;
+    int64_t size_;
+    int64_t count_ = 0;
+};
+
+// Documents and targets of all sorts, others for every seed.
+data::FlatBatch some_batch(uint32_t seed) {
+    std::mt19937 random(seed);
+    data::FlatBatch batch;
+    const size_t documents = 1 + random() % 6;
+    for (size_t document = 0; document < documents; ++document) {
+        batch.document_starts.push_back(static_cast<int64_t>(batch.tokens.size()));
+        const size_t length = 1 + random() % 40;
+        for (size_t i = 0; i < length; ++i) {
+            batch.tokens.push_back(0);
+            batch.targets.push_back(random() % 3 == 0 ? model::TokenBatch::no_target : 0);
+        }
+    }
+    return batch;
+}
+
+struct Layout {
+    mesh::MeshShape shape;
+    mesh::Cuts cuts;
+    config::ActivationPolicy policy = config::ActivationPolicy::attention;
+    attention::Travel travel = {};
+};
+
+Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
+    const c10::InferenceMode no_autograd;
+    Log log;
+    const mesh::Mesh mesh(layout.shape, rank, at::kMeta,
+                          [&](const char* group, int64_t place, int64_t size) {
+                              return std::make_unique<NotingCommunicator>(log, group, place, size);
+                          });
+    const model::ModelSpec spec =
+        model::read_model_spec(test::golden_folder() / "models" / "qwen3-tiny" / "config.json")
+            .value();
+    shard::Zero zero(model::make_units(spec, layout.shape.zero()), layout.cuts,
+                     {at::kFloat, at::kFloat}, mesh);
+    const model::Transformer transformer(
+        spec, zero, mesh,
+        {.policy = layout.policy, .travel = layout.travel, .note = [&](const std::string& what) {
+             log.push_back(what);
+         }});
+    zero.clear_gradients();
+    // The ranks of a sequence group have the same batch.
+    const int64_t data_rank = rank / layout.shape.sequence();
+    zero.begin_last_micro_batch();
+    transformer.forward_backward(
+        data::cut_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh), 1.0);
+    zero.finish_gradients();
+    zero.publish_weights();
+    return log;
+}
+
+constexpr mesh::Cuts nothing_cut{};
+constexpr mesh::Cuts zero1{.optimizer = true, .keeps_weights_after_forward = false};
+constexpr mesh::Cuts zero2{
+    .optimizer = true, .gradients = true, .keeps_weights_after_forward = false};
+constexpr mesh::Cuts zero3{
+    .optimizer = true, .gradients = true, .weights = true, .keeps_weights_after_forward = false};
+constexpr mesh::Cuts shard_grad_op{
+    .optimizer = true, .gradients = true, .weights = true, .keeps_weights_after_forward = true};
+
+size_t place_of(const Log& log, const std::string& line) {
+    const auto found = std::ranges::find(log, line);
+    BOOST_REQUIRE_MESSAGE(found != log.end(), line);
+    return static_cast<size_t>(found - log.begin());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_ranks_give_their_work_in_one_order_whatever_their_data) {
+    using Keys = attention::Travel::Keys;
+    for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 4, 1, 1},
+                                         {2, 2, 1, 1},
+                                         {1, 2, 2, 1},
+                                         {1, 2, 1, 2},
+                                         {2, 1, 2, 2},
+                                         {1, 2, 4, 1}})
+        for (const mesh::Cuts& cuts : {nothing_cut, zero1, zero2, zero3, shard_grad_op})
+            for (const Keys keys : {Keys::round_the_ring, Keys::gathered_at_once}) {
+                const Layout layout{.shape = shape, .cuts = cuts, .travel = {.keys = keys}};
+                const Log first = log_of_step(layout, 0, 1);
+                for (int64_t rank = 0; rank < shape.world(); ++rank)
+                    for (const uint32_t seed : {1U, 20U, 300U})
+                        BOOST_REQUIRE(log_of_step(layout, rank, seed) == first);
+            }
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_gathered_while_the_unit_before_computes) {
+    const Log log = log_of_step({.shape = {1, 4, 1, 1}, .cuts = zero3}, 1, 1);
+    // Gathers 1, 2, 3, ... are those of the embedding, the first block, the second...
+    for (int64_t block = 0; block + 1 < 2; ++block) {
+        const size_t begins = place_of(log, concat("forward of block ", block));
+        const size_t next_given = place_of(log, concat("start zero all-gather ", block + 3));
+        const size_t next_begins = place_of(log, concat("forward of block ", block + 1));
+        BOOST_TEST(begins < next_given);
+        BOOST_TEST(next_given < next_begins);
+        // Nobody waits for it before its own turn.
+        BOOST_TEST(place_of(log, concat("wait for zero all-gather ", block + 3)) > next_begins);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_travel_while_the_block_before_goes_backward) {
+    const Log log = log_of_step({.shape = {1, 4, 1, 1}, .cuts = zero2}, 1, 1);
+    // The first is the head's, the second the last block's.
+    const size_t given = place_of(log, "start zero reduce-scatter 2");
+    const size_t block = place_of(log, "backward of block 1");
+    BOOST_TEST(place_of(log, "backward of block 2") < given);
+    BOOST_TEST(given < block);
+    BOOST_TEST(place_of(log, "wait for zero reduce-scatter 2") > block);
+}
+
+BOOST_AUTO_TEST_CASE(keys_go_round_the_ring_while_the_last_ones_are_met) {
+    const Log log = log_of_step({.shape = {1, 1, 4, 1}, .cuts = nothing_cut}, 1, 1);
+    const size_t block = place_of(log, "forward of block 0");
+    for (int64_t step = 1; step <= 3; ++step) {
+        const size_t given = place_of(log, concat("start ring shift ", step));
+        const size_t waited = place_of(log, concat("wait for ring shift ", step));
+        BOOST_TEST(block < given);
+        BOOST_TEST(given < waited);
+    }
+}

@@ -1,0 +1,203 @@
+// Every kernel on a GPU gives what the same kernel gives when the host walks through it.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+#include <iostream>
+
+#include "backends.hpp"
+
+using namespace ringshard;
+using namespace ringshard::ops;
+
+namespace {
+
+// Says that it was skipped where there is no GPU; ctest reads it.
+boost::test_tools::assertion_result has_gpu(boost::unit_test::test_unit_id) {
+    if (at::hasCUDA()) return true;
+    std::cout << "no GPU here\n";
+    return false;
+}
+
+double distance(const at::Tensor& ours, const at::Tensor& reference) {
+    const at::Tensor wide = reference.to(at::kDouble);
+    return ((ours.cpu().to(at::kDouble) - wide).norm() / wide.norm().clamp_min(1e-30))
+        .item<double>();
+}
+
+struct Shape {
+    at::ScalarType type;
+    int64_t tokens;
+    int64_t width;
+};
+
+// Sizes that make packs of sixteen bytes, and such that do not; more rows than one block, and more
+// than all multiprocessors hold at a time.
+const std::vector<Shape> shapes{{at::kFloat, 3, 7},        {at::kFloat, 300, 256},
+                                {at::kBFloat16, 5, 24},    {at::kBFloat16, 1, 8192},
+                                {at::kBFloat16, 777, 896}, {at::kBFloat16, 4096, 4096}};
+
+template <class Check>
+void for_shapes(Check check) {
+    at::manual_seed(11);
+    for (const Shape& shape : shapes) {
+        BOOST_TEST_INFO_SCOPE(shape.tokens << " x " << shape.width << " "
+                                           << at::toString(shape.type));
+        // The walk on the host takes its time.
+        const bool is_small = shape.tokens * shape.width <= 1 << 20;
+        if (is_small) check(shape, shape.type == at::kFloat ? 1e-6 : 4e-3);
+    }
+}
+
+at::Tensor random(const Shape& shape, int64_t rows, int64_t width) {
+    return at::randn({rows, width}).to(shape.type);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(on_gpu, *boost::unit_test::precondition(has_gpu))
+
+BOOST_AUTO_TEST_CASE(rms_norm_both_ways) {
+    for_shapes([](const Shape& shape, double tolerance) {
+        const at::Tensor x = random(shape, shape.tokens, shape.width);
+        const at::Tensor weight = random(shape, 1, shape.width)[0];
+        const at::Tensor dy = random(shape, shape.tokens, shape.width);
+        const RmsNormed host = cuda::rms_norm(x, weight, 1e-6);
+        const RmsNormed gpu = cuda::rms_norm(x.cuda(), weight.cuda(), 1e-6);
+        BOOST_TEST(distance(gpu.y, host.y) < tolerance);
+        BOOST_TEST(distance(cuda::rms_norm_again(x.cuda(), weight.cuda(), gpu.inverse_rms),
+                            host.y) < tolerance);
+        const at::Tensor dx = at::ones_like(x);
+        const at::Tensor d_weight = at::ones({shape.width});
+        const at::Tensor dx_gpu = dx.cuda();
+        const at::Tensor d_weight_gpu = d_weight.cuda();
+        cuda::rms_norm_backward(dy, x, host.inverse_rms, weight, dx, d_weight);
+        cuda::rms_norm_backward(dy.cuda(), x.cuda(), gpu.inverse_rms, weight.cuda(), dx_gpu,
+                                d_weight_gpu);
+        BOOST_TEST(distance(dx_gpu, dx) < tolerance);
+        BOOST_TEST(distance(d_weight_gpu, d_weight) < 1e-5);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(head_norm_and_rope_both_ways) {
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+        const double tolerance = type == at::kFloat ? 1e-6 : 4e-3;
+        const int64_t tokens = 517;
+        const int64_t width = 64;
+        const at::Tensor rows = at::randn({tokens, 6 * width}).to(type);
+        const at::Tensor weight = at::randn({width}).to(type);
+        const at::Tensor gpu_rows = rows.cuda();
+        const HeadRange heads{1, 3};
+        const HeadsBeforeNorm host = cuda::head_norm(rows, heads, weight, 1e-6);
+        const HeadsBeforeNorm gpu = cuda::head_norm(gpu_rows, heads, weight.cuda(), 1e-6);
+        BOOST_TEST(distance(gpu_rows, rows) < tolerance);
+        const at::Tensor positions = at::arange(tokens) * 1000;
+        const at::Tensor frequencies = at::rand({width / 2});
+        const RopeTable table = cuda::make_rope_table(positions, frequencies, 1.5);
+        const RopeTable gpu_table =
+            cuda::make_rope_table(positions.cuda(), frequencies.cuda(), 1.5);
+        BOOST_TEST(distance(gpu_table.sine, table.sine) < 1e-6);
+        cuda::rope(rows, 4, table, Turn::backward);
+        cuda::rope(gpu_rows, 4, gpu_table, Turn::backward);
+        BOOST_TEST(distance(gpu_rows, rows) < tolerance);
+        const at::Tensor d_weight = at::zeros({width});
+        const at::Tensor gpu_d_weight = d_weight.cuda();
+        cuda::head_norm_backward(rows, heads, host, weight, d_weight);
+        cuda::head_norm_backward(gpu_rows, heads, gpu, weight.cuda(), gpu_d_weight);
+        BOOST_TEST(distance(gpu_rows, rows) < tolerance);
+        BOOST_TEST(distance(gpu_d_weight, d_weight) < 2e-3);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(swiglu_both_ways) {
+    for_shapes([](const Shape& shape, double tolerance) {
+        const at::Tensor gate_up = random(shape, shape.tokens, 2 * shape.width);
+        const at::Tensor gpu_gate_up = gate_up.cuda();
+        BOOST_TEST(distance(cuda::swiglu(gpu_gate_up), cuda::swiglu(gate_up)) < tolerance);
+        const at::Tensor d = random(shape, shape.tokens, shape.width);
+        const at::Tensor gpu_d = d.cuda();
+        cuda::swiglu_backward(d, gate_up);
+        cuda::swiglu_backward(gpu_d, gpu_gate_up);
+        BOOST_TEST(distance(gpu_d, d) < tolerance);
+        BOOST_TEST(distance(gpu_gate_up, gate_up) < tolerance);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(embedding_backward_is_the_same_every_time) {
+    const at::Tensor tokens = at::randint(50, {3000}, at::kLong);
+    const at::Tensor dy = at::randn({3000, 520}).to(at::kBFloat16);
+    const at::Tensor host = at::zeros({64, 520});
+    cuda::embedding_backward(dy, tokens, host, 7);
+    at::Tensor first;
+    for (int round = 0; round < 3; ++round) {
+        const at::Tensor gpu = at::zeros({64, 520}).cuda();
+        cuda::embedding_backward(dy.cuda(), tokens.cuda(), gpu, 7);
+        BOOST_TEST(distance(gpu, host) < 1e-6);
+        if (round > 0) BOOST_TEST(at::equal(gpu, first));
+        first = gpu;
+    }
+}
+
+BOOST_AUTO_TEST_CASE(cross_entropy_and_its_gradient) {
+    for (const auto type : {at::kFloat, at::kBFloat16})
+        for (const int64_t vocabulary : {517, 32'000, 151'936}) {
+            const at::Tensor logits = (at::randn({8, vocabulary}) * 3).to(type);
+            const at::Tensor targets = at::randint(vocabulary, {8}, at::kLong);
+            const at::Tensor of_tokens = at::zeros({8, numbers_of_token});
+            const at::Tensor gpu_logits = logits.cuda();
+            const at::Tensor gpu_of_tokens = of_tokens.cuda();
+            const LossForm form{.times_probability = false, .smoothing = 0.1};
+            cuda::cross_entropy(logits, targets, 0.3, form, of_tokens);
+            cuda::cross_entropy(gpu_logits, targets.cuda(), 0.3, form, gpu_of_tokens);
+            BOOST_TEST(distance(gpu_of_tokens, of_tokens) < 1e-5);
+            BOOST_TEST(distance(gpu_logits, logits) < (type == at::kFloat ? 1e-5 : 4e-3));
+            BOOST_TEST(cuda::add_up(gpu_of_tokens).num_correct ==
+                       cuda::add_up(of_tokens).num_correct);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(flat_buffers) {
+    const at::Tensor numbers = at::randn({1'000'003});
+    BOOST_TEST(std::abs(cuda::sum_of_squares(numbers.cuda()).item<double>() /
+                            cuda::sum_of_squares(numbers).item<double>() -
+                        1) < 1e-9);
+    for (const auto moment : {at::kFloat, at::kBFloat16}) {
+        const auto make = [&](at::Device device) {
+            at::manual_seed(2);
+            return AdamWBuffers{at::randn({100'001}).to(device),
+                                at::randn({100'001}).to(moment).to(device),
+                                at::rand({100'001}).to(moment).to(device),
+                                at::randn({100'001}).to(device),
+                                at::zeros({100'001}, at::kBFloat16).to(device),
+                                12'345};
+        };
+        const AdamWBuffers host = make(at::kCPU);
+        const AdamWBuffers gpu = make(at::kCUDA);
+        const AdamWStep step{1e-2, 0.9, 0.999, 1e-8, 0.1, 0.5, 7};
+        cuda::adamw(host, step);
+        cuda::adamw(gpu, step);
+        BOOST_TEST(distance(gpu.weights, host.weights) < 1e-6);
+        BOOST_TEST(distance(gpu.first_moment, host.first_moment) < 1e-4);  // chances near a half
+        BOOST_TEST(gpu.gradient.eq(0).all().item<bool>());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_weights_are_summed_in_fp32) {
+    const at::Tensor dy = at::randn({700, 96}).to(at::kBFloat16);
+    const at::Tensor x = at::randn({700, 160}).to(at::kBFloat16);
+    const at::Tensor expected = at::ones({96, 160}) + dy.to(at::kFloat).t().mm(x.to(at::kFloat));
+    const at::Tensor sum = at::ones({96, 160}).cuda();
+    cuda::add_weight_gradient(sum, dy.cuda(), x.cuda());
+    BOOST_TEST(distance(sum, expected) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(attention_is_merged) {
+    const SeenKeys host{at::randn({2, 9, 3, 64}), at::randn({2, 9, 3})};
+    const SeenKeys more{at::randn({2, 9, 3, 64}).to(at::kBFloat16), at::randn({2, 9, 3})};
+    const SeenKeys gpu{host.out.cuda(), host.lse.cuda()};
+    cuda::merge_attention(host, more);
+    cuda::merge_attention(gpu, {more.out.cuda(), more.lse.cuda()});
+    BOOST_TEST(distance(gpu.out, host.out) < 1e-6);
+    BOOST_TEST(distance(gpu.lse, host.lse) < 1e-6);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
