@@ -83,6 +83,7 @@ public:
               question.spec, zero_, mesh_,
               {.policy = config_.training.activations_kept(),
                .travel = model::travel_of(config_),
+               .kernels = question.kernels,
                .activations = place_if(config_.training.activation_offloading, activations_file_),
                .note = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;

@@ -25,6 +25,7 @@ public:
         config::ActivationPolicy policy;
         ops::LossForm loss{};
         attention::Travel travel{};
+        attention::Kernels kernels = attention::Kernels::of_host;
         // A file for what blocks keep for their backward pass; all of it stays in memory without.
         std::optional<shard::FilePlace> activations{};
         // Is told what begins: "forward of block 3".
