@@ -3,9 +3,14 @@
 
     scripts/plan_published.py [--trainer ./trainer]
 
-Sources: ALST (arXiv 2506.13996, tables and recipes) and TRL's example of a million tokens (release 1.13). Lengths are the
-longest that fit on 80 GB with their settings as far as this program has them: what they keep in host memory is kept out
-of the device here too. Step times are planned with the rates published for the attention kernel they used.
+Sources: ALST (arXiv 2506.13996, its tables, and the recipes beside it) and TRL's example of a million tokens (the guide
+of release 1.13, and the pull requests it was made of). Of TRL on 2, 4 and 8 GPUs at 131,072 tokens there are curves in pictures
+only (its guide of autumn 2025) and no figures, so there is nothing here.
+
+Lengths are the longest that fit 80 GB with their settings as far as this program has them. What they keep in the memory
+of a node (1.9e12 bytes) is in files of the node here, which are given as much room: behind a length stands what ends it,
+the device or the node. Step times are planned with the rates published for the attention kernel they used. Nothing is
+fitted.
 """
 
 import argparse
@@ -31,39 +36,56 @@ MODELS = {
                      "rms_norm_eps": 1e-5, "attention_bias": False, "tie_word_embeddings": False,
                      "initializer_range": 0.02, "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}},
 }
-H100 = {"memory_bytes": 82.2e9, "bf16_products": 712e12, "bf16_peak": 989.4e12, "bf16_row_bytes": 2.68e12,
-        "fp32_products": 45e12, "fp32_attention": 33e12, "fp32_peak": 62e12, "fp32_row_bytes": 2.68e12,
-        "loss_logits": 4.5e11, "optimizer_bytes": 2.68e12, "scratch_bytes": 5e10, "link_bytes": 4e11, "network_bytes": 4.5e10}
+MODELS["Llama-3.1-70B"] = MODELS["Llama-3.1-8B"] | {"hidden_size": 8192, "intermediate_size": 28672,
+                                                    "num_hidden_layers": 80, "num_attention_heads": 64}
+H100 = {"memory_bytes": 82.2e9, "bf16_products": 712e12, "bf16_products_backward": 712e12, "bf16_peak": 989.4e12,
+        "bf16_row_bytes": 2.68e12, "fp32_products": 45e12, "fp32_products_backward": 45e12, "fp32_attention": 38e12,
+        "fp32_attention_backward": 32e12, "fp32_peak": 62e12, "fp32_row_bytes": 2.68e12,
+        "loss_logits": 4.5e11, "optimizer_bytes": 2.68e12, "scratch_bytes": 5e10, "link_bytes": 4e11, "network_bytes": 4.5e10,
+        "host_copy_bytes": 5e10, "save_bytes": 5e9, "host_memory_bytes": 1.9e12, "scratch_room_bytes": 1.9e12}
+H100 |= {f"{kind}_attention{way}_extra_keys": 64 for kind in ("bf16", "fp32") for way in ("", "_backward")}
 
 
-def kernel(forward, backward):
-    """Operations a second of two forward passes and a backward pass, which counts as 2.5."""
-    return 4.5 / (2 / forward + 2.5 / backward) * 1e12
-
-
-CUDNN = kernel(607, 517)
-FA2 = kernel(366, 330)
+# Operations a second forward and backward, causal, 32,768 tokens, head_dim 128.
+CUDNN = {"bf16_attention": 607e12, "bf16_attention_backward": 517e12}
+FA2 = {"bf16_attention": 366e12, "bf16_attention_backward": 330e12}
 FULL = ["--profile", "zero3", "--per_device_train_batch_size", "1", "--activation_policy", "input",
         "--activation_offloading", "true"]
-OPTIMIZER_ON_HOST = ["--offload_optimizer_device", "nvme", "--offload_optimizer_nvme_path", "/tmp"]
-# who, model, GPUs, flags, kernel, (what, published)
+ON_HOST = ["--offload_optimizer_device", "nvme", "--offload_optimizer_nvme_path", "/tmp"]
+WEIGHTS_ON_HOST = ["--offload_param_device", "nvme", "--offload_param_nvme_path", "/tmp"]
+GUIDE, FIRST, ALST = "TRL 1.13, guide", "TRL #6845", "arXiv 2506.13996"
+
+
+def trl(source, model, ranks, length, kernel, **published):
+    """All gather keys at once, as Accelerate does by default."""
+    flags = [*FULL, "--cp_size", str(ranks), "--cp_comm_strategy", "allgather"]
+    return source, model, ranks, flags, kernel, length, published
+
+
+def alst(model, ranks, length, **published):
+    """Gradients are summed in bf16 in their recipes."""
+    flags = [*FULL, *ON_HOST, *([*WEIGHTS_ON_HOST] if ranks == 1 else ["--sp_size", str(ranks)]), "--reduce_dtype", "bf16"]
+    return ALST, model, ranks, flags, FA2, length, published
+
+
 RUNS = [
-    ("TRL", "Qwen3-8B", 8, [*FULL, "--cp_size", "8", "--cp_comm_strategy", "allgather"], CUDNN, 1 << 20,
-     {"memory": 56.2e9, "step": 380}),
-    ("TRL, FA2", "Qwen3-8B", 8, [*FULL, "--cp_size", "8", "--cp_comm_strategy", "allgather"], FA2, 1 << 20, {"step": 606}),
-    ("TRL", "Qwen3-8B", 16, [*FULL, "--cp_size", "16", "--cp_comm_strategy", "allgather"], CUDNN, 2 << 20, {"step": 696}),
-    ("TRL", "Qwen3-8B", 32, [*FULL, "--cp_size", "32", "--cp_comm_strategy", "allgather"], CUDNN, 4 << 20, {"step": 1346}),
-    ("TRL", "Qwen3-0.6B", 8, [*FULL, "--cp_size", "8", "--cp_comm_strategy", "allgather"], CUDNN, 1 << 20,
-     {"memory": 20.8e9, "step": 137}),
-    ("TRL", "Qwen3-32B", 8, [*FULL, "--cp_size", "8", "--cp_comm_strategy", "allgather"], CUDNN, 1 << 20,
-     {"memory": 60.8e9, "step": 1295}),
-    ("ALST", "Llama-3.1-8B", 1, [*FULL, *OPTIMIZER_ON_HOST, "--offload_param_device", "nvme",
-                                 "--offload_param_nvme_path", "/tmp"], FA2, 500_000, {"step": 1010}),
-    ("ALST", "Llama-3.1-8B", 8, [*FULL, *OPTIMIZER_ON_HOST, "--sp_size", "8"], FA2, 3_700_000,
-     {"length": 3.7e6, "step": 6455}),
-    ("ALST", "Llama-3.1-8B", 16, [*FULL, *OPTIMIZER_ON_HOST, "--sp_size", "16"], FA2, 8_000_000, {"length": 8e6}),
-    ("ALST", "Llama-3.1-8B", 32, [*FULL, *OPTIMIZER_ON_HOST, "--sp_size", "32"], FA2, 15_000_000,
-     {"length": 15e6, "step": 26709}),
+    trl(GUIDE, "Qwen3-8B", 8, 1 << 20, CUDNN, memory=56.2e9, step=380),
+    trl("transformers #48324, FA2", "Qwen3-8B", 8, 1 << 20, FA2, step=606),
+    trl(FIRST, "Qwen3-8B", 16, 2 << 20, CUDNN, step=696),
+    trl(FIRST, "Qwen3-8B", 32, 4 << 20, CUDNN, step=1346),
+    trl("accelerate #4175", "Qwen3-0.6B", 8, 1 << 20, CUDNN, memory=20.8e9),
+    trl(FIRST, "Qwen3-0.6B", 8, 1 << 20, CUDNN, step=137),
+    trl(FIRST, "Qwen3-32B", 8, 1 << 20, CUDNN, memory=60.8e9, step=1295),
+    alst("Llama-3.1-8B", 1, 500_000, step=1010),
+    alst("Llama-3.1-8B", 8, 3_700_000, longest=3.7e6, step=6455),
+    alst("Llama-3.1-8B", 16, 8_000_000, longest=8e6),
+    alst("Llama-3.1-8B", 32, 15_000_000, longest=15e6, step=26709),
+    alst("Qwen3-32B", 8, 1_550_000, longest=1.55e6),
+    alst("Qwen3-32B", 16, 4_000_000, longest=4e6),
+    alst("Qwen3-32B", 32, 7_000_000, longest=7e6, memory=71.6e9),
+    alst("Qwen3-32B", 64, 15_000_000, longest=15e6, memory=71.0e9),
+    alst("Llama-3.1-70B", 32, 4_000_000, longest=4e6, memory=47.7e9),
+    alst("Llama-3.1-70B", 64, 10_000_000, longest=10e6, memory=53.8e9),
 ]
 
 
@@ -72,7 +94,7 @@ def plan(trainer, folder, model, ranks, flags, attention, length, *more):
     path.mkdir(exist_ok=True)
     (path / "config.json").write_text(json.dumps(MODELS[model]))
     device = folder / "device"
-    numbers = H100 | {"bf16_attention": attention}
+    numbers = H100 | attention
     device.write_text("name: h100\n" + "".join(f"{name}: {value:g}\n" for name, value in numbers.items()))
     result = subprocess.run([trainer, "plan", "--model_name_or_path", path, "--world", str(ranks), "--gpu", device,
                              "--max_length", str(length), "--json", *flags, *more], capture_output=True, text=True)
@@ -80,31 +102,31 @@ def plan(trainer, folder, model, ranks, flags, attention, length, *more):
     return json.loads(result.stdout)
 
 
-def line(who, model, ranks, length, what, published, planned):
-    return f"| {who} | {model} | {ranks} | {length:,} | {what} | {published} | {planned[0]} | {planned[1]:+.0%} |"
+def line(run, what, published, planned, note=""):
+    source, model, ranks, _, _, length, _ = run
+    digits = ",.1f" if published < 1000 and isinstance(planned, float) else ",.0f"
+    return (f"| {source} | {model} | {ranks} | {length:,} | {what} | {published:{digits}} | {planned:{digits}} | "
+            f"{planned / published - 1:+.0%}{note} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainer", default="./trainer")
     trainer = parser.parse_args().trainer
-    print("| who | model | GPUs | tokens | what | published | planned | |\n|---|---|---|---|---|---|---|---|")
+    print("| source | model | GPUs | tokens | what | published | planned | |\n|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        for who, model, ranks, flags, attention, length, published in RUNS:
-            answer = plan(trainer, folder, model, ranks, flags, attention, length)
+        for run in RUNS:
+            _, model, ranks, flags, kernel, length, published = run
+            answer = plan(trainer, folder, model, ranks, flags, kernel, length)
             if "memory" in published:
-                held = answer["peak_bytes"]
-                print(line(who, model, ranks, length, "GB on a GPU", f"{published['memory'] / 1e9:.1f}",
-                           (f"{held / 1e9:.1f}", held / published["memory"] - 1)))
+                print(line(run, "GB on a GPU", published["memory"] / 1e9, answer["peak_bytes"] / 1e9))
             if "step" in published:
-                seconds = answer["step_seconds"]["total"]
-                print(line(who, model, ranks, length, "s a step", f"{published['step']:,}",
-                           (f"{seconds:,.0f}", seconds / published["step"] - 1)))
-            if "length" in published:
-                longest = plan(trainer, folder, model, ranks, flags, attention, length, "--longest")["row_length"]
-                print(line(who, model, ranks, length, "longest row", f"{published['length']:,.0f}",
-                           (f"{longest:,}", longest / published["length"] - 1)))
+                print(line(run, "s a step", published["step"], round(answer["step_seconds"]["total"])))
+            if "longest" in published:
+                longest = plan(trainer, folder, model, ranks, flags, kernel, length, "--longest")
+                ends_with = longest["longer_is_short_of"].removeprefix("memory of the ").replace("room for files of a ", "")
+                print(line(run, "longest row", round(published["longest"]), longest["row_length"], f", {ends_with}"))
 
 
 if __name__ == "__main__":

@@ -46,13 +46,15 @@ Partial gathered_forward(const Heads& heads, const Plan& plan, comm::Communicato
 }
 
 void gathered_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                       const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients) {
+                       const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients,
+                       Kernels kernels) {
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const at::Tensor d_all = at::zeros(sizes_of_all(heads, ring), fp32);
     for_steps(heads, plan, ring, [&](size_t step, const Heads& met) {
         const at::Tensor d_met = d_all[rank_at(step, ring)];
-        attend_backward(d_out, met, whole, plan.steps[step], Into::sums, {dq, d_met[0], d_met[1]});
+        attend_backward(d_out, met, whole, plan.steps[step], Into::sums, {dq, d_met[0], d_met[1]},
+                        kernels);
     });
     const at::Tensor mine = at::empty(d_all[0].sizes(), fp32);
     comm::Pending arriving = ring.reduce_scatter(mine, d_all);

@@ -13,6 +13,7 @@ Partial gathered_forward(const Heads& heads, const Plan& plan, comm::Communicato
 // Writes the gradients, in the type that they have. Those of keys and values are summed over the
 // ranks in fp32, and each rank gets its own.
 void gathered_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                       const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients);
+                       const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients,
+                       Kernels kernels);
 
 }  // namespace ringshard::attention

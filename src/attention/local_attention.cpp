@@ -29,11 +29,12 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial&
 }
 
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
+                     Kernels kernels) {
     if constexpr (has_gpu_kernels)
         if (ops::uses_gpu_kernels(heads.q))
-            return cuda::attend_backward(d_out, heads, whole, tiles, into, gradients);
-    cpu::attend_backward(d_out, heads, whole, tiles, into, gradients);
+            return cuda::attend_backward(d_out, heads, whole, tiles, into, gradients, kernels);
+    cpu::attend_backward(d_out, heads, whole, tiles, into, gradients, kernels);
 }
 
 }  // namespace ringshard::attention

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "ringshard/attention/kernels.hpp"
 #include "ringshard/attention/plan.hpp"
 
 // Attention between the queries and the keys that one rank holds at one moment, tile by tile.
@@ -42,7 +43,8 @@ struct HeadGradients {
 // The gradients of these tiles. `whole` is the result over all keys: with it, the tiles of a query
 // need not know of each other.
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients);
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
+                     Kernels kernels = Kernels::of_host);
 
 // The two that answer, by where the heads are.
 namespace cpu {

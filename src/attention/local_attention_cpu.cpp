@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include "gpu_room.hpp"
 #include "local_attention.hpp"
 #include "ringshard/ops/block_attention.hpp"
 #include "ringshard/ops/merge_attention.hpp"
@@ -70,10 +71,12 @@ void put(const at::Tensor& rows, const at::Tensor& more, Into into) {
 }  // namespace
 
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
+                     Kernels kernels) {
     // LibTorch's bf16 backward is many times slower than fp32's on short rows.
     constexpr int64_t short_row = 512;
     const at::ScalarType type = heads.q.scalar_type();
+    const bool is_here = kernels == Kernels::of_host;
     for (const TileGroup& group : group_tiles(tiles)) {
         const ops::AttentionInput input = input_of(heads, group);
         const ops::AttentionGradients into_rows{query_rows(gradients.dq, group),
@@ -82,11 +85,12 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
         const at::Tensor d_out_rows = query_rows(d_out, group);
         const at::Tensor out_rows = query_rows(whole.out, group);
         const at::Tensor lse_rows = query_rows(whole.lse, group);
-        if (ops::suits_block_attention(input)) {
+        if (is_here && ops::suits_block_attention(input)) {
             ops::block_attention_backward(input, d_out_rows, out_rows, lse_rows, into_rows);
             continue;
         }
-        const auto work_type = group.first.num_k < short_row ? at::kFloat : type;
+        const at::Tensor room = is_here ? at::Tensor() : room_of_gpu_backward(input);
+        const auto work_type = is_here && group.first.num_k < short_row ? at::kFloat : type;
         const auto prepare = [&](const at::Tensor& rows) {
             return heads_first(rows.to(work_type));
         };

@@ -232,7 +232,8 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial&
 }
 
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
+                     Kernels) {
     const GpuTraits gpu = traits_of(heads.q);
     const at::ScalarType type = heads.q.scalar_type();
     for (const TilePack& pack : pack_tiles(tiles)) {

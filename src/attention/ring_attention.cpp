@@ -53,9 +53,10 @@ Partial ring_forward(const Heads& heads, const Plan& plan, comm::Communicator& r
 }
 
 void ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                   const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients) {
+                   const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients,
+                   Kernels kernels) {
     if (plan.meets_once)
-        return attend_backward(d_out, heads, whole, plan.steps[0], Into::fresh, gradients);
+        return attend_backward(d_out, heads, whole, plan.steps[0], Into::fresh, gradients, kernels);
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const auto no_gradient = [&] {
@@ -70,7 +71,7 @@ void ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& w
         if (!is_last) keys.start_next();
         at::Tensor mine = no_gradient();
         attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)],
-                        Into::sums, {dq, mine[0], mine[1]});
+                        Into::sums, {dq, mine[0], mine[1]}, kernels);
         if (step > 0) {
             travel.wait();
             mine.add_(arriving);

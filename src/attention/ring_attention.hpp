@@ -12,6 +12,7 @@ Partial ring_forward(const Heads& heads, const Plan& plan, comm::Communicator& r
 // Writes the gradients, in the type of q. Those of keys and values travel with them, in fp32, and
 // are home after a whole round.
 void ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                   const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients);
+                   const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients,
+                   Kernels kernels);
 
 }  // namespace ringshard::attention

@@ -26,13 +26,15 @@ std::vector<int64_t> ulysses_sizes(const HeadCounts& heads) {
 }
 
 SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
-                                     comm::Communicator& ulysses, const Travel& travel)
+                                     comm::Communicator& ulysses, const Travel& travel,
+                                     Kernels kernels)
     : heads_(heads),
       ring_(ring),
       ulysses_(ulysses),
       // A ring of one has nothing to gather.
       gathers_keys_(travel.keys == Travel::Keys::gathered_at_once && ring.size() > 1),
-      heads_travel_in_(travel.heads) {
+      heads_travel_in_(travel.heads),
+      kernels_(kernels) {
     RINGSHARD_CHECK(why_heads_do_not_split(heads, ulysses.size()).empty());
 }
 
@@ -73,7 +75,7 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     const Heads gradients = split_heads(d_qkv, mine);
     const auto ring_or_gathered = gathers_keys_ ? gathered_backward : ring_backward;
     ring_or_gathered(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_,
-                     {gradients.q, gradients.k, gradients.v});
+                     {gradients.q, gradients.k, gradients.v}, kernels_);
     return exchange.qkv_gradient_out(d_qkv);
 }
 

@@ -18,7 +18,8 @@ plan::Device smallest_device(const EngineCall& call, const StartUp& here,
         if (here.device.is_cuda() && gpu.index == here.device.index()) bytes = gpu.memory_bytes;
     return {.name = here.device.is_cuda() ? "the GPU" : "cpu",
             .memory_bytes = static_cast<double>(call.world.minimum(bytes)),
-            .is_host = here.device.is_cpu()};
+            .is_host = here.device.is_cpu(),
+            .host_memory = static_cast<double>(free_host_memory)};
 }
 
 int64_t longest_row(const data::Rows& rows) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "mesh_picture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/checkpoint/write_rate.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/job/slurm.hpp"
 #include "ringshard/plan/devices.hpp"
@@ -81,13 +83,51 @@ std::vector<std::string> findings_of_all(const comm::Group& world,
     return all;
 }
 
+// Where a run with these settings writes its checkpoints and what it moves out of memory; without a
+// word of it, beside the file that is asked for.
+struct Folders {
+    std::filesystem::path checkpoints;
+    std::filesystem::path scratch;
+};
+Folders folders_of(const config::Settings& settings) {
+    const config::Config& config = settings.values;
+    std::filesystem::path beside = std::filesystem::path(config.run.measure).parent_path();
+    if (beside.empty()) beside = ".";
+    Folders folders{beside, beside};
+    if (settings.is_fixed("output_dir")) folders = {config.run.output_dir, config.run.output_dir};
+    for (const std::string& path :
+         {config.parallel.offload_optimizer_nvme_path, config.parallel.offload_param_nvme_path})
+        if (!path.empty()) folders.scratch = path;
+    return folders;
+}
+
+// The drives, by all ranks at once. Folders are not made for it. Collective over the world.
+comm::Agreed<plan::Device> with_drives(plan::Device device, const Folders& folders,
+                                       const comm::Group& world, int ranks_per_host) {
+    world.barrier();
+    const auto writing = comm::agreed(world, checkpoint::measure_write_rate(folders.checkpoints));
+    if (!writing) return writing.failure();
+    world.barrier();
+    const auto scratch = comm::agreed(world, plan::measure_scratch(folders.scratch));
+    if (!scratch) return scratch.failure();
+    device.save_bytes = writing.value() * ranks_per_host;
+    device.scratch_bytes = scratch.value();
+    std::error_code error;
+    const auto space = std::filesystem::space(folders.scratch, error);
+    if (!error) device.scratch_room = static_cast<double>(space.available);
+    return device;
+}
+
 // Of rank 0, while all measure.
-std::optional<comm::AgreedFailure> measure_into(const std::string& file, const comm::Group& world,
+std::optional<comm::AgreedFailure> measure_into(const std::string& file, const EngineCall& call,
                                                 const mesh::Mesh& mesh) {
+    const comm::Group& world = call.world;
     const int ranks_per_host = world.split_by_host().size();
     world.barrier();
-    const plan::Device device =
-        plan::mean_of_all(plan::measure_host(mesh.world(), ranks_per_host), world);
+    const auto measured = with_drives(plan::measure_host(mesh.world(), ranks_per_host),
+                                      folders_of(call.settings), world, ranks_per_host);
+    if (!measured) return measured.failure();
+    const plan::Device device = plan::mean_of_all(measured.value(), world);
     std::optional<Failure> failure;
     if (world.is_root()) failure = write_file_atomically(file, to_text(device));
     if (failure) failure->message = concat("measure = ", file, ": ", failure->message);
@@ -116,8 +156,7 @@ int run_doctor(const EngineCall& call) {
     const Bandwidth bandwidth = measure_all_reduce(mesh, int64_t{64} << 20);
     wrong = findings_of_all(call.world, wrong);
     if (const std::string& file = call.settings.values.run.measure; !file.empty())
-        if (const auto failure = measure_into(file, call.world, mesh))
-            return tell(*failure, call.world);
+        if (const auto failure = measure_into(file, call, mesh)) return tell(*failure, call.world);
 
     if (speaks) {
         std::cout << "numbers exchanged by all groups: "

@@ -28,24 +28,32 @@ Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_l
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
                        int64_t row_length) const {
     Answer answer{.shape = shape, .row_length = row_length};
-    const plan::Question question{settings.values, spec_, shape, row_length};
+    const plan::Question question{
+        settings.values, spec_, shape, row_length,
+        device_.is_host ? attention::Kernels::of_host : attention::Kernels::of_gpu};
     answer.plan = plan::plan_step(question, num_threads_);
-    answer.held = answer.plan.peak + (device_.is_host ? answer.plan.host_bytes() : 0);
-    answer.fits = static_cast<double>(answer.held) <= device_.memory_bytes;
+    answer.held = plan::held_bytes(answer.plan, device_);
+    answer.shortage = plan::find_shortage(answer.plan, device_, wish_.ranks_per_node());
+    answer.save = plan::estimate_save(answer.plan, device_, wish_.ranks_per_node());
     answer.seconds = plan::estimate_seconds(question, answer.plan, device_, wish_.ranks_per_node());
     return answer;
 }
 
-Expected<Answer> Planner::longest(const config::Settings& settings) const {
+Expected<Planner::Longest> Planner::longest(const config::Settings& settings) const {
     constexpr int64_t step = 256;  // tokens; what rows are rounded down to
-    auto best = answer(settings, step);
-    if (!best || !best.value().fits) return best;
+    auto shortest = answer(settings, step);
+    if (!shortest) return shortest.failure();
+    Longest best{std::move(shortest).value(), {}};
+    if (!best.answer.fits()) return best;
     int64_t fits = step;
     int64_t too_long = 2 * step;
     const auto try_length = [&](int64_t length) {
         auto tried = answer(settings, length);
-        const bool is_good = tried && tried.value().fits;
-        if (is_good) best = std::move(tried);
+        const bool is_good = tried && tried.value().fits();
+        if (is_good)
+            best.answer = std::move(tried).value();
+        else if (tried)
+            best.end = tried.value().shortage;
         return is_good;
     };
     constexpr int64_t most = int64_t{1} << 24;
@@ -79,7 +87,7 @@ std::optional<Suggestion> Planner::try_words(const std::string& words,
     const auto resolution = config::resolve(config::OptionTable(), flags, environment_);
     if (!resolution.problems.empty()) return std::nullopt;
     auto tried = answer(resolution.settings);
-    if (!tried || !tried.value().fits) return std::nullopt;
+    if (!tried || !tried.value().fits()) return std::nullopt;
     return Suggestion{words, reason, std::move(tried).value()};
 }
 
@@ -99,7 +107,7 @@ std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
     const config::OptionTable table;
     for (const Cure& cure : cures) {
         auto tried = answer(settings.with(cure.name, cure.text, table));
-        if (tried && tried.value().fits)
+        if (tried && tried.value().fits())
             good.push_back(
                 {concat("--", cure.name, ' ', cure.text), cure.reason, std::move(tried).value()});
     }

@@ -4,6 +4,7 @@
 #include "ringshard/cli/plan_wish.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/plan/devices.hpp"
+#include "ringshard/plan/room.hpp"
 #include "ringshard/plan/step_plan.hpp"
 #include "ringshard/plan/step_time.hpp"
 
@@ -15,8 +16,10 @@ struct Answer {
     int64_t row_length = 0;
     plan::StepPlan plan{};
     int64_t held = 0;  // of the device's memory
-    bool fits = false;
+    std::optional<plan::Shortage> shortage{};
+    bool fits() const { return !shortage; }
     plan::StepTime seconds{};
+    plan::SaveTime save{};
 };
 
 // More words of the command line, why one would say them, and what a step takes then.
@@ -41,8 +44,12 @@ public:
     // On a mesh that is made already.
     Answer answer(const config::Settings& settings, const mesh::MeshShape& shape,
                   int64_t row_length) const;
-    // With the longest rows that fit.
-    Expected<Answer> longest(const config::Settings& settings) const;
+    // With the longest rows that fit, and what longer ones are short of.
+    struct Longest {
+        Answer answer;
+        std::optional<plan::Shortage> end;
+    };
+    Expected<Longest> longest(const config::Settings& settings) const;
     // What makes settings fit that do not, each by itself.
     std::vector<Suggestion> cures(const config::Settings& settings) const;
     // Layouts that fit, the least costly first.

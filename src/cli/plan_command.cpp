@@ -34,10 +34,9 @@ std::vector<Kind> kinds_of(const train::MemoryByKind& memory) {
             {"staging", memory.staging, true},   {"save_copy", memory.save_copy, true}};
 }
 
-// The copy that a save takes: to the host, or within its memory.
-double stall_seconds(const Answer& answer, const plan::Device& device) {
-    const double rate = device.is_host ? device.fp32.row_bytes : device.scratch_bytes;
-    return static_cast<double>(answer.plan.memory.save_copy) / rate;
+std::string describe(const plan::Shortage& shortage) {
+    return concat(shortage.of, ": ", human_bytes(shortage.needed), " where there are ",
+                  human_bytes(shortage.there));
 }
 
 ordered_json to_json(const Answer& answer) {
@@ -50,26 +49,29 @@ ordered_json to_json(const Answer& answer) {
                            {"ranks", group.ranks},
                            {"operations", group.operations},
                            {"bytes", group.bytes}});
-    return {{"mesh", to_text(answer.shape)},
-            {"row_length", answer.row_length},
-            {"peak_bytes", answer.held},
-            {"host_bytes", plan.host_bytes()},
-            {"peak_at", plan.peak_at},
-            {"memory_bytes", memory},
-            {"traffic", traffic},
-            {"checkpoint_bytes", plan.checkpoint_bytes},
-            {"scratch_bytes_of_a_rank", plan.scratch_bytes},
-            {"fits", answer.fits},
-            {"step_seconds",
-             {{"products", answer.seconds.products},
-              {"attention", answer.seconds.attention},
-              {"rows", answer.seconds.rows},
-              {"loss", answer.seconds.loss},
-              {"optimizer", answer.seconds.optimizer},
-              {"exposed_communication", answer.seconds.exposed},
-              {"total", answer.seconds.total}}},
-            {"tokens_per_second", answer.seconds.tokens_per_second},
-            {"utilisation", answer.seconds.utilisation}};
+    return {
+        {"mesh", to_text(answer.shape)},
+        {"row_length", answer.row_length},
+        {"peak_bytes", answer.held},
+        {"host_bytes", plan.host_bytes()},
+        {"peak_at", plan.peak_at},
+        {"memory_bytes", memory},
+        {"traffic", traffic},
+        {"checkpoint_bytes", plan.checkpoint_bytes},
+        {"scratch_bytes_of_a_rank", plan.scratch_bytes},
+        {"checkpoint_seconds", {{"stall", answer.save.stall}, {"durable", answer.save.durable}}},
+        {"fits", answer.fits()},
+        {"short_of", answer.shortage ? ordered_json(answer.shortage->of) : ordered_json()},
+        {"step_seconds",
+         {{"products", answer.seconds.products},
+          {"attention", answer.seconds.attention},
+          {"rows", answer.seconds.rows},
+          {"loss", answer.seconds.loss},
+          {"optimizer", answer.seconds.optimizer},
+          {"exposed_communication", answer.seconds.exposed},
+          {"total", answer.seconds.total}}},
+        {"tokens_per_second", answer.seconds.tokens_per_second},
+        {"utilisation", answer.seconds.utilisation}};
 }
 
 void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_node) {
@@ -88,7 +90,10 @@ void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_n
                   << " ranks): " << bytes(group.bytes) << " in " << group.operations
                   << " operations\n";
     std::cout << "a checkpoint: " << bytes(plan.checkpoint_bytes) << ", training stands still for "
-              << std::setprecision(2) << stall_seconds(answer, device) << " s; a node holds "
+              << std::setprecision(2) << answer.save.stall << " s"
+              << (answer.save.is_copied ? "" : " (a node has no room for a copy)")
+              << ", it is durable after " << answer.save.durable << " s (a node writes "
+              << human_bytes(device.save_bytes) << "/s); a node holds "
               << bytes(ranks_per_node * plan.host_bytes()) << " of host memory for it and for what "
               << "is moved out\n";
     const plan::StepTime& time = answer.seconds;
@@ -99,8 +104,10 @@ void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_n
               << " tokens/s, " << 100 * time.utilisation << " % of the peak\n";
     if (plan.scratch_bytes > 0)
         std::cout << "in files of a node: " << bytes(ranks_per_node * plan.scratch_bytes) << '\n';
-    std::cout << device.name << " has " << human_bytes(device.memory_bytes)
-              << " for tensors: " << (answer.fits ? "it fits" : "it does not fit") << '\n';
+    std::cout << device.name << " has " << human_bytes(device.memory_bytes) << " for tensors: "
+              << (answer.fits() ? "it fits"
+                                : "it does not fit, being short of " + describe(*answer.shortage))
+              << '\n';
 }
 
 void print_cures(const std::vector<Suggestion>& cures) {
@@ -113,68 +120,96 @@ void print_cures(const std::vector<Suggestion>& cures) {
         std::cout << "  " << cure.flags << ": " << bytes(cure.answer.held) << '\n';
 }
 
+int tell_suggestions(const std::vector<Suggestion>& suggestions, bool as_json) {
+    ordered_json list = ordered_json::array();
+    for (const Suggestion& suggestion : suggestions) {
+        ordered_json entry = to_json(suggestion.answer);
+        entry["flags"] = suggestion.flags;
+        entry["reason"] = suggestion.reason;
+        list.push_back(std::move(entry));
+        if (!as_json)
+            std::cout << std::setprecision(3) << suggestion.answer.seconds.tokens_per_second
+                      << " tokens/s  " << bytes(suggestion.answer.held) << "  " << suggestion.flags
+                      << "  (" << suggestion.reason << ")\n";
+    }
+    if (as_json) std::cout << list.dump(2) << '\n';
+    if (suggestions.empty())
+        return tell({ExitCode::settings,
+                     "no layout of so many ranks fits this device; --world "
+                     "more, or rows that are shorter (--max_length)"});
+    return number(ExitCode::done);
+}
+
+Expected<Planner::Longest> ask(const Planner& planner, const PlanCall& call) {
+    if (call.wish.finds_longest) return planner.longest(call.settings);
+    auto answer = planner.answer(call.settings);
+    if (!answer) return answer.failure();
+    return Planner::Longest{std::move(answer).value(), {}};
+}
+
+int tell_answer(const Planner& planner, const PlanCall& call, const plan::Device& device) {
+    const auto asked = ask(planner, call);
+    if (!asked) return tell(asked.failure());
+    const auto& [answer, end] = asked.value();
+    if (call.wish.as_json) {
+        ordered_json json = to_json(answer);
+        if (end) json["longer_is_short_of"] = end->of;
+        std::cout << json.dump(2) << '\n';
+        return number(ExitCode::done);
+    }
+    print(answer, device, call.wish.ranks_per_node());
+    if (end) std::cout << "longer rows are short of " << describe(*end) << '\n';
+    if (!answer.fits()) print_cures(planner.cures(call.settings));
+    return number(ExitCode::done);
+}
+
+Expected<plan::Device> find_device(const PlanWish& wish) {
+    auto device = plan::find_device(wish.device, wish.ranks_per_node());
+    if (device && !wish.interconnect.empty())
+        return plan::with_interconnect(std::move(device).value(), wish.interconnect);
+    return device;
+}
+
+Expected<model::ModelSpec> find_model(const PlanCall& call) {
+    const config::ModelSettings& model = call.settings.values.model;
+    const auto folder =
+        HubCache(call.environment)
+            .model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
+    if (!folder) return folder.failure();
+    return model::read_model_spec(folder.value() / "config.json");
+}
+
 }  // namespace
 
 int run_plan(const PlanCall& call) {
-    const config::Config& config = call.settings.values;
-    const HubCache hub(call.environment);
-    const auto folder = hub.model_folder(config.model.model_name_or_path,
-                                         config.model.model_revision, "model_name_or_path");
-    if (!folder) return tell(folder.failure());
-    const auto spec = model::read_model_spec(folder.value() / "config.json");
-    if (!spec) return tell(spec.failure());
-    const int64_t ranks_per_node = call.wish.ranks_per_node();
-    const auto threads = device::choose_num_threads(config.run.num_threads, call.environment,
-                                                    device::describe_host(), ranks_per_node);
+    const PlanWish& wish = call.wish;
+    const auto threads =
+        device::choose_num_threads(call.settings.values.run.num_threads, call.environment,
+                                   device::describe_host(), wish.ranks_per_node());
     if (!threads) return tell(threads.failure());
     at::set_num_threads(narrow<int>(threads.value()));
-    auto device = plan::find_device(call.wish.device, ranks_per_node);
-    if (device && !call.wish.interconnect.empty())
-        device = plan::with_interconnect(std::move(device).value(), call.wish.interconnect);
+    const auto device = find_device(wish);
     if (!device) return tell(device.failure());
+    if (wish.shows_device) {
+        std::cout << to_text(device.value());
+        return number(ExitCode::done);
+    }
+    const auto spec = find_model(call);
+    if (!spec) return tell(spec.failure());
 
-    const Planner planner(spec.value(), device.value(), call.wish, call.environment,
-                          threads.value());
-    if (!call.wish.curves.empty()) {
+    const Planner planner(spec.value(), device.value(), wish, call.environment, threads.value());
+    if (!wish.curves.empty()) {
         if (const auto failure =
-                write_curves(call.wish.curves, call.settings, spec.value(), device.value(),
-                             call.wish, call.environment, threads.value()))
+                write_curves(wish.curves, call.settings, spec.value(), device.value(), wish,
+                             call.environment, threads.value()))
             return tell(*failure);
-        std::cout << "wrote weak.jsonl, strong.jsonl and longest.jsonl into " << call.wish.curves
-                  << "; trainer plot --plan " << call.wish.curves
+        std::cout << "wrote weak.jsonl, strong.jsonl and longest.jsonl into " << wish.curves
+                  << "; trainer plot --plan " << wish.curves
                   << "/*.jsonl --output FILE.svg draws them\n";
         return number(ExitCode::done);
     }
-    if (call.wish.suggests) {
-        const auto suggestions = planner.suggest(call.settings);
-        ordered_json list = ordered_json::array();
-        for (const Suggestion& suggestion : suggestions) {
-            ordered_json entry = to_json(suggestion.answer);
-            entry["flags"] = suggestion.flags;
-            entry["reason"] = suggestion.reason;
-            list.push_back(std::move(entry));
-            if (!call.wish.as_json)
-                std::cout << std::setprecision(3) << suggestion.answer.seconds.tokens_per_second
-                          << " tokens/s  " << bytes(suggestion.answer.held) << "  "
-                          << suggestion.flags << "  (" << suggestion.reason << ")\n";
-        }
-        if (call.wish.as_json) std::cout << list.dump(2) << '\n';
-        if (suggestions.empty())
-            return tell({ExitCode::settings,
-                         "no layout of so many ranks fits this device; --world "
-                         "more, or rows that are shorter (--max_length)"});
-        return number(ExitCode::done);
-    }
-    const auto answer =
-        call.wish.finds_longest ? planner.longest(call.settings) : planner.answer(call.settings);
-    if (!answer) return tell(answer.failure());
-    if (call.wish.as_json) {
-        std::cout << to_json(answer.value()).dump(2) << '\n';
-        return number(ExitCode::done);
-    }
-    print(answer.value(), device.value(), ranks_per_node);
-    if (!answer.value().fits) print_cures(planner.cures(call.settings));
-    return number(ExitCode::done);
+    if (wish.suggests) return tell_suggestions(planner.suggest(call.settings), wish.as_json);
+    return tell_answer(planner, call, device.value());
 }
 
 }  // namespace ringshard::cli

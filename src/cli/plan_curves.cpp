@@ -42,7 +42,7 @@ std::optional<Failure> write_curves(const std::filesystem::path& folder,
         larger.nodes = std::max<int64_t>(1, ranks / wish.ranks_per_node());
         const Planner planner(spec, device, larger, environment, num_threads);
         const auto add = [&](std::string& lines, Expected<Answer> answer) {
-            if (answer && answer.value().fits) lines += line_of(ranks, answer.value());
+            if (answer && answer.value().fits()) lines += line_of(ranks, answer.value());
             return answer ? std::nullopt : std::optional(answer.failure());
         };
         if (auto failure = add(weak, planner.answer(settings))) return failure;
@@ -50,7 +50,9 @@ std::optional<Failure> write_curves(const std::filesystem::path& folder,
                                           concat(accumulation * (most_ranks / ranks)), table);
         if (auto failure = add(strong, planner.answer(shared))) return failure;
         const auto ring = settings.with("cp_size", concat(ranks / ulysses), table);
-        if (auto failure = add(longest, planner.longest(ring))) return failure;
+        const auto longest_there = planner.longest(ring);
+        if (!longest_there) return longest_there.failure();
+        if (auto failure = add(longest, longest_there.value().answer)) return failure;
     }
     if (weak.empty())
         return Failure{ExitCode::settings, "curves: nothing fits this device, up to 1024 ranks"};

@@ -13,13 +13,16 @@ Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
             concat(what,
                    "; trainer plan --world RANKS [--nodes N] [--gpu DEVICE] [--interconnect "
                    "LINK+NETWORK] [--longest] "
-                   "[--suggest] [--curves FOLDER] [--json] and the flags of training")};
+                   "[--suggest] [--curves FOLDER] [--show_device] [--json] and the flags of "
+                   "training")};
     };
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--json") {
             wish.as_json = true;
         } else if (flag.name == "--longest") {
             wish.finds_longest = true;
+        } else if (flag.name == "--show_device") {
+            wish.shows_device = true;
         } else if (flag.name == "--suggest") {
             wish.suggests = true;
         } else if (flag.name == "--gpu" || flag.name == "--curves" ||

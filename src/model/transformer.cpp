@@ -25,7 +25,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
     : spec_(std::move(spec)),
       index_(spec_),
       zero_(zero),
-      attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel),
+      attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel, options.kernels),
       policy_(options.policy),
       loss_(options.loss),
       chunks_(options.chunks.value_or(chunks_of(mesh.device().type()))),

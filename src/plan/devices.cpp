@@ -25,36 +25,59 @@ struct Known {
     double bandwidth;   // of its memory, 1e9 bytes a second
     double link;        // 1e9 bytes a second in one direction, like the next
     double network;
-    double host;  // to and from the memory of the host
+    double host;         // to and from the memory of the host
+    double host_memory;  // 1e12 bytes of the makers' nodes of eight, like the next
+    double drives;
 };
-constexpr std::array known{Known{"a100-40", 39.6, 312, 1555, 250, 25, 25},
-                           Known{"a100-80", 79.3, 312, 2039, 250, 25, 25},
-                           Known{"h100-80", 79.6, 989.4, 3350, 400, 45, 50},
-                           Known{"h200-141", 140.4, 989.4, 4800, 400, 45, 50},
-                           Known{"b200", 179.1, 2250, 8000, 800, 90, 50}};
+constexpr std::array known{Known{"a100-40", 39.6, 312, 1555, 250, 25, 25, 1, 15},
+                           Known{"a100-80", 79.3, 312, 2039, 250, 25, 25, 2, 30},
+                           Known{"h100-80", 79.6, 989.4, 3350, 400, 45, 50, 2, 30},
+                           Known{"h200-141", 140.4, 989.4, 4800, 400, 45, 50, 2, 30},
+                           Known{"b200", 179.1, 2250, 8000, 800, 90, 50, 2, 30}};
+// What a node writes to a file system that many share: 40 Gbit/s.
+constexpr double usual_save_bytes = 5e9;
 // Of the memory, the driver, the libraries' workspaces and what fragments take.
 constexpr double not_for_tensors_gib = 3;
 
 Device of_table(const Known& device) {
     // What large products and attention (forward and backward) reach of the peak.
     constexpr double product_share = 0.72;
-    constexpr double attention_share = 0.54;
+    constexpr double attention_share = 0.61;
+    constexpr double attention_backward_share = 0.52;
     constexpr double memory_share = 0.8;
     constexpr double fp32_share = 1.0 / 16;  // without TF32
     constexpr double loss_bytes = 3 * 2;     // of a logit, read and written
     const double peak = device.peak_bf16 * tera;
     const double bandwidth = memory_share * device.bandwidth * giga;
-    const Device::Rates bf16{product_share * peak, attention_share * peak, bandwidth, peak};
+    constexpr double half_a_block = 64;  // of the diagonal is computed in vain
+    const Device::Rates bf16{.products = product_share * peak,
+                             .products_backward = product_share * peak,
+                             .attention = attention_share * peak,
+                             .attention_backward = attention_backward_share * peak,
+                             .attention_extra_keys = half_a_block,
+                             .attention_backward_extra_keys = half_a_block,
+                             .row_bytes = bandwidth,
+                             .peak = peak};
     return {.name = device.name,
             .memory_bytes = (device.memory_gib - not_for_tensors_gib) * gib,
             .bf16 = bf16,
-            .fp32 = {fp32_share * bf16.products, fp32_share * bf16.attention, bandwidth,
-                     fp32_share * peak},
+            .fp32 = {.products = fp32_share * bf16.products,
+                     .products_backward = fp32_share * bf16.products_backward,
+                     .attention = fp32_share * bf16.attention,
+                     .attention_backward = fp32_share * bf16.attention_backward,
+                     .attention_extra_keys = half_a_block,
+                     .attention_backward_extra_keys = half_a_block,
+                     .row_bytes = bandwidth,
+                     .peak = fp32_share * peak},
             .loss_logits = bandwidth / loss_bytes,
             .optimizer_bytes = bandwidth,
+            .host_copy_bytes = device.host * giga,
             .scratch_bytes = device.host * giga,
             .link_bytes = device.link * giga,
-            .network_bytes = device.network * giga};
+            .network_bytes = device.network * giga,
+            .save_bytes = usual_save_bytes,
+            .host_memory = device.host_memory * tera,
+            .scratch_room = device.drives * tera};
 }
 
 // Every number of a device under its name in a file.
@@ -62,18 +85,30 @@ template <class Visit>
 void visit_numbers(Device& device, Visit visit) {
     visit("memory_bytes", device.memory_bytes);
     visit("bf16_products", device.bf16.products);
+    visit("bf16_products_backward", device.bf16.products_backward);
     visit("bf16_attention", device.bf16.attention);
+    visit("bf16_attention_backward", device.bf16.attention_backward);
+    visit("bf16_attention_extra_keys", device.bf16.attention_extra_keys);
+    visit("bf16_attention_backward_extra_keys", device.bf16.attention_backward_extra_keys);
     visit("bf16_peak", device.bf16.peak);
     visit("fp32_products", device.fp32.products);
+    visit("fp32_products_backward", device.fp32.products_backward);
     visit("fp32_attention", device.fp32.attention);
+    visit("fp32_attention_backward", device.fp32.attention_backward);
+    visit("fp32_attention_extra_keys", device.fp32.attention_extra_keys);
+    visit("fp32_attention_backward_extra_keys", device.fp32.attention_backward_extra_keys);
     visit("fp32_peak", device.fp32.peak);
     visit("bf16_row_bytes", device.bf16.row_bytes);
     visit("fp32_row_bytes", device.fp32.row_bytes);
     visit("loss_logits", device.loss_logits);
     visit("optimizer_bytes", device.optimizer_bytes);
+    visit("host_copy_bytes", device.host_copy_bytes);
     visit("scratch_bytes", device.scratch_bytes);
     visit("link_bytes", device.link_bytes);
     visit("network_bytes", device.network_bytes);
+    visit("save_bytes", device.save_bytes);
+    visit("host_memory_bytes", device.host_memory);
+    visit("scratch_room_bytes", device.scratch_room);
 }
 
 std::optional<std::string> field(const std::string& text, const std::string& name) {
@@ -104,6 +139,10 @@ Expected<Device> read_device(const std::string& file, const std::string& text) {
 std::string to_text(const Device& device) {
     std::ostringstream text;
     text << "# What one rank reaches, all at once: floating-point operations and bytes a second.\n"
+            "# memory_bytes: what tensors of a rank may have. Of a node: save_bytes, what its "
+            "ranks\n"
+            "# write of a checkpoint in a second; host_memory_bytes, its memory; and\n"
+            "# scratch_room_bytes, the room for what ranks keep in files.\n"
          << "name: " << device.name << "\nis_host: " << (device.is_host ? "true" : "false") << '\n'
          << std::setprecision(4);
     Device numbers = device;

@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 
 #include "counting_communicator.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
@@ -36,8 +37,15 @@ at::Tensor numbers(std::vector<int64_t> sizes, at::ScalarType type) {
     return at::ones(sizes, at::TensorOptions(at::kCPU).dtype(type)).mul_(0.01);
 }
 
-// The three products of both layers of an MLP, as a block makes them.
-double products(at::ScalarType type) {
+// Of each direction: operations a second, or seconds.
+struct BothWays {
+    double forward;
+    double backward;
+};
+
+// The products of both layers of an MLP, as a block makes them: one forward and two back, which are
+// other kernels and sum other lengths.
+BothWays products(at::ScalarType type) {
     constexpr int64_t tokens = 512;
     constexpr int64_t width = 512;
     constexpr int64_t inner = 1408;
@@ -45,38 +53,77 @@ double products(at::ScalarType type) {
         Layer(int64_t in, int64_t out, at::ScalarType type)
             : x(numbers({tokens, in}, type)),
               weight(numbers({out, in}, type)),
-              gradient(numbers({out, in}, at::kFloat)) {}
-        void pass() const {
-            const at::Tensor y = ops::linear(x, weight);
+              gradient(numbers({out, in}, at::kFloat)),
+              y(ops::linear(x, weight)) {}
+        void backward() const {
             ops::linear_backward_input(y, weight);
             ops::add_weight_gradient(gradient, y, x);
         }
         at::Tensor x;
         at::Tensor weight;
         at::Tensor gradient;
+        at::Tensor y;
     };
     const Layer gate_up(width, 2 * inner, type);
     const Layer down(inner, width, type);
-    return 3 * 2.0 * tokens * width * 3 * inner * rate_of([&] {
-               gate_up.pass();
-               down.pass();
-           });
+    const double forward = 2.0 * tokens * width * 3 * inner;
+    return {forward * rate_of([&] {
+                ops::linear(gate_up.x, gate_up.weight);
+                ops::linear(down.x, down.weight);
+            }),
+            2 * forward * rate_of([&] {
+                gate_up.backward();
+                down.backward();
+            })};
 }
 
-// Forward and backward over one document, counted as 3.5 forward passes.
-double attention(at::ScalarType type, comm::Communicator& alone) {
-    constexpr int64_t tokens = 1024;
-    constexpr attention::HeadCounts heads{8, 4, 64};
+// What a query costs rises with the keys before it, and with a constant: what is computed in vain
+// of the blocks on the diagonal, and what a row takes whatever it meets.
+struct AttentionRate {
+    double operations;  // a second
+    double extra_keys;
+};
+
+// Two lengths of a document and the seconds they take; `per_pair`: operations for a query and a
+// key.
+AttentionRate rate_through(double per_pair, const std::array<int64_t, 2>& tokens,
+                           const std::array<double, 2>& seconds) {
+    const auto length = [&](size_t i) { return static_cast<double>(tokens[i]); };
+    const auto of_a_query = [&](size_t i) { return seconds[i] / length(i); };
+    const double of_a_key = (of_a_query(1) - of_a_query(0)) / ((length(1) - length(0)) / 2);
+    const double extra_keys = of_a_query(0) / of_a_key - length(0) / 2;
+    // Where something came in between, the longer one stands for itself.
+    if (of_a_key <= 0 || extra_keys < 1) return {per_pair * length(1) / 2 / of_a_query(1), 1};
+    return {per_pair / of_a_key, extra_keys};
+}
+
+// Seconds forward and backward over one document.
+BothWays attention_seconds(int64_t tokens, at::ScalarType type, comm::Communicator& alone,
+                           const attention::HeadCounts& heads) {
     const attention::SequenceAttention attention(heads, alone, alone, {});
     const attention::SequencePartition partition(tokens, {0}, 1, 1);
     const attention::Plan plan = attention::make_plan(partition, 0);
-    const at::Tensor qkv = numbers({tokens, 16 * 64}, type);
-    const at::Tensor d_out = numbers({tokens, 8 * 64}, type);
-    const double forward = 4.0 * 8 * 64 * tokens * tokens / 2;
-    return 3.5 * forward * rate_of([&] {
-               const auto result = attention.forward(qkv, plan);
-               attention.backward(d_out, qkv, result, plan);
-           });
+    const int64_t width = heads.query_heads * heads.head_dim;
+    const at::Tensor qkv = numbers({tokens, width + 2 * heads.key_heads * heads.head_dim}, type);
+    const at::Tensor d_out = numbers({tokens, width}, type);
+    const auto result = attention.forward(qkv, plan);
+    return {1 / rate_of([&] { attention.forward(qkv, plan); }),
+            1 / rate_of([&] { attention.backward(d_out, qkv, result, plan); })};
+}
+
+void measure_attention(Device::Rates& rates, at::ScalarType type, comm::Communicator& alone) {
+    constexpr attention::HeadCounts heads{8, 4, 64};
+    constexpr std::array<int64_t, 2> tokens{384, 1536};
+    const BothWays shorter = attention_seconds(tokens[0], type, alone, heads);
+    const BothWays longer = attention_seconds(tokens[1], type, alone, heads);
+    constexpr double per_pair = 4.0 * heads.query_heads * heads.head_dim;
+    const auto forward = rate_through(per_pair, tokens, {shorter.forward, longer.forward});
+    // Backward is 2.5 forward passes: the scores are made again in it.
+    const auto backward = rate_through(2.5 * per_pair, tokens, {shorter.backward, longer.backward});
+    rates.attention = forward.operations;
+    rates.attention_extra_keys = forward.extra_keys;
+    rates.attention_backward = backward.operations;
+    rates.attention_backward_extra_keys = backward.extra_keys;
 }
 
 // A norm forward and backward, and the MLP's product: bytes read and written.
@@ -117,6 +164,14 @@ double optimizer_bytes() {
            });
 }
 
+// What a copy is made of in a second, larger than caches are.
+double copy_bytes() {
+    constexpr int64_t elements = int64_t{1} << 25;
+    const at::Tensor from = numbers({elements}, at::kFloat);
+    const at::Tensor into = numbers({elements}, at::kFloat);
+    return static_cast<double>(from.nbytes()) * rate_of([&] { into.copy_(from); });
+}
+
 // What a rank sends in a second of a large sum.
 double link_bytes(comm::Communicator& all) {
     constexpr double nobody_to_send_to = 2e9;
@@ -137,19 +192,26 @@ Device measure_host(comm::Communicator& all, int64_t ranks) {
     Traffic nothing{"none", 1, 0, 0};
     CountingCommunicator alone(nothing, 0);
     const auto rates = [&](at::ScalarType type) {
-        return Device::Rates{products(type), attention(type, alone), row_bytes(type),
-                             train::measured_peak(at::kCPU, type)};
+        const BothWays with_weights = products(type);
+        Device::Rates reached{.products = with_weights.forward,
+                              .products_backward = with_weights.backward,
+                              .row_bytes = row_bytes(type),
+                              .peak = train::measured_peak(at::kCPU, type)};
+        measure_attention(reached, type, alone);
+        return reached;
     };
-    Device device{.name = "cpu",
-                  .memory_bytes =
-                      static_cast<double>(device::free_host_memory()) / static_cast<double>(ranks),
-                  .is_host = true};
+    const auto free_memory = static_cast<double>(device::free_host_memory());
+    Device device{
+        .name = "cpu", .memory_bytes = free_memory / static_cast<double>(ranks), .is_host = true};
     device.bf16 = rates(at::kBFloat16);
     device.fp32 = rates(at::kFloat);
     device.loss_logits = loss_logits();
     device.optimizer_bytes = optimizer_bytes();
+    device.host_copy_bytes = copy_bytes();
     constexpr double of_a_usual_drive = 1.5e9;  // which one is meant, nobody has said
     device.scratch_bytes = of_a_usual_drive;
+    device.save_bytes = of_a_usual_drive;
+    device.host_memory = free_memory;
     device.link_bytes = link_bytes(all);
     device.network_bytes = device.link_bytes;
     return device;

@@ -76,7 +76,11 @@ public:
               question.spec, zero_, mesh_,
               {.policy = config_.training.activations_kept(),
                .travel = model::travel_of(config_),
+             .kernels = question.kernels,
                .activations = depot_if(config_.training.activation_offloading, activations_depot_),
+             .chunks = model::chunks_of(question.kernels == attention::Kernels::of_gpu
+                                            ? c10::DeviceType::CUDA
+                                            : c10::DeviceType::CPU),
                .note = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
     ImaginaryRank& operator=(const ImaginaryRank&) = delete;

@@ -7,28 +7,37 @@ namespace ringshard::plan {
 namespace {
 
 // Multiplications and additions with the weights of one block, for a token in one direction.
-double block_products(const model::ModelSpec& spec) {
+struct BlockProducts {
+    double all;
+    double down;  // of them, the MLP's last
+};
+BlockProducts block_products(const model::ModelSpec& spec) {
     const auto width = static_cast<double>(spec.width);
     const auto inner = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
     const double attention = width * static_cast<double>(spec.qkv_width()) + inner * width;
-    const double mlp = 3 * width * static_cast<double>(spec.intermediate);
-    return 2 * (attention + mlp);
+    const double down = width * static_cast<double>(spec.intermediate);
+    return {2 * (attention + 3 * down), 2 * down};
 }
 
-// Of each, with one for the forward pass alone: backward is two more, and what is computed again
-// one more.
-struct Passes {
-    double products;
-    double attention;
+// What the backward pass computes again of a block.
+struct Again {
+    bool products;  // all but the last one, which nobody asks for
+    bool attention;
 };
-Passes passes_of(config::ActivationPolicy policy) {
-    constexpr double attention_backward = 2.5;  // the scores are made again in it
-    switch (policy) {
-        case config::ActivationPolicy::all: return {3, 1 + attention_backward};
-        case config::ActivationPolicy::attention: return {4, 1 + attention_backward};
-        case config::ActivationPolicy::input: return {4, 2 + attention_backward};
-    }
-    return {4, 2 + attention_backward};
+Again again(config::ActivationPolicy policy) {
+    return {policy != config::ActivationPolicy::all, policy == config::ActivationPolicy::input};
+}
+
+// Of one block. `pairs`: of a query and a key that it sees.
+double attention_seconds(const model::ModelSpec& spec, double tokens, double pairs,
+                         bool is_forward_again, const Device::Rates& rates) {
+    const auto inner = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
+    const auto work = [&](double extra_keys) { return 4 * inner * (pairs + tokens * extra_keys); };
+    const double forward = work(rates.attention_extra_keys) / rates.attention;
+    constexpr double of_backward = 2.5;  // the scores are made again in it
+    const double backward =
+        of_backward * work(rates.attention_backward_extra_keys) / rates.attention_backward;
+    return (is_forward_again ? 2 : 1) * forward + backward;
 }
 
 double seconds_on_the_way(const Traffic& traffic, const Device& device, int64_t ranks_per_node) {
@@ -50,16 +59,17 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     const auto split = static_cast<double>(question.shape.sequence());
     const double tokens = rows * length / split;  // of this rank
     const auto blocks = static_cast<double>(spec.num_blocks);
-    const Passes passes = passes_of(training.activations_kept());
+    const Again is_again = again(training.activations_kept());
     const Device::Rates& rates = is_bf16 ? device.bf16 : device.fp32;
 
     StepTime time;
     const double head = 2 * static_cast<double>(spec.vocabulary) * static_cast<double>(spec.width);
+    const auto [all, down] = block_products(spec);
+    const double forward = blocks * (all + (is_again.products ? all - down : 0)) + head;
     time.products =
-        tokens * (blocks * block_products(spec) * passes.products + 3 * head) / rates.products;
-    const auto inner = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
+        tokens * (forward / rates.products + 2 * (blocks * all + head) / rates.products_backward);
     const double pairs = rows * length * length / 2 / split;
-    time.attention = 4 * inner * pairs * blocks * passes.attention / rates.attention;
+    time.attention = blocks * attention_seconds(spec, tokens, pairs, is_again.attention, rates);
     // About so many times the residual stream and the MLP's inner rows are read or written.
     constexpr double passes_of_rows = 14;
     time.rows = tokens * blocks * passes_of_rows *

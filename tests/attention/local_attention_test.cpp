@@ -1,6 +1,7 @@
 // Attention within documents, whole and met in the parts of a ring, against autograd in double
 // precision.
 #include "local_attention.hpp"
+#include "gpu_room.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -123,4 +124,20 @@ BOOST_AUTO_TEST_CASE(is_that_of_autograd) {
                                                << at::toString(type));
             check(shape, type);
         }
+}
+
+// FlashAttention-2 and cuDNN: fp32 sums of dq and a number for each row and head; dk and dv of
+// every query head where they share key heads.
+BOOST_AUTO_TEST_CASE(a_gpu_is_known_to_need_room) {
+    const auto room_bytes = [](int64_t tokens, int64_t query_heads, int64_t key_heads) {
+        const auto meta = at::TensorOptions(at::kMeta).dtype(at::kBFloat16);
+        const at::Tensor q = at::empty({2, tokens, query_heads, 64}, meta);
+        const at::Tensor k = at::empty({2, 3 * tokens, key_heads, 64}, meta);
+        return room_of_gpu_backward({q, k, k, false}).nbytes();
+    };
+    const size_t sums = 2 * 100 * 8 * (64 + 1) * 4;
+    BOOST_TEST(room_bytes(100, 8, 8) == sums);
+    BOOST_TEST(room_bytes(100, 8, 2) == sums + 2 * (2 * 300 * 8 * 64) * 2);
+    const at::Tensor numbers = at::zeros({1, 4, 2, 8});
+    BOOST_TEST(!room_of_gpu_backward({numbers, numbers, numbers, true}).defined());
 }

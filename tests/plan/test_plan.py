@@ -56,6 +56,10 @@ CASES = [
     (2, "zero3", 1, 1, 2048, "all", "fp32", ["--activation_offloading", "true"]),
 ]
 questions, answers = 3, 3
+RATES = ("products", "products_backward", "attention", "attention_backward", "attention_extra_keys",
+         "attention_backward_extra_keys", "peak", "row_bytes")
+OTHERS = ("loss_logits", "optimizer_bytes", "host_copy_bytes", "scratch_bytes", "link_bytes", "network_bytes", "save_bytes",
+          "host_memory_bytes", "scratch_room_bytes")
 
 
 class Plan(TrainerTest):
@@ -105,6 +109,17 @@ class Plan(TrainerTest):
         self.expect(result, 0)
         return json.loads(result.stdout)
 
+    def device(self, **numbers):
+        """A file for --gpu: a terabyte of everything, 1e12 operations and 1e10 bytes a second, but for these."""
+        path = os.path.join(self.folder.name, f"device-{next(self.number)}")
+        all_numbers = {f"{kind}_{rate}": "1e12" for kind in ("bf16", "fp32") for rate in RATES}
+        all_numbers |= {name: "1e12" if name.endswith(("memory_bytes", "room_bytes")) else "1e10" for name in OTHERS}
+        all_numbers |= {name: "1" for name in all_numbers if name.endswith("extra_keys")}
+        all_numbers |= {"memory_bytes": "1e12"} | numbers
+        with open(path, "w") as file:
+            file.write("name: made\n" + "".join(f"{name}: {number}\n" for name, number in all_numbers.items()))
+        return path
+
     def test_bytes(self):
         for ranks, *case in CASES:
             with self.subTest(ranks=ranks, case=case):
@@ -145,6 +160,67 @@ class Plan(TrainerTest):
         longer = self.planned([*flags, "--max_length", str(longest["row_length"] + 512)], "--world", "2", "--gpu", device)
         self.assertFalse(longer["fits"])
 
+    def test_longer_rows_are_short_of(self):
+        flags = [*self.flags("zero3", 2, 1, 512, "input", "bf16", ["--activation_offloading", "true"]), "--world", "2"]
+        for what, numbers in (("memory of the device", {"memory_bytes": "1e8"}),
+                              ("room for files of a node", {"scratch_room_bytes": "3e7"}),
+                              ("host memory of a node", {"host_memory_bytes": "2e7"})):
+            with self.subTest(what):
+                longest = self.planned(flags, "--gpu", self.device(**numbers), "--longest")
+                self.assertEqual(longest["longer_is_short_of"], what)
+                self.assertTrue(longest["fits"])
+                longer = ("--max_length", str(int(1.1 * longest["row_length"])))
+                refused = self.planned([*flags, *longer], "--gpu", self.device(**numbers))
+                self.assertEqual((refused["fits"], refused["short_of"]), (False, what))
+                told = run("plan", *flags, *longer, "--gpu", self.device(**numbers))
+                self.expect(told, 0, f"it does not fit, being short of {what}: ", stream="stdout")
+
+    def test_a_gpu_attends_in_more_room(self):
+        """The gradient of queries in fp32, those of keys and values for every query head: beside what a processor takes."""
+        tokens, width = 8192, CONFIG["hidden_size"]
+        flags = [*self.flags("zero3", 1, 1, tokens, "input", "bf16", ["--per_device_train_batch_size", "1"]), "--world", "1"]
+        here = self.planned(flags, "--gpu", self.device(is_host="true"))
+        there = self.planned(flags, "--gpu", self.device())
+        more = there["memory_bytes"]["activations"] - here["memory_bytes"]["activations"]
+        room = tokens * width * (4 + 2 * 2)
+        self.assertGreater(more, 0.5 * room)
+        self.assertLess(more, 2.5 * room)  # what the operator gives back is new memory too
+        threads = self.planned(flags, "--gpu", self.device(), "--num_threads", "2")
+        self.assertEqual(threads["memory_bytes"], there["memory_bytes"])
+
+    def test_when_a_checkpoint_is_durable(self):
+        flags = [*self.flags("zero3", 1, 1, 512, "input", "bf16", []), "--world", "16"]  # two nodes
+        plan = self.planned(flags, "--gpu", self.device(host_copy_bytes="1e6", save_bytes="1e7"))
+        copy = plan["memory_bytes"]["save_copy"]
+        self.assertEqual(16 * copy, plan["checkpoint_bytes"])
+        self.assertAlmostEqual(plan["checkpoint_seconds"]["stall"], copy / 1e6)
+        self.assertAlmostEqual(plan["checkpoint_seconds"]["durable"], copy / 1e6 + 8 * copy / 1e7)
+        small = self.device(host_copy_bytes="1e6", save_bytes="1e7", host_memory_bytes=str(7 * copy))
+        plan = self.planned(flags, "--gpu", small)
+        self.assertTrue(plan["fits"])
+        self.assertAlmostEqual(plan["checkpoint_seconds"]["stall"], 8 * copy / 1e7)
+        self.assertEqual(plan["checkpoint_seconds"]["stall"], plan["checkpoint_seconds"]["durable"])
+        self.expect(run("plan", *flags, "--gpu", small), 0, "a node has no room for a copy", "it is durable after", "/s)",
+                    stream="stdout")
+
+    def test_a_device_is_shown_measured_and_read(self):
+        shown = run("plan", "--gpu", "h100-80", "--show_device")
+        self.expect(shown, 0, "memory_bytes: 8.225e+10", "save_bytes: 5e+09", stream="stdout")
+        path = os.path.join(self.folder.name, "shown")
+        with open(path, "w") as file:
+            file.write(shown.stdout)
+        self.assertEqual(run("plan", "--gpu", path, "--show_device").stdout, shown.stdout)
+        drive = os.path.join(self.folder.name, "drive")
+        os.mkdir(drive)
+        self.expect(run("doctor", "--measure", path, "--output_dir", drive, ranks=2), 0)
+        self.assertEqual(os.listdir(drive), [])
+        with open(path) as file:
+            numbers = dict(line.split(": ") for line in file if not line.startswith("#"))
+        for name in (*OTHERS, "memory_bytes"):
+            self.assertGreater(float(numbers[name]), 1e6, name)
+        nowhere = os.path.join(self.folder.name, "nowhere")
+        self.expect_one_message(run("doctor", "--measure", path, "--output_dir", nowhere, ranks=2), 74, "nowhere")
+
     def test_what_is_suggested_can_begin(self):
         """Twenty questions and ten answers to each by hand: --questions 20."""
         draw = random.Random(7)
@@ -170,13 +246,7 @@ class Plan(TrainerTest):
 
     def test_curves(self):
         flags = self.flags("zero3", 1, 1, 256, "input", "bf16", [])
-        device = os.path.join(self.folder.name, "small")
-        with open(device, "w") as file:
-            file.write("name: small\nmemory_bytes: 4e7\n")
-            for rate in ("products", "attention", "peak", "row_bytes"):
-                file.write(f"bf16_{rate}: 1e12\nfp32_{rate}: 1e12\n")
-            for rate in ("loss_logits", "optimizer_bytes", "scratch_bytes", "link_bytes", "network_bytes"):
-                file.write(f"{rate}: 1e10\n")
+        device = self.device(memory_bytes="4e7")
         folder = os.path.join(self.folder.name, "curves")
         self.expect(run("plan", *flags, "--world", "256", "--gpu", device, "--curves", folder), 0)
         points = {}
@@ -194,9 +264,35 @@ class Plan(TrainerTest):
 
     def test_bad_input(self):
         flags = self.flags("zero3", 1, 1, 512, "all", "fp32", [])
+        models = {}
+        for name, text in (("empty", None), ("broken", '{"arch'), ("other", '{"architectures": ["MambaForCausalLM"]}')):
+            models[name] = os.path.join(self.folder.name, name)
+            os.mkdir(models[name])
+            if text:
+                with open(os.path.join(models[name], "config.json"), "w") as file:
+                    file.write(text)
+        without = self.device()
+        with open(without) as file:
+            lines = [line for line in file if not line.startswith("save_bytes")]
+        with open(without, "w") as file:
+            file.writelines(lines)
         for code, words, *more in (
-            (78, "gpu = h300: known are cpu, a100-40", "--world", "2", "--gpu", "h300"),
-            (78, "interconnect = wire: is written as LINK+NETWORK", "--world", "2", "--interconnect", "wire"),
+            (78, "gpu = h300: known are cpu, a100-40, a100-80, h100-80, h200-141, b200, or a file that", "--world", "2",
+             "--gpu", "h300"),
+            (78, f"gpu = {without}: save_bytes must be there and a number above 0", "--world", "2", "--gpu", without),
+            (78, "link_bytes must be there and a number above 0", "--world", "2", "--gpu", self.device(link_bytes="-1")),
+            (78, "interconnect = wire: is written as LINK+NETWORK, of nvlink, pcie3, pcie4, pcie5 and eth25", "--world", "2",
+             "--interconnect", "wire"),
+            (78, "interconnect = nvlink+ib400+x", "--world", "2", "--interconnect", "nvlink+ib400+x"),
+            (78, "sizes that work: 1x4x1x1", "--world", "4", "--cp_size", "8"),
+            (78, "dp_replicate_size = 3 [command line]", "--world", "4", "--dp_replicate_size", "3"),
+            (64, "--nodes must be at least 1", "--world", "4", "--nodes", "0"),
+            (64, "--world must be at least 1", "--world", "99999999999999999999"),
+            (64, "--curves has no value", "--world", "2", "--curves"),
+            (66, "config.json: there is no such file", "--world", "2", "--model_name_or_path", models["empty"]),
+            (65, "config.json: is not readable JSON", "--world", "2", "--model_name_or_path", models["broken"]),
+            (78, "architectures = [MambaForCausalLM]: this program trains LlamaForCausalLM, Qwen2ForCausalLM", "--world", "2",
+             "--model_name_or_path", models["other"]),
             (78, "sp_size = 3", "--world", "3", "--sp_size", "3"),
             (78, "cp_size", "--world", "4", "--cp_size", "3"),
             (78, "nodes = 3", "--world", "4", "--nodes", "3"),

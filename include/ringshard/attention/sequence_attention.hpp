@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/attention/kernels.hpp"
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/comm/communicator.hpp"
 
@@ -39,7 +40,8 @@ struct Travel {
 class SequenceAttention {
 public:
     SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
-                      comm::Communicator& ulysses, const Travel& travel = {});
+                      comm::Communicator& ulysses, const Travel& travel = {},
+                      Kernels kernels = Kernels::of_host);
 
     struct Result {
         at::Tensor out;  // [t, h d] for this rank's tokens, type of qkv
@@ -58,6 +60,7 @@ private:
     comm::Communicator& ulysses_;
     bool gathers_keys_;
     std::optional<at::ScalarType> heads_travel_in_;
+    Kernels kernels_;
 };
 
 }  // namespace ringshard::attention

@@ -18,6 +18,7 @@ struct PlanWish {
     bool finds_longest = false;      // the longest row that fits
     bool suggests = false;           // layouts, the best first
     std::string curves{};            // a folder for what becomes of it on more ranks
+    bool shows_device = false;       // what is taken of it, as a file that --gpu reads
     bool as_json = false;
     std::vector<std::string> settings{};  // the flags of training
 

@@ -26,6 +26,7 @@ public:
         config::ActivationPolicy policy;
         ops::LossForm loss{};
         attention::Travel travel{};
+        attention::Kernels kernels = attention::Kernels::of_host;
         // For what blocks keep for their backward pass; all of it stays in memory without.
         offload::Depot* activations = nullptr;
         // As suits the device, if nothing is said.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/attention/kernels.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
 #include "ringshard/model/model_spec.hpp"
@@ -17,6 +18,7 @@ struct Question {
     const model::ModelSpec& spec;
     mesh::MeshShape shape;
     int64_t row_length;  // tokens; every row is one document of it
+    attention::Kernels kernels = attention::Kernels::of_host;
 };
 
 // What this rank sends over a group in a step.
