@@ -18,26 +18,32 @@ constexpr int64_t most_tokens = int64_t{1} << 26;
 constexpr int64_t most_blocks = 4096;
 constexpr int64_t most_positions = int64_t{1} << 40;
 
+enum class Bias { never, on_qkv, as_config_says };
+enum class Window { never, always, as_config_says };
+
 // What the architectures of transformers differ in. Numbers are its defaults for fields that
 // config.json leaves out; 0: they follow from other fields.
 struct Architecture {
-    enum class Bias { never, on_qkv, as_config_says };
-    enum class Window { never, always, as_config_says };
     const char* name;
-    Bias bias;
-    Window window;
-    bool has_head_norms;
-    int64_t head_dim;
-    int64_t key_heads;
+    Bias bias = Bias::never;
+    Window window = Window::never;
+    bool has_head_norms = false;
+    int64_t head_dim = 0;
+    int64_t key_heads = 0;
 };
 constexpr Architecture architectures[] = {
-    {"LlamaForCausalLM", Architecture::Bias::as_config_says, Architecture::Window::never, false, 0,
-     0},
-    {"Qwen2ForCausalLM", Architecture::Bias::on_qkv, Architecture::Window::as_config_says, false, 0,
-     32},
-    {"Qwen3ForCausalLM", Architecture::Bias::as_config_says, Architecture::Window::as_config_says,
-     true, 128, 32},
-    {"MistralForCausalLM", Architecture::Bias::never, Architecture::Window::always, false, 0, 8},
+    {.name = "LlamaForCausalLM", .bias = Bias::as_config_says},
+    {.name = "Qwen2ForCausalLM",
+     .bias = Bias::on_qkv,
+     .window = Window::as_config_says,
+     .key_heads = 32},
+    {.name = "Qwen3ForCausalLM",
+     .bias = Bias::as_config_says,
+     .window = Window::as_config_says,
+     .has_head_norms = true,
+     .head_dim = 128,
+     .key_heads = 32},
+    {.name = "MistralForCausalLM", .window = Window::always, .key_heads = 8},
 };
 
 const Architecture* find_architecture(ConfigReader& config) {
@@ -83,17 +89,22 @@ void read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpe
 
 void read_biases(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
     const bool says = config.boolean("attention_bias", false);
-    spec.out_bias = architecture.bias == Architecture::Bias::as_config_says && says;
-    spec.attention_bias = spec.out_bias || architecture.bias == Architecture::Bias::on_qkv;
-    if (architecture.bias == Architecture::Bias::as_config_says &&
-        config.boolean("mlp_bias", false))
+    spec.out_bias = architecture.bias == Bias::as_config_says && says;
+    spec.attention_bias = spec.out_bias || architecture.bias == Bias::on_qkv;
+    if (architecture.bias == Bias::as_config_says && config.boolean("mlp_bias", false))
         config.complain("mlp_bias = true: biases in the MLP are not served");
+}
+
+void refuse_dropout(ConfigReader& config) {
+    for (const char* name : {"attention_dropout"})
+        if (config.has(name) && config.part(name) != 0.0)
+            config.complain(concat(name, " = ", config.part(name).dump(),
+                                   ": dropout is not served; set it to 0"));
 }
 
 // Does any block look through a window?
 bool has_window(ConfigReader& config, const Architecture& architecture, int64_t num_blocks) {
-    if (architecture.window != Architecture::Window::as_config_says)
-        return architecture.window == Architecture::Window::always;
+    if (architecture.window != Window::as_config_says) return architecture.window != Window::never;
     if (!config.boolean("use_sliding_window", false)) return false;
     if (!config.has("layer_types"))  // the first max_window_layers see everything
         return config.part("max_window_layers") == 0 ||
@@ -150,6 +161,7 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     spec.architecture = architecture->name;
     read_sizes(config, *architecture, spec);
     read_biases(config, *architecture, spec);
+    refuse_dropout(config);
     spec.has_head_norms = architecture->has_head_norms;
     spec.padding_token = read_padding_token(config, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", false);

@@ -77,6 +77,7 @@ class ModelInput(TrainerTest):
         for changes, words in (
             ({"architectures": ["LlamaForCausalLM"], "mlp_bias": True}, "mlp_bias = true"),
             ({"hidden_act": "gelu"}, "hidden_act = gelu: must be silu"),
+            ({"attention_dropout": 0.1}, "attention_dropout = 0.1: dropout is not served; set it to 0"),
             ({"pad_token_id": 512}, "pad_token_id = 512: must be a token below vocab_size = 512"),
         ):
             with self.subTest(words):
