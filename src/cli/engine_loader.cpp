@@ -8,11 +8,11 @@ namespace ringshard::cli {
 namespace {
 
 // Stays loaded until the process ends.
-void* load_library(const std::filesystem::path& file) {
+void* load_library(const std::filesystem::path& file, const char* cure) {
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
         throw Error(ExitCode::missing_input,
-                    concat(file.string(), " cannot be loaded: ", dlerror()));
+                    concat(file.string(), " cannot be loaded: ", dlerror(), "; ", cure));
     return library;
 }
 
@@ -20,10 +20,13 @@ void* load_library(const std::filesystem::path& file) {
 // library goes first: it knows where all others lie, its own and CUDA's, and the engine takes what
 // is loaded already.
 void* find_in_engine(const std::filesystem::path& torch, const char* name) {
-    load_library(torch / "lib" / version::torch_library);
+    load_library(torch / "lib" / version::torch_library,
+                 "it needs the wheel's other libraries, and CUDA's in the folder `nvidia` beside "
+                 "`torch`, as pip installs them");
     const auto file =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libringshard_engine.so";
-    void* symbol = dlsym(load_library(file), name);
+    void* library = load_library(file, "it belongs beside the program, from the same build");
+    void* symbol = dlsym(library, name);
     RINGSHARD_CHECK(symbol != nullptr, file.string(), ": ", dlerror());
     return symbol;
 }

@@ -54,11 +54,16 @@ class BundleTest(TrainerTest):
     def test_every_library_is_the_bundles_or_libcs_or_the_wheels(self):
         logs = self.folder / "loaded"
         logs.mkdir()
-        self.train(self.folder / "run-libraries", 2, ranks=2, RINGSHARD_TORCH_DIR=str(TORCH), LD_DEBUG="files",
-                   LD_DEBUG_OUTPUT=str(logs / "log"))
+        # As if modules of a cluster offered other builds of the same libraries.
+        linked = subprocess.run(["ldd", TRAINER], capture_output=True, text=True, check=True).stdout
+        elsewhere = os.path.dirname(re.search(r"libmpi\S* => (\S+)", linked)[1])
+        self.train(self.folder / "run-libraries", 2, ranks=2, RINGSHARD_TORCH_DIR=str(TORCH),
+                   LD_LIBRARY_PATH=elsewhere, LD_DEBUG="files", LD_DEBUG_OUTPUT=str(logs / "log"))
         loaded = set()
         for log in logs.iterdir():
-            loaded |= set(re.findall(r"calling init: (\S+)", log.read_text(errors="replace")))
+            of_process = set(re.findall(r"calling init: (\S+)", log.read_text(errors="replace")))
+            if any(path.startswith(f"{self.bundle}/") for path in of_process):  # not the machine's own sh
+                loaded |= of_process
         wheels = TORCH.resolve().parent
         strangers = {path for path in loaded
                      if not OF_LIBC.match(os.path.basename(path)) and not path.startswith(f"{self.bundle}/")
@@ -103,6 +108,12 @@ class BundleTest(TrainerTest):
         self.expect(self.run_bundle("doctor", RINGSHARD_TORCH_DIR=str(other)), 78,
                     "is PyTorch 2.9.1 and this program was built with 2.", "pip install torch==2.")
         self.expect(self.run_bundle("doctor", PATH="/nowhere", PYTHONPATH=str(other.parent)), 66, "is PyTorch 2.9.1")
+        alone = self.folder / "alone/torch/lib"
+        alone.mkdir(parents=True)
+        for name in ("libtorch_cpu.so", "libtorch_cuda.so"):
+            (alone / name).symlink_to(TORCH / "lib" / name)
+        self.expect(self.run_bundle("doctor", RINGSHARD_TORCH_DIR=str(alone.parent)), 66,
+                    "cannot be loaded: lib", "the folder `nvidia` beside `torch`")
         self.expect(self.run_bundle("plan", "--world", "8", RINGSHARD_TORCH_DIR="/nowhere/torch"), 66,
                     "RINGSHARD_TORCH_DIR = /nowhere/torch")
 
