@@ -10,6 +10,15 @@ if(NOT EXISTS ${RINGSHARD_TORCH_DIR}/lib/libtorch_cpu.so)
     message(FATAL_ERROR "There is no LibTorch at '${RINGSHARD_TORCH_DIR}': run scripts/setup, or give -DRINGSHARD_TORCH_DIR=...")
 endif()
 
+file(STRINGS ${RINGSHARD_TORCH_DIR}/include/torch/headeronly/version.h numbers REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX MATCHALL "[0-9]+" numbers "${numbers}")
+list(JOIN numbers . RINGSHARD_TORCH_VERSION)
+# The library that asks for all others which the engine needs of LibTorch and CUDA.
+set(RINGSHARD_TORCH_LIBRARY libtorch_cpu.so)
+if(RINGSHARD_CUDA)
+    set(RINGSHARD_TORCH_LIBRARY libtorch_cuda.so)
+endif()
+
 function(declare_torch_library name)
     add_library(torch::${name} SHARED IMPORTED GLOBAL)
     cmake_parse_arguments(T "" "FILE" "LINK" ${ARGN})

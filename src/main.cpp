@@ -7,6 +7,7 @@
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/invocation.hpp"
+#include "ringshard/cli/libtorch.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/comm/mpi_session.hpp"
 #include "ringshard/device/environment.hpp"
@@ -43,7 +44,9 @@ int main(int argc, char** argv) {
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
     if (!agreed) return cli::tell(agreed.failure(), world);
 
-    const auto run_in_engine = cli::load_engine();
+    const auto torch = comm::agreed(world, cli::find_libtorch(environment));
+    if (!torch) return cli::tell(torch.failure(), world);
+    const auto run_in_engine = cli::load_engine(torch.value());
     return run_in_engine({invocation.value().command, agreed.value().settings, agreed.value().notes,
                           environment, world});
 }

@@ -1,35 +1,44 @@
 #include <dlfcn.h>
 
-#include <filesystem>
-
 #include "ringshard/cli/engine.hpp"
+#include "version.hpp"
 
 namespace ringshard::cli {
 
 namespace {
 
-// A function of the engine, which lies beside the program, wherever that is.
-void* find_in_engine(const char* name) {
-    const auto file =
-        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libringshard_engine.so";
+// Stays loaded until the process ends.
+void* load_library(const std::filesystem::path& file, const char* cure) {
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
-        throw Error(ExitCode::missing_input, concat(file.string(), " cannot be loaded: ", dlerror(),
-                                                    "; it belongs beside the program, and LibTorch "
-                                                    "where it was when the program was built"));
+        throw Error(ExitCode::missing_input,
+                    concat(file.string(), " cannot be loaded: ", dlerror(), "; ", cure));
+    return library;
+}
+
+// A function of the engine, which lies beside the program, wherever that is. LibTorch's outermost
+// library goes first: it knows where all others lie, its own and CUDA's, and the engine takes what
+// is loaded already.
+void* find_in_engine(const std::filesystem::path& torch, const char* name) {
+    load_library(torch / "lib" / version::torch_library,
+                 "it needs the wheel's other libraries, and CUDA's in the folder `nvidia` beside "
+                 "`torch`, as pip installs them");
+    const auto file =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libringshard_engine.so";
+    void* library = load_library(file, "it belongs beside the program, from the same build");
     void* symbol = dlsym(library, name);
     RINGSHARD_CHECK(symbol != nullptr, file.string(), ": ", dlerror());
-    return symbol;  // stays loaded until the process ends
+    return symbol;
 }
 
 }  // namespace
 
-std::function<EngineEntry> load_engine() {
-    return reinterpret_cast<EngineEntry*>(find_in_engine("ringshard_engine"));
+std::function<EngineEntry> load_engine(const std::filesystem::path& torch) {
+    return reinterpret_cast<EngineEntry*>(find_in_engine(torch, "ringshard_engine"));
 }
 
-std::function<PlanEntry> load_planner() {
-    return reinterpret_cast<PlanEntry*>(find_in_engine("ringshard_plan"));
+std::function<PlanEntry> load_planner(const std::filesystem::path& torch) {
+    return reinterpret_cast<PlanEntry*>(find_in_engine(torch, "ringshard_plan"));
 }
 
 }  // namespace ringshard::cli

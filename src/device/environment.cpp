@@ -1,10 +1,28 @@
 #include "ringshard/device/environment.hpp"
 
 #include <cstdlib>
+#include <filesystem>
+
+#include "ringshard/base/files.hpp"
 
 namespace ringshard::device {
 
+namespace {
+
+// A bundle (scripts/bundle) brings libraries that look for their parts where they were installed,
+// unless a variable says otherwise: lines of NAME=folder, below the folder with this file.
+void tell_libraries_where_a_bundle_is() {
+    const auto program = std::filesystem::read_symlink("/proc/self/exe");
+    const auto bundle = program.parent_path().parent_path();
+    for (const std::string& line : split(read_file(bundle / "bundle.env").value_or(""), '\n'))
+        if (const size_t equals = line.find('='); equals != std::string::npos)
+            setenv(line.substr(0, equals).c_str(), (bundle / line.substr(equals + 1)).c_str(), 1);
+}
+
+}  // namespace
+
 void prepare_environment(const Environment& environment) {
+    tell_libraries_where_a_bundle_is();
     const auto set_if_unset = [&](const char* name, const char* value) {
         if (!environment.find(name)) setenv(name, value, 0);
     };

@@ -18,26 +18,42 @@ constexpr int64_t most_tokens = int64_t{1} << 26;
 constexpr int64_t most_blocks = 4096;
 constexpr int64_t most_positions = int64_t{1} << 40;
 
+enum class Bias { never, on_qkv, as_config_says };
+enum class Window { never, always, if_named, as_config_says };
+
 // What the architectures of transformers differ in. Numbers are its defaults for fields that
 // config.json leaves out; 0: they follow from other fields.
 struct Architecture {
-    enum class Bias { never, on_qkv, as_config_says };
-    enum class Window { never, always, as_config_says };
     const char* name;
-    Bias bias;
-    Window window;
-    bool has_head_norms;
-    int64_t head_dim;
-    int64_t key_heads;
+    Bias bias = Bias::never;
+    Window window = Window::never;
+    bool is_fused = false;
+    bool has_head_norms = false;
+    bool has_plain_positions = false;  // and no others that are served
+    int64_t head_dim = 0;
+    int64_t key_heads = 0;
+    double norm_epsilon = 1e-6;
+    std::optional<int64_t> padding_token = std::nullopt;
 };
 constexpr Architecture architectures[] = {
-    {"LlamaForCausalLM", Architecture::Bias::as_config_says, Architecture::Window::never, false, 0,
-     0},
-    {"Qwen2ForCausalLM", Architecture::Bias::on_qkv, Architecture::Window::as_config_says, false, 0,
-     32},
-    {"Qwen3ForCausalLM", Architecture::Bias::as_config_says, Architecture::Window::as_config_says,
-     true, 128, 32},
-    {"MistralForCausalLM", Architecture::Bias::never, Architecture::Window::always, false, 0, 8},
+    {.name = "LlamaForCausalLM", .bias = Bias::as_config_says},
+    {.name = "Qwen2ForCausalLM",
+     .bias = Bias::on_qkv,
+     .window = Window::as_config_says,
+     .key_heads = 32},
+    {.name = "Qwen3ForCausalLM",
+     .bias = Bias::as_config_says,
+     .window = Window::as_config_says,
+     .has_head_norms = true,
+     .head_dim = 128,
+     .key_heads = 32},
+    {.name = "MistralForCausalLM", .window = Window::always, .key_heads = 8},
+    {.name = "Phi3ForCausalLM",
+     .window = Window::if_named,
+     .is_fused = true,
+     .has_plain_positions = true,
+     .norm_epsilon = 1e-5,
+     .padding_token = 32000},
 };
 
 const Architecture* find_architecture(ConfigReader& config) {
@@ -83,17 +99,22 @@ void read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpe
 
 void read_biases(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
     const bool says = config.boolean("attention_bias", false);
-    spec.out_bias = architecture.bias == Architecture::Bias::as_config_says && says;
-    spec.attention_bias = spec.out_bias || architecture.bias == Architecture::Bias::on_qkv;
-    if (architecture.bias == Architecture::Bias::as_config_says &&
-        config.boolean("mlp_bias", false))
+    spec.out_bias = architecture.bias == Bias::as_config_says && says;
+    spec.attention_bias = spec.out_bias || architecture.bias == Bias::on_qkv;
+    if (architecture.bias == Bias::as_config_says && config.boolean("mlp_bias", false))
         config.complain("mlp_bias = true: biases in the MLP are not served");
+}
+
+void refuse_dropout(ConfigReader& config) {
+    for (const char* name : {"attention_dropout", "resid_pdrop"})
+        if (config.has(name) && config.part(name) != 0.0)
+            config.complain(concat(name, " = ", config.part(name).dump(),
+                                   ": dropout is not served; set it to 0"));
 }
 
 // Does any block look through a window?
 bool has_window(ConfigReader& config, const Architecture& architecture, int64_t num_blocks) {
-    if (architecture.window != Architecture::Window::as_config_says)
-        return architecture.window == Architecture::Window::always;
+    if (architecture.window != Window::as_config_says) return architecture.window != Window::never;
     if (!config.boolean("use_sliding_window", false)) return false;
     if (!config.has("layer_types"))  // the first max_window_layers see everything
         return config.part("max_window_layers") == 0 ||
@@ -112,14 +133,18 @@ std::optional<int64_t> read_window(ConfigReader& config, const Architecture& arc
                                    int64_t num_blocks) {
     if (!has_window(config, architecture, num_blocks)) return std::nullopt;
     constexpr int64_t usual = 4096;  // of transformers, where config.json says nothing
-    if (!config.content().contains("sliding_window")) return usual;
+    if (!config.content().contains("sliding_window") && architecture.window != Window::if_named)
+        return usual;
     if (!config.has("sliding_window")) return std::nullopt;
     return config.whole_number("sliding_window", most_positions);
 }
 
 // Below 0 it counts from the end of the vocabulary.
-std::optional<int64_t> read_padding_token(ConfigReader& config, int64_t vocabulary) {
-    const json given = config.part("pad_token_id");
+std::optional<int64_t> read_padding_token(ConfigReader& config, const Architecture& architecture,
+                                          int64_t vocabulary) {
+    json given = config.part("pad_token_id");
+    if (!config.content().contains("pad_token_id") && architecture.padding_token)
+        given = *architecture.padding_token;
     if (given.is_null()) return std::nullopt;
     if (given.is_number_integer()) {
         const auto token = given.get<int64_t>();
@@ -150,13 +175,18 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     spec.architecture = architecture->name;
     read_sizes(config, *architecture, spec);
     read_biases(config, *architecture, spec);
+    refuse_dropout(config);
+    spec.is_fused = architecture->is_fused;
     spec.has_head_norms = architecture->has_head_norms;
-    spec.padding_token = read_padding_token(config, spec.vocabulary);
+    spec.padding_token = read_padding_token(config, *architecture, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", false);
-    spec.norm_epsilon = config.number_above_0("rms_norm_eps", 1e-6);
+    spec.norm_epsilon = config.number_above_0("rms_norm_eps", architecture->norm_epsilon);
     spec.initializer_range = config.number_above_0("initializer_range", 0.02);
     spec.max_positions = config.whole_number_or("max_position_embeddings", most_positions, 32768);
     spec.rope = read_rope(config, spec.max_positions);
+    if (architecture->has_plain_positions && spec.rope.kind != RopeKind::plain)
+        config.complain(concat("rope_scaling: ", spec.architecture,
+                               " scales positions by \"longrope\" alone, which is not served"));
     spec.window = read_window(config, *architecture, spec.num_blocks);
     const std::string activation = config.word("hidden_act", "silu");
     if (activation != "silu" && activation != "swish")
@@ -174,13 +204,19 @@ shard::FlatUnit make_block(const ModelSpec& spec, int64_t index, int64_t num_par
     const auto named = [&](const char* name, std::vector<int64_t> shape) {
         return shard::TensorSpec{prefix + name, std::move(shape)};
     };
+    shard::TensorGroup qkv{named("self_attn.q_proj.weight", {queries, spec.width}),
+                           named("self_attn.k_proj.weight", {keys, spec.width}),
+                           named("self_attn.v_proj.weight", {keys, spec.width})};
+    shard::TensorGroup gate_up{named("mlp.gate_proj.weight", {spec.intermediate, spec.width}),
+                               named("mlp.up_proj.weight", {spec.intermediate, spec.width})};
+    if (spec.is_fused) {
+        qkv = {named("self_attn.qkv_proj.weight", {spec.qkv_width(), spec.width})};
+        gate_up = {named("mlp.gate_up_proj.weight", {2 * spec.intermediate, spec.width})};
+    }
     std::vector<shard::TensorGroup> groups{
-        {named("self_attn.q_proj.weight", {queries, spec.width}),
-         named("self_attn.k_proj.weight", {keys, spec.width}),
-         named("self_attn.v_proj.weight", {keys, spec.width})},
+        qkv,
         {named("self_attn.o_proj.weight", {spec.width, queries})},
-        {named("mlp.gate_proj.weight", {spec.intermediate, spec.width}),
-         named("mlp.up_proj.weight", {spec.intermediate, spec.width})},
+        gate_up,
         {named("mlp.down_proj.weight", {spec.width, spec.intermediate})},
         {named("input_layernorm.weight", {spec.width})},
         {named("post_attention_layernorm.weight", {spec.width})}};

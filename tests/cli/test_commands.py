@@ -24,6 +24,7 @@ class Help(TrainerTest):
 
     def test_version(self):
         self.expect(run("version"), 0, "ringshard 0.", stream="stdout")
+        self.expect(run("--version"), 0, "ringshard 0.", stream="stdout")
 
 
 class WrongInput(TrainerTest):

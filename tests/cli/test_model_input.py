@@ -77,11 +77,32 @@ class ModelInput(TrainerTest):
         for changes, words in (
             ({"architectures": ["LlamaForCausalLM"], "mlp_bias": True}, "mlp_bias = true"),
             ({"hidden_act": "gelu"}, "hidden_act = gelu: must be silu"),
+            ({"attention_dropout": 0.1}, "attention_dropout = 0.1: dropout is not served; set it to 0"),
             ({"pad_token_id": 512}, "pad_token_id = 512: must be a token below vocab_size = 512"),
         ):
             with self.subTest(words):
                 self.write_config(**changes)
                 self.expect_one_message(self.train(), 78, words)
+
+    def test_what_phi3_does_not_do_here(self):
+        self.config["architectures"] = ["Phi3ForCausalLM"]
+        scaled = "rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone, which is not served"
+        for changes, words in (
+            ({"rope_scaling": {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}}, "type = \"longrope\""),
+            ({"rope_scaling": {"type": "su"}}, "type = \"su\""),
+            ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, scaled),
+            ({"rope_scaling": {"type": "linear", "factor": 4.0}}, scaled),
+            ({"partial_rotary_factor": 0.75}, "partial_rotary_factor = 0.75: heads that turn in part are not served"),
+            ({"resid_pdrop": 0.1}, "resid_pdrop = 0.1: dropout is not served; set it to 0"),
+        ):
+            with self.subTest(words):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), 78, words)
+        del self.config["pad_token_id"]
+        self.write_config()
+        self.expect_one_message(self.train(), 78, "pad_token_id = 32000: must be a token below vocab_size = 512")
+        self.write_config(pad_token_id=None, sliding_window=None)
+        self.expect_one_message(self.train(), 65, "self_attn.qkv_proj.weight is not in the model's files")
 
     def test_numbers_that_no_model_has(self):
         for changes, words in (

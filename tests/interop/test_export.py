@@ -24,7 +24,8 @@ except ImportError as error:
 disable_progress_bar()
 SCRIPT = os.path.join(FOLDER, "..", "..", "scripts", "h5_to_safetensors.py")
 DATA = os.path.join(FOLDER, "..", "parity", "data")
-MODELS = {"tied": os.path.join(DATA, "models", "qwen2-tiny"), "untied": os.path.join(DATA, "models", "llama3-tiny")}
+MODELS = {"tied": os.path.join(DATA, "models", "qwen2-tiny"), "untied": os.path.join(DATA, "models", "llama3-tiny"),
+          "fused": os.path.join(DATA, "models", "phi3-tiny")}
 IDS = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
 
 

@@ -13,7 +13,7 @@ from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 try:
     import torch
-    from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+    from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
     from transformers.utils.logging import disable_progress_bar
 except ImportError as error:
     print(f"skipped: {error}; scripts/setup --oracles installs it")
@@ -45,6 +45,8 @@ CASES = {
     "qwen3 with biases": Qwen3Config(**SIZES, head_dim=20, attention_bias=True, tie_word_embeddings=True),
     "qwen2 with an idle window": Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=2),
     "mistral": MistralConfig(**SIZES, sliding_window=64),
+    "phi3": Phi3Config(**SIZES, pad_token_id=None),
+    "phi3, a padding token, tied": Phi3Config(**SIZES, pad_token_id=7, tie_word_embeddings=True, sliding_window=64),
 }
 
 

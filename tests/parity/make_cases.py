@@ -58,6 +58,10 @@ def profile_cases():
     for name in ("zero1", "zero3"):
         for model in MODELS[:2]:
             lines.append(line(4, model, "packed", 1, "bf16", PROFILES[name]))
+    # Projections that are one tensor, cut anywhere.
+    lines.append(line(2, "phi3-tiny", "packed", 4, "fp32", PROFILES["zero2"]))
+    for precision in ("fp32", "bf16"):
+        lines.append(line(4, "phi3-tiny", "packed", 1, precision, f"{PROFILES['zero3']} --cp_size 2 --sp_size 2"))
     # Without a micro-batch to spare, and with the last one alone reduced over the copies.
     lines.append(line(8, "qwen2-tiny", "packed", 4, "fp32", profile_settings("HYBRID_SHARD", STRATEGIES["HYBRID_SHARD"], 8)))
     return lines

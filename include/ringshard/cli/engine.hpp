@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct EngineCall {
 
 using EngineEntry = int(const EngineCall&);  // the exit code of this rank
 
-std::function<EngineEntry> load_engine();
+// `torch` is what find_libtorch() found.
+std::function<EngineEntry> load_engine(const std::filesystem::path& torch);
 
 // The engine's other door: what needs LibTorch, and neither MPI nor a world.
 struct PlanCall {
@@ -34,6 +36,6 @@ struct PlanCall {
 };
 using PlanEntry = int(const PlanCall&);
 
-std::function<PlanEntry> load_planner();
+std::function<PlanEntry> load_planner(const std::filesystem::path& torch);
 
 }  // namespace ringshard::cli

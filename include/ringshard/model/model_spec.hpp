@@ -23,6 +23,7 @@ struct ModelSpec {
     attention::HeadCounts heads{};
     bool attention_bias = false;  // of the query, key and value projections
     bool out_bias = false;        // of the projection behind the attention
+    bool is_fused = false;        // queries, keys and values are one tensor, so are gate and up
     bool has_head_norms = false;  // every query and key head is normed by itself
     bool tied = false;            // the head is the embedding
     double norm_epsilon = 0;
