@@ -20,6 +20,8 @@ const std::vector<CommandSummary>& commands() {
          "Make the Hugging Face folder of a checkpoint: export CHECKPOINT --output_dir FOLDER."},
         {"plot",
          "Draw the metrics of runs: plot RUN... --output FILE.svg, or FILE.csv for the table."},
+        {"report",
+         "A page for the browser about runs: report RUN... --output FILE.html."},
         {"sweep",
          "Many runs as one job array: sweep expand|submit FILE, sweep status|best FOLDER."},
         {"init", "Make a model with random weights: --config_json FILE --output_dir FOLDER."},

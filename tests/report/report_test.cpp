@@ -64,6 +64,9 @@ BOOST_AUTO_TEST_CASE(ticks_are_round) {
     BOOST_TEST(labels(linear_axis(0, 2e-5, Counting::plain)) == "0 0.5 1 1.5 2 × 10⁻⁵");
     BOOST_TEST(labels(linear_axis(0, 3.2 * 1073741824, Counting::bytes)) ==
                "0 0.5 1 1.5 2 2.5 3 3.5 GiB");
+    BOOST_TEST(labels(linear_axis(0, 0.041, Counting::seconds)) == "0 10 20 30 40 50 ms");
+    BOOST_TEST(labels(linear_axis(0, 8e-5, Counting::seconds)) == "0 20 40 60 80 µs");
+    BOOST_TEST(labels(linear_axis(0, 41, Counting::seconds)) == "0 10 20 30 40 50 s");
     BOOST_TEST(labels(linear_axis(-1.5, 2.5, Counting::plain)) == "-2 -1 0 1 2 3");
     BOOST_TEST(labels(step_axis(1, 3)) == "1 2 3");
     BOOST_TEST(labels(step_axis(10, 25'000)) == "5k 10k 15k 20k 25k");
