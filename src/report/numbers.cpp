@@ -35,6 +35,7 @@ std::string number_text(double value) {
 }
 
 std::string duration_text(double seconds) {
+    if (seconds <= 0) return "0 s";
     if (seconds < 1e-3) return digits(seconds * 1e6, 3) + " µs";
     if (seconds < 0.9995) return digits(seconds * 1e3, 3) + " ms";
     if (seconds < 59.95) return digits(seconds, 3) + " s";

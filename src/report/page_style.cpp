@@ -45,7 +45,7 @@ figcaption .legend{margin:0;font-size:12.5px;gap:2px 12px}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{text-align:left;vertical-align:baseline;padding:6px 14px;border-top:1px solid var(--rule)}
 thead th{border-top:0;font-size:12.5px;font-weight:600;color:var(--soft);white-space:nowrap}
-td{overflow-wrap:break-word}td.name:first-child{white-space:nowrap}.long,td.name+td.name{overflow-wrap:anywhere;min-width:14ch}
+td{overflow-wrap:break-word}td.name:first-child{white-space:nowrap}td.plain,td.good,td.warning,td.bad{min-width:13ch}.long,td.name+td.name{overflow-wrap:anywhere;min-width:14ch}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .name{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:13px}
 details{margin:12px 0 0}

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "axis.hpp"
+#include "numbers.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/report/plot.hpp"
 #include "ringshard/report/tensorboard.hpp"
@@ -101,4 +102,20 @@ BOOST_AUTO_TEST_CASE(a_long_run_is_thinned_and_keeps_its_extremes) {
     const double bottom = 44 + 270 - 34;
     BOOST_TEST(ends_at((" " + shortest(bottom)).c_str()));
     BOOST_TEST(ends_at((" " + shortest(bottom - (bottom - top) * 0.9)).c_str()));
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_short) {
+    const auto all = [](const std::vector<double>& values, std::string (*text)(double)) {
+        std::vector<std::string> texts;
+        for (const double value : values) texts.push_back(text(value));
+        return join(texts, " ");
+    };
+    BOOST_TEST(all({0, 3, 135, 40005, 0.34955, 2.2222e-5, -1.5}, number_text) ==
+               "0 3 135 40005 0.3496 2.222e-05 -1.5");
+    BOOST_TEST(all({12345.6, 99999.7, 123456, 999999, 1e6, 7.25e9, 1e15}, number_text) ==
+               "12.35k 100k 123.5k 1M 1M 7.25G 1000T");
+    BOOST_TEST(all({0, 4.2e-5, 0.0031, 0.9999}, duration_text) ==
+               "0 s 42 \u00b5s 3.1 ms 1 s");
+    BOOST_TEST(all({59.9, 60, 3599, 3600, 7500, 86399, 90000}, duration_text) ==
+               "59.9 s 1 min 00 s 59 min 59 s 1 h 00 min 2 h 05 min 23 h 59 min 1 d 01 h");
 }

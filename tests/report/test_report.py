@@ -158,7 +158,8 @@ class ReportTest(TrainerTest):
         self.write("eventful/attempt-2/end.json", {"ended": "rewind"})
         self.write("eventful/attempt-3/end.json", {"ended": "complete"})
         self.write("eventful/crash-1-rank2.txt", "rank 2 on node0, step 3\ncause: SIGSEGV\nbacktrace")
-        self.write("eventful/hang-2-rank0.txt", "rank 1 keeps the others waiting\nat: the step\n")
+        for rank in range(2):
+            self.write(f"eventful/hang-2-rank{rank}.txt", "rank 1 keeps the others waiting\nat: the step\n")
         for step, attempt, size in ((12, 3, 4), (6, 2, 4), (8, 2, 4), (4, 1, 5)):
             self.write(f"eventful/checkpoint-{step}/state.h5", "four")
             self.write(f"eventful/checkpoint-{step}/manifest.json",
@@ -222,8 +223,8 @@ class OneRun(ReportTest):
         self.assertIn("1 h 02 min", page.text)
         self.assertEqual([row[:3] for row in page.rows("Events")], [
             ["1", "0", "began"], ["1", "", "crash of rank 2"], ["1", "", "stopped (75)"],
-            ["2", "4", "went on"], ["2", "", "hang, seen by rank 0"], ["2", "", "numbers went bad"],
-            ["3", "6", "rewind: the run went back"], ["3", "11", "1 skipped"], ["3", "", "complete"]])
+            ["2", "4", "went on"], ["2", "", "hang of rank 0 and of 1 more"], ["2", "", "numbers went bad"],
+            ["3", "6", "rewind: the run went back"], ["3", "11", "1 step skipped"], ["3", "", "complete"]])
         details = {row[2]: row[3] for row in page.rows("Events")}
         self.assertEqual(details["crash of rank 2"], "rank 2 on node0, step 3; cause: SIGSEGV")
         self.assertEqual(details["stopped (75)"], "asked to stop by signal SIGTERM")
@@ -238,6 +239,18 @@ class OneRun(ReportTest):
         self.assertEqual(len(page.lines("loss")[0]), 12)  # every step once, by the attempt that counts
         marks = [mark.text for mark in page.root.iter("title") if (mark.text or "").startswith("attempt")]
         self.assertEqual(marks, ["attempt 2", "attempt 3"])
+
+    def test_attempts_that_ended_without_a_word(self):
+        folder = self.make_run("lost", [step_line(1, 3)], record(), starts=(0, 0, 0))
+        for rank in range(6):
+            self.write(f"lost/crash-1-rank{rank}.txt", f"rank {rank}\ncause: it\n")
+        for name in ("crash-x-rank1.txt", "crash-1.txt", "hang-1-rank.txt", "attempt-x/start.json", "checkpoint-3.tmp-1/state.h5"):
+            self.write(f"lost/{name}", "{}")
+        page = self.report(folder)
+        self.assertEqual([row[0::2] for row in page.rows("Events")], [
+            ["1", "began"], ["1", "crash of rank 0"], ["1", "crash of rank 1"], ["1", "crash of rank 2 and of 3 more"],
+            ["2", "began again"], ["2", "ended without a word"], ["3", "began again"]])
+        self.assertIsNone(page.section("Checkpoints"))
 
     def test_every_byte_of_checkpoints(self):
         page = self.report(self.make_eventful_run(), flags=("--verify_checkpoint", "full"))
@@ -335,6 +348,7 @@ class RealRun(ReportTest):
         self.assertIn(f"{steps[-1]['loss']:.4g}", page.text)
         self.assertEqual([row[1] for row in page.rows("Checkpoints")], ["whole"] * 3)
         self.assertEqual([row[2] for row in page.rows("Events")], ["began", "stopped (75)", "went on", "complete"])
+        self.assertEqual([row[3] for row in page.rows("Events")][2:], ["from step 1", ""])
         self.assertIn("asked to stop after step 1 of 6 by stop-now", page.rows("Events")[1][3])
         self.assertIn(["cp_size", "2", "command line"], page.rows("Settings"))
         self.assertIn("2 ranks on 1 host: rings of 2 (cp_size).", page.text)
@@ -344,21 +358,17 @@ class RealRun(ReportTest):
 class Browser(ReportTest):
     """In a real browser nothing is wider than the window."""
 
-    def widths(self, path, width):
-        """(width of the window, width of the page, elements that stick out)."""
-        probe = ("<script>addEventListener('load', () => { const root = document.documentElement; const out = [];"
-                 "for (const e of document.querySelectorAll('body *')) { if (e.closest('.wide, .mesh, svg')) continue;"
-                 "const box = e.getBoundingClientRect(); if (box.right > root.clientWidth + 1 || box.left < -1) out.push(e.tagName); }"
-                 "document.title = JSON.stringify([root.clientWidth, root.scrollWidth, out]); });</script></head>")
-        with open(path) as file:
-            source = file.read().replace("</head>", probe)
+    def browse(self, script, width):
+        """What the script returns, in a window of that width: a frame, since a browser has a least width of its own."""
+        probe = "<script>addEventListener('load', () => { document.title = JSON.stringify((() => {%s})()); });</script></body>"
+        with open(self.path("report.html")) as file:
+            source = file.read().replace("</body>", probe % script)
         with open(self.path("probed.html"), "w") as file:
-            # A frame of the asked width: a browser has a least width of its own.
             file.write(source)
         with open(self.path("frame.html"), "w") as file:
-            file.write(f"<html><body style='margin:0'><iframe id='f' src='probed.html' style='border:0;width:{width}px;height:3000px'>"
+            file.write(f"<html><body style='margin:0'><iframe src='probed.html' style='border:0;width:{width}px;height:3000px'>"
                        "</iframe><script>addEventListener('load', () => { document.title = "
-                       "document.getElementById('f').contentDocument.title; });</script></body></html>")
+                       "document.querySelector('iframe').contentDocument.title; });</script></body></html>")
         result = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
                                  f"--user-data-dir={self.path('browser')}", "--virtual-time-budget=3000", "--window-size=1400,3000",
                                  "--dump-dom", "file:" + "//" + self.path("frame.html")],
@@ -377,9 +387,25 @@ class Browser(ReportTest):
             self.report(*runs)
             for width in (1280, 420, 320):
                 with self.subTest(runs=len(runs), width=width):
-                    window, page, out = self.widths(self.path("report.html"), width)
+                    window, page, out = self.browse(
+                        "const root = document.documentElement, out = [];"
+                        "for (const e of document.querySelectorAll('body *')) { if (e.closest('.wide, .mesh, svg')) continue;"
+                        "const box = e.getBoundingClientRect(); if (box.right > root.clientWidth + 1 || box.left < -1) out.push(e.tagName); }"
+                        "return [root.clientWidth, root.scrollWidth, out];", width)
                     self.assertEqual((page, out), (window, []))
                     self.assertIn(width - window, range(16))  # a scrollbar
+
+    def test_values_appear_where_the_pointer_is(self):
+        self.report(self.make_run("first", [step_line(step) for step in range(1, 11)], record()))
+        found = self.browse("const svg = document.querySelector('svg.chart'), box = svg.getBoundingClientRect();"
+                            "const show = share => { svg.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + box.width * share,"
+                            "clientY: box.top + 50})); return document.querySelector('.tip').textContent; };"
+                            "const texts = [show(0), show(0.5), show(1)];"
+                            "svg.dispatchEvent(new PointerEvent('pointerleave'));"
+                            "return [...texts, document.querySelector('.tip').hidden];", 1280)
+        self.assertEqual(found[0::2], ["step 13", "step 100.3"])
+        self.assertRegex(found[1], r"step [56]0\.[56]")
+        self.assertIs(found[3], True)
 
 
 if __name__ == "__main__":
