@@ -159,6 +159,8 @@ int print_help(const Invocation& invocation) {
         print_section(*section);
     } else if (const ReferenceEntry* entry = find_entry(reference, setting_name(topic))) {
         print_entry(*entry);
+        if (const config::Alias* alias = table.find_alias(entry->name))
+            print_entry(*find_entry(reference, alias->target));
     } else {
         return tell(no_such_topic(reference, table, topic));
     }

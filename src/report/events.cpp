@@ -141,7 +141,7 @@ std::vector<Event> list_events(const fs::path& run, const MetricsLog& metrics) {
     for (const auto& [attempt, start] : attempts.starts()) {
         const int64_t first = attempts.starts().begin()->first;
         add({{attempt, start, Weight::plain, why_it_began(run, attempt, first),
-              start ? concat("from step ", *start) : "ended before its first step"}},
+              start ? concat("from step ", *start) : "has not come to its first step"}},
             Place::begin);
         const bool left_a_trace =
             std::ranges::find(traces, attempt, &Event::attempt) != traces.end();

@@ -27,7 +27,7 @@ std::string subject_of(const RunStory& run) {
 }
 
 std::string page_of_one(const RunStory& run, LossScale scale) {
-    const Stories alone{run};
+    const Stories alone(&run, 1);
     std::string out = concat("<header><p class=\"brand\">Ringshard run</p><h1>",
                              escaped(run.metrics.name), state_mark(run.status), "</h1>\n",
                              subject_of(run), "</header>\n", summary_tiles(run));
@@ -54,7 +54,7 @@ std::string details_of(const RunStory& run) {
                   "</details>\n");
 }
 
-std::string page_of_several(const Stories& runs, LossScale scale) {
+std::string page_of_several(Stories runs, LossScale scale) {
     std::string out = concat("<header><p class=\"brand\">Ringshard runs</p><h1>", runs.size(),
                              " runs</h1></header>\n", comparison_table(runs));
     out += section("Curves over steps", curves(runs, scale));

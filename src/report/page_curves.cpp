@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "html.hpp"
-#include "page_figure.hpp"
 #include "page_parts.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -22,7 +21,7 @@ std::vector<Mark> marks_of_attempts(const std::vector<Event>& events) {
     return marks;
 }
 
-Chart loss_chart(const Stories& runs, LossScale scale) {
+Chart loss_chart(Stories runs, LossScale scale) {
     Chart chart = chart_of_runs(runs, {"Loss", "loss", Counting::plain, false});
     chart.scale = scale;
     for (size_t run = 0; run < runs.size(); ++run)
@@ -31,12 +30,12 @@ Chart loss_chart(const Stories& runs, LossScale scale) {
     return chart;
 }
 
-bool has_evaluations(const Stories& runs) {
+bool has_evaluations(Stories runs) {
     return std::ranges::any_of(
         runs, [](const RunStory& run) { return !series_of(run.metrics, "eval_loss").empty(); });
 }
 
-std::string legend_of_runs(const Stories& runs) {
+std::string legend_of_runs(Stories runs) {
     std::vector<std::pair<std::string, std::string>> samples;
     for (size_t run = 0; run < runs.size(); ++run)
         samples.emplace_back(line_sample(run), runs[run].metrics.name);
@@ -45,7 +44,7 @@ std::string legend_of_runs(const Stories& runs) {
 
 }  // namespace
 
-std::string curves(const Stories& runs, LossScale scale) {
+std::string curves(Stories runs, LossScale scale) {
     std::vector<Chart> charts{loss_chart(runs, scale)};
     for (const Panel& panel :
          {Panel{"Learning rate", "learning_rate"}, Panel{"Gradient norm", "grad_norm"},

@@ -1,18 +1,25 @@
 #include "page_figure.hpp"
 
+#include <algorithm>
+
 #include "html.hpp"
 #include "ringshard/base/text.hpp"
 #include "svg.hpp"
 
 namespace ringshard::report {
 
-Axis steps_of_runs(const std::vector<RunStory>& runs) {
-    std::vector<MetricsLog> metrics;
-    for (const RunStory& run : runs) metrics.push_back(run.metrics);
-    return steps_of(metrics);
+Axis steps_of_runs(Stories runs) {
+    std::optional<int64_t> first, last;
+    for (const RunStory& run : runs) {
+        const auto& steps = run.metrics.steps;
+        if (steps.empty()) continue;
+        first = std::min(first.value_or(steps.begin()->first), steps.begin()->first);
+        last = std::max(last.value_or(steps.rbegin()->first), steps.rbegin()->first);
+    }
+    return step_axis(static_cast<double>(first.value_or(0)), static_cast<double>(last.value_or(1)));
 }
 
-Chart chart_of_runs(const std::vector<RunStory>& runs, const Panel& panel) {
+Chart chart_of_runs(Stories runs, const Panel& panel) {
     Chart chart{.key = panel.key,
                 .title = panel.title,
                 .counting = panel.counting,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,8 @@
 // Charts on the page.
 namespace ringshard::report {
 
+using Stories = std::span<const RunStory>;
+
 // A value that lines of metrics carry.
 struct Panel {
     std::string title;
@@ -18,10 +21,10 @@ struct Panel {
     bool begins_at_0 = true;
 };
 
-Axis steps_of_runs(const std::vector<RunStory>& runs);
+Axis steps_of_runs(Stories runs);
 
 // A line for each run.
-Chart chart_of_runs(const std::vector<RunStory>& runs, const Panel& panel);
+Chart chart_of_runs(Stories runs, const Panel& panel);
 
 // Areas above each other, one per part; parts have a name and the same steps.
 struct Part {

@@ -2,7 +2,6 @@
 #include <array>
 
 #include "html.hpp"
-#include "page_figure.hpp"
 #include "page_parts.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -30,7 +29,7 @@ std::optional<double> most_of(const MetricsLog& metrics, const Kind& kind) {
 }
 
 // A line of the table; none where no run used memory of that kind.
-void add_row(const Stories& runs, const Kind& kind, HtmlTable& table) {
+void add_row(Stories runs, const Kind& kind, HtmlTable& table) {
     std::vector<std::string> cells{cell(kind.title)};
     bool is_used = false;
     for (const RunStory& run : runs) {
@@ -41,7 +40,7 @@ void add_row(const Stories& runs, const Kind& kind, HtmlTable& table) {
     if (is_used) table.rows.push_back(std::move(cells));
 }
 
-std::string table_of_kinds(const Stories& runs) {
+std::string table_of_kinds(Stories runs) {
     HtmlTable table{{"Of one rank, at most"}, {}};
     for (const RunStory& run : runs)
         table.heads.push_back(runs.size() == 1 ? "" : run.metrics.name);
@@ -57,12 +56,12 @@ std::string chart_by_kind(const RunStory& run) {
             parts.push_back(
                 {lower_case(kinds[kind].title), series_of(run.metrics, kinds[kind].key), kind});
     const Chart chart = stacked({"Tensors by kind", "memory", Counting::bytes}, parts);
-    return chart.is_empty() ? "" : figure(chart, steps_of_runs({run}), legend(parts));
+    return chart.is_empty() ? "" : figure(chart, steps_of_runs(Stories(&run, 1)), legend(parts));
 }
 
 }  // namespace
 
-std::string memory(const Stories& runs) {
+std::string memory(Stories runs) {
     std::string figures = runs.size() == 1 ? chart_by_kind(runs.front()) : "";
     const Chart whole =
         chart_of_runs(runs, {"Peak of the whole process", whole_process.key, Counting::bytes});

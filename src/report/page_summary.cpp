@@ -170,7 +170,7 @@ std::string summary_tiles(const RunStory& run) {
     return element("div", "class=\"tiles\"", "\n" + tiles) + "\n";
 }
 
-std::string comparison_table(const Stories& runs) {
+std::string comparison_table(Stories runs) {
     HtmlTable table{{"Run", "State", "Steps", "Loss", "Best eval_loss", "Tokens/s", "Peak memory",
                      "Mesh", "Attempts"},
                     {}};

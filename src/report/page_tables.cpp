@@ -123,7 +123,7 @@ std::string settings(const RunRecord& record) {
     return out + "\n";
 }
 
-std::string differing_settings(const Stories& runs) {
+std::string differing_settings(Stories runs) {
     HtmlTable table{{"Setting"}, {}};
     std::vector<std::string> names;  // in the order of the first record that has them
     for (const RunStory& run : runs) {

@@ -4,7 +4,6 @@
 
 #include "html.hpp"
 #include "numbers.hpp"
-#include "page_figure.hpp"
 #include "page_parts.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -67,7 +66,7 @@ std::string table_of_ranks(const MetricsLog& metrics) {
 }
 
 std::string times_of_one(const RunStory& run) {
-    const Axis steps = steps_of_runs({run});
+    const Axis steps = steps_of_runs(Stories(&run, 1));
     std::vector<Part> parts;
     for (size_t kind = 0; kind < kinds.size(); ++kind)
         parts.push_back(
@@ -85,7 +84,7 @@ std::string times_of_one(const RunStory& run) {
            in_columns(figures + table_of_ranks(run.metrics));
 }
 
-std::string times_of_several(const Stories& runs) {
+std::string times_of_several(Stories runs) {
     const Axis steps = steps_of_runs(runs);
     std::string figures;
     for (const Kind& kind : kinds) {
@@ -98,7 +97,7 @@ std::string times_of_several(const Stories& runs) {
 
 }  // namespace
 
-std::string times(const Stories& runs) {
+std::string times(Stories runs) {
     return runs.size() == 1 ? times_of_one(runs.front()) : times_of_several(runs);
 }
 

@@ -31,7 +31,7 @@ Expected<RunStory> read_story(const fs::path& run, Scrutiny scrutiny,
     else
         story.metrics.name =
             fs::absolute(run / "metrics.jsonl").lexically_normal().parent_path().filename();
-    story.status = read_run_status(run);
+    story.status = read_run_status(run, story.metrics);
     story.record = read_run_record(run);
     story.checkpoints = list_checkpoints(run, scrutiny);
     story.events = list_events(run, story.metrics);

@@ -66,7 +66,8 @@ class Help(TrainerTest):
         self.assertEqual(text_of("plot", "--help", "Data"), text_of("--help", "data"))
         self.assertIn("Peak learning rate", text_of("--help", "learning_rate"))
         self.assertEqual(text_of("--help", "--learning-rate"[2:]), text_of("--help", "learning_rate"))
-        self.assertIn("max_length", text_of("--help", "max_seq_length"))
+        self.assertEqual(text_of("--help", "max_seq_length"),
+                         "  --max_seq_length: max_length\n" + text_of("--help", "max_length"))
         self.assertIn("LoRA", text_of("--help", "use_peft"))
         everything = text_of("--help", "all")
         for topic in re.search(r"GROUP one of ([\w, \n]+);", text_of("--help")).group(1).replace(",", " ").split():

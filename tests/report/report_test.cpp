@@ -114,8 +114,7 @@ BOOST_AUTO_TEST_CASE(numbers_are_short) {
                "0 3 135 40005 0.3496 2.222e-05 -1.5");
     BOOST_TEST(all({12345.6, 99999.7, 123456, 999999, 1e6, 7.25e9, 1e15}, number_text) ==
                "12.35k 100k 123.5k 1M 1M 7.25G 1000T");
-    BOOST_TEST(all({0, 4.2e-5, 0.0031, 0.9999}, duration_text) ==
-               "0 s 42 \u00b5s 3.1 ms 1 s");
+    BOOST_TEST(all({0, 4.2e-5, 0.0031, 0.9999}, duration_text) == "0 s 42 \u00b5s 3.1 ms 1 s");
     BOOST_TEST(all({59.9, 60, 3599, 3600, 7500, 86399, 90000}, duration_text) ==
                "59.9 s 1 min 00 s 59 min 59 s 1 h 00 min 2 h 05 min 23 h 59 min 1 d 01 h");
 }
