@@ -119,13 +119,15 @@ std::string described(const Frame& frame) {
 }
 
 // There and back again, for every stretch in which both edges have values. Of many points in one
-// column the outermost are taken.
+// column the outermost are taken; where bands lie on each other, the first.
 std::string draw_band(const Band& band, const Frame& frame) {
     const size_t size = std::min(band.low.size(), band.high.size());
     const bool thins = !frame.has_room_for(size);
-    std::string path, there, back;
+    std::string path;
+    std::vector<std::string> there, back;
     const auto close = [&] {
-        if (!there.empty()) path += "M" + there.substr(1) + back + "Z";
+        std::ranges::reverse(back);
+        if (!there.empty()) path += concat("M", join(there, "L"), "L", join(back, "L"), "Z");
         there.clear();
         back.clear();
     };
@@ -140,11 +142,12 @@ std::string draw_band(const Band& band, const Frame& frame) {
         for (; thins && i + 1 < size && band.low[i + 1].value && band.high[i + 1].value &&
                frame.column(band.low[i + 1].step) == frame.column(step);
              ++i) {
+            if (band.look == Band::Look::full) continue;
             low = std::min(low, *band.low[i + 1].value);
             high = std::max(high, *band.high[i + 1].value);
         }
-        there += concat("L", place(frame.x(step)), " ", place(frame.y(high)));
-        back = concat("L", place(frame.x(step)), " ", place(frame.y(low))) + back;
+        there.push_back(concat(place(frame.x(step)), " ", place(frame.y(high))));
+        back.push_back(concat(place(frame.x(step)), " ", place(frame.y(low))));
     }
     close();
     if (path.empty()) return path;

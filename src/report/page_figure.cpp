@@ -57,6 +57,7 @@ std::string legend(const std::vector<std::pair<std::string, std::string>>& sampl
 
 std::string legend(const std::vector<Part>& parts) {
     std::vector<std::pair<std::string, std::string>> samples;
+    samples.reserve(parts.size());
     for (const Part& part : parts) samples.emplace_back(area_sample(part.color), part.name);
     return legend(samples);
 }

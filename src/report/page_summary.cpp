@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "html.hpp"
 #include "numbers.hpp"
@@ -41,11 +42,10 @@ int64_t whole_checkpoints(const RunStory& run) {
                               &SavedState::condition);
 }
 
-int64_t num_attempts(const RunStory& run) {
-    std::vector<int64_t> attempts;
-    for (const Event& event : run.events) attempts.push_back(event.attempt);
-    std::ranges::sort(attempts);
-    return std::ranges::unique(attempts).begin() - attempts.begin();
+size_t num_attempts(const RunStory& run) {
+    std::set<int64_t> attempts;
+    for (const Event& event : run.events) attempts.insert(event.attempt);
+    return attempts.size();
 }
 
 int64_t steps_done(const RunStory& run) {
@@ -103,7 +103,7 @@ Tile checkpoint_tile(const RunStory& run) {
 }
 
 Tile attempt_tile(const RunStory& run) {
-    const int64_t attempts = num_attempts(run);
+    const size_t attempts = num_attempts(run);
     if (attempts == 0) return {};
     const auto bad = std::ranges::count_if(run.events, [](const Event& event) {
         return event.weight == Event::Weight::bad || event.weight == Event::Weight::warning;

@@ -74,7 +74,7 @@ HtmlTable settings_table(const RunRecord& record, Given wanted) {
 }  // namespace
 
 std::string checkpoints(const RunStory& run) {
-    const std::string saves = describe_saves(run.metrics);
+    std::string saves = describe_saves(run.metrics);
     if (run.checkpoints.empty()) return saves;
     HtmlTable table{{"Checkpoint", "Condition", "Size", "Attempt", "Remark"}, {}};
     for (const SavedState& state : run.checkpoints)

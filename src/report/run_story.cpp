@@ -1,6 +1,6 @@
 #include "ringshard/report/run_story.hpp"
 
-#include <algorithm>
+#include <set>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
@@ -49,11 +49,9 @@ Expected<std::vector<RunStory>> read_run_stories(const std::vector<fs::path>& ru
         if (!story) return story.failure();
         stories.push_back(std::move(story).value());
     }
-    const auto name_of = [](const RunStory& story) { return story.metrics.name; };
-    std::vector<std::string> names;
-    for (const RunStory& story : stories) names.push_back(name_of(story));
-    std::ranges::sort(names);
-    if (std::ranges::adjacent_find(names) != names.end())
+    std::set<std::string> names;
+    for (const RunStory& story : stories) names.insert(story.metrics.name);
+    if (names.size() < stories.size())
         for (size_t i = 0; i < stories.size(); ++i) stories[i].metrics.name = runs[i].string();
     return stories;
 }
