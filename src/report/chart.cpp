@@ -132,7 +132,7 @@ std::string draw_band(const Band& band, const Frame& frame) {
         back.clear();
     };
     for (size_t i = 0; i < size; ++i) {
-        if (!band.low[i].value || !band.high[i].value) {
+        if (!can_be_drawn(band.low[i], frame.values) || !can_be_drawn(band.high[i], frame.values)) {
             close();
             continue;
         }

@@ -35,6 +35,11 @@ bool has_evaluations(Stories runs) {
         runs, [](const RunStory& run) { return !series_of(run.metrics, "eval_loss").empty(); });
 }
 
+bool has_long(Stories runs) {
+    return std::ranges::any_of(
+        runs, [](const RunStory& run) { return is_long(series_of(run.metrics, "loss")); });
+}
+
 std::string legend_of_runs(Stories runs) {
     std::vector<std::pair<std::string, std::string>> samples;
     for (size_t run = 0; run < runs.size(); ++run)
@@ -55,9 +60,14 @@ std::string curves(Stories runs, LossScale scale) {
     std::erase_if(charts, [](const Chart& chart) { return chart.is_empty(); });
     if (charts.empty()) return "<p>No step has been logged.</p>\n";
     const Axis steps = steps_of_runs(runs);
+    std::string words = has_evaluations(runs) ? "Dots: eval_loss." : "";
+    if (has_long(runs))
+        words += concat(words.empty() ? "" : " ",
+                        "Lines of long runs: means of neighbouring steps; areas: from the lowest "
+                        "of them to the highest.");
     std::string figures;
     for (const Chart& chart : charts) figures += figure(chart, steps);
-    return concat(has_evaluations(runs) ? "<p class=\"soft\">Dots: eval_loss.</p>\n" : "",
+    return concat(words.empty() ? "" : element("p", "class=\"soft\"", words) + "\n",
                   runs.size() > 1 ? legend_of_runs(runs) : "", in_columns(figures));
 }
 

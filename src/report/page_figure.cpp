@@ -1,6 +1,7 @@
 #include "page_figure.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "html.hpp"
 #include "ringshard/base/text.hpp"
@@ -19,14 +20,49 @@ Axis steps_of_runs(Stories runs) {
     return step_axis(static_cast<double>(first.value_or(0)), static_cast<double>(last.value_or(1)));
 }
 
+bool is_long(const Series& series) {
+    constexpr size_t room = 500;  // points
+    return series.size() > room;
+}
+
+Neighbours neighbours_of(const Series& series) {
+    if (!is_long(series)) return {series, series, series};
+    constexpr size_t num_groups = 190;  // every second column of the picture
+    Neighbours out;
+    for (size_t group = 0; group < num_groups; ++group) {
+        const size_t begin = group * series.size() / num_groups;
+        const size_t end = (group + 1) * series.size() / num_groups;
+        std::vector<double> values;
+        for (size_t i = begin; i < end; ++i)
+            if (series[i].value) values.push_back(*series[i].value);
+        const double step = series[(begin + end - 1) / 2].step;
+        out.means.push_back({step, {}});
+        out.low.push_back({step, {}});
+        out.high.push_back({step, {}});
+        if (values.empty()) continue;
+        const auto [low, high] = std::ranges::minmax(values);
+        out.low.back().value = low;
+        out.high.back().value = high;
+        out.means.back().value =
+            std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    }
+    return out;
+}
+
 Chart chart_of_runs(Stories runs, const Panel& panel) {
     Chart chart{.key = panel.key,
                 .title = panel.title,
                 .counting = panel.counting,
                 .begins_at_0 = panel.begins_at_0};
-    for (size_t run = 0; run < runs.size(); ++run)
-        chart.lines.push_back({series_of(runs[run].metrics, panel.key), run,
-                               runs.size() > 1 ? runs[run].metrics.name : ""});
+    for (size_t run = 0; run < runs.size(); ++run) {
+        const std::string name = runs.size() > 1 ? runs[run].metrics.name : "";
+        const Series series = series_of(runs[run].metrics, panel.key);
+        Neighbours neighbours = neighbours_of(series);
+        if (is_long(series))
+            chart.bands.push_back({std::move(neighbours.low), std::move(neighbours.high), run,
+                                   Band::Look::faint, name});
+        chart.lines.push_back({std::move(neighbours.means), run, name});
+    }
     return chart;
 }
 

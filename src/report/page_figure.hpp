@@ -23,7 +23,15 @@ struct Panel {
 
 Axis steps_of_runs(Stories runs);
 
-// A line for each run.
+// Of more steps than a picture has room for, neighbours are taken together: their means, and from
+// the lowest to the highest. Of fewer they are the steps themselves.
+struct Neighbours {
+    Series means, low, high;
+};
+Neighbours neighbours_of(const Series& series);
+bool is_long(const Series& series);
+
+// A line for each run; of a long one that of means, and an area around it.
 Chart chart_of_runs(Stories runs, const Panel& panel);
 
 // Areas above each other, one per part; parts have a name and the same steps.

@@ -33,7 +33,8 @@ Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
     const Series shortest = series(metrics, kind, "_min_s");
     if (shortest.size() == longest.size())
         chart.bands.push_back({shortest, longest, color, Band::Look::faint, "all ranks"});
-    chart.lines.push_back({series(metrics, kind, "_median_s"), color, "median"});
+    chart.lines.push_back(
+        {neighbours_of(series(metrics, kind, "_median_s")).means, color, "median"});
     return chart;
 }
 

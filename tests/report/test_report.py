@@ -284,7 +284,14 @@ class OneRun(ReportTest):
         folder = self.make_run("long", [step_line(step) for step in range(1, 20001)], record())
         page = self.report(folder)
         self.assertLess(len(page.source), 1_500_000)
-        self.assertLess(len(page.lines("loss")[0]), 2000)
+        self.assertEqual(len(page.lines("loss")[0]), 190)
+        self.assertIn("means of neighbouring steps", page.text)
+        # The first of 190 groups of neighbours has 105 steps, of 3 / step: their mean, under their highest.
+        chart = next(group for group in page.root.iter("g") if group.get("data-key") == "loss")
+        box, (low, high) = (tuple(map(float, chart.get(name).split())) for name in ("data-box", "data-values"))
+        value = low + (box[3] - page.lines("loss")[0][0][1]) / (box[3] - box[1]) * (high - low)
+        self.assertAlmostEqual(value, sum(3 / step for step in range(1, 106)) / 105, delta=0.01)
+        self.assertEqual(len([path for path in chart.iter("path") if path.get("class").startswith("band")]), 1)
 
 
 class SeveralRuns(ReportTest):
