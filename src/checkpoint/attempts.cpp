@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
@@ -71,6 +72,39 @@ std::optional<Failure> record_start(const std::filesystem::path& output_dir, int
                                     int64_t step) {
     return write_file_atomically(attempt_folder(output_dir, attempt) / "start.json",
                                  json{{"step", step}}.dump());
+}
+
+namespace {
+
+// In the order of AttemptEnd::Kind.
+constexpr std::array end_names{"complete", "rewind", "failure"};
+
+}  // namespace
+
+std::optional<Failure> record_end(const std::filesystem::path& output_dir, int64_t attempt,
+                                  const AttemptEnd& end) {
+    json record{{"ended", end_names.at(static_cast<size_t>(end.kind))}};
+    if (end.kind == AttemptEnd::Kind::failure) {
+        record["code"] = number(end.failure.code);
+        record["message"] = end.failure.message;
+    }
+    return write_file_atomically(
+        attempt_folder(output_dir, attempt) / "end.json",
+        record.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+std::optional<AttemptEnd> read_end(const std::filesystem::path& output_dir, int64_t attempt) {
+    const auto content = read_file(attempt_folder(output_dir, attempt) / "end.json");
+    const json read = json::parse(content.value_or(""), nullptr, false);
+    if (!read.is_object() || !read.value("ended", json()).is_string()) return std::nullopt;
+    const auto found = std::ranges::find(end_names, read["ended"].get<std::string>());
+    if (found == end_names.end()) return std::nullopt;
+    AttemptEnd end{static_cast<AttemptEnd::Kind>(found - end_names.begin())};
+    if (const json code = read.value("code", json()); code.is_number_integer())
+        end.failure.code = static_cast<ExitCode>(code.get<int>());
+    if (const json message = read.value("message", json()); message.is_string())
+        end.failure.message = message.get<std::string>();
+    return end;
 }
 
 std::optional<Failure> check_newest(const std::filesystem::path& output_dir, int64_t attempt) {

@@ -1,109 +1,170 @@
+#include <algorithm>
 #include <iostream>
 
+#include "reference.hpp"
+#include "reference_files.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/cli/commands.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/tell.hpp"
-#include "ringshard/config/option_table.hpp"
 
 namespace ringshard::cli {
 
 namespace {
 
-using config::Option;
 using config::OptionTable;
-using config::Treatment;
+using Reference = std::vector<ReferenceSection>;
 
-std::string value_shown(const Option& option) {
-    if (!option.choices.empty()) return join(option.choices, "|");
-    switch (option.shape) {
-        case config::Shape::boolean: return "[true|false]";
-        case config::Shape::integer: return "N";
-        case config::Shape::number: return "X";
-        case config::Shape::list: return "A B ...";
-        case config::Shape::json: return "JSON";
-        case config::Shape::word: return "TEXT";
+// A name in a column, and what it is beside it.
+void print_line(const std::string& name, const std::string& text, size_t column) {
+    const size_t used = std::max(name.size() + 4, column);
+    std::cout << "  " << name << std::string(used - 2 - name.size(), ' ')
+              << wrapped(text, column, used) << '\n';
+}
+
+void print_entry(const ReferenceEntry& entry) {
+    const std::string name = "--" + entry.name;
+    if (entry.value.empty()) {
+        std::cout << "  " << name << ": " << wrapped(entry.text, 6, name.size() + 4) << '\n';
+        return;
     }
-    return {};
+    std::cout << "  " << name << ' ' << entry.value;
+    if (!entry.usual.empty()) std::cout << "  (" << entry.usual << ')';
+    std::cout << "\n      " << wrapped(entry.text, 6, 6) << '\n';
 }
 
-void print_option(const Option& option) {
-    std::cout << "  --" << option.name << ' ' << value_shown(option);
-    if (option.default_text != "null") std::cout << "  (" << option.default_text << ')';
-    std::cout << "\n      " << option.help << '\n';
+void print_section(const ReferenceSection& section) {
+    std::cout << section.title << '\n';
+    if (!section.about.empty()) std::cout << wrapped(section.about, 0, 0) << '\n';
+    for (const ReferenceEntry& entry : section.entries) print_entry(entry);
 }
 
-// A group by its name in any case: "data", "Precision and memory", "precision".
-bool is_named(const std::string& group, const std::string& topic) {
-    return lower_case(group).starts_with(lower_case(topic));
+std::string topics_of(const Reference& reference) {
+    std::vector<std::string> topics;
+    for (const ReferenceSection& section : reference) topics.push_back(section.topic());
+    return join(topics, ", ");
 }
 
-void print_group(const OptionTable& table, const std::string& group) {
-    std::string heading = group + "\n";
-    for (const Option& option : table.options()) {
-        if (option.group != group || option.treatment != Treatment::served) continue;
-        std::cout << heading;
-        heading.clear();
-        print_option(option);
+void print_more(const std::string& command, const Reference& reference) {
+    std::cout << "\nMore: "
+              << wrapped(concat(command, " --help GROUP, for GROUP one of ", topics_of(reference),
+                                "; --help SETTING; --help all"),
+                         6, 6)
+              << "\nA setting comes from its default, --profile, --config FILE, "
+                 "RINGSHARD_<NAME> or\na flag; the last one of these that says it counts.\n";
+}
+
+void print_overview(const Reference& reference) {
+    constexpr size_t column = 13;
+    std::cout << "trainer: supervised fine-tuning on SLURM clusters, at any sequence length\n\n"
+                 "  srun ./trainer [COMMAND] --setting value ...    (or mpirun -n 4 ...)\n\n";
+    for (const Command& command : commands())
+        if (command.name != "help") print_line(command.name, command.summary, column);
+    std::cout << "\nOf a command: trainer COMMAND --help\n";
+    std::cout << "Of settings: "
+              << wrapped(concat("--help GROUP, for GROUP one of ", topics_of(reference),
+                                "; --help SETTING; --help all"),
+                         13, 13)
+              << '\n';
+}
+
+void print_flags(const Command& command) {
+    const auto shown = [](const CommandFlag& flag) {
+        return flag.value.empty() ? flag.name : flag.name + " " + flag.value;
+    };
+    size_t column = 0;
+    for (const CommandFlag& flag : command.flags) column = std::max(column, shown(flag).size() + 4);
+    if (column > 0) std::cout << '\n';
+    for (const CommandFlag& flag : command.flags) print_line(shown(flag), flag.help, column);
+}
+
+void print_command(const Command& command, const OptionTable& table, const Reference& reference) {
+    std::cout << "trainer " << command.name << ": " << command.summary << "\n\n";
+    for (const std::string& usage : command.usage) std::cout << "  trainer " << usage << '\n';
+    std::cout << '\n' << wrapped(command.about, 0, 0) << '\n';
+    print_flags(command);
+    if (command.settings == TakesSettings::no) return;
+    std::cout << "\nUsual settings (names, meaning and defaults are TRL's)\n";
+    constexpr size_t column = 24;
+    for (const std::string& name : command.usual_settings) {
+        const config::Option* option = table.find(name);
+        const config::Block* block = table.find_block(name);
+        print_line("--" + name, option != nullptr ? option->help : block->help, column);
     }
-    if (heading.empty()) std::cout << '\n';
+    print_more("trainer " + command.name, reference);
 }
 
-void print_foreign(const OptionTable& table) {
-    std::cout << "Accepted, because something else does their work\n";
-    for (const Option& option : table.options())
-        if (option.treatment == Treatment::accepted)
-            std::cout << "  --" << option.name << ": " << option.reason << '\n';
-    std::cout << "\nNot served\n";
-    for (const Option& option : table.options())
-        if (option.treatment == Treatment::refused)
-            std::cout << "  --" << option.name << ": " << option.reason << '\n';
-    std::cout << "\nOther names\n";
-    for (const config::Alias& alias : table.aliases())
-        std::cout << "  --" << alias.name << ": " << alias.target << '\n';
+void print_all(const Reference& reference) {
+    for (const Command& command : commands()) {
+        std::cout << "trainer " << command.name << ": " << command.summary << '\n';
+        print_flags(command);
+        if (!command.flags.empty()) std::cout << '\n';
+    }
+    for (const ReferenceSection& section : reference) {
+        std::cout << '\n';
+        print_section(section);
+    }
 }
 
-constexpr std::string_view usual_options[] = {"profile",         "cp_size",    "sp_size",
-                                              "max_length",      "packing",    "learning_rate",
-                                              "mixed_precision", "output_dir", "device"};
+// A group by the beginning of its title, in any case: "data", "Precision and memory", "precision".
+const ReferenceSection* find_section(const Reference& reference, const std::string& topic) {
+    for (const ReferenceSection& section : reference)
+        if (lower_case(section.title).starts_with(lower_case(topic))) return &section;
+    return nullptr;
+}
+
+// A setting by any of its names, with what is said of it.
+const ReferenceEntry* find_entry(const Reference& reference, const std::string& name) {
+    for (const ReferenceSection& section : reference)
+        for (const ReferenceEntry& entry : section.entries)
+            if (entry.name == name) return &entry;
+    return nullptr;
+}
+
+// As it is written on a command line: "--max-length" is max_length.
+std::string setting_name(std::string topic) {
+    while (topic.starts_with("-")) topic.erase(0, 1);
+    std::ranges::replace(topic, '-', '_');
+    return topic;
+}
+
+Failure no_such_topic(const Reference& reference, const OptionTable& table,
+                      const std::string& topic) {
+    std::vector<std::string> known = table.all_names();
+    for (const ReferenceSection& section : reference) known.push_back(section.topic());
+    const std::string nearest = nearest_name(setting_name(topic), known);
+    return {ExitCode::usage,
+            concat("there is no group or setting '", topic, "'",
+                   nearest.empty() ? "" : "; did you mean ", nearest, "? The groups are ",
+                   topics_of(reference), "; --help all shows everything")};
+}
 
 }  // namespace
 
 int print_help(const Invocation& invocation) {
     const OptionTable table;
-    if (invocation.help_topic.empty()) {
-        std::cout << "trainer: supervised fine-tuning on SLURM clusters, at any sequence length\n\n"
-                     "  srun ./trainer COMMAND --setting value ...\n"
-                     "  mpirun -n 4 ./trainer COMMAND --setting value ...\n\nCommands\n";
-        for (const CommandSummary& command : commands())
-            std::cout << "  " << command.name << std::string(12 - command.name.size(), ' ')
-                      << command.summary << '\n';
-        std::cout << "\nUsual settings (names, meaning and defaults are TRL's)\n";
-        for (const auto name : usual_options) print_option(*table.find(name));
-        std::cout << "\nGroups, for --help GROUP:";
-        for (const std::string& group : table.groups())
-            if (group != "Launcher" && group != "Not served")
-                std::cout << ' ' << lower_case(split(group, ' ').front());
-        std::cout << "; --help all shows everything.\n"
-                     "Settings come from defaults, --profile, --config FILE, RINGSHARD_<NAME> and "
-                     "flags; later ones win.\n";
-        return number(ExitCode::done);
+    const Reference reference = settings_reference(table);
+    const std::string& topic = invocation.help_topic;
+    if (topic.empty() && invocation.command == "help") {
+        print_overview(reference);
+    } else if (topic.empty()) {
+        print_command(*find_command(invocation.command), table, reference);
+    } else if (topic == "all") {
+        print_all(reference);
+    } else if (invocation.command == "help" && is_reference_file(topic)) {
+        std::cout << reference_file(topic, table);
+    } else if (const Command* command = find_command(topic)) {
+        print_command(*command, table, reference);
+    } else if (const ReferenceSection* section = find_section(reference, topic)) {
+        print_section(*section);
+    } else if (const ReferenceEntry* entry = find_entry(reference, setting_name(topic))) {
+        print_entry(*entry);
+        if (const config::Alias* alias = table.find_alias(entry->name))
+            print_entry(*find_entry(reference, alias->target));
+    } else {
+        return tell(no_such_topic(reference, table, topic));
     }
-    bool found = false;
-    for (const std::string& group : table.groups()) {
-        if (invocation.help_topic != "all" && !is_named(group, invocation.help_topic)) continue;
-        found = true;
-        print_group(table, group);
-    }
-    if (invocation.help_topic == "all") print_foreign(table);
-    if (found) return number(ExitCode::done);
-    if (const Option* option = table.find(invocation.help_topic)) {
-        print_option(*option);
-        if (!option->reason.empty()) std::cout << "      " << option->reason << '\n';
-        return number(ExitCode::done);
-    }
-    return tell(
-        {ExitCode::usage, concat("there is no group or setting '", invocation.help_topic,
-                                 "'; groups are ", lower_case(join(table.groups(), ", ")))});
+    return number(ExitCode::done);
 }
 
 }  // namespace ringshard::cli

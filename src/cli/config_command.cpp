@@ -21,8 +21,8 @@ int print_config(const Invocation& invocation, const Environment& environment) {
 }
 
 bool is_front_command(const Invocation& invocation) {
-    static constexpr std::array commands{"config", "configure", "inspect",  "plan",
-                                         "plot",   "sweep",     "tokenize", "version"};
+    static constexpr std::array commands{"config", "configure", "inspect",  "plan",   "plot",
+                                         "report", "sweep",     "tokenize", "version"};
     return invocation.wants_help ||
            std::ranges::find(commands, invocation.command) != commands.end();
 }
@@ -34,6 +34,7 @@ int run_front_command(const Invocation& invocation, const Environment& environme
     if (invocation.command == "inspect") return inspect(invocation);
     if (invocation.command == "plan") return plan(invocation, environment);
     if (invocation.command == "plot") return plot(invocation);
+    if (invocation.command == "report") return report_runs(invocation);
     if (invocation.command == "sweep") return sweep(invocation, environment);
     if (invocation.command == "tokenize") return tokenize(invocation, environment);
     return print_version();

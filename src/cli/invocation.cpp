@@ -1,35 +1,9 @@
 #include "ringshard/cli/invocation.hpp"
 
-#include <algorithm>
-
 #include "ringshard/base/text.hpp"
+#include "ringshard/cli/commands.hpp"
 
 namespace ringshard::cli {
-
-const std::vector<CommandSummary>& commands() {
-    static const std::vector<CommandSummary> all{
-        {"train", "Train a model; what `trainer` does when no command is named. Also called sft."},
-        {"prepare",
-         "Make the rows that training will see, ahead of the job, on any number of ranks."},
-        {"plan",
-         "What a step would take, without a GPU and before the job: --world RANKS --gpu h100-80, "
-         "--longest, --suggest."},
-        {"tokenize", "Lines of JSON with text or messages in, with token ids and masks out."},
-        {"inspect", "Show prepared rows as training will see them, or a checkpoint or model."},
-        {"export",
-         "Make the Hugging Face folder of a checkpoint: export CHECKPOINT --output_dir FOLDER."},
-        {"plot",
-         "Draw the metrics of runs: plot RUN... --output FILE.svg, or FILE.csv for the table."},
-        {"sweep",
-         "Many runs as one job array: sweep expand|submit FILE, sweep status|best FOLDER."},
-        {"init", "Make a model with random weights: --config_json FILE --output_dir FOLDER."},
-        {"config", "Show the resolved settings and where each comes from; --json for machines."},
-        {"configure", "Ask a few questions and write a file of settings."},
-        {"doctor", "Check the machine, MPI, the GPUs and the network of this job."},
-        {"version", "Show versions."},
-    };
-    return all;
-}
 
 Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) {
     Invocation invocation;
@@ -41,9 +15,9 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
         const bool names_checkpoint = invocation.command == "export" && !invocation.flags.empty() &&
                                       !invocation.flags.front().starts_with("-");
         if (names_checkpoint) invocation.flags.insert(invocation.flags.begin(), "--checkpoint");
-        std::vector<std::string> names{"help"};
-        for (const CommandSummary& command : commands()) names.push_back(command.name);
-        if (std::ranges::find(names, invocation.command) == names.end()) {
+        if (find_command(invocation.command) == nullptr) {
+            std::vector<std::string> names;
+            for (const Command& command : commands()) names.push_back(command.name);
             const std::string nearest = nearest_name(invocation.command, names);
             return Failure{
                 ExitCode::usage,
@@ -70,7 +44,7 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
             !invocation.flags.empty() && !invocation.flags.front().starts_with("-");
         if (names_topic) invocation.help_topic = invocation.flags.front();
     }
-    if (invocation.command.empty()) invocation.command = "train";
+    if (invocation.command.empty()) invocation.command = invocation.wants_help ? "help" : "train";
     return invocation;
 }
 

@@ -19,11 +19,12 @@ struct Wish {
 };
 
 Failure usage(const std::string& what) {
-    return {ExitCode::usage,
-            concat(what,
-                   "; trainer plot RUN... --output FILE.svg|FILE.csv [--log], where RUN is "
-                   "the output_dir of a run or its metrics.jsonl; trainer plot --plan FILE... "
-                   "for what plan --curves wrote")};
+    return {
+        ExitCode::usage,
+        concat(what,
+               "; trainer plot RUN... --output FILE.svg|FILE.csv|FILE.json [--log], where RUN is "
+               "the output_dir of a run or its metrics.jsonl; trainer plot --plan FILE... "
+               "for what plan --curves wrote")};
 }
 
 Expected<Wish> read_wish(const std::vector<std::string>& flags) {
@@ -47,9 +48,17 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
     }
     if (wish.runs.empty()) return usage("name a run");
     if (wish.output.empty()) return usage("name the file to write with --output");
-    if (wish.output.extension() != ".svg" && wish.output.extension() != ".csv")
-        return usage(concat("output = ", wish.output.string(), ": must end in .svg or .csv"));
+    const fs::path ending = wish.output.extension();
+    if (ending != ".svg" && ending != ".csv" && ending != ".json")
+        return usage(
+            concat("output = ", wish.output.string(), ": must end in .svg, .csv or .json"));
     return wish;
+}
+
+std::string content_of(const Wish& wish, const std::vector<report::MetricsLog>& runs) {
+    if (wish.output.extension() == ".csv") return report::to_csv(runs);
+    if (wish.output.extension() == ".json") return report::to_json(runs);
+    return report::draw_svg(runs, wish.scale, wish.subject);
 }
 
 }  // namespace
@@ -62,11 +71,7 @@ int plot(const Invocation& invocation) {
     for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
     if (!runs) return tell(runs.failure());
     const fs::path& output = wish.value().output;
-    const bool is_table = output.extension() == ".csv";
-    if (const auto failure = write_file_atomically(
-            output, is_table
-                        ? report::to_csv(runs.value())
-                        : report::draw_svg(runs.value(), wish.value().scale, wish.value().subject)))
+    if (const auto failure = write_file_atomically(output, content_of(wish.value(), runs.value())))
         return tell(*failure);
     std::cout << "wrote " << output.string() << '\n';
     return number(ExitCode::done);

@@ -117,6 +117,20 @@ std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt
     return std::nullopt;
 }
 
+void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
+              const comm::Group& world) {
+    using checkpoint::AttemptEnd;
+    if (!world.is_root()) return;
+    AttemptEnd end;
+    if (!ending)
+        end = {AttemptEnd::Kind::failure, ending.failure()};
+    else if (ending.value() == train::Ending::rewind)
+        end.kind = AttemptEnd::Kind::rewind;
+    const auto& store = attempt.store;
+    if (const auto failure = checkpoint::record_end(store.output_dir(), store.attempt(), end))
+        std::cerr << "warning: " << failure->message << "; how this attempt ended is not noted\n";
+}
+
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
                                               const checkpoint::Store& store, bool tied,
                                               shard::Zero& zero, optim::AdamW& optimizer) {

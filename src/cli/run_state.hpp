@@ -9,6 +9,7 @@
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
+#include "ringshard/train/training_loop.hpp"
 
 namespace ringshard::cli {
 
@@ -47,6 +48,10 @@ std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt
                                                  const RunStart& start,
                                                  const std::vector<shard::FlatUnit>& units,
                                                  Time time);
+
+// Leaves a word on how the attempt ended. What cannot be written is told, and changes nothing.
+void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
+              const comm::Group& world);
 
 // Fills the shards of this rank, and tells the run where it goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,

@@ -193,6 +193,7 @@ int run_train(const EngineCall& call) {
              .watchdog = watchdog,
              .hosts = hosts,
              .peak_operations = peak_operations});
+        note_end(*attempt, ending, world);
         if (!ending) return tell(ending.failure(), world);
         if (ending.value() == train::Ending::complete) return number(ExitCode::done);
         world.journal().doing("going back to the newest checkpoint");

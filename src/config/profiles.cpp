@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "ringshard/config/profile_names.hpp"
 #include "settings_file.hpp"
 
 namespace ringshard::config {
@@ -12,12 +13,6 @@ const BuiltinProfile* find_builtin(std::string_view name) {
     for (const BuiltinProfile& profile : builtin_profiles())
         if (profile.name == name) return &profile;
     return nullptr;
-}
-
-std::vector<std::string> builtin_names() {
-    std::vector<std::string> names;
-    for (const BuiltinProfile& profile : builtin_profiles()) names.emplace_back(profile.name);
-    return names;
 }
 
 // TRL keeps the same profiles in examples/accelerate_configs/, some under longer names. A command
@@ -37,6 +32,12 @@ Statements read_builtin(const OptionTable& table, const BuiltinProfile& profile,
 
 }  // namespace
 
+std::vector<std::string> profile_names() {
+    std::vector<std::string> names;
+    for (const BuiltinProfile& profile : builtin_profiles()) names.emplace_back(profile.name);
+    return names;
+}
+
 Statements read_profile(const OptionTable& table, const Statement& written,
                         std::vector<std::string>& notes, Problems& problems) {
     if (const BuiltinProfile* profile = find_builtin(written.text))
@@ -50,11 +51,11 @@ Statements read_profile(const OptionTable& table, const Statement& written,
             concat(written.text, " is not here: the built-in profile ", profile->name, " is used"));
         return read_builtin(table, *profile, problems);
     }
-    const std::string nearest = nearest_name(written.text, builtin_names());
+    const std::string nearest = nearest_name(written.text, profile_names());
     problems.push_back(complaint(
         written,
         concat("there is no such profile or file", nearest.empty() ? "" : "; did you mean ",
-               nearest, "? Built in are: ", join(builtin_names(), ", ")),
+               nearest, "? Built in are: ", join(profile_names(), ", ")),
         path.has_extension() ? ExitCode::missing_input : ExitCode::settings));
     return {};
 }

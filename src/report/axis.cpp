@@ -60,6 +60,10 @@ Unit unit_for(double largest, Counting counting) {
         }
         return {std::pow(1024.0, static_cast<double>(unit)), names[unit]};
     }
+    if (counting == Counting::seconds) {
+        if (largest >= 1 || largest <= 0) return {1, "s"};
+        return largest >= 1e-3 ? Unit{1e-3, "ms"} : Unit{1e-6, "µs"};
+    }
     if (largest > 0 && largest < 0.01) {
         const int power = static_cast<int>(std::floor(std::log10(largest)));
         return {std::pow(10.0, power), "× 10" + superscript(power)};
@@ -87,14 +91,15 @@ Axis linear_axis(double low, double high, Counting counting) {
     if (counting == Counting::whole) distance = std::max(1.0, distance);
     const double first = std::floor(low / distance + 1e-9);
     const double last = std::ceil(high / distance - 1e-9);
-    Axis axis{first * distance * unit.size, last * distance * unit.size, false, {}, unit.name};
+    Axis axis{
+        first * distance * unit.size, last * distance * unit.size, false, {}, unit.name, unit.size};
     for (double tick = first; tick <= last; ++tick)
         axis.ticks.push_back({tick * distance * unit.size, with_prefix(tick * distance)});
     return axis;
 }
 
 Axis logarithmic_axis(double low, double high) {
-    Axis axis{low, high, true, {}, {}};
+    Axis axis{.low = low, .high = high, .is_logarithmic = true, .ticks = {}, .unit = {}};
     if (!(high / low > 1.0001)) {  // one value
         axis.low = low / 1.1;
         axis.high = high * 1.1;

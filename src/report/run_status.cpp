@@ -47,12 +47,10 @@ std::optional<int64_t> planned_steps(const fs::path& run) {
 }
 
 // What the lines of metrics say; whether the last of them is the end of the run.
-bool read_progress(const fs::path& run, RunStatus& status) {
-    std::vector<std::string> ignored;
-    const auto log = read_metrics_log(run, ignored);
-    if (!log) return false;
+bool read_progress(const MetricsLog& log, RunStatus& status) {
+    if (log.steps.empty()) return false;
     double seconds_per_step = 0;
-    for (const auto& [step, line] : log.value().steps) {
+    for (const auto& [step, line] : log.steps) {
         if (const auto loss = MetricsLog::number(line, "loss")) {
             status.loss = loss;
             status.tokens_per_second = MetricsLog::number(line, "tokens_per_second");
@@ -64,7 +62,7 @@ bool read_progress(const fs::path& run, RunStatus& status) {
         status.seconds_left =
             static_cast<double>(std::max<int64_t>(0, *status.num_steps - *status.step)) *
             seconds_per_step;
-    return MetricsLog::number(log.value().steps.rbegin()->second, "train_runtime").has_value();
+    return MetricsLog::number(log.steps.rbegin()->second, "train_runtime").has_value();
 }
 
 RunState state_of(const fs::path& run, const RunStatus& status, bool has_end) {
@@ -91,10 +89,16 @@ const char* to_text(RunState state) {
 }
 
 RunStatus read_run_status(const fs::path& run) {
+    std::vector<std::string> ignored;
+    auto log = read_metrics_log(run, ignored);
+    return read_run_status(run, log ? std::move(log).value() : MetricsLog());
+}
+
+RunStatus read_run_status(const fs::path& run, const MetricsLog& log) {
     RunStatus status;
     status.exit_code = number_in_file(run / "exit-code");
     status.num_steps = planned_steps(run);
-    const bool has_end = read_progress(run, status);
+    const bool has_end = read_progress(log, status);
     status.state = state_of(run, status, has_end);
     return status;
 }

@@ -21,12 +21,13 @@ text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-seri
 .page{fill:#ffffff}.grid{stroke:#e3e6ea}.frame{stroke:#8c959f}
 .c0{stroke:#0068b5;fill:#0068b5}.c1{stroke:#c8500a;fill:#c8500a}.c2{stroke:#00805c;fill:#00805c}.c3{stroke:#a63d94;fill:#a63d94}
 .c4{stroke:#8a6a00;fill:#8a6a00}.c5{stroke:#0e8fb3;fill:#0e8fb3}.c6{stroke:#c2274b;fill:#c2274b}.c7{stroke:#57606a;fill:#57606a}
+.band{stroke:none;fill-opacity:.2}.stack{stroke:none;fill-opacity:.8}.mark{stroke:#8c959f;stroke-dasharray:3 3}
 .line{fill:none;stroke-width:1.6;stroke-linejoin:round;stroke-linecap:round}.eval{stroke:#ffffff}
 @media(prefers-color-scheme:dark){
 text{fill:#e6edf3}.label{fill:#9aa4af}.page{fill:#12161c}.grid{stroke:#262d36}.frame{stroke:#6b7681}
 .c0{stroke:#58a6ff;fill:#58a6ff}.c1{stroke:#ff9a57;fill:#ff9a57}.c2{stroke:#3fcf9b;fill:#3fcf9b}.c3{stroke:#e58bd5;fill:#e58bd5}
 .c4{stroke:#dcb93c;fill:#dcb93c}.c5{stroke:#5fd3ef;fill:#5fd3ef}.c6{stroke:#ff7b93;fill:#ff7b93}.c7{stroke:#aeb7c0;fill:#aeb7c0}
-.line{fill:none}.eval{stroke:#12161c}
+.band,.stack{stroke:none}.line{fill:none}.eval{stroke:#12161c}
 })css";
 }
 

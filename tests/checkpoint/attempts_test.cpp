@@ -78,3 +78,23 @@ BOOST_FIXTURE_TEST_CASE(what_is_not_whole_is_stepped_over, Folder) {
     std::filesystem::create_directories(path / "checkpoint-");
     BOOST_TEST(valid(2).empty());
 }
+
+BOOST_FIXTURE_TEST_CASE(how_an_attempt_ended_is_read_back, Folder) {
+    using Kind = AttemptEnd::Kind;
+    for (int64_t attempt = 1; attempt <= 4; ++attempt) start(attempt, 0);
+    BOOST_TEST(!read_end(path, 1));  // killed
+    BOOST_TEST(!record_end(path, 2, {Kind::rewind}));
+    const Failure failure{ExitCode::stopped_early, "asked to stop by \"SIGTERM\"\n"};
+    BOOST_TEST(!record_end(path, 3, {Kind::failure, failure}));
+    BOOST_TEST(!record_end(path, 4, {}));
+    BOOST_TEST((read_end(path, 2)->kind == Kind::rewind));
+    BOOST_TEST((read_end(path, 3)->kind == Kind::failure));
+    BOOST_TEST((read_end(path, 3)->failure.code == ExitCode::stopped_early));
+    BOOST_TEST(read_end(path, 3)->failure.message == failure.message);
+    BOOST_TEST((read_end(path, 4)->kind == Kind::complete));
+    for (const char* damaged : {"", "{", "[]", "{\"ended\": 3}", "{\"ended\": \"well\"}"}) {
+        std::ofstream(path / "attempt-2" / "end.json") << damaged;
+        BOOST_TEST(!read_end(path, 2), damaged);
+    }
+    BOOST_TEST(record_end(path, 9, {}).has_value());  // there is no such attempt
+}

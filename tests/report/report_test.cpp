@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "axis.hpp"
+#include "numbers.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/report/plot.hpp"
 #include "ringshard/report/tensorboard.hpp"
@@ -64,6 +65,9 @@ BOOST_AUTO_TEST_CASE(ticks_are_round) {
     BOOST_TEST(labels(linear_axis(0, 2e-5, Counting::plain)) == "0 0.5 1 1.5 2 × 10⁻⁵");
     BOOST_TEST(labels(linear_axis(0, 3.2 * 1073741824, Counting::bytes)) ==
                "0 0.5 1 1.5 2 2.5 3 3.5 GiB");
+    BOOST_TEST(labels(linear_axis(0, 0.041, Counting::seconds)) == "0 10 20 30 40 50 ms");
+    BOOST_TEST(labels(linear_axis(0, 8e-5, Counting::seconds)) == "0 20 40 60 80 µs");
+    BOOST_TEST(labels(linear_axis(0, 41, Counting::seconds)) == "0 10 20 30 40 50 s");
     BOOST_TEST(labels(linear_axis(-1.5, 2.5, Counting::plain)) == "-2 -1 0 1 2 3");
     BOOST_TEST(labels(step_axis(1, 3)) == "1 2 3");
     BOOST_TEST(labels(step_axis(10, 25'000)) == "5k 10k 15k 20k 25k");
@@ -98,4 +102,19 @@ BOOST_AUTO_TEST_CASE(a_long_run_is_thinned_and_keeps_its_extremes) {
     const double bottom = 44 + 270 - 34;
     BOOST_TEST(ends_at((" " + shortest(bottom)).c_str()));
     BOOST_TEST(ends_at((" " + shortest(bottom - (bottom - top) * 0.9)).c_str()));
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_short) {
+    const auto all = [](const std::vector<double>& values, std::string (*text)(double)) {
+        std::vector<std::string> texts;
+        for (const double value : values) texts.push_back(text(value));
+        return join(texts, " ");
+    };
+    BOOST_TEST(all({0, 3, 135, 40005, 0.34955, 2.2222e-5, -1.5}, number_text) ==
+               "0 3 135 40005 0.3496 2.222e-05 -1.5");
+    BOOST_TEST(all({12345.6, 99999.7, 123456, 999999, 1e6, 7.25e9, 1e15}, number_text) ==
+               "12.35k 100k 123.5k 1M 1M 7.25G 1000T");
+    BOOST_TEST(all({0, 4.2e-5, 0.0031, 0.9999}, duration_text) == "0 s 42 \u00b5s 3.1 ms 1 s");
+    BOOST_TEST(all({59.9, 60, 3599, 3600, 7500, 86399, 90000}, duration_text) ==
+               "59.9 s 1 min 00 s 59 min 59 s 1 h 00 min 2 h 05 min 23 h 59 min 1 d 01 h");
 }

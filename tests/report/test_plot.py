@@ -161,6 +161,15 @@ class Plot(TrainerTest):
         self.assertEqual([row[0] for row in table[1:]], ["first", "first", "sec,ond"])
         self.assertEqual(table[3][1:], ["5"] + [""] * 8)
 
+    def test_json(self):
+        first = self.make_run("first", [line(1), {"step": 1, "eval_loss": 0.5, "note": 'a "b"\n'}, '{"step": 2, "loss": NaN}'])
+        second = self.make_run("sec \"ond\"", [{"step": 5, "other": None}])
+        with open(self.plot(first, second, ending=".json")) as file:
+            read = json.load(file)
+        self.assertEqual(read, {"runs": [
+            {"name": "first", "steps": [{**line(1), "eval_loss": 0.5, "note": 'a "b"\n'}, {"step": 2, "loss": None}]},
+            {"name": 'sec "ond"', "steps": [{"step": 5, "other": None}]}]})
+
     def test_errors(self):
         good = self.make_run("good", [line(1)])
         empty = self.make_run("empty", [])
@@ -169,7 +178,7 @@ class Plot(TrainerTest):
         for arguments, code, words in (
             ((), 64, "name a run"),
             ((good,), 64, "name the file to write"),
-            ((good, "--output", "x.png"), 64, "output = x.png: must end in .svg or .csv"),
+            ((good, "--output", "x.png"), 64, "output = x.png: must end in .svg, .csv or .json"),
             ((good, "--outptu", "x.svg"), 64, "there is no --outptu"),
             ((good, "-o"), 64, "-o has no value"),
             (("no/such", *svg), 66, "no/such: there is no such run"),

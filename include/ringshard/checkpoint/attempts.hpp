@@ -19,18 +19,29 @@ public:
     explicit Attempts(const std::filesystem::path& output_dir);  // as the folder stands now
 
     int64_t newest() const { return starts_.empty() ? 0 : starts_.rbegin()->first; }
+    // By attempt: the step it went on from, if it came so far as to record it.
+    const std::map<int64_t, std::optional<int64_t>>& starts() const { return starts_; }
     // Did a later attempt start before this step? Then what `attempt` wrote at `step` is void.
     bool is_void(int64_t attempt, int64_t step) const;
 
 private:
-    std::map<int64_t, std::optional<int64_t>>
-        starts_;  // by attempt: the step it went on from, if recorded
+    std::map<int64_t, std::optional<int64_t>> starts_;
 };
 
 // Makes the next attempt folder; its number.
 Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir);
 std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,
                                     int64_t step);
+
+// How an attempt ended, where it ended by itself: for people, nothing depends on it. One that was
+// killed leaves none.
+struct AttemptEnd {
+    enum class Kind { complete, rewind, failure } kind = Kind::complete;
+    Failure failure{};  // with the code of the process; for `failure` alone
+};
+std::optional<Failure> record_end(const std::filesystem::path& output_dir, int64_t attempt,
+                                  const AttemptEnd& end);
+std::optional<AttemptEnd> read_end(const std::filesystem::path& output_dir, int64_t attempt);
 
 // Fails with the code `superseded` if there is a newer attempt: it owns the run as soon as it has
 // its folder.

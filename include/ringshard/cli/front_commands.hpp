@@ -12,6 +12,7 @@ int configure(const Invocation& invocation);
 int inspect(const Invocation& invocation);
 int plan(const Invocation& invocation, const Environment& environment);
 int plot(const Invocation& invocation);
+int report_runs(const Invocation& invocation);
 int sweep(const Invocation& invocation, const Environment& environment);
 int tokenize(const Invocation& invocation, const Environment& environment);
 int print_version();

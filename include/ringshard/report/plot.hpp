@@ -22,4 +22,7 @@ std::string draw_svg(const std::vector<MetricsLog>& runs, LossScale scale,
 // are several.
 std::string to_csv(const std::vector<MetricsLog>& runs);
 
+// The same as {"runs": [{"name": ..., "steps": [{...}, ...]}, ...]}, an object for every step.
+std::string to_json(const std::vector<MetricsLog>& runs);
+
 }  // namespace ringshard::report

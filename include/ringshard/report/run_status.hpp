@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "ringshard/text/value.hpp"
+#include "ringshard/report/metrics_log.hpp"
 
 namespace ringshard::report {
 
@@ -30,6 +30,8 @@ struct RunStatus {
     std::optional<double> seconds_left{};
 };
 RunStatus read_run_status(const std::filesystem::path& run);
+// The same where its lines of metrics have been read; there may be none.
+RunStatus read_run_status(const std::filesystem::path& run, const MetricsLog& log);
 
 // The best value that a run has logged of a metric, and at which step.
 struct BestValue {

@@ -1,0 +1,199 @@
+#include "ringshard/cli/commands.hpp"
+
+#include <algorithm>
+
+namespace ringshard::cli {
+
+namespace {
+
+// Those that make the rows of training and train on them.
+
+Command train() {
+    return {"train",
+            "train a model: what is done where no command is named",
+            {"[train] --setting value ..."},
+            "Trains on all ranks that srun or mpirun starts. The same command again goes on from "
+            "the newest checkpoint, on any number of ranks. Also called sft.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "profile", "cp_size", "sp_size",
+             "max_length", "packing", "learning_rate", "config"}};
+}
+
+Command prepare() {
+    return {
+        "prepare",
+        "make the rows of training ahead of the job",
+        {"prepare --model_name_or_path MODEL --dataset_name DATA ..."},
+        "Tokenizes and packs on any number of ranks, into data_cache_dir, where training finds it.",
+        TakesSettings::yes,
+        {},
+        {"model_name_or_path", "dataset_name", "dataset_config", "dataset_train_split",
+         "max_length", "packing", "packing_strategy", "data_cache_dir"}};
+}
+
+Command plan() {
+    return {"plan",
+            "what a step takes in memory and time, before the job",
+            {"plan --world RANKS [--gpu DEVICE] --setting value ..."},
+            "Goes through a step of training on sizes alone, without GPUs.",
+            TakesSettings::yes,
+            {{"--world", "RANKS", "How many ranks the job will have."},
+             {"--nodes", "N", "On how many hosts; else eight ranks to a host."},
+             {"--gpu", "DEVICE", "A device by its name, or a file of doctor --measure."},
+             {"--interconnect", "LINK+NETWORK", "What joins the ranks: nvlink+ib400."},
+             {"--longest", "", "Find the longest row that fits."},
+             {"--suggest", "", "Compare layouts, the best first."},
+             {"--curves", "FOLDER", "What becomes of it on more ranks, for plot --plan."},
+             {"--json", "", "For machines."}},
+            {"model_name_or_path", "profile", "max_length"}};
+}
+
+Command tokenize() {
+    return {"tokenize",
+            "lines of JSON: text or messages in, token ids and masks out",
+            {"tokenize --model_name_or_path MODEL [--dataset_name FILE] < LINES"},
+            "Shows what tokenizer and chat template make of a conversation.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "chat_template_path"}};
+}
+
+Command doctor() {
+    return {"doctor",
+            "check the machine, MPI, the GPUs and the network of a job",
+            {"doctor --setting value ..."},
+            "Run it with the ranks and the settings of the job.",
+            TakesSettings::yes,
+            {},
+            {"profile", "cp_size", "sp_size", "device", "measure"}};
+}
+
+// Those that look at what a run left.
+
+Command inspect() {
+    return {"inspect",
+            "look into prepared rows, a checkpoint, a run or a model",
+            {"inspect PATH [--rows N] [--first N] [--json]"},
+            "Checkpoints are looked through to the last byte; 65 if none of a run is good.",
+            TakesSettings::no,
+            {{"--rows", "N", "How many rows."},
+             {"--first", "N", "The first one."},
+             {"--json", "", "For machines."},
+             {"--model_name_or_path", "FOLDER",
+              "Show rows with this tokenizer; else with the one they were made with."}}};
+}
+
+Command export_model() {
+    return {"export",
+            "make the Hugging Face folder of a checkpoint",
+            {"export CHECKPOINT --output_dir FOLDER [--dtype float32|bfloat16]"},
+            "On any number of ranks. CHECKPOINT may be a run: then its newest good one is taken.",
+            TakesSettings::yes,
+            {},
+            {"output_dir", "dtype", "max_shard_size"}};
+}
+
+Command plot() {
+    return {"plot",
+            "curves of runs as a picture, or their numbers as a table",
+            {"plot RUN... --output FILE.svg|FILE.csv|FILE.json [--log]",
+             "plot --plan FILE... --output FILE.svg"},
+            "RUN is the output_dir of a run, or its metrics.jsonl.",
+            TakesSettings::no,
+            {{"--output", "FILE", "The file to write; its ending says what it will be."},
+             {"-o", "FILE", "The same."},
+             {"--log", "", "Draw the loss on a logarithmic scale."},
+             {"--plan", "", "The files are those that plan --curves wrote."}}};
+}
+
+Command report() {
+    return {"report",
+            "a page for the browser: curves, times, memory, settings, events",
+            {"report RUN... --output FILE.html"},
+            "RUN is the output_dir of a run, or its metrics.jsonl. Several runs are compared. The "
+            "page needs no network and nothing beside it.",
+            TakesSettings::no,
+            {{"--output", "FILE", "The file to write; it must end in .html."},
+             {"-o", "FILE", "The same."},
+             {"--log", "", "Draw the loss on a logarithmic scale."},
+             {"--verify_checkpoint",
+              "full|sizes",
+              "Look through every byte of the checkpoints, or at their files' sizes alone (sizes).",
+              {"full", "sizes"}}}};
+}
+
+Command sweep() {
+    return {"sweep",
+            "many runs as one job array: submit them, see how they stand",
+            {"sweep expand FILE [--index N]",
+             "sweep submit FILE [--at_a_time N] [--run] [-- flags of sbatch]",
+             "sweep status FOLDER", "sweep best FOLDER --metric NAME [--greater_is_better]"},
+            "FILE lists the settings that differ; FOLDER is runs/<sweep>.",
+            TakesSettings::no,
+            {{"--index", "N", "Settings of this run alone."},
+             {"--at_a_time", "N", "So many runs at once."},
+             {"--run", "", "Hand the job to sbatch; else show the command."},
+             {"--metric", "NAME", "What is compared: eval_loss."},
+             {"--greater_is_better", "", "Else the least value is the best."},
+             {"--runs", "FOLDER", "Where runs lie, in place of runs."},
+             {"--json", "", "For machines; not for submit."}},
+            {},
+            {"expand", "submit", "status", "best"}};
+}
+
+// Those that begin something, and the program itself.
+
+Command init() {
+    return {"init",
+            "make a model with random weights",
+            {"init --config_json FILE --output_dir FOLDER"},
+            "For tests, and for training from the beginning.",
+            TakesSettings::yes,
+            {},
+            {"config_json", "output_dir", "seed"}};
+}
+
+Command config() {
+    return {"config",
+            "show the resolved settings and where each of them comes from",
+            {"config --setting value ..."},
+            "What is printed can be given to --config.",
+            TakesSettings::yes,
+            {{"--json", "", "For machines."}},
+            {"config", "profile"}};
+}
+
+Command configure() {
+    return {"configure",
+            "ask a few questions and write a file of settings",
+            {"configure [FILE]"},
+            "FILE is run.yaml where none is named."};
+}
+
+Command version() { return {"version", "show versions", {"version"}, "Of this program."}; }
+
+Command help() {
+    return {
+        "help",
+        "the same as --help",
+        {"help [COMMAND|GROUP|SETTING|all]", "help man|bash-completion|markdown"},
+        "The second form writes the manual page, the completion for bash, and docs/settings.md, "
+        "all from the table of settings."};
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+    static const std::vector<Command> all{
+        train(), prepare(), plan(),   tokenize(),  inspect(), export_model(), plot(), report(),
+        sweep(), init(),    config(), configure(), doctor(),  version(),      help()};
+    return all;
+}
+
+const Command* find_command(const std::string& name) {
+    const auto found = std::ranges::find(commands(), name, &Command::name);
+    return found == commands().end() ? nullptr : &*found;
+}
+
+}  // namespace ringshard::cli

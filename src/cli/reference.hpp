@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringshard/config/option_table.hpp"
+
+// What there is to say of every setting, once, for help, the manual page and docs/settings.md.
+namespace ringshard::cli {
+
+struct ReferenceEntry {
+    std::string name;
+    std::string value;  // what it takes: "N", "bfd|wrapped"; empty where its text says all
+    std::string usual;  // what it is where nobody says it; empty: it is open
+    std::string text;
+};
+
+struct ReferenceSection {
+    std::string title;
+    std::string about;  // may be empty
+    std::vector<ReferenceEntry> entries;
+
+    std::string topic() const;  // its name after --help: "precision"
+};
+
+// Groups of settings that are served first, then other names, then what is known from elsewhere.
+std::vector<ReferenceSection> settings_reference(const config::OptionTable& table);
+
+// What a setting takes, as a placeholder or as its choices.
+std::string value_shown(const config::Option& option);
+
+// Lines of at most 80 columns, all but the first with so many blanks before them.
+std::string wrapped(const std::string& text, size_t indent, size_t first_column);
+
+}  // namespace ringshard::cli

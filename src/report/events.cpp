@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <map>
+
+#include "numbered_name.hpp"
+#include "numbers.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/report/run_story.hpp"
+
+namespace ringshard::report {
+
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::AttemptEnd;
+using Weight = Event::Weight;
+using Events = std::vector<Event>;
+
+// --- attempts
+
+// How an attempt came to begin, from how the one before it ended.
+std::string why_it_began(const fs::path& run, int64_t attempt, int64_t first) {
+    if (attempt == first) return "began";
+    const auto before = checkpoint::read_end(run, attempt - 1);
+    if (before && before->kind == AttemptEnd::Kind::rewind) return "rewind: the run went back";
+    const bool was_stopped = before && before->kind == AttemptEnd::Kind::failure &&
+                             before->failure.code == ExitCode::stopped_early;
+    return was_stopped ? "went on" : "began again";
+}
+
+// Nothing where it may be running, or where it left a crash or a hang that says enough.
+std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may_be_silent) {
+    const auto end = checkpoint::read_end(run, attempt);
+    if (!end && may_be_silent) return std::nullopt;
+    Event event{.attempt = attempt};
+    if (!end) {
+        event.weight = Weight::warning;
+        event.what = "ended without a word";
+        event.detail = "killed from outside, or lost with its node";
+    } else if (end->kind == AttemptEnd::Kind::rewind) {
+        event.weight = Weight::warning;
+        event.what = "numbers went bad";
+        event.detail = "on_nan = rewind";
+    } else if (end->kind == AttemptEnd::Kind::complete) {
+        event.weight = Weight::good;
+        event.what = "complete";
+    } else {
+        const bool stopped = end->failure.code == ExitCode::stopped_early;
+        event.weight = stopped ? Weight::plain : Weight::bad;
+        event.what = stopped ? "stopped" : "failed";
+        event.what += concat(" (", number(end->failure.code), ")");
+        event.detail = end->failure.message;
+    }
+    return event;
+}
+
+// --- files that say that something went wrong
+
+// "crash-2-rank5.txt" after "crash-": attempt 2, rank 5.
+std::optional<std::pair<int64_t, int64_t>> attempt_and_rank(std::string_view name,
+                                                            std::string_view before) {
+    if (!name.starts_with(before) || !name.ends_with(".txt")) return std::nullopt;
+    name = name.substr(before.size(), name.size() - before.size() - 4);
+    const size_t dash = name.find("-rank");
+    if (dash == std::string_view::npos) return std::nullopt;
+    const auto attempt = read_whole_number(name.substr(0, dash));
+    const auto rank = read_whole_number(name.substr(dash + 5));
+    if (!attempt || !rank) return std::nullopt;
+    return std::pair(*attempt, *rank);
+}
+
+std::string first_lines(const fs::path& file, size_t count) {
+    std::vector<std::string> lines = split(read_file(file).value_or(""), '\n');
+    lines.resize(std::min(lines.size(), count));
+    return std::string(trim(join(lines, "; ")));
+}
+
+// By attempt. A hang is told by every rank in the same words; of crashes a few ranks are enough.
+void add_traces(const fs::path& run, const std::string& kind, size_t most_shown, Events& events) {
+    std::map<int64_t, std::map<int64_t, fs::path>> found;  // by attempt and rank
+    std::error_code ignored;
+    for (const fs::path& entry : folder_entries(run, ignored))
+        if (const auto place = attempt_and_rank(entry.filename().string(), kind + "-"))
+            found[place->first][place->second] = entry;
+    for (const auto& [attempt, files] : found) {
+        size_t shown = 0;
+        for (const auto& [rank, file] : files) {
+            if (++shown > most_shown) break;
+            const bool is_last = shown == most_shown && files.size() > most_shown;
+            events.push_back({.attempt = attempt,
+                              .weight = Weight::bad,
+                              .what = concat(kind, " of rank ", rank),
+                              .detail = first_lines(file, 2)});
+            if (is_last)
+                events.back().what += concat(" and of ", files.size() - most_shown, " more");
+        }
+    }
+}
+
+// --- lines of metrics
+
+void add_lines(const MetricsLog& metrics, Events& events) {
+    for (const auto& [step, line] : metrics.steps) {
+        const auto attempt = static_cast<int64_t>(MetricsLog::number(line, "attempt").value_or(1));
+        if (const auto skipped = MetricsLog::number(line, "skipped_steps"))
+            events.push_back(
+                {attempt, step, Weight::warning,
+                 concat(number_text(*skipped), *skipped == 1 ? " step" : " steps", " skipped"),
+                 "since the line before, because numbers went bad"});
+        if (const auto failed = MetricsLog::number(line, "failed_saves"); failed && *failed > 0)
+            events.push_back(
+                {attempt, step, Weight::bad,
+                 concat("the save of step ",
+                        number_text(MetricsLog::number(line, "save_step").value_or(0)), " failed"),
+                 concat(number_text(*failed), " in a row")});
+    }
+}
+
+// An attempt begins before its steps, and ends after them.
+enum class Place { begin, step, trace, end };
+struct Placed {
+    Event event;
+    Place place;
+};
+
+}  // namespace
+
+std::vector<Event> list_events(const fs::path& run, const MetricsLog& metrics) {
+    const checkpoint::Attempts attempts(run);
+    std::vector<Placed> placed;
+    const auto add = [&](const Events& events, Place place) {
+        for (const Event& event : events) placed.push_back({event, place});
+    };
+    Events traces;
+    add_traces(run, "crash", 3, traces);
+    add_traces(run, "hang", 1, traces);
+    add(traces, Place::trace);
+    Events of_lines;
+    add_lines(metrics, of_lines);
+    add(of_lines, Place::step);
+    for (const auto& [attempt, start] : attempts.starts()) {
+        const int64_t first = attempts.starts().begin()->first;
+        add({{attempt, start, Weight::plain, why_it_began(run, attempt, first),
+              start ? concat("from step ", *start) : "has not come to its first step"}},
+            Place::begin);
+        const bool left_a_trace =
+            std::ranges::find(traces, attempt, &Event::attempt) != traces.end();
+        if (auto end = describe_end(run, attempt, left_a_trace || attempt == attempts.newest()))
+            add({*end}, Place::end);
+    }
+    std::ranges::stable_sort(placed, [](const Placed& a, const Placed& b) {
+        return std::pair(a.event.attempt, a.place) < std::pair(b.event.attempt, b.place);
+    });
+    Events events;
+    for (Placed& one : placed) events.push_back(std::move(one.event));
+    return events;
+}
+
+}  // namespace ringshard::report

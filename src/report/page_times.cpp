@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "html.hpp"
+#include "numbers.hpp"
+#include "page_parts.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::report {
+
+namespace {
+
+struct Kind {
+    const char* title;
+    const char* name;  // of keys of metrics, before "_s", "_median_s", "_min_s" and "_rank"
+};
+constexpr std::array kinds{Kind{"Computing", "compute"},
+                           Kind{"Waiting for other ranks", "comm_wait"},
+                           Kind{"Waiting for data", "data_wait"}};
+
+Series series(const MetricsLog& metrics, const Kind& kind, const char* ending) {
+    return series_of(metrics, concat(kind.name, ending));
+}
+
+// The seconds of a kind on the slowest, the median and the fastest rank.
+Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
+    Chart chart{.key = concat(kind.name, "_s"),
+                .title = kind.title,
+                .counting = Counting::seconds,
+                .begins_at_0 = true};
+    const Series longest = series(metrics, kind, "_s");
+    const Series shortest = series(metrics, kind, "_min_s");
+    if (shortest.size() == longest.size())
+        chart.bands.push_back({shortest, longest, color, Band::Look::faint, "all ranks"});
+    chart.lines.push_back(
+        {neighbours_of(series(metrics, kind, "_median_s")).means, color, "median"});
+    return chart;
+}
+
+// "3 (60%)": the rank that took longest most often, and in how many of the lines.
+std::string slowest_rank(const MetricsLog& metrics, const Kind& kind) {
+    std::map<int64_t, int64_t> times;
+    int64_t num_lines = 0;
+    for (const double rank : values_of(metrics, concat(kind.name, "_rank"))) {
+        ++times[std::llround(rank)];
+        ++num_lines;
+    }
+    if (times.empty()) return {};
+    const auto most = std::ranges::max_element(
+        times, {}, [](const auto& rank_and_times) { return rank_and_times.second; });
+    return concat(most->first, " (", 100 * most->second / num_lines, "%)");
+}
+
+std::string table_of_ranks(const MetricsLog& metrics) {
+    HtmlTable table{{"Over all lines", "Median rank", "Slowest rank", "Mostly rank"}, {}};
+    for (const Kind& kind : kinds) {
+        const auto medians = values_of(metrics, concat(kind.name, "_median_s"));
+        const auto longest = values_of(metrics, concat(kind.name, "_s"));
+        if (longest.empty()) continue;
+        table.rows.push_back({cell(kind.title),
+                              number_cell(medians.empty() ? "" : duration_text(median_of(medians))),
+                              number_cell(duration_text(median_of(longest))),
+                              number_cell(slowest_rank(metrics, kind))});
+    }
+    return table.rows.empty() ? "" : markup(table, "span2");
+}
+
+std::string times_of_one(const RunStory& run) {
+    const Axis steps = steps_of_runs(Stories(&run, 1));
+    std::vector<Part> parts;
+    for (size_t kind = 0; kind < kinds.size(); ++kind)
+        parts.push_back(
+            {lower_case(kinds[kind].title), series(run.metrics, kinds[kind], "_median_s"), kind});
+    const Chart whole = stacked({"A step, median rank", "step", Counting::seconds}, parts);
+    std::string figures = whole.is_empty() ? "" : figure(whole, steps, legend(parts));
+    for (size_t kind = 0; kind < kinds.size(); ++kind) {
+        const Chart chart = spread(run.metrics, kinds[kind], kind);
+        if (!chart.is_empty()) figures += figure(chart, steps);
+    }
+    if (figures.empty()) return {};
+    return "<p class=\"soft\">Lines: the rank in the median; areas: from the fastest rank to the "
+           "slowest. The table: medians over all lines, and which rank was the slowest most "
+           "often.</p>\n" +
+           in_columns(figures + table_of_ranks(run.metrics));
+}
+
+std::string times_of_several(Stories runs) {
+    const Axis steps = steps_of_runs(runs);
+    std::string figures;
+    for (const Kind& kind : kinds) {
+        const Chart chart = chart_of_runs(runs, {concat(kind.title, ", slowest rank"),
+                                                 concat(kind.name, "_s"), Counting::seconds});
+        if (!chart.is_empty()) figures += figure(chart, steps);
+    }
+    return figures.empty() ? "" : in_columns(figures);
+}
+
+}  // namespace
+
+std::string times(Stories runs) {
+    return runs.size() == 1 ? times_of_one(runs.front()) : times_of_several(runs);
+}
+
+}  // namespace ringshard::report

@@ -1,0 +1,59 @@
+#include "ringshard/report/run_story.hpp"
+
+#include <set>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
+
+namespace ringshard::report {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A run that has begun and logged nothing is worth a page: what happened to it stands there.
+bool has_begun(const fs::path& run) {
+    return file_exists(run / "run.json") || checkpoint::Attempts(run).newest() > 0;
+}
+
+Expected<RunStory> read_story(const fs::path& run, Scrutiny scrutiny,
+                              std::vector<std::string>& warnings) {
+    auto metrics = read_metrics_log(run, warnings);
+    if (!folder_exists(run)) {
+        if (!metrics) return metrics.failure();
+        return RunStory{std::move(metrics).value(), scrutiny, {}, {}, {}, {}};
+    }
+    RunStory story{.scrutiny = scrutiny};
+    if (metrics)
+        story.metrics = std::move(metrics).value();
+    else if (!has_begun(run))
+        return metrics.failure();
+    else
+        story.metrics.name =
+            fs::absolute(run / "metrics.jsonl").lexically_normal().parent_path().filename();
+    story.status = read_run_status(run, story.metrics);
+    story.record = read_run_record(run);
+    story.checkpoints = list_checkpoints(run, scrutiny);
+    story.events = list_events(run, story.metrics);
+    return story;
+}
+
+}  // namespace
+
+Expected<std::vector<RunStory>> read_run_stories(const std::vector<fs::path>& runs,
+                                                 Scrutiny scrutiny,
+                                                 std::vector<std::string>& warnings) {
+    std::vector<RunStory> stories;
+    for (const fs::path& run : runs) {
+        auto story = read_story(run, scrutiny, warnings);
+        if (!story) return story.failure();
+        stories.push_back(std::move(story).value());
+    }
+    std::set<std::string> names;
+    for (const RunStory& story : stories) names.insert(story.metrics.name);
+    if (names.size() < stories.size())
+        for (size_t i = 0; i < stories.size(); ++i) stories[i].metrics.name = runs[i].string();
+    return stories;
+}
+
+}  // namespace ringshard::report

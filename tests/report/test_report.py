@@ -1,0 +1,419 @@
+"""trainer report: a page about runs that is well formed, needs nothing beside it, holds their numbers, and fits a window."""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, run  # noqa: E402
+
+TINY = os.path.join(FOLDER, "..", "..", "configs", "examples", "tiny")
+CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
+NASTY = "<script>alert('x')</script> & \"quotes\" \u00e9"
+
+
+def step_line(step, attempt=1, **more):
+    times = {f"{kind}{part}": 0.01 * (1 + number) + 1e-4 * step
+             for number, kind in enumerate(("compute", "comm_wait", "data_wait")) for part in ("_s", "_median_s", "_min_s")}
+    memory = {f"memory_{kind}_bytes": (1 + number) << 28 for number, kind in enumerate(
+        ("weights", "gathered", "gradients", "optimizer", "activations", "communication", "staging", "save_copy"))}
+    return {"step": step, "loss": 3.0 / step, "grad_norm": 1.5 / step, "learning_rate": 2e-5 / step, "epoch": step / 10,
+            "mean_token_accuracy": 0.5, "mfu": 0.4321, "tokens_per_second": 40000.0 + step, "peak_memory_bytes": 5 << 30,
+            "peak_memory_rank": 1, "compute_rank": 3, "comm_wait_rank": 1, "data_wait_rank": 0, **times, **memory,
+            "attempt": attempt, **more}
+
+
+def setting(value, origin="default"):
+    return {"value": value, "origin": origin, "given": origin != "default"}
+
+
+def record(mesh=(1, 2, 2, 2), hosts=2, **settings):
+    world = mesh[0] * mesh[1] * mesh[2] * mesh[3]
+    settings = {"model_name_or_path": setting("models/tiny", "command line"), "dataset_name": setting(NASTY, "run.yaml:3"),
+                "learning_rate": setting(2e-5), "packing": setting(True, "profile zero3"), "chat_template_path": setting(None),
+                **settings}
+    return {"attempt": 1, "versions": {"Ringshard": "0.1.0"},
+            "mesh": dict(zip(("dp_replicate", "dp_shard", "cp", "sp"), mesh), cuts="optimizer state is cut"),
+            "effective_batch": 16, "num_steps": 12,
+            "ranks": [{"host": f"node{rank * hosts // world}", "device": f"cuda:{rank % 4}"} for rank in range(world)],
+            "settings": settings}
+
+
+class Page:
+    """A page, read as XML (its elements are all closed) and as HTML."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            self.source = file.read()
+        self.root = ElementTree.fromstring(self.source)
+        for element in list(self.root.iter()):
+            if element.tag in ("style", "script"):
+                element.text = ""
+        self.text = " ".join(" ".join(self.root.itertext()).split())
+
+    def section(self, title):
+        for section in self.root.iter("section"):
+            if section.find("h2").text == title:
+                return section
+        return None
+
+    def rows(self, title):
+        return [[" ".join("".join(cell.itertext()).split()) for cell in row.findall("td")]
+                for row in self.section(title).iter("tr") if row.findall("td")]
+
+    def lines(self, key):
+        """The points of every line of a chart, gaps left out."""
+        for group in self.root.iter("g"):
+            if group.get("data-key") == key:
+                return [[tuple(map(float, point.split())) for point in re.split("[ML]", path.get("d"))[1:]]
+                        for path in group.iter("path") if path.get("class").startswith("line")]
+        return None
+
+
+class Balance(html.parser.HTMLParser):
+    """Every element that is opened is closed, in order, as HTML has it."""
+
+    VOID = {"meta"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.references, self.problems = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.references += [value for name, value in attributes if name in ("src", "href", "srcset", "action", "data")]
+        self.problems += [name for name, _ in attributes if name.startswith("on")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.problems.append(tag)
+
+
+class ReportTest(TrainerTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, content):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w") as file:
+            file.write(content if isinstance(content, str) else json.dumps(content))
+
+    def make_run(self, name, lines, run_json=None, starts=(0,)):
+        os.makedirs(self.path(name), exist_ok=True)
+        if lines is not None:
+            self.write(f"{name}/metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        if run_json is not None:
+            self.write(f"{name}/run.json", run_json)
+        for attempt, start in enumerate(starts, 1):
+            self.write(f"{name}/attempt-{attempt}/start.json", {"step": start})
+        return self.path(name)
+
+    def report(self, *runs, flags=(), words=()):
+        output = self.path("report.html")
+        result = run("report", *runs, "-o", output, *flags)
+        self.expect(result, 0, *words)
+        if not words:
+            self.assertEqual(result.stderr, "")
+        page = Page(output)
+        parser = Balance()
+        parser.feed(page.source)
+        parser.close()
+        self.assertEqual((parser.open, parser.problems, parser.references), ([], [], []))
+        for word in ("http:", "https:", "//", "url(", "@import", "<link", "<img", "<iframe"):
+            self.assertNotIn(word, page.source)
+        return page
+
+    def make_eventful_run(self):
+        """Three attempts: one that stopped, one that went back from bad numbers, one that is complete."""
+        lines = [step_line(step) for step in range(1, 6)]
+        lines += [step_line(step, 2) for step in range(5, 9)]
+        lines += [{"step": 8, "save_step": 8, "save_stall_s": 0.25, "save_s": 2.5, "save_bytes": 100, "failed_saves": 2,
+                   "attempt": 2}]
+        lines += [step_line(step, 3) for step in range(7, 13)]
+        lines += [{"step": 9, "eval_loss": 0.7, "attempt": 3}, {"step": 12, "eval_loss": 0.8, "attempt": 3},
+                  {"step": 11, "skipped_steps": 1, "attempt": 3}, {"step": 12, "save_step": 12, "save_stall_s": 0.003,
+                  "save_s": 1.5, "save_bytes": 100, "failed_saves": 0, "attempt": 3},
+                  {"step": 12, "train_runtime": 3725.0, "train_loss": 1.0, "attempt": 3}]
+        folder = self.make_run("eventful", lines, record(), starts=(0, 4, 6))
+        self.write("eventful/attempt-1/end.json", {"ended": "failure", "code": 75, "message": "asked to stop by signal SIGTERM"})
+        self.write("eventful/attempt-2/end.json", {"ended": "rewind"})
+        self.write("eventful/attempt-3/end.json", {"ended": "complete"})
+        self.write("eventful/crash-1-rank2.txt", "rank 2 on node0, step 3\ncause: SIGSEGV\nbacktrace")
+        for rank in range(2):
+            self.write(f"eventful/hang-2-rank{rank}.txt", "rank 1 keeps the others waiting\nat: the step\n")
+        for step, attempt, size in ((12, 3, 4), (6, 2, 4), (8, 2, 4), (4, 1, 5)):
+            self.write(f"eventful/checkpoint-{step}/state.h5", "four")
+            self.write(f"eventful/checkpoint-{step}/manifest.json",
+                       {"format": "ringshard checkpoint", "version": 2, "step": step, "attempt": attempt,
+                        "files": {"state.h5": size}, "frames": {}, "ranges": [], "moments": step != 6})
+        return folder
+
+
+class OneRun(ReportTest):
+    def test_numbers(self):
+        page = self.report(self.make_run("first", [step_line(step) for step in range(1, 11)]
+                                         + [{"step": 10, "eval_loss": 0.4125}], record()))
+        tiles = {tile.findall("span")[0].text: (tile.find("b").text, tile.findall("span")[1].text)
+                 for tile in page.root.iter("div") if tile.get("class") == "tile"}
+        self.assertEqual(tiles["Steps"], ("10", "of 12, epoch 1"))
+        self.assertEqual(tiles["Loss"], ("0.3", "from 3"))
+        self.assertEqual(tiles["Best eval_loss"], ("0.4125", "at step 10"))
+        self.assertEqual(tiles["Tokens/s"], ("40005", "mfu 43.21%"))
+        self.assertEqual(tiles["Peak memory"][0], "5.0 GiB")
+        self.assertEqual(page.root.find(".//h1").text, "first")
+        for key in ("loss", "learning_rate", "grad_norm", "tokens_per_second", "mfu", "peak_memory_bytes"):
+            self.assertEqual([len(line) for line in page.lines(key)], [10], key)
+        points = page.lines("loss")[0]
+        fall = [points[-1][1] - y for _, y in points]
+        self.assertAlmostEqual(fall[1] / fall[0], (3 / 2 - 3 / 10) / (3 - 3 / 10), places=2)
+        for key in ("compute_s", "comm_wait_s", "data_wait_s"):
+            self.assertEqual(len(page.lines(key)), 1, key)
+        times = page.rows("Time of a step")
+        self.assertEqual(times[0], ["Computing", "10.5 ms", "10.5 ms", "3 (100%)"])
+        memory = dict(page.rows("Memory of a rank"))
+        self.assertEqual((memory["Weights"], memory["Copy of a save"], memory["Whole process"]), ("256 MiB", "2.0 GiB", "5.0 GiB"))
+        self.assertEqual([row[:3] for row in page.rows("Settings")][:3],
+                         [["model_name_or_path", "models/tiny", "command line"], ["dataset_name", NASTY, "run.yaml:3"],
+                          ["packing", "true", "profile zero3"]])  # the last one folded away, above the defaults
+        self.assertIn(["learning_rate", "2e-05", "default"], page.rows("Settings"))
+
+    def test_layout(self):
+        page = self.report(self.make_run("first", [step_line(1)], record((2, 2, 2, 3), hosts=3)))
+        picture = page.section("Layout")
+        ranks = [cell for cell in picture.iter() if cell.get("title", "").startswith("rank ")]
+        self.assertEqual([cell.text for cell in ranks], [str(rank) for rank in range(24)])
+        self.assertEqual(ranks[8].get("title"), "rank 8: node1, cuda:0")
+        tables = list(picture.iter("table"))
+        self.assertEqual(len(tables), 4)  # a sequence each
+        self.assertEqual([[len(row.findall("td")) for row in table.iter("tr")] for table in tables], [[3, 3]] * 4)
+        self.assertIn("24 ranks on 3 hosts: 2 replicas of the model (dp_replicate_size), 2 shards (dp_shard_size), "
+                      "rings of 2 (cp_size), Ulysses groups of 3 (sp_size).", page.text)
+        large = self.report(self.make_run("large", [step_line(1)], record((4, 16, 16, 8), hosts=1024)))
+        shown = [cell for cell in large.section("Layout").iter() if cell.get("title", "").startswith("rank ")]
+        self.assertEqual(len(shown), 2 * 4 * 8 * 8)
+        for words in ("8192 ranks on 1024 hosts", "and 2 replicas more", "and 12 shards more", "+8 rows"):
+            self.assertIn(words, large.text)
+        self.assertLess(len(large.source), 200_000)
+        wrong = record((2, 2, 2, 2))
+        wrong["ranks"].pop()
+        self.assertIsNone(self.report(self.make_run("wrong", [step_line(1)], wrong)).section("Layout"))
+
+    def test_events_and_checkpoints(self):
+        page = self.report(self.make_eventful_run())
+        self.assertIn("complete", page.text)
+        self.assertIn("1 h 02 min", page.text)
+        self.assertEqual([row[:3] for row in page.rows("Events")], [
+            ["1", "0", "began"], ["1", "", "crash of rank 2"], ["1", "", "stopped (75)"],
+            ["2", "4", "went on"], ["2", "", "hang of rank 0 and of 1 more"], ["2", "", "numbers went bad"],
+            ["3", "6", "rewind: the run went back"], ["3", "11", "1 step skipped"], ["3", "", "complete"]])
+        details = {row[2]: row[3] for row in page.rows("Events")}
+        self.assertEqual(details["crash of rank 2"], "rank 2 on node0, step 3; cause: SIGSEGV")
+        self.assertEqual(details["stopped (75)"], "asked to stop by signal SIGTERM")
+        checkpoints = {row[0]: row[1:] for row in page.rows("Checkpoints")}
+        self.assertEqual(list(checkpoints), ["checkpoint-12", "checkpoint-8", "checkpoint-6", "checkpoint-4"])
+        self.assertEqual(checkpoints["checkpoint-12"], ["whole", "4 B", "3", ""])
+        self.assertEqual(checkpoints["checkpoint-8"][0], "superseded")
+        self.assertEqual(checkpoints["checkpoint-6"][0::3], ["whole", "weights alone: no run can go on from it"])
+        self.assertEqual(checkpoints["checkpoint-4"][0], "damaged")
+        self.assertIn("has 4 bytes instead of 5", checkpoints["checkpoint-4"][3])
+        self.assertIn("1 save: training stood still for 3 ms in the median", page.text)
+        self.assertEqual(len(page.lines("loss")[0]), 12)  # every step once, by the attempt that counts
+        marks = [mark.text for mark in page.root.iter("title") if (mark.text or "").startswith("attempt")]
+        self.assertEqual(marks, ["attempt 2", "attempt 3"])
+
+    def test_attempts_that_ended_without_a_word(self):
+        folder = self.make_run("lost", [step_line(1, 3)], record(), starts=(0, 0, 0))
+        for rank in range(6):
+            self.write(f"lost/crash-1-rank{rank}.txt", f"rank {rank}\ncause: it\n")
+        for name in ("crash-x-rank1.txt", "crash-1.txt", "hang-1-rank.txt", "attempt-x/start.json", "checkpoint-3.tmp-1/state.h5"):
+            self.write(f"lost/{name}", "{}")
+        page = self.report(folder)
+        self.assertEqual([row[0::2] for row in page.rows("Events")], [
+            ["1", "began"], ["1", "crash of rank 0"], ["1", "crash of rank 1"], ["1", "crash of rank 2 and of 3 more"],
+            ["2", "began again"], ["2", "ended without a word"], ["3", "began again"]])
+        self.assertIsNone(page.section("Checkpoints"))
+
+    def test_every_byte_of_checkpoints(self):
+        page = self.report(self.make_eventful_run(), flags=("--verify_checkpoint", "full"))
+        self.assertNotIn("whole", [row[1] for row in page.rows("Checkpoints")])  # "four" is no HDF5 file
+        self.assertIn("Every byte was compared", page.text)
+
+    def test_runs_of_which_little_is_known(self):
+        alone = self.make_run("alone", [{"step": 3, "loss": 1.0}], starts=())
+        page = self.report(os.path.join(alone, "metrics.jsonl"))
+        self.assertEqual([section.find("h2").text for section in page.root.iter("section")], ["Curves over steps"])
+        begun = self.make_run("begun", None, record())
+        self.write("begun/crash-1-rank0.txt", "rank 0 on node0\ncause: no room\n")
+        page = self.report(begun)
+        self.assertIn("No step has been logged.", page.text)
+        self.assertIn("no room", page.text)
+        for damaged in ("", "{", "[]", '{"mesh": 3, "settings": [], "ranks": {}, "versions": null, "num_steps": "many"}',
+                        '{"mesh": {"dp_shard": -4, "cp": "x"}, "ranks": [1, null], "settings": {"a": 1}}'):
+            self.report(self.make_run("damaged", [step_line(1), {"step": 2, "loss": None}], damaged))
+
+    def test_texts_cannot_leave_their_place(self):
+        name = "a <b> & \"c\" 'd'"
+        folder = self.make_run(name, [step_line(1), {"step": 2, "loss": NASTY, NASTY: 3}],
+                               record(hosts=1, run_name=setting(NASTY, NASTY)))
+        self.write(f"{name}/crash-1-rank0.txt", f"{NASTY}\x01\x02\n]]>-->")
+        page = self.report(folder)
+        self.assertEqual(page.root.find(".//h1").text, name)
+        self.assertEqual(len(list(page.root.iter("script"))), 1)  # our own
+        self.assertIn(NASTY, page.text)
+
+    def test_long_runs_stay_small(self):
+        folder = self.make_run("long", [step_line(step) for step in range(1, 20001)], record())
+        page = self.report(folder)
+        self.assertLess(len(page.source), 1_500_000)
+        self.assertEqual(len(page.lines("loss")[0]), 190)
+        self.assertIn("means of neighbouring steps", page.text)
+        # The first of 190 groups of neighbours has 105 steps, of 3 / step: their mean, under their highest.
+        chart = next(group for group in page.root.iter("g") if group.get("data-key") == "loss")
+        box, (low, high) = (tuple(map(float, chart.get(name).split())) for name in ("data-box", "data-values"))
+        value = low + (box[3] - page.lines("loss")[0][0][1]) / (box[3] - box[1]) * (high - low)
+        self.assertAlmostEqual(value, sum(3 / step for step in range(1, 106)) / 105, delta=0.01)
+        self.assertEqual(len([path for path in chart.iter("path") if path.get("class").startswith("band")]), 1)
+
+
+class SeveralRuns(ReportTest):
+    def test_they_are_compared(self):
+        first = self.make_run("first", [step_line(step) for step in range(1, 8)], record())
+        second = self.make_run("second", [step_line(step) for step in range(1, 5)],
+                               record((1, 4, 1, 1), learning_rate=setting(1e-3, "command line"), seed=setting(3, "RINGSHARD_SEED")))
+        third = self.make_run("deeper/second", [step_line(1)], starts=())
+        page = self.report(first, second, third)
+        self.assertEqual([len(line) for line in page.lines("loss")], [7, 4])  # the third has a point alone
+        table = page.root.find(".//table")
+        names = [row.find("td/b").text for row in table.iter("tr") if row.find("td/b") is not None]
+        self.assertEqual(names, [first, second, third])  # two have one name: paths tell them apart
+        self.assertIn("1×4×1×1", page.text)
+        self.assertEqual(page.rows("Settings that differ"), [["learning_rate", "2e-05", "0.001"], ["seed", "", "3"]])
+        for key in ("compute_s", "comm_wait_s", "data_wait_s", "peak_memory_bytes", "grad_norm"):
+            self.assertEqual([len(line) for line in page.lines(key)], [7, 4], key)
+        self.assertEqual(len(list(page.section("Each run").iter("details"))), 3 + 2 + 2)  # and settings of profiles and at defaults
+        same = self.report(first, self.make_run("other", [step_line(1)], record()))
+        self.assertIn("They have the same settings.", same.text)
+
+
+class Errors(ReportTest):
+    def test_errors(self):
+        good = self.make_run("good", [step_line(1)])
+        os.makedirs(self.path("bare"))
+        page = ("-o", self.path("out.html"))
+        for arguments, code, words in (
+            ((), 64, "name a run"),
+            ((good,), 64, "name the file to write"),
+            ((good, "--output", "x.svg"), 64, "output = x.svg: must end in .html"),
+            ((good, "--outptu", "x.html"), 64, "there is no --outptu"),
+            ((good, "-o"), 64, "-o has no value"),
+            ((good, *page, "--verify_checkpoint", "some"), 64, "verify_checkpoint = some: must be full or sizes"),
+            (("no/such", *page), 66, "no/such: there is no such run"),
+            ((good, self.path("bare"), *page), 65, "bare: has no metrics.jsonl"),
+            ((good, "-o", "/proc/out.html"), 74, "/proc/out.html"),
+        ):
+            with self.subTest(words):
+                self.expect_one_message(run("report", *arguments), code, words)
+        self.assertFalse(os.path.exists(page[1]))
+
+
+class RealRun(ReportTest):
+    def test_a_run_and_its_page(self):
+        model, data = self.path("model"), os.path.join(TINY, "notes.jsonl")
+        self.expect(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model), 0)
+        flags = ("--model_name_or_path", model, "--dataset_name", data, "--max_steps", "6", "--save_steps", "3", "--logging_steps",
+                 "1", "--save_total_limit", "5", "--output_dir", self.path("run"), "--disable_tqdm", "true")
+        os.makedirs(self.path("run"))
+        self.write("run/stop-now", "")
+        self.expect(run("train", "--profile", "zero3", "--cp_size", "2", *flags, ranks=2), 75)
+        self.expect(run("train", "--profile", "zero3", "--cp_size", "2", *flags, ranks=2), 0)
+        page = self.report(self.path("run"), flags=("--verify_checkpoint", "full"))
+        with open(self.path("run", "metrics.jsonl")) as file:
+            steps = [line for line in map(json.loads, file) if "loss" in line]
+        self.assertEqual([len(line) for line in page.lines("loss")], [6])
+        memory = dict(page.rows("Memory of a rank"))
+        self.assertIn("Optimizer", memory)
+        self.assertIn("Steps 6 of 6, epoch", page.text)
+        self.assertIn(f"{steps[-1]['loss']:.4g}", page.text)
+        self.assertEqual([row[1] for row in page.rows("Checkpoints")], ["whole"] * 3)
+        self.assertEqual([row[2] for row in page.rows("Events")], ["began", "stopped (75)", "went on", "complete"])
+        self.assertEqual([row[3] for row in page.rows("Events")][2:], ["from step 1", ""])
+        self.assertIn("asked to stop after step 1 of 6 by stop-now", page.rows("Events")[1][3])
+        self.assertIn(["cp_size", "2", "command line"], page.rows("Settings"))
+        self.assertIn("2 ranks on 1 host: rings of 2 (cp_size).", page.text)
+
+
+@unittest.skipUnless(CHROMIUM, "needs chromium")
+class Browser(ReportTest):
+    """In a real browser nothing is wider than the window."""
+
+    def browse(self, script, width):
+        """What the script returns, in a window of that width: a frame, since a browser has a least width of its own."""
+        probe = "<script>addEventListener('load', () => { document.title = JSON.stringify((() => {%s})()); });</script></body>"
+        with open(self.path("report.html")) as file:
+            source = file.read().replace("</body>", probe % script)
+        with open(self.path("probed.html"), "w") as file:
+            file.write(source)
+        with open(self.path("frame.html"), "w") as file:
+            file.write(f"<html><body style='margin:0'><iframe src='probed.html' style='border:0;width:{width}px;height:3000px'>"
+                       "</iframe><script>addEventListener('load', () => { document.title = "
+                       "document.querySelector('iframe').contentDocument.title; });</script></body></html>")
+        result = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+                                 f"--user-data-dir={self.path('browser')}", "--virtual-time-budget=3000", "--window-size=1400,3000",
+                                 "--dump-dom", "file:" + "//" + self.path("frame.html")],
+                                capture_output=True, text=True, timeout=120)
+        found = re.search(r"<title>(\[.*?\])</title>", result.stdout)
+        self.assertIsNotNone(found, result.stdout[:2000] + result.stderr[-2000:])
+        return json.loads(found.group(1))
+
+    def test_nothing_is_wider_than_the_window(self):
+        one = self.make_eventful_run()
+        self.write("eventful/run.json", record((2, 2, 2, 16), hosts=2, chat_template_path=setting("x" * 400, "command line"),
+                                               data_cache_dir=setting("/a/very/long/path" * 9, "command line")))
+        others = [self.make_run("a run with a rather long name " + "and-no-blanks" * 8 + str(number), [step_line(step) for step in range(1, 9)],
+                                record(seed=setting(number, "command line"))) for number in range(9)]
+        for runs in ((one,), (one, *others)):
+            self.report(*runs)
+            for width in (1280, 420, 320):
+                with self.subTest(runs=len(runs), width=width):
+                    window, page, out = self.browse(
+                        "const root = document.documentElement, out = [];"
+                        "for (const e of document.querySelectorAll('body *')) { if (e.closest('.wide, .mesh, svg')) continue;"
+                        "const box = e.getBoundingClientRect(); if (box.right > root.clientWidth + 1 || box.left < -1) out.push(e.tagName); }"
+                        "return [root.clientWidth, root.scrollWidth, out];", width)
+                    self.assertEqual((page, out), (window, []))
+                    self.assertIn(width - window, range(16))  # a scrollbar
+
+    def test_values_appear_where_the_pointer_is(self):
+        self.report(self.make_run("first", [step_line(step) for step in range(1, 11)], record()))
+        found = self.browse("const svg = document.querySelector('svg.chart'), box = svg.getBoundingClientRect();"
+                            "const show = share => { svg.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + box.width * share,"
+                            "clientY: box.top + 50})); return document.querySelector('.tip').textContent; };"
+                            "const texts = [show(0), show(0.5), show(1)];"
+                            "svg.dispatchEvent(new PointerEvent('pointerleave'));"
+                            "return [...texts, document.querySelector('.tip').hidden];", 1280)
+        self.assertEqual(found[0::2], ["step 13", "step 100.3"])
+        self.assertRegex(found[1], r"step [56]0\.[56]")
+        self.assertIs(found[3], True)
+
+
+if __name__ == "__main__":
+    unittest.main()
