@@ -55,6 +55,11 @@ class ModelInput(TrainerTest):
         self.write_config(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 1.0})
         self.expect(self.train(), 0)
 
+    def test_nested_beyond_any_model(self):
+        with open(os.path.join(self.model, "config.json"), "w") as file:
+            file.write('{"rms_norm_eps": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}")
+        self.expect_one_message(self.train(), 65, "is not readable JSON")
+
     def test_positions_that_are_scaled(self):
         yarn = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256, "mscale": None}
         losses = []
