@@ -63,6 +63,7 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
         break;
     }
     if (arguments.empty()) invocation.wants_help = true;
+    if (arguments.size() == 1 && arguments.front() == "--version") invocation.command = "version";
     if (invocation.command == "help") {
         invocation.wants_help = true;
         const bool names_topic =

@@ -28,7 +28,7 @@ CHAT_TEMPLATE = """\
 {%- for message in messages %}{% if message['role'] == 'assistant' %}A: {% generation %}{{ message['content'] }}<|end|>{% endgeneration %}
 {% else %}Q: {{ message['content'] }}
 {% endif %}{% endfor %}{% if add_generation_prompt %}A: {% endif %}"""
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page):
