@@ -134,6 +134,19 @@ class ModelInput(TrainerTest):
 
 
 class Init(TrainerTest):
+    def test_generation_ends_where_the_config_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(MODEL, "config.json")) as file:
+                config = json.load(file)
+            wanted, model = os.path.join(folder, "wanted.json"), os.path.join(folder, "model")
+            with open(wanted, "w") as file:
+                json.dump({**config, "eos_token_id": [7, 9], "pad_token_id": None}, file)
+            self.expect(run("init", "--config_json", wanted, "--output_dir", model), 0)
+            with open(os.path.join(model, "generation_config.json")) as file:
+                generation = json.load(file)
+            self.assertEqual(generation["eos_token_id"], [7, 9])
+            self.assertNotIn("pad_token_id", generation)
+
     def test_what_fails_leaves_no_weights(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(MODEL, "config.json")) as file:
