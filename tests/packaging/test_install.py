@@ -27,7 +27,7 @@ class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="install-")
-        first, cls.prefix = pathlib.Path(cls.folder.name) / "first", pathlib.Path(cls.folder.name) / "moved here" / "ringshard"
+        first, cls.prefix = pathlib.Path(cls.folder.name) / "first", pathlib.Path(cls.folder.name) / "moved" / "ringshard"
         subprocess.run([os.environ["CMAKE"], "--install", os.environ["BUILD"], "--prefix", str(first), "--component", "program"],
                        check=True, capture_output=True)
         cls.prefix.parent.mkdir()
