@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/nesting.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 
 namespace ringshard::checkpoint {
@@ -37,7 +38,7 @@ std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, in
 std::optional<int64_t> read_start(const std::filesystem::path& folder) {
     const auto content = read_file(folder / "start.json");
     if (!content) return std::nullopt;
-    const json read = json::parse(*content, nullptr, false);
+    const json read = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
     const json step = read.is_object() ? read.value("step", json()) : json();
     return step.is_number_integer() ? std::optional(step.get<int64_t>()) : std::nullopt;
 }

@@ -39,7 +39,6 @@ void leave_out_moments(Outline& outline) {
                   [&](const auto& entry) { return !is_weight(entry.first); });
     std::erase_if(outline.manifest.ranges,
                   [&](const auto& range) { return !is_weight(range.dataset); });
-    outline.manifest.frames.clear();  // HDF5's own bytes are those of moments too
 }
 
 Expected<Outline> read_outline(const std::filesystem::path& folder, Extent extent,
@@ -47,6 +46,10 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Extent exten
     const auto file = folder / state_name;
     auto manifest = read_manifest(folder);
     if (!manifest) return manifest.failure();
+    // HDF5's library can crash over a damaged file, so its own bytes are looked at first. They are
+    // those of moments too, which may be damaged where weights alone are wanted.
+    if (scrutiny == Scrutiny::hashes && extent == Extent::everything)
+        if (auto failure = check_frames(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();
     const auto progress = to_progress(state.value(), file);
@@ -58,8 +61,6 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Extent exten
     Outline outline{std::move(state).value(), std::move(manifest).value()};
     if (extent == Extent::weights) leave_out_moments(outline);
     if (auto failure = check_coverage(file, outline.state, outline.manifest)) return *failure;
-    if (scrutiny == Scrutiny::hashes)
-        if (auto failure = check_frames(folder, outline.manifest)) return *failure;
     return outline;
 }
 

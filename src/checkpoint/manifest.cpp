@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/nesting.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -60,6 +61,7 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     };
     const auto content = read_file(folder / "manifest.json");
     if (!content) return damaged("has no manifest.json: it was never finished");
+    if (is_nested_deeply(*content)) return damaged("manifest.json cannot be read");
     Manifest manifest;
     try {
         const json read = json::parse(*content);

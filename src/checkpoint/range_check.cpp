@@ -53,21 +53,22 @@ std::optional<Failure> check_dataset(const Manifest& manifest, const std::filesy
     const auto bytes = bytes_of(placed);
     if (!bytes) return damaged(file, name, "has sizes beyond any file");
     const int64_t element = bytes_of(placed.type);
+    const Failure is_not_covered =
+        damaged(file, name, "is not covered by the ranges of manifest.json");
     int64_t covered_to = 0;  // element
     for (const auto& [first, range] : written) {
         const auto size = manifest.file_sizes.find(range->file);
         const bool is_inside = size != manifest.file_sizes.end() && range->offset >= 0 &&
                                range->offset <= size->second - range->length;
         if (!is_inside) return damaged(file, name, "lies beyond the end of " + range->file);
+        if (first != covered_to || range->length % element != 0) return is_not_covered;
         const bool is_in_place =
             placed.offset == StateFile::elsewhere ||
-            (range->file == file.filename() && range->offset == placed.offset + first * element);
+            (range->file == file.filename() && range->offset - first * element == placed.offset);
         if (!is_in_place) return damaged(file, name, "is not where manifest.json has it");
-        if (first != covered_to || range->length % element != 0) break;
         covered_to += range->length / element;
     }
-    if (covered_to * element != *bytes)
-        return damaged(file, name, "is not covered by the ranges of manifest.json");
+    if (covered_to * element != *bytes) return is_not_covered;
     return std::nullopt;
 }
 
@@ -89,11 +90,15 @@ std::optional<Failure> check_coverage(const std::filesystem::path& file, const S
 
 Expected<std::string> hash_of_frame(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges) {
-    std::map<int64_t, int64_t> written;  // begin, length
-    for (const WrittenRange& range : ranges)
-        if (range.file == file.filename() && range.length > 0) written[range.offset] = range.length;
     std::error_code error;
     const auto size = static_cast<int64_t>(std::filesystem::file_size(file, error));
+    std::map<int64_t, int64_t> written;  // begin, length
+    for (const WrittenRange& range : ranges) {
+        if (range.file != file.filename() || range.length <= 0) continue;
+        if (range.offset < 0 || range.offset > size - range.length)
+            return damaged(file, range.dataset, "lies beyond the end of " + range.file);
+        written[range.offset] = range.length;
+    }
     const auto opened = File::open(file, O_RDONLY);
     if (!opened) return opened.failure();
     written[size] = 0;

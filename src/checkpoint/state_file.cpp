@@ -140,11 +140,22 @@ std::vector<int64_t> shape_of(const DatasetId& dataset) {
     return {sizes.begin(), sizes.end()};
 }
 
+// More than any model has: in a damaged file a group may hold itself, and HDF5 then goes round.
+constexpr int64_t most_objects = 1'000'000;
+constexpr size_t longest_name = 1024;
+
+struct Listing {
+    std::vector<std::string> datasets;
+    int64_t num_objects = 0;
+};
+
 // Called by HDF5, through which no exception may pass: they only take down names.
-herr_t note_object(hid_t, const char* name, const H5O_info_t* info, void* names) noexcept {
-    if (info->type == H5O_TYPE_DATASET)
-        static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-    return 0;
+herr_t note_object(hid_t, const char* name, const H5O_info_t* info, void* into) noexcept {
+    Listing& listing = *static_cast<Listing*>(into);
+    if (info->type == H5O_TYPE_DATASET) listing.datasets.emplace_back(name);
+    const bool goes_round =
+        ++listing.num_objects > most_objects || std::strlen(name) > longest_name;
+    return goes_round ? -1 : 0;
 }
 herr_t note_attribute(hid_t, const char* name, const H5A_info_t*, void* names) noexcept {
     static_cast<std::vector<std::string>*>(names)->emplace_back(name);
@@ -313,17 +324,16 @@ Expected<StateFile> open_state_file(const std::filesystem::path& file) {
         if (opened < 0)
             throw Error(ExitCode::bad_data, "HDF5 could not open the file: is it whole?");
         const FileId id(opened, "open the file");
-        std::vector<std::string> datasets;
+        Listing listing;
         std::vector<std::string> attributes;
-        expect(H5Ovisit(id, H5_INDEX_NAME, H5_ITER_NATIVE, note_object, &datasets),
-               "list the file");
+        expect(H5Ovisit(id, H5_INDEX_NAME, H5_ITER_NATIVE, note_object, &listing), "list the file");
         expect(H5Aiterate2(id, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, note_attribute, &attributes),
                "read the attributes");
-        for (const auto* names : {&datasets, &attributes})
+        for (const auto* names : {&listing.datasets, &attributes})
             if (!std::ranges::all_of(*names, is_utf8))
                 throw Error(ExitCode::bad_data, "holds names that are not UTF-8");
         StateFile found;
-        for (const std::string& name : datasets) read_dataset(id, "/" + name, found);
+        for (const std::string& name : listing.datasets) read_dataset(id, "/" + name, found);
         for (const std::string& name : attributes) read_number(id, name, found);
         return found;
     });

@@ -8,11 +8,12 @@ Expected<Survey> survey(const std::filesystem::path& folder) {
     auto manifest = read_manifest(folder);
     if (!manifest) return manifest.failure();
     const auto file = folder / state_name;
+    // HDF5's library can crash over a damaged file: its own bytes are looked at first.
+    if (auto failure = check_frames(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();
     Survey found{std::move(manifest).value(), std::move(state).value()};
     if (auto failure = check_coverage(file, found.state, found.manifest)) return *failure;
-    if (auto failure = check_frames(folder, found.manifest)) return *failure;
     if (auto failure = check_content(folder, found.state, found.manifest.ranges, 0, 1))
         return *failure;
     return found;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/nesting.hpp"
 #include "value_text.hpp"
 #include "yaml_value.hpp"
 

@@ -33,7 +33,7 @@ NamedTexts settings_of(const YAML::Node& mapping, const std::string& what) {
     if (!mapping.IsMap()) refuse(mapping, what + ": must hold lines such as `learning_rate: 2e-5`");
     NamedTexts settings;
     for (const auto& entry : mapping)
-        settings.emplace_back(entry.first.Scalar(), to_text(entry.second));
+        settings.emplace_back(to_text(entry.first), to_text(entry.second));
     return settings;
 }
 
@@ -42,7 +42,7 @@ std::vector<NamedTexts> runs_of_grid(const YAML::Node& grid) {
         refuse(grid, "grid: must name settings, each with a list of values");
     std::vector<NamedTexts> runs{{}};
     for (const auto& entry : grid) {
-        const std::string name = entry.first.Scalar();
+        const std::string name = to_text(entry.first);
         const std::vector<std::string> values = texts_of(entry.second, name);
         if (runs.size() * values.size() > most_runs)
             refuse(grid, concat("grid: makes more than ", most_runs, " runs"));
@@ -111,6 +111,9 @@ std::string draw_one(const YAML::Node& from, const std::string& name, Draw& draw
     const YAML::Node written = from.begin()->second;
     const auto [low, high] = range_of(written, name);
     if (kind == "uniform") return rounded(draw.between(low, high));
+    constexpr double most = 1e15;  // whole numbers up to there are exact
+    if (kind == "integer" && (low < -most || high > most))
+        refuse(written, name + ": integer wants numbers up to 1e15");
     if (kind == "integer")
         return concat(static_cast<int64_t>(std::floor(draw.between(low, high + 1))));
     if (kind != "log_uniform")
@@ -135,7 +138,7 @@ std::vector<NamedTexts> runs_of_random(const YAML::Node& random) {
     for (int64_t i = 0; i < count; ++i) {
         NamedTexts run;
         for (const auto& entry : over) {
-            const std::string name = entry.first.Scalar();
+            const std::string name = to_text(entry.first);
             run.emplace_back(name, draw_one(entry.second, name, draw));
         }
         runs.push_back(std::move(run));
@@ -153,7 +156,7 @@ Sweep sweep_of(const YAML::Node& root, const std::string& called) {
         const bool is_kind = key == "grid" || key == "list" || key == "random";
         kinds += is_kind ? 1 : 0;
         if (key == "name")
-            sweep.name = value.Scalar();
+            sweep.name = to_text(value);
         else if (key == "settings")
             sweep.common = settings_of(value, key);
         else if (key == "grid")

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/nesting.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::config {
@@ -73,16 +74,6 @@ Rule read_value(const std::string& text, std::vector<std::string>& value) {
     }
     for (const std::string& word : split(text, ',')) value.emplace_back(trim(word));
     return std::nullopt;
-}
-
-bool is_nested_deeply(std::string_view json) {
-    int depth = 0;
-    int deepest = 0;
-    for (const char c : json) {
-        if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
-        if (c == '}' || c == ']') --depth;
-    }
-    return deepest > 200;
 }
 
 Rule read_json(const std::string& text, std::string& value) {

@@ -25,8 +25,6 @@ Rule read_value(const std::string& text, double& value);
 Rule read_value(const std::string& text, std::string& value);
 Rule read_value(const std::string& text, std::vector<std::string>& value);
 
-// Nested so deeply that walking through it could use up the stack: no setting is.
-bool is_nested_deeply(std::string_view json);
 Rule read_json(const std::string& text,
                std::string& value);  // kept as text, in one way to write it
 

@@ -13,6 +13,12 @@ namespace {
 constexpr int deepest = 100;
 constexpr int most_nodes = 100'000;
 
+const std::string& utf8_of(const YAML::Node& scalar) {
+    const std::string& text = scalar.Scalar();
+    if (!is_utf8(text)) throw YAML::Exception(scalar.Mark(), "a text is not UTF-8");
+    return text;
+}
+
 // Plain scalars keep their text; what was quoted is text even if it looks like something else.
 class Unfolding {
 public:
@@ -28,7 +34,7 @@ public:
             case YAML::NodeType::Map: {
                 json mapping = json::object();
                 for (const auto& entry : node)
-                    mapping[entry.first.Scalar()] = unfold(entry.second, depth + 1);
+                    mapping[utf8_of(entry.first)] = unfold(entry.second, depth + 1);
                 return mapping;
             }
             case YAML::NodeType::Scalar: return scalar(node);
@@ -38,8 +44,7 @@ public:
 
 private:
     static json scalar(const YAML::Node& node) {
-        const std::string& text = node.Scalar();
-        if (!is_utf8(text)) throw YAML::Exception(node.Mark(), "a text is not UTF-8");
+        const std::string& text = utf8_of(node);
         if (node.Tag() == "!") return text;
         if (const auto number = read_number(text))
             return json::parse(text, nullptr, false).is_discarded() ? json(*number)
@@ -55,7 +60,7 @@ private:
 }  // namespace
 
 std::string to_text(const YAML::Node& node) {
-    if (node.IsScalar()) return node.Scalar();
+    if (node.IsScalar()) return utf8_of(node);
     const json value = Unfolding().unfold(node);
     return value.is_null() ? "null" : value.dump();
 }

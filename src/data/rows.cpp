@@ -2,6 +2,18 @@
 
 namespace ringshard::data {
 
+namespace {
+
+[[noreturn]] void throw_damaged(int64_t row) {
+    throw Error(ExitCode::bad_data,
+                concat("row ", row,
+                       " of the prepared data names tokens that are not there: the "
+                       "files tokens-... and rows-... are damaged, or do not belong together; "
+                       "delete them, and they are made again"));
+}
+
+}  // namespace
+
 Rows::Rows(TokenStore store, RowPlan plan) : store_(std::move(store)) {
     const auto held = std::make_shared<const RowPlan>(std::move(plan));
     row_starts_ = held->row_starts;
@@ -28,10 +40,19 @@ Expected<Rows> Rows::map(const std::filesystem::path& store_file,
     return rows;
 }
 
+// The head of a file is hashed and its arrays are not: what lies outside them is found here.
 std::span<const Piece> Rows::pieces(int64_t row) const {
     const auto i = static_cast<size_t>(row);
     RINGSHARD_CHECK(row >= 0 && row < size());
-    return pieces_.subspan(row_starts_[i], row_starts_[i + 1] - row_starts_[i]);
+    const uint64_t begin = row_starts_[i];
+    const uint64_t end = row_starts_[i + 1];
+    if (begin > end || end > pieces_.size()) throw_damaged(row);
+    const auto found = pieces_.subspan(begin, end - begin);
+    const uint64_t num_tokens = store_.num_tokens();
+    for (const Piece& piece : found)
+        if (piece.begin > num_tokens || piece.length > num_tokens - piece.begin) throw_damaged(row);
+    if (!found.empty() && found.front().goes_on != 0) throw_damaged(row);
+    return found;
 }
 
 int64_t Rows::length(int64_t row) const {
@@ -43,7 +64,6 @@ int64_t Rows::length(int64_t row) const {
 void Rows::append(int64_t row, FlatBatch& batch) const {
     for (const Piece& piece : pieces(row)) {
         if (piece.length == 0) continue;
-        RINGSHARD_CHECK(piece.begin + piece.length <= store_.num_tokens());
         if (piece.goes_on == 0)
             batch.document_starts.push_back(static_cast<int64_t>(batch.tokens.size()));
         else

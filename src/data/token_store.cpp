@@ -82,9 +82,23 @@ Expected<TokenStore> TokenStore::map(const std::filesystem::path& path) {
     return store;
 }
 
+namespace {
+
+// The head of a file is hashed and its arrays are not.
+void expect_inside(uint64_t begin, uint64_t end, uint64_t size, int64_t sample) {
+    if (begin > end || end > size)
+        throw Error(ExitCode::bad_data,
+                    concat("sample ", sample,
+                           " of the prepared data lies outside of it: the file "
+                           "tokens-... is damaged; delete it, and it is made again"));
+}
+
+}  // namespace
+
 uint32_t TokenStore::length(int64_t number) const {
     const auto i = static_cast<size_t>(number);
     const uint64_t end = i + 1 < samples_.size() ? samples_[i + 1].begin : tokens_.size();
+    expect_inside(samples_[i].begin, end, tokens_.size(), number);
     return static_cast<uint32_t>(end - samples_[i].begin);
 }
 
@@ -92,6 +106,7 @@ std::span<const uint32_t> TokenStore::documents(int64_t number) const {
     if (document_ends_.empty()) return {};
     const auto i = static_cast<size_t>(number);
     const uint64_t begin = i == 0 ? 0 : document_ends_[i - 1];
+    expect_inside(begin, document_ends_[i], document_lengths_.size(), number);
     return document_lengths_.subspan(begin, document_ends_[i] - begin);
 }
 

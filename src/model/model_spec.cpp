@@ -5,6 +5,7 @@
 #include "config_reader.hpp"
 #include "read_rope.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/nesting.hpp"
 
 namespace ringshard::model {
 
@@ -163,7 +164,7 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     if (!text)
         return Failure{ExitCode::missing_input,
                        concat(config_json.string(), ": there is no such file")};
-    json content = json::parse(*text, nullptr, false);
+    json content = is_nested_deeply(*text) ? json() : json::parse(*text, nullptr, false);
     if (!content.is_object())
         return Failure{ExitCode::bad_data, concat(config_json.string(), ": is not readable JSON")};
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/model/companions.hpp"
@@ -14,6 +15,8 @@
 namespace ringshard::model {
 
 namespace {
+
+using json = nlohmann::ordered_json;
 
 // What is made at a time: more than this of a tensor need not be in memory.
 constexpr int64_t piece_elements = int64_t{1} << 24;
@@ -50,6 +53,15 @@ std::optional<Failure> check_space(const std::filesystem::path& folder,
                                         human_bytes(static_cast<double>(space.available)))};
 }
 
+// The tokens at which generation begins and ends, as transformers takes them from config.json.
+std::string generation_config(const std::string& config_json) {
+    const json config = json::parse(config_json, nullptr, false);
+    json generation = json::object();
+    for (const auto* name : {"bos_token_id", "eos_token_id", "pad_token_id"})
+        if (config.contains(name) && !config[name].is_null()) generation[name] = config[name];
+    return generation.dump(2) + "\n";
+}
+
 }  // namespace
 
 std::optional<Failure> write_random_model(const std::filesystem::path& config_json,
@@ -83,7 +95,9 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     for (const shard::TensorSpec& tensor : tensors)
         write_random(tensor, spec.value().initializer_range, generator, writer);
     auto failure = writer.close();
-    if (!failure) failure = write_file_atomically(folder / "generation_config.json", "{}\n");
+    if (!failure)
+        failure = write_file_atomically(folder / "generation_config.json",
+                                        generation_config(spec.value().config_json));
     // A tokenizer that lies beside the config belongs to the model.
     for (const std::string_view name : companions) {
         if (failure || file_exists(folder / name)) continue;

@@ -7,12 +7,12 @@
 
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/nesting.hpp"
 #include "safetensors_header.hpp"
 #include "stored_type.hpp"
 
@@ -99,13 +99,13 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
     if (file_exists(folder / "model.safetensors"))
         return std::vector<std::string>{"model.safetensors"};
     const auto index_file = folder / "model.safetensors.index.json";
-    std::ifstream stream(index_file);
-    if (!stream)
+    const auto content = read_file(index_file);
+    if (!content)
         return Failure{
             ExitCode::missing_input,
             concat(folder.string(),
                    ": holds neither model.safetensors nor model.safetensors.index.json")};
-    const json index = json::parse(stream, nullptr, false);
+    const json index = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
     const json map = index.is_object() ? index.value("weight_map", json()) : json();
     if (!map.is_object()) return damaged(index_file, "has no weight_map");
     std::set<std::string> files;
@@ -130,7 +130,8 @@ std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) 
         header_length > bytes.size() - length_field)
         return damaged(file, "is shorter than its header says, or not a safetensors file");
     const auto* const text_begin = reinterpret_cast<const char*>(bytes.data() + length_field);
-    const json header = json::parse(text_begin, text_begin + header_length, nullptr, false);
+    const std::string_view text(text_begin, header_length);
+    const json header = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
     if (!header.is_object()) return damaged(file, "has no readable header");
 
     const auto data = bytes.subspan(length_field + header_length);

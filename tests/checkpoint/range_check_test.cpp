@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "ringshard/base/text.hpp"
 
@@ -83,6 +84,31 @@ BOOST_FIXTURE_TEST_CASE(every_element_must_have_been_written_once, Written) {
     for (size_t gone = 0; gone < ranges.size(); ++gone) BOOST_TEST(without(gone));
     ranges[1].first = 3;
     BOOST_TEST(check_coverage(path, state, manifest()).has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(ranges_that_no_file_has_are_refused, Written) {
+    const auto refused = [&](size_t changed, int64_t first, int64_t offset, int64_t length) {
+        Manifest other = manifest();
+        WrittenRange& range = other.ranges[changed];
+        range.first = first;
+        range.offset = offset;
+        range.length = length;
+        return check_coverage(path, state, other).has_value();
+    };
+    constexpr int64_t most = std::numeric_limits<int64_t>::max();
+    BOOST_TEST(refused(1, most, 16, 16));
+    BOOST_TEST(refused(1, 4, most, 16));
+    BOOST_TEST(refused(1, 4, -most, 16));
+    BOOST_TEST(refused(1, 4, 16, most));
+    // A range beyond those that cover a tensor already.
+    Manifest longer = manifest();
+    longer.ranges.push_back({"/a", 9, "state.h5", 0, 16, ""});
+    BOOST_TEST(check_coverage(path, state, longer).has_value());
+    // Before anybody has looked whether they fit.
+    longer.ranges.back().offset = most;
+    BOOST_TEST(!hash_of_frame(path, longer.ranges));
+    longer.ranges.back().offset = -8;
+    BOOST_TEST(!hash_of_frame(path, longer.ranges));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_tensor_must_lie_inside_the_file, Written) {

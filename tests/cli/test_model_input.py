@@ -55,6 +55,11 @@ class ModelInput(TrainerTest):
         self.write_config(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 1.0})
         self.expect(self.train(), 0)
 
+    def test_nested_beyond_any_model(self):
+        with open(os.path.join(self.model, "config.json"), "w") as file:
+            file.write('{"rms_norm_eps": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}")
+        self.expect_one_message(self.train(), 65, "is not readable JSON")
+
     def test_positions_that_are_scaled(self):
         yarn = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256, "mscale": None}
         losses = []
@@ -150,6 +155,19 @@ class ModelInput(TrainerTest):
 
 
 class Init(TrainerTest):
+    def test_generation_ends_where_the_config_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(MODEL, "config.json")) as file:
+                config = json.load(file)
+            wanted, model = os.path.join(folder, "wanted.json"), os.path.join(folder, "model")
+            with open(wanted, "w") as file:
+                json.dump({**config, "eos_token_id": [7, 9], "pad_token_id": None}, file)
+            self.expect(run("init", "--config_json", wanted, "--output_dir", model), 0)
+            with open(os.path.join(model, "generation_config.json")) as file:
+                generation = json.load(file)
+            self.assertEqual(generation["eos_token_id"], [7, 9])
+            self.assertNotIn("pad_token_id", generation)
+
     def test_what_fails_leaves_no_weights(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(MODEL, "config.json")) as file:

@@ -108,6 +108,11 @@ BOOST_AUTO_TEST_CASE(what_is_no_sweep) {
     BOOST_TEST(says(problem("random: {count: 2}"), "`over` must name settings"));
     BOOST_TEST(says(problem("random: {count: 2, over: {seed: {integer: [5, 1]}}}"),
                     "two numbers, the lower one first"));
+    BOOST_TEST(says(problem("random: {count: 2, over: {seed: {integer: [1, 1e300]}}}"),
+                    "numbers up to 1e15"));
+    for (const auto* bytes : {"settings: {a: \xff}", "settings: {\xff: a}", "grid: {a: [\xff]}",
+                              "grid: {\xff: [a]}", "name: \xff", "grid: {a: [\"\\uD800\"]}"})
+        BOOST_TEST(says(problem(bytes), "is not UTF-8"), bytes);
     BOOST_TEST(says(problem("random: {count: 2, over: {learning_rate: {log_uniform: [0, 1]}}}"),
                     "numbers above 0"));
     BOOST_TEST(

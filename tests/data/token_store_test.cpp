@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>
+#include <limits>
 #include <numeric>
 
 #include "ringshard/data/plan_rows.hpp"
@@ -91,6 +92,38 @@ BOOST_FIXTURE_TEST_CASE(what_waits_in_the_spool_is_not_in_memory, Folder) {
     BOOST_TEST(!spool.get(block, tokens, labels));
     BOOST_TEST(tokens == list.tokens, boost::test_tools::per_element());
     BOOST_TEST(labels == list.labels, boost::test_tools::per_element());
+}
+
+BOOST_FIXTURE_TEST_CASE(rows_that_reach_outside_are_refused, Folder) {
+    const auto row_of = [&](uint64_t row_end, Piece piece) {
+        SampleList list;
+        const std::vector<int32_t> tokens{5, 6, 7, 8};
+        list.add(tokens, tokens);
+        RowPlan plan;
+        plan.pieces = {piece};
+        plan.row_starts = {0, row_end, 1};
+        const Rows rows(TokenStore(std::move(list)), plan);
+        FlatBatch batch;
+        rows.append(0, batch);
+        return batch.tokens.size();
+    };
+    const auto is_damage = [](const Error& error) { return error.code() == ExitCode::bad_data; };
+    constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
+    BOOST_TEST(row_of(1, {1, 3, 0}) == 3U);
+    BOOST_CHECK_EXCEPTION(row_of(1, {1, 4, 0}), Error, is_damage);
+    BOOST_CHECK_EXCEPTION(row_of(1, {most - 1, 4, 0}), Error, is_damage);  // the sum is 2
+    BOOST_CHECK_EXCEPTION(row_of(most, {1, 3, 0}), Error, is_damage);
+    BOOST_CHECK_EXCEPTION(row_of(1, {1, 3, 1}), Error, is_damage);  // goes on after nothing
+
+    SampleList list;
+    list.tokens = {1, 2, 3};
+    list.samples = {{.begin = 7}, {.begin = 2}};
+    list.document_ends = {most, 0};
+    const TokenStore store(std::move(list));
+    for (const int64_t sample : {0, 1})
+        BOOST_CHECK_EXCEPTION((void)store.documents(sample), Error, is_damage);
+    BOOST_CHECK_EXCEPTION((void)store.length(0), Error, is_damage);
+    BOOST_TEST(store.length(1) == 1U);
 }
 
 BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {

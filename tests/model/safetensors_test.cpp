@@ -92,6 +92,11 @@ BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {
     expect_refused("not an object");
     write(R"({"a": {"dtype": 3, "shape": [2], "data_offsets": [0, 8]}})", 12);
     expect_refused("dtype");
+    // Nested so deeply that printing it would use up the stack.
+    write(concat(R"({"a": {"dtype": )", std::string(1'000'000, '['), std::string(1'000'000, ']'),
+                 "}}"),
+          8);
+    expect_refused("no readable header");
 }
 
 BOOST_FIXTURE_TEST_CASE(shards_come_with_an_index, Folder) {

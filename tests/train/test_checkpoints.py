@@ -68,6 +68,10 @@ class Damaged(Run):
             with open(os.path.join(folder, "state.h5"), "r+b") as file:
                 file.write(b"\0" * 64)
 
+        def no_hdf5_and_no_hash_of_it(folder):
+            no_hdf5(folder)
+            self.change_manifest(folder, frames={})
+
         def cut_short(folder):
             with open(os.path.join(folder, "state.h5"), "r+b") as file:
                 file.truncate(os.path.getsize(file.name) - 1)
@@ -81,14 +85,15 @@ class Damaged(Run):
 
         for name, damage, words in (
             ("bit", self.flip, "down_proj.weight is not what was written"),
-            ("header", no_hdf5, "HDF5 could not open the file"),
+            ("header", no_hdf5, "HDF5's own bytes are not what was written"),
             ("short", cut_short, "bytes instead of"),
             ("frame", other_bytes_of_hdf5, "HDF5's own bytes are not what was written"),
             ("missing", lambda folder: os.remove(os.path.join(folder, "state.h5")), "state.h5 is missing"),
             ("foreign", lambda folder: self.change_manifest(folder, format="theirs"), "is not of a checkpoint"),
             ("step", lambda folder: self.change_manifest(folder, step=3), "holds step 3"),
             ("version", lambda folder: self.change_manifest(folder, version=1), "format version 1"),
-            ("ranges", lambda folder: self.change_manifest(folder, ranges=[]), "is not covered"),
+            ("no hash of the header", no_hdf5_and_no_hash_of_it, "HDF5 could not open the file"),
+            ("ranges", lambda folder: self.change_manifest(folder, ranges=[], frames={}), "is not covered"),
             ("manifest", lambda folder: os.remove(os.path.join(folder, "manifest.json")), "it was never finished"),
         ):
             with self.subTest(name):

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/nesting.hpp"
 #include "tokenizer_class.hpp"
 
 namespace ringshard::text {
@@ -27,7 +28,7 @@ bool is_named(std::string_view key) { return std::ranges::find(named, key) != st
 json read_object(const fs::path& file) {
     const auto content = read_file(file);
     if (!content) return json::object();
-    json object = json::parse(*content, nullptr, false);
+    json object = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
     if (!object.is_object()) refuse(file, "is not a JSON object");
     return object;
 }
@@ -293,7 +294,7 @@ private:
         const auto wanted = [](int depth, json::parse_event_t event, json& parsed) {
             return !(depth == 1 && event == json::parse_event_t::key && parsed != "added_tokens");
         };
-        const json whole = json::parse(content, wanted, false);
+        const json whole = is_nested_deeply(content) ? json() : json::parse(content, wanted, false);
         if (!whole.is_object()) refuse(file, "is not a JSON object");
         const json tokens = whole.value("added_tokens", json::array());
         if (!tokens.is_array()) refuse(file, "\"added_tokens\" is not a list");

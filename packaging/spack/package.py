@@ -1,0 +1,55 @@
+# A recipe for Spack: put this file into packages/ringshard/ of a repository of yours, or build from a clone with
+#   spack dev-build -d PATH_OF_CLONE ringshard@main
+# Not run by the tests: there is no Spack on the machines that run them.
+import os
+
+from spack.package import *
+
+
+class Ringshard(CMakePackage, CudaPackage):
+    """Supervised fine-tuning of language models on SLURM clusters: MPI, LibTorch and HDF5, sequences of any length."""
+
+    license("Apache-2.0")
+    version("main", branch="main")
+    version("0.1.0", tag="v0.1.0")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("cmake@3.25:", type="build")
+    depends_on("ninja", type="build")
+    depends_on("pkgconfig", type="build")
+
+    depends_on("mpi")
+    depends_on("hdf5@1.10.8: +mpi ~cxx")
+    depends_on("boost@1.74: +program_options +test")
+    depends_on("yaml-cpp@0.7:")
+    depends_on("nlohmann-json@3.11:")
+    depends_on("pcre2")
+    depends_on("utf8proc")
+    depends_on("xxhash")
+    depends_on("zstd")
+    depends_on("zlib-api")
+    depends_on("hwloc")
+    depends_on("liburing")
+    depends_on("arrow +parquet +zstd +snappy +lz4 +brotli")
+    depends_on("py-torch@2.11: ~distributed")
+    depends_on("py-torch +cuda +nccl", when="+cuda")
+    depends_on("nccl", when="+cuda")
+
+    generator("ninja")
+
+    def cmake_args(self):
+        torch = os.path.join(self.spec["py-torch"].prefix, self.spec["python"].package.platlib, "torch")
+        arguments = [
+            self.define("RINGSHARD_TORCH_DIR", torch),
+            self.define("RINGSHARD_ARROW_DIR", self.spec["arrow"].prefix),
+            self.define("BUILD_TESTING", self.run_tests),
+            self.define_from_variant("RINGSHARD_CUDA", "cuda"),
+        ]
+        if self.spec.satisfies("+cuda"):
+            generations = ";".join(f"{arch}-real" for arch in self.spec.variants["cuda_arch"].value)
+            arguments.append(self.define("CMAKE_CUDA_ARCHITECTURES", generations))
+        return arguments
+
+    def setup_run_environment(self, env):
+        env.set("RINGSHARD_ROOT", os.path.join(self.prefix, "share", "ringshard"))

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""The tables of docs/performance.md and docs/long-context.md, made from tests/bench/results/*.json.
+
+  scripts/performance_tables.py            prints all of them
+  scripts/performance_tables.py --write    puts them into the pages, each between its two marks
+  scripts/performance_tables.py --check    fails if a page holds other numbers than the results
+
+A bench that is run again writes a new dated file: the newest of each name counts.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "tests" / "bench" / "results"
+PAGES = [ROOT / "docs" / "performance.md", ROOT / "docs" / "long-context.md"]
+
+
+def newest(name):
+    files = sorted(RESULTS.glob(f"????-??-??-{name}.json"))
+    if not files:
+        sys.exit(f"{RESULTS} holds no result of {name}")
+    return json.loads(files[-1].read_text())
+
+
+def rows_of(*names):
+    return [row for name in names for row in newest(name)["rows"]]
+
+
+def table(head, rows, *names):
+    """Markdown, and below it where every number comes from."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    origins = []
+    for name in names:
+        result = newest(name)
+        machine = result["machine"]
+        origins.append(f"`{result['command']}`, {result['date']}, {machine['cores']} cores of {machine['processor']}")
+    return "\n".join([*lines, "", "Measured: " + "; ".join(origins) + "."])
+
+
+def times(slow, fast):
+    return f"{slow / fast:.1f}"
+
+
+def step():
+    names = ("step-t-a", "step-b-c")
+    return table(["model", "precision", "checkpointing", "PyTorch ms", "ours ms", "times as fast", "PyTorch MB", "ours MB"],
+                 [[row["shape"], row["precision"], "on" if row["checkpointing"] else "off", f"{row['torch_ms']:.1f}",
+                   f"{row['ours_ms']:.1f}", times(row["torch_ms"], row["ours_ms"]), f"{row['torch_peak_rss_mb']:.0f}",
+                   f"{row['ours_peak_rss_mb']:.0f}"] for row in rows_of(*names)], *names)
+
+
+def sharded():
+    return table(["model", "precision", "PyTorch", "its ms", "ours", "ours ms", "times as fast", "its MB a rank", "ours MB"],
+                 [[row["shape"], row["precision"], row["peer"].upper(), f"{row['torch_ms']:.1f}", row["profile"],
+                   f"{row['ours_ms']:.1f}", times(row["torch_ms"], row["ours_ms"]), f"{row['torch_peak_rss_mb']:.0f}",
+                   f"{row['ours_peak_rss_mb']:.0f}"] for row in rows_of("sharded-a-b")], "sharded-a-b")
+
+
+def whole_run():
+    return table(["run", "TRL s", "ours s", "times as fast", "TRL MB", "ours MB"],
+                 [[row["kind"], f"{row['trl_s']:.1f}", f"{row['ours_s']:.1f}", times(row["trl_s"], row["ours_s"]),
+                   f"{row['trl_peak_rss_mb']:.0f}", f"{row['ours_peak_rss_mb']:.0f}"] for row in rows_of("end-to-end")],
+                 "end-to-end")
+
+
+def tokenizing():
+    return table(["tokenizer and text", "`tokenizers` MB/s", "ours MB/s", "times as fast"],
+                 [[row["tokenizer"], f"{row['package_MB_per_s']:.1f}", f"{row['ours_MB_per_s']:.1f}", f"{row['times_package']:.0f}"]
+                  for row in rows_of("tokenizer")], "tokenizer")
+
+
+def packing():
+    return table(["documents", "max_length", "TRL s", "ours, with the tokens gathered s", "times as fast"],
+                 [[f"{row['documents']:,}", f"{row['max_length']:,}", f"{row['trl_s']:.2f}", f"{row['gathered_s']:.3f}",
+                   times(row["trl_s"], row["gathered_s"])] for row in rows_of("packing") if row["trl_s"] and row["gathered_s"]],
+                 "packing")
+
+
+def collectives():
+    return table(["operation", "MiB", "ranks", "gloo ms", "ours over MPI ms", "times as fast"],
+                 [[row["operation"], row["MiB"], row["ranks"], f"{row['gloo ms']:.1f}", f"{row['MPI ms']:.1f}",
+                   times(row["gloo ms"], row["MPI ms"])] for row in rows_of("collectives")], "collectives")
+
+
+def checkpoint():
+    return table(["way", "training stands still s", "durable after s"],
+                 [[row["way"], f"{row['stall s']:.3f}", f"{row['durable s']:.2f}" if row["durable s"] else ""]
+                  for row in rows_of("checkpoint")], "checkpoint")
+
+
+def offloading():
+    names = ("offload-12-layers", "offload-32-layers")
+    rows = [[layers, row["where"], f"{row['step_s']:.1f}", f"{row['state_mb']:.0f}", f"{row['counted_mb']:.0f}"]
+            for name, layers in zip(names, (12, 32)) for row in newest(name)["rows"]]
+    return table(["blocks", "state in", "step s", "state MB", "tensors in memory MB"], rows, *names)
+
+
+def planned():
+    return table(["ranks", "flags", "planned s", "taken s", "planned / taken"],
+                 [[row["ranks"], f"`{row['flags']}`", f"{row['planned_s']:.2f}", f"{row['taken_s']:.2f}", f"{row['ratio']:.2f}"]
+                  for row in rows_of("plan")], "plan")
+
+
+def split_attention():
+    return table(["type", "key heads", "way", "ranks", "seconds", "share of ideal"],
+                 [[row["type"], row["key_heads"], row["way"], row["ranks"], f"{row['seconds']:.2f}",
+                   f"{row['efficiency']:.2f}" if row["efficiency"] else ""]
+                  for row in rows_of("attention") if row["what"] in ("split", "hybrid")], "attention")
+
+
+def ring_beside_pytorch():
+    rows = [row for row in rows_of("attention") if row["what"] == "peer"]
+    pairs = zip([row for row in rows if row["way"] != "PyTorch"], [row for row in rows if row["way"] == "PyTorch"])
+    return table(["type", "query heads", "key heads", "PyTorch's context parallelism s", "our ring s", "times as fast"],
+                 [[ours["type"], 8, ours["key_heads"], f"{theirs['seconds']:.2f}", f"{ours['seconds']:.2f}",
+                   times(theirs["seconds"], ours["seconds"])] for ours, theirs in pairs], "attention")
+
+
+def split_steps():
+    return table(["documents", "way", "step s", "times as fast as one rank", "waiting s"],
+                 [[row["documents"], row["way"], f"{row['step_s']:.2f}", f"{row['times_as_fast']:.2f}", f"{row['wait_s']:.2f}"]
+                  for row in rows_of("split")], "split")
+
+
+def very_long():
+    names = ("very-long-131072", "very-long-1048576")
+    return table(["tokens in the row", "ranks", "split", "activations in", "step s", "process MB, the largest", "activations MB"],
+                 [[f"{row['tokens']:,}", row["ranks"],
+                   " ".join(re.findall(r"--[cs]p_size \d+", row["settings"])).replace("--", ""),
+                   "a file" if "activation_offloading" in row["settings"] else "memory", f"{row['step_time_s']:.0f}",
+                   f"{row['peak_memory_mb']:.0f}", f"{row['memory_activations_mb']:.0f}"] for row in rows_of(*names)], *names)
+
+
+def activations():
+    return table(["policy", "kept in", "step s", "activations MB"],
+                 [[row["policy"], row["where"], f"{row['step_s']:.1f}", f"{row['activations_mb']:.0f}"]
+                  for row in rows_of("activations")], "activations")
+
+
+TABLES = [step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
+          ring_beside_pytorch, split_steps, very_long, activations]
+
+
+def mended(page):
+    """The page with the tables as the results have them, and the names of those that it holds."""
+    text, held = page.read_text(), set()
+    for make in TABLES:
+        mark = f"<!-- {make.__name__} -->"
+        if text.count(mark) == 2:
+            held.add(make.__name__)
+            before, _, after = text.split(mark)
+            text = f"{before}{mark}\n{make()}\n{mark}{after}"
+    return text, held
+
+
+def main():
+    wish = sys.argv[1] if len(sys.argv) > 1 else ""
+    if wish not in ("", "--write", "--check"):
+        sys.exit(__doc__)
+    if not wish:
+        for make in TABLES:
+            print(f"{make.__name__}\n{make()}\n")
+        return
+    held, other = set(), []
+    for page in PAGES:
+        text, names = mended(page)
+        held |= names
+        if wish == "--write":
+            page.write_text(text)
+        elif text != page.read_text():
+            other.append(page.name)
+    missing = {make.__name__ for make in TABLES} - held
+    if other or missing:
+        sys.exit(f"other numbers than tests/bench/results in: {', '.join(other) or 'none'}; "
+                 f"on no page: {', '.join(sorted(missing)) or 'none'}; scripts/performance_tables.py --write mends the numbers")
+
+
+if __name__ == "__main__":
+    main()

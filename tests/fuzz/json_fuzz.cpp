@@ -1,0 +1,13 @@
+// libFuzzer: a document of JSON. What can be read is read the same from what is printed of it.
+#include "fuzz_folder.hpp"
+#include "ringshard/text/value.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    using namespace ringshard;
+    const auto read = text::read_json(test::text_of(data, size));
+    if (!read) return 0;
+    const std::string printed = to_json(read.value());
+    const auto again = text::read_json(printed);
+    if (!again || to_json(again.value()) != printed) __builtin_trap();
+    return 0;
+}

@@ -1,0 +1,16 @@
+// libFuzzer: a config.json. A model that is accepted has sizes that fit, and units whose numbers
+// can be counted.
+#include "fuzz_folder.hpp"
+#include "ringshard/model/model_spec.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    using namespace ringshard;
+    static const test::FuzzFolder folder;
+    auto spec = model::read_model_spec(folder.write("config.json", test::text_of(data, size)));
+    if (!spec) return 0;
+    spec.value().num_blocks = std::min<int64_t>(spec.value().num_blocks, 3);
+    for (const shard::FlatUnit& unit : model::make_units(spec.value(), 3))
+        if (unit.size() <= 0 || unit.size() % 3 != 0) __builtin_trap();
+    (void)model::training_operations(spec.value(), 10, 55);
+    return 0;
+}

@@ -1,0 +1,24 @@
+// libFuzzer: a dataset in JSON, one object per line or one list. Every row is read, whatever the
+// file holds, and its place is known.
+#include "fuzz_folder.hpp"
+#include "ringshard/data/row_file.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    using namespace ringshard;
+    static const test::FuzzFolder folder;
+    const std::string_view content = test::text_of(data, size);
+    // Parquet and Arrow are read by Arrow's library.
+    if (content.starts_with("PAR1") || content.starts_with("ARROW1") ||
+        content.starts_with("\xff\xff\xff\xff"))
+        return 0;
+    const auto opened = data::open_row_file(folder.write("rows.json", content), {"text"});
+    if (!opened) return 0;
+    const data::RowFile& rows = *opened.value();
+    for (int64_t block = 0; block < rows.num_blocks(); ++block) {
+        const auto failure = rows.read(block, [&](int64_t row, const Expected<text::Value>&) {
+            (void)rows.place(block, row);
+        });
+        if (failure) return 0;
+    }
+    return 0;
+}

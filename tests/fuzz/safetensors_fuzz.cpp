@@ -1,0 +1,18 @@
+// libFuzzer: a model.safetensors. Every element of what is accepted can be read.
+#include "fuzz_folder.hpp"
+#include "ringshard/model/safetensors.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    using namespace ringshard;
+    static const test::FuzzFolder folder;
+    folder.write("model.safetensors", test::text_of(data, size));
+    const auto model = model::StoredModel::open(folder.path());
+    if (!model) return 0;
+    for (const auto& [name, tensor] : model.value().tensors()) {
+        int64_t count = 1;
+        for (const int64_t length : tensor.shape) count *= length;
+        std::vector<float> elements(static_cast<size_t>(count));
+        read_elements(tensor, 0, elements);
+    }
+    return 0;
+}
