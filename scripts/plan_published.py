@@ -51,8 +51,8 @@ CUDNN = {"bf16_attention": 607e12, "bf16_attention_backward": 517e12}
 FA2 = {"bf16_attention": 366e12, "bf16_attention_backward": 330e12}
 FULL = ["--profile", "zero3", "--per_device_train_batch_size", "1", "--activation_policy", "input",
         "--activation_offloading", "true"]
-ON_HOST = ["--offload_optimizer_device", "nvme", "--offload_optimizer_nvme_path", "/tmp"]
-WEIGHTS_ON_HOST = ["--offload_param_device", "nvme", "--offload_param_nvme_path", "/tmp"]
+ON_HOST = ["--offload_optimizer_device", "cpu"]
+WEIGHTS_ON_HOST = ["--offload_param_device", "cpu"]
 GUIDE, FIRST, ALST = "TRL 1.13, guide", "TRL #6845", "arXiv 2506.13996"
 
 
@@ -125,7 +125,7 @@ def main():
                 print(line(run, "s a step", published["step"], round(answer["step_seconds"]["total"])))
             if "longest" in published:
                 longest = plan(trainer, folder, model, ranks, flags, kernel, length, "--longest")
-                ends_with = longest["longer_is_short_of"].removeprefix("memory of the ").replace("room for files of a ", "")
+                ends_with = longest["longer_is_short_of"].removeprefix("memory of the ").replace("host memory of a ", "")
                 print(line(run, "longest row", round(published["longest"]), longest["row_length"], f", {ends_with}"))
 
 

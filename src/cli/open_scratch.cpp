@@ -118,8 +118,8 @@ comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartU
     if (!opened) return opened.failure();
     scratch.activations = std::move(opened).value();
     if (scratch.activations && call.world.is_root())
-        std::cerr << "note: activations of each rank: as much as the longest batch needs, in "
-                  << scratch.activations->describe() << '\n';
+        std::cerr << "note: activations of each rank: in " << scratch.activations->describe()
+                  << ", as much as the longest batch needs\n";
     return scratch;
 }
 

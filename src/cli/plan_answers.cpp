@@ -99,7 +99,7 @@ std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
     };
     std::vector<Cure> cures{{"per_device_train_batch_size", "1", "one row at a time"},
                             {"activation_policy", "input", "blocks keep their input alone"},
-                            {"activation_offloading", "true", "activations go to a file"},
+                            {"activation_offloading", "true", "activations are moved out"},
                             {"optimizer_state_dtype", "bf16", "moments take half"}};
     for (const int64_t ring : divisors(wish_.world))
         if (ring > 1) cures.push_back({"cp_size", concat(ring), "rows are cut"});

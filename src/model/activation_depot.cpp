@@ -72,11 +72,11 @@ public:
     void put(size_t block, BlockActivations activations) override {
         Packing packing = pack(activations);
         make_room(block, packing.bytes);
+        end(write_);  // its room may be this one's
         const at::Tensor pages = depot_.room(capacity_, at::kByte);
         size_t number = 0;
         for (const at::Tensor* tensor : tensors_of(activations))
             if (const auto& place = packing.places[number++]) view(pages, *place).copy_(*tensor);
-        end(write_);
         blocks_.at(block) = {std::move(packing), offset_of(block)};
         const Block& kept = blocks_[block];
         write_ = Moving{block, pages, depot_.write(pages, kept.packing.bytes, kept.offset)};

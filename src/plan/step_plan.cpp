@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "counting_communicator.hpp"
+#include "imaginary_depot.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/device/host_memory.hpp"
@@ -76,11 +77,11 @@ public:
               question.spec, zero_, mesh_,
               {.policy = config_.training.activations_kept(),
                .travel = model::travel_of(config_),
-             .kernels = question.kernels,
+               .kernels = question.kernels,
                .activations = depot_if(config_.training.activation_offloading, activations_depot_),
-             .chunks = model::chunks_of(question.kernels == attention::Kernels::of_gpu
-                                            ? c10::DeviceType::CUDA
-                                            : c10::DeviceType::CPU),
+               .chunks = model::chunks_of(question.kernels == attention::Kernels::of_gpu
+                                              ? c10::DeviceType::CUDA
+                                              : c10::DeviceType::CPU),
                .note = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
     ImaginaryRank& operator=(const ImaginaryRank&) = delete;
@@ -97,22 +98,28 @@ public:
         plan.peak_at = peak_.moment();
         for (const Traffic& traffic : traffic_)
             if (traffic.operations > 0) plan.traffic.push_back(traffic);
-        for (const auto* depot : {&weights_depot_, &optimizer_depot_, &activations_depot_})
-            plan.scratch_bytes += depot->bytes();
+        // In files, or in the host's memory beside a GPU.
+        int64_t& away = is_on_gpu() ? plan.memory.staging : plan.scratch_bytes;
+        const int64_t state = weights_depot_->bytes() + optimizer_depot_->bytes();
+        const int64_t activations = activations_depot_->bytes();
+        away += state + activations;
         // State goes both ways once, activations with every micro-batch.
-        plan.moved_bytes =
-            2 * (weights_depot_.bytes() + optimizer_depot_.bytes() +
-                 activations_depot_.bytes() * config_.training.gradient_accumulation_steps);
+        plan.moved_bytes = 2 * (state + activations * config_.training.gradient_accumulation_steps);
         plan.checkpoint_bytes = save_copy() * question_.shape.world();
         return plan;
     }
 
 private:
-    static bool is_moved(config::OffloadDevice device) {
-        return device == config::OffloadDevice::nvme;
+    bool is_on_gpu() const { return question_.kernels == attention::Kernels::of_gpu; }
+    bool is_moved(config::OffloadDevice device) const {
+        return device == (is_on_gpu() ? config::OffloadDevice::cpu : config::OffloadDevice::nvme);
     }
-    static offload::Depot* depot_if(bool wanted, offload::FileDepot& depot) {
-        return wanted ? &depot : nullptr;
+    std::unique_ptr<offload::Depot> make_depot() const {
+        if (is_on_gpu()) return std::make_unique<ImaginaryHostDepot>();
+        return std::make_unique<offload::FileDepot>(offload::ScratchFile::imaginary(), staging_);
+    }
+    static offload::Depot* depot_if(bool wanted, const std::unique_ptr<offload::Depot>& depot) {
+        return wanted ? depot.get() : nullptr;
     }
     shard::Zero::Types types() const {
         const bool is_bf16 = config_.training.mixed_precision == config::Precision::bf16;
@@ -155,9 +162,9 @@ private:
     std::deque<Traffic> traffic_;  // of every group; communicators keep their places
     PeakWatch peak_;
     offload::Staging staging_{at::kMeta};
-    offload::FileDepot weights_depot_{offload::ScratchFile::imaginary(), staging_};
-    offload::FileDepot optimizer_depot_{offload::ScratchFile::imaginary(), staging_};
-    offload::FileDepot activations_depot_{offload::ScratchFile::imaginary(), staging_};
+    std::unique_ptr<offload::Depot> weights_depot_ = make_depot();
+    std::unique_ptr<offload::Depot> optimizer_depot_ = make_depot();
+    std::unique_ptr<offload::Depot> activations_depot_ = make_depot();
     mesh::Mesh mesh_;
     shard::Zero zero_;
     optim::AdamW optimizer_;
