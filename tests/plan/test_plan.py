@@ -163,7 +163,7 @@ class Plan(TrainerTest):
     def test_longer_rows_are_short_of(self):
         flags = [*self.flags("zero3", 2, 1, 512, "input", "bf16", ["--activation_offloading", "true"]), "--world", "2"]
         for what, numbers in (("memory of the device", {"memory_bytes": "1e8"}),
-                              ("room for files of a node", {"scratch_room_bytes": "3e7"}),
+                              ("room for files of a node", {"scratch_room_bytes": "3e7", "is_host": "true"}),
                               ("host memory of a node", {"host_memory_bytes": "2e7"})):
             with self.subTest(what):
                 longest = self.planned(flags, "--gpu", self.device(**numbers), "--longest")
