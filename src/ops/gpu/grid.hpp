@@ -13,10 +13,10 @@ struct Grid {
     size_t shared_bytes;
 };
 inline Grid grid_of(int64_t num_teams, int threads_per_team, int64_t floats_per_team) {
-    // Small teams share a block, for a GPU holds only so many blocks at a time.
-    constexpr int threads_of_small_teams = 256;
-    const int teams =
-        threads_per_team < threads_of_small_teams ? threads_of_small_teams / threads_per_team : 1;
+    // Warps share a block, for a GPU holds only so many blocks at a time; larger teams are blocks,
+    // so that what joins the threads of a block joins those of a team.
+    constexpr int warp = 32;
+    const int teams = threads_per_team == warp ? 8 : 1;
     return {(num_teams + teams - 1) / teams, teams * threads_per_team, teams,
             static_cast<size_t>(teams * floats_per_team) * sizeof(float)};
 }
