@@ -2,9 +2,12 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+
 #include "gathered_attention.hpp"
 #include "ring_attention.hpp"
 #include "ringshard/base/error.hpp"
+#include "tile_pack.hpp"
 #include "ulysses.hpp"
 
 namespace ringshard::attention {
@@ -77,6 +80,11 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     ring_or_gathered(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_,
                      {gradients.q, gradients.k, gradients.v}, kernels_);
     return exchange.qkv_gradient_out(d_qkv);
+}
+
+bool SequenceAttention::can_be_recorded(const Plan& plan) const {
+    if (ring_.size() > 1 || ulysses_.size() > 1) return false;
+    return std::ranges::none_of(pack_tiles(plan.steps.front()), &TilePack::is_ragged);
 }
 
 }  // namespace ringshard::attention

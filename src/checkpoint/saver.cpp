@@ -111,6 +111,22 @@ Saver::Saver(const Store& store, SaveOptions options, const comm::Group& world, 
 
 Saver::~Saver() {
     if (outcome_.valid()) outcome_.wait();
+    give_up_room();
+}
+
+// A GPU copies into memory that is pinned several times as fast.
+void Saver::make_room(int64_t bytes, at::Device of_state) {
+    if (bytes <= bytes_set_aside()) return;
+    give_up_room();
+    copy_ = at::empty({bytes}, at::TensorOptions(at::kByte));
+    pins_ = offload::make_side_stream(of_state);
+    pins_->pin(copy_.data_ptr(), copy_.nbytes());
+}
+
+void Saver::give_up_room() {
+    if (pins_) pins_->unpin(copy_.data_ptr());
+    pins_.reset();
+    copy_ = at::Tensor();
 }
 
 int64_t Saver::bytes_set_aside() const {
@@ -137,10 +153,7 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Adam
                 retention};
     if (copies) {
         const CopyPlan plan = plan_copy(job.pieces);
-        if (plan.bytes > bytes_set_aside()) {
-            copy_ = at::Tensor();
-            copy_ = at::empty({plan.bytes}, at::TensorOptions(at::kByte));
-        }
+        make_room(plan.bytes, zero.device());
         copy_into(copy_, plan, job.pieces);
     }
     if (copies) {

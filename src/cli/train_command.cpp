@@ -8,6 +8,7 @@
 #include "check_plan.hpp"
 #include "curve.hpp"
 #include "library_versions.hpp"
+#include "open_recorder.hpp"
 #include "open_scratch.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/tell.hpp"
@@ -91,6 +92,8 @@ int run_train(const EngineCall& call) {
     if (!place) return tell(place.failure(), world);
     const StartUp& here = place.value();
     print_start(call, here);
+    const auto recorder = open_recorder(call, here);
+    if (!recorder) return tell(recorder.failure(), world);
     const mesh::Mesh mesh(world, here.shape, here.device,
                           {test_delay(call.environment), here.shares_gpus});
 
@@ -153,6 +156,7 @@ int run_train(const EngineCall& call) {
                   config.training.label_smoothing_factor},
          .travel = model::travel_of(config),
          .activations = depots.activations.get(),
+         .recorder = recorder.value().get(),
          .note = [&](const std::string& what) { marks.begins(what); }});
     train::Trainer trainer(config.training, world, mesh, loader, transformer, zero, optimizer);
     std::optional<train::Evaluator> evaluator;
@@ -194,6 +198,7 @@ int run_train(const EngineCall& call) {
              .hosts = hosts,
              .peak_operations = peak_operations});
         note_end(*attempt, ending, world);
+        if (recorder.value() && world.is_root()) tell_replays(transformer.replays());
         if (!ending) return tell(ending.failure(), world);
         if (ending.value() == train::Ending::complete) return number(ExitCode::done);
         world.journal().doing("going back to the newest checkpoint");

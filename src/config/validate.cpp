@@ -123,6 +123,15 @@ public:
                      "optimizer state is cut from stage 1 on");
     }
 
+    void check_graphs() {
+        const TrainingSettings& training = settings_.values.training;
+        if (training.cuda_graphs && training.activation_offloading)
+            complain(
+                {"cuda_graphs", "activation_offloading"},
+                "what is replayed keeps its activations in the GPU's memory; leave one of them "
+                "out");
+    }
+
     // gradient_checkpointing says whether, activation_policy says how; the stronger word counts.
     void settle_activation_policy() {
         TrainingSettings& training = settings_.values.training;
@@ -170,6 +179,7 @@ void check_together(Settings& settings, Problems& problems) {
     checker.check_loss();
     checker.check_evaluation();
     checker.check_offload();
+    checker.check_graphs();
     checker.settle_activation_policy();
 }
 

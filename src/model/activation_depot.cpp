@@ -11,22 +11,6 @@ namespace ringshard::model {
 
 namespace {
 
-std::array<at::Tensor*, 12> tensors_of(BlockActivations& a) {
-    static_assert(sizeof(BlockActivations) == 12 * sizeof(at::Tensor), "one of them is forgotten");
-    return {&a.input,
-            &a.attention_inverse_rms,
-            &a.qkv,
-            &a.queries.x,
-            &a.queries.inverse_rms,
-            &a.keys.x,
-            &a.keys.inverse_rms,
-            &a.attention.out,
-            &a.attention.lse,
-            &a.middle,
-            &a.mlp_inverse_rms,
-            &a.gate_up};
-}
-
 // Where the tensors of a block lie in its part of the depot; those that were not kept lie nowhere.
 struct Packing {
     struct Place {

@@ -24,6 +24,22 @@ BlockViews::BlockViews(const shard::FlatUnit& unit, const at::Tensor& flat, cons
     }
 }
 
+std::array<at::Tensor*, 12> tensors_of(BlockActivations& a) {
+    static_assert(sizeof(BlockActivations) == 12 * sizeof(at::Tensor), "one of them is forgotten");
+    return {&a.input,
+            &a.attention_inverse_rms,
+            &a.qkv,
+            &a.queries.x,
+            &a.queries.inverse_rms,
+            &a.keys.x,
+            &a.keys.inverse_rms,
+            &a.attention.out,
+            &a.attention.lse,
+            &a.middle,
+            &a.mlp_inverse_rms,
+            &a.gate_up};
+}
+
 namespace {
 
 struct HeadRanges {

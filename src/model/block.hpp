@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/model_spec.hpp"
@@ -42,6 +44,7 @@ struct BlockActivations {
     at::Tensor mlp_inverse_rms;
     at::Tensor gate_up;  // [t, 2i]
 };
+std::array<at::Tensor*, 12> tensors_of(BlockActivations& activations);
 
 // What all blocks of a batch share.
 struct BlockContext {

@@ -3,6 +3,8 @@
 #include "activation_store.hpp"
 #include "block.hpp"
 #include "head.hpp"
+#include "recorded_blocks.hpp"
+#include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/embedding.hpp"
 
@@ -33,6 +35,11 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
                        ? keep_activations_in_depot(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
       note_(options.note) {
+    if (options.recorder != nullptr) {
+        RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
+        recorded_ = std::make_unique<RecordedBlocks>(spec_, attention_, policy_, chunks_.mlp,
+                                                     *options.recorder);
+    }
     inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
 }
 
@@ -58,9 +65,8 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
     return order;
 }
 
-at::Tensor Transformer::forward(const TokenBatch& batch, const ops::RopeTable& rope,
-                                Pass pass) const {
-    const bool has_backward = pass == Pass::with_backward;
+at::Tensor Transformer::forward(const Pass& pass) const {
+    const auto& [batch, rope, has_backward, recorded] = pass;
     const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
@@ -79,15 +85,16 @@ at::Tensor Transformer::forward(const TokenBatch& batch, const ops::RopeTable& r
         const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
         BlockActivations activations;
         activations.input = x;
-        x = block_forward(context, weights, activations);
+        x = recorded != nullptr ? recorded->forward(block, weights, activations)
+                                : block_forward(context, weights, activations);
         zero_.release(unit, next_use);
         if (has_backward) activations_->put(block, std::move(activations));
     }
     return x;
 }
 
-void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
-                           const at::Tensor& gradient) const {
+void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
+    const auto& [batch, rope, has_backward, recorded] = pass;
     const BlockContext context{spec_, attention_, batch.plan, rope, policy_, chunks_.mlp};
     for (size_t block = num_blocks(); block-- > 0;) {
         note("backward of block ", block);
@@ -96,7 +103,11 @@ void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
         const BlockViews gradients(zero_.units()[unit], zero_.gradients(unit), spec_);
         BlockActivations activations = activations_->take(block);
         if (block > 0) activations_->expect(block - 1);
-        block_backward(context, weights, gradients, gradient, std::move(activations));
+        if (recorded != nullptr)
+            gradient =
+                recorded->backward(block, weights, gradients, gradient, std::move(activations));
+        else
+            block_backward(context, weights, gradients, gradient, std::move(activations));
         zero_.release(unit, NextUse::none);
         zero_.reduce(unit);
     }
@@ -112,7 +123,9 @@ void Transformer::backward(const TokenBatch& batch, const ops::RopeTable& rope,
 
 at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
     const ops::RopeTable rope = rope_of(batch);
-    at::Tensor x = forward(batch, rope, Pass::with_backward);
+    const bool replays = recorded_ && recorded_->take(batch.plan, rope);
+    const Pass pass{batch, rope, true, replays ? recorded_.get() : nullptr};
+    at::Tensor x = forward(pass);
 
     note("loss");
     const shard::FlatUnit& head = zero_.units()[index_.head];
@@ -125,12 +138,14 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     if (index_.head != index_.embedding)
         zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
-    backward(batch, rope, result.d_x);
+    backward(pass, result.d_x);
     return result.of_tokens;
 }
 
+Replays Transformer::replays() const { return recorded_ ? recorded_->replays() : Replays{}; }
+
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
-    const at::Tensor x = forward(batch, rope_of(batch), Pass::forward_alone);
+    const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
     at::Tensor of_tokens = head_forward(spec_, weights, x, batch, {0, loss_, chunks_.head});
     zero_.release(index_.head, NextUse::none);
@@ -138,7 +153,7 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
 }
 
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
-    const at::Tensor x = forward(batch, rope_of(batch), Pass::forward_alone);
+    const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
     at::Tensor logits = head_logits(spec_, weights, x);
     zero_.release(index_.head, NextUse::none);

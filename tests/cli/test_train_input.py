@@ -37,6 +37,12 @@ class TrainInput(TrainerTest):
         self.expect_one_message(self.train(model="no/model"), 66, "model_name_or_path = no/model")
         self.expect_one_message(self.train(rows="no/rows.jsonl", ranks=2), 66, "dataset_name = no/rows.jsonl")
 
+    def test_graphs_need_a_gpu(self):
+        self.expect_one_message(self.train("--cuda_graphs", "true", "--device", "cpu", ranks=2), 78,
+                                "cuda_graphs = true [command line]: this run computes on the CPU; leave it out")
+        self.expect_one_message(self.train("--cuda_graphs", "true", "--activation_offloading", "true"), 78,
+                                "what is replayed keeps its activations in the GPU's memory; leave one of them out")
+
     def test_rows_are_told_by_their_line(self):
         for content, words in (
             ('{"input_ids": [1, 2]}\n{"input_ids": [1, 2\n', ":2: is no JSON: at byte 20 there should be ',' or ']'"),

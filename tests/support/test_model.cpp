@@ -35,7 +35,9 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
       spec(model::read_model_spec(folder / "config.json").value()),
       zero(model::make_units(spec, options.shape.zero()), options.cuts,
            {options.compute, at::kFloat}, mesh),
-      transformer(spec, zero, mesh, {.policy = options.policy, .travel = options.travel}) {
+      transformer(
+          spec, zero, mesh,
+          {.policy = options.policy, .travel = options.travel, .recorder = options.recorder}) {
     const auto stored = model::StoredModel::open(folder);
     if (const auto failure = model::load_weights(stored.value(), spec.tied, zero))
         throw Error(*failure);

@@ -28,6 +28,7 @@ public:
         at::ScalarType compute = at::kFloat;
         config::ActivationPolicy policy = config::ActivationPolicy::all;
         attention::Travel travel = {};
+        model::Recorder* recorder = nullptr;
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

@@ -59,6 +59,21 @@ void check_refusal(const json& content, const std::string& name) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(a_word_may_have_no_tokens) {
+    json content = small_tokenizer();
+    content["model"]["vocab"] = json::object({{"a", 0}});
+    content["model"]["merges"] = json::array();
+    content["added_tokens"] = json::array();
+    content["post_processor"] = nullptr;
+    const auto tokenizer = Tokenizer::from_json(content.dump(), "tokenizer.json");
+    BOOST_REQUIRE_MESSAGE(tokenizer, refusal(content));
+    const std::vector<int32_t> none;
+    for (int again = 0; again < 2; ++again) {
+        BOOST_TEST(ids_of(tokenizer.value(), "xyz") == none);
+        BOOST_TEST(ids_of(tokenizer.value(), "xyz a") == std::vector<int32_t>{0});
+    }
+}
+
 BOOST_AUTO_TEST_CASE(every_text_gives_the_tokens_of_the_original) {
     for (const std::string& kind : kinds) {
         const Tokenizer tokenizer = tokenizer_of(kind);

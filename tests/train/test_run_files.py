@@ -45,6 +45,17 @@ class RunFiles(TrainerTest):
         with open(os.path.join(self.output, name)) as file:
             return json.load(file)
 
+    def test_steps_are_profiled(self):
+        self.expect(self.train(*COMMON, "--max_steps", "4", "--profile_steps", "2-3", ranks=2), 0, "done: step 4")
+        with open(os.path.join(MODEL, "config.json")) as file:
+            blocks = json.load(file)["num_hidden_layers"]
+        for rank in range(2):
+            events = self.read(f"profile-1-rank{rank}.json")["traceEvents"]
+            names = [event["name"] for event in events if event.get("ph") == "X"]
+            for what in ["embedding", "loss", *(f"{way} of block {block}" for way in ("forward", "backward") for block in range(blocks))]:
+                self.assertEqual(names.count(what), 2, what)  # of two steps, each of one micro-batch
+            self.assertIn("aten::empty", names)
+
     def test_everything_is_there(self):
         result = self.train(*EVALUATED, "--eval_on_start", "--save_steps", "4", ranks=2)
         self.expect(result, 0, "eval after step 0: loss 6.7457", "done: step 8", self.output)

@@ -31,6 +31,7 @@ struct Plan {
     // Every query and every key is in one tile only, so that results are written and not merged:
     // true of any documents where a rank holds all of the list.
     bool meets_once = false;
+    bool operator==(const Plan&) const = default;
 };
 Plan make_plan(const SequencePartition& partition, int64_t ring_rank);
 

@@ -54,6 +54,10 @@ public:
     at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
                         const Plan& plan) const;
 
+    // Whether a plan is work for this rank alone, which goes the same way every time: nothing
+    // travels, and a GPU's kernels are told of no lengths of documents.
+    bool can_be_recorded(const Plan& plan) const;
+
 private:
     HeadCounts heads_;
     comm::Communicator& ring_;

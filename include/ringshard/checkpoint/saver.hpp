@@ -13,6 +13,7 @@
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/offload/host_depot.hpp"
 #include "ringshard/optim/adamw.hpp"
 
 namespace ringshard::checkpoint {
@@ -72,11 +73,15 @@ public:
     SaveOutcome wait();
 
 private:
+    void make_room(int64_t bytes, at::Device of_state);
+    void give_up_room();
+
     const Store& store_;
     SaveOptions options_;
     std::unique_ptr<SaveGroups> groups_;
     Faults& faults_;
     at::Tensor copy_;  // bytes; kept for the next save
+    std::unique_ptr<offload::SideStream> pins_;
     std::future<SaveOutcome> outcome_;
 };
 

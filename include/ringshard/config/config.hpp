@@ -125,6 +125,7 @@ struct TrainingSettings {
     std::optional<ActivationPolicy>
         activation_policy;  // unset: attention if checkpointing, else all
     bool activation_offloading = false;
+    bool cuda_graphs = false;
 
     ActivationPolicy activations_kept() const {
         const auto usual =

@@ -9,6 +9,7 @@
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/chunks.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/recorder.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/rope.hpp"
@@ -17,6 +18,7 @@
 namespace ringshard::model {
 
 class ActivationStore;
+class RecordedBlocks;
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
 // released, and when. The model knows nothing of what profile cuts its units.
@@ -29,6 +31,8 @@ public:
         attention::Kernels kernels = attention::Kernels::of_host;
         // For what blocks keep for their backward pass; all of it stays in memory without.
         offload::Depot* activations = nullptr;
+        // For blocks of batches whose shape comes again; not beside a depot for activations.
+        Recorder* recorder = nullptr;
         // As suits the device, if nothing is said.
         std::optional<Chunks> chunks{};
         // Is told what begins: "forward of block 3".
@@ -47,17 +51,25 @@ public:
     // The loss alone. Collective over the zero group.
     at::Tensor evaluate(const TokenBatch& batch) const;
 
+    // Of batches with a backward pass, where there is a recorder.
+    Replays replays() const;
+
     // Logits [t, vocabulary] of this rank's tokens. Collective over the zero group.
     at::Tensor logits(const TokenBatch& batch) const;
 
 private:
     size_t num_blocks() const { return static_cast<size_t>(spec_.num_blocks); }
     std::vector<size_t> order_of_units(bool with_backward) const;
-    // The input of the head. What the blocks keep goes to the store, if a backward pass follows.
-    enum class Pass { with_backward, forward_alone };
-    at::Tensor forward(const TokenBatch& batch, const ops::RopeTable& rope, Pass pass) const;
-    void backward(const TokenBatch& batch, const ops::RopeTable& rope,
-                  const at::Tensor& gradient) const;
+    // What the blocks keep goes to the store, if a backward pass follows. recorded: blocks go by
+    // way of recordings.
+    struct Pass {
+        const TokenBatch& batch;
+        const ops::RopeTable& rope;
+        bool has_backward;
+        RecordedBlocks* recorded = nullptr;
+    };
+    at::Tensor forward(const Pass& pass) const;  // the input of the head
+    void backward(const Pass& pass, at::Tensor gradient) const;
     ops::RopeTable rope_of(const TokenBatch& batch) const;
     template <class... Parts>
     void note(const Parts&... parts) const;
@@ -71,6 +83,7 @@ private:
     ops::LossForm loss_;
     Chunks chunks_;
     std::unique_ptr<ActivationStore> activations_;
+    std::unique_ptr<RecordedBlocks> recorded_;  // where there is a recorder
     std::function<void(const std::string&)> note_;
 };
 

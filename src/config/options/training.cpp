@@ -166,9 +166,14 @@ void add_precision_options(OptionTable& table) {
                 "Recompute parts of a block in the backward pass instead of keeping them.");
     group.serve("activation_policy", &TrainingSettings::activation_policy,
                 "What a block keeps: all, attention (input and attention output), input.");
-    group.serve("activation_offloading", &TrainingSettings::activation_offloading,
-                "Keep saved activations in a file: in offload_dir, else in "
-                "offload_optimizer_nvme_path, else in output_dir.");
+    group.serve(
+        "activation_offloading", &TrainingSettings::activation_offloading,
+        "Keep saved activations elsewhere: beside a GPU in the host's memory, else in a file "
+        "in offload_dir, or in offload_optimizer_nvme_path, or in output_dir.");
+    group.serve("cuda_graphs", &TrainingSettings::cuda_graphs,
+                "Record what a GPU does for a block, and replay it for batches of the same shape: "
+                "for small models, whose work is over before more of it is given. Takes the memory "
+                "of a batch's activations for good.");
 
     group.alias("bf16", "mixed_precision", Shape::boolean, {{"true", "bf16"}, {"false", "no"}});
     group.alias("activation_checkpointing", "gradient_checkpointing", Shape::boolean);

@@ -57,7 +57,7 @@ public:
         return {slot.ids, slot.size};
     }
     void put(const Key& key, std::span<const int32_t> ids) {
-        if (ids.size() > most_tokens) return;
+        if (ids.empty() || ids.size() > most_tokens) return;
         Slot& slot = slots_[place(key)];
         slot.key = key;
         slot.size = static_cast<uint32_t>(ids.size());

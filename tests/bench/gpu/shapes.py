@@ -32,6 +32,8 @@ ROWS = [
     ("8B", 2, 8192, "attention", "bf16", 52),
     ("7B", 16, 1024, "attention", "bf16", 52),
     ("8B", 1, 131072, "attention offload", "bf16", 45),
+    ("0.5B", 4, 1024, "all", "fp32", None),
+    ("0.5B", 4, 1024, "all graphs", "fp32", None),
     ("0.5B", 8, 8192, "all", "fp32", None),
     ("1.5B", 32, 1024, "all", "fp32", None),
     ("3B", 16, 1024, "attention", "fp32", None),

@@ -1,8 +1,8 @@
-// bench_gpu_step CONFIG_JSON ROWS LENGTH POLICY MOMENTS SECONDS [offload] [layers=N]: steps of one
-// rank over random tokens with random weights, in bf16 on the first GPU (RINGSHARD_TEST_DEVICE says
-// another device). Prints a line of JSON. POLICY: all, attention or input. MOMENTS: fp32 or bf16.
-// It takes three steps at least, and as many as fit into SECONDS. offload: activations go to the
-// host's memory.
+// bench_gpu_step CONFIG_JSON ROWS LENGTH POLICY MOMENTS SECONDS [offload | graphs] [layers=N]:
+// steps of one rank over random tokens with random weights, in bf16 on the first GPU
+// (RINGSHARD_TEST_DEVICE says another device). Prints a line of JSON. POLICY: all, attention or
+// input. MOMENTS: fp32 or bf16. It takes three steps at least, and as many as fit into SECONDS.
+// offload: activations go to the host's memory. graphs: blocks are recorded and replayed.
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
@@ -83,10 +83,13 @@ int main(int argc, char** argv) {
     const int64_t num_rows = std::stoll(argv[2]);
     const int64_t length = std::stoll(argv[3]);
     bool offloads = false;
+    std::unique_ptr<model::Recorder> recorder;
     for (int i = 7; i < argc; ++i) {
         const std::string word = argv[i];
         if (word == "offload")
             offloads = true;
+        else if (word == "graphs")
+            recorder = model::make_recorder(device);
         else if (word.starts_with("layers="))
             spec.num_blocks = std::stoll(word.substr(7));
         else
@@ -107,7 +110,8 @@ int main(int argc, char** argv) {
     std::unique_ptr<offload::HostDepot> depot;
     if (offloads) depot = std::make_unique<offload::HostDepot>(device);
     const model::Transformer transformer(
-        spec, zero, mesh, {.policy = policy_named(argv[4]), .activations = depot.get()});
+        spec, zero, mesh,
+        {.policy = policy_named(argv[4]), .activations = depot.get(), .recorder = recorder.get()});
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
                            optimizer);

@@ -1,0 +1,34 @@
+#include "open_recorder.hpp"
+
+#include <iostream>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::cli {
+
+comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const EngineCall& call,
+                                                             const StartUp& start) {
+    if (!call.settings.values.training.cuda_graphs) return std::unique_ptr<model::Recorder>();
+    const auto refuse = [&](const std::string& why) {
+        return comm::found_by_all(
+            {ExitCode::settings,
+             concat("cuda_graphs = true [", call.settings.origin_of("cuda_graphs").place,
+                    "]: ", why, "; leave it out")});
+    };
+    if (!start.device.is_cuda()) return refuse("this run computes on the CPU");
+    if (start.shape.sequence() > 1)
+        return refuse(concat("the attention of ", start.shape.sequence(),
+                             " ranks waits for what travels between them (cp_size, sp_size)"));
+    return model::make_recorder(start.device);
+}
+
+void tell_replays(const model::Replays& replays) {
+    std::cerr << "cuda_graphs: " << replays.replayed << " of " << replays.batches
+              << " batches of rank 0 were replayed";
+    if (replays.replayed == 0)
+        std::cerr << "; that takes batches of one shape after another, whose rows are documents of "
+                     "one length";
+    std::cerr << '\n';
+}
+
+}  // namespace ringshard::cli

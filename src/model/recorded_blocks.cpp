@@ -1,0 +1,149 @@
+#include "recorded_blocks.hpp"
+
+#include <ATen/ops/empty_like.h>
+
+namespace ringshard::model {
+
+namespace {
+
+// Weights that are gathered lie in buffers that take turns. They do so alike in every pass, once
+// all buffers exist; where they should not, a block goes the common way after so many recordings.
+constexpr int most_recordings = 8;
+
+// A block's flat buffer begins with these.
+const void* place_of(const BlockViews& views) { return views.qkv.const_data_ptr(); }
+
+// A place of its own for numbers that lie elsewhere every time.
+at::Tensor fixed(const at::Tensor& like) { return at::empty_like(like); }
+
+void bring_to(const at::Tensor& place, const at::Tensor& numbers) {
+    if (!place.is_same(numbers)) place.copy_(numbers);
+}
+
+struct Forward {
+    std::unique_ptr<Recording> recording;
+    int times_recorded = 0;
+    const void* weights = nullptr;
+    at::Tensor input;
+    BlockActivations activations;
+    at::Tensor output;
+};
+
+struct Backward {
+    std::unique_ptr<Recording> recording;
+    int times_recorded = 0;
+    int forward_recorded = 0;  // times, when this was
+    const void* weights = nullptr;
+    const void* gradients = nullptr;
+    at::Tensor gradient;
+};
+
+}  // namespace
+
+// What recordings read stays where it is. The plan says where documents begin, so the table of
+// positions is that of every batch with this plan.
+struct RecordedBlocks::Shape {
+    Shape(const RecordedBlocks& blocks, attention::Plan of_batch, const ops::RopeTable& table)
+        : plan(std::move(of_batch)),
+          rope(table),
+          context{blocks.spec_, blocks.attention_, plan, rope, blocks.policy_, blocks.mlp_chunk_},
+          forward(static_cast<size_t>(blocks.spec_.num_blocks)),
+          backward(static_cast<size_t>(blocks.spec_.num_blocks)) {}
+
+    attention::Plan plan;
+    ops::RopeTable rope;
+    BlockContext context;
+    std::vector<Forward> forward;
+    std::vector<Backward> backward;
+};
+
+RecordedBlocks::RecordedBlocks(const ModelSpec& spec, const attention::SequenceAttention& attention,
+                               config::ActivationPolicy policy, int64_t mlp_chunk,
+                               Recorder& recorder)
+    : spec_(spec),
+      attention_(attention),
+      policy_(policy),
+      mlp_chunk_(mlp_chunk),
+      recorder_(recorder) {}
+
+RecordedBlocks::~RecordedBlocks() = default;
+
+bool RecordedBlocks::take(const attention::Plan& plan, const ops::RopeTable& rope) {
+    ++replays_.batches;
+    if (!shape_ || shape_->plan != plan) {
+        const bool comes_again = last_plan_ == plan;
+        last_plan_ = plan;
+        if (!comes_again || !attention_.can_be_recorded(plan)) return false;
+        shape_ = std::make_unique<Shape>(*this, plan, rope);
+    }
+    ++replays_.replayed;
+    return true;
+}
+
+at::Tensor RecordedBlocks::forward(size_t block, const BlockViews& weights,
+                                   BlockActivations& activations) {
+    Forward& f = shape_->forward[block];
+    const bool is_first = block == 0;
+    const bool fits = f.recording && f.weights == place_of(weights) &&
+                      (is_first || f.input.is_same(activations.input));
+    if (!fits && f.times_recorded == most_recordings) {
+        f.recording.reset();
+        return block_forward(shape_->context, weights, activations);
+    }
+    if (!fits) {
+        f.weights = place_of(weights);
+        f.input = is_first ? fixed(activations.input) : activations.input;
+    }
+    bring_to(f.input, activations.input);
+    if (!fits) {
+        ++f.times_recorded;
+        auto [recording, made] = recorder_.record([this, input = f.input, weights] {
+            BlockActivations kept;
+            kept.input = input;
+            std::vector<at::Tensor> tensors{block_forward(shape_->context, weights, kept)};
+            for (const at::Tensor* tensor : tensors_of(kept)) tensors.push_back(*tensor);
+            return tensors;
+        });
+        f.recording = std::move(recording);
+        f.output = made.front();
+        size_t next = 1;
+        for (at::Tensor* tensor : tensors_of(f.activations)) *tensor = made[next++];
+    }
+    f.recording->replay();
+    activations = f.activations;
+    return f.output;
+}
+
+at::Tensor RecordedBlocks::backward(size_t block, const BlockViews& weights,
+                                    const BlockViews& gradients, const at::Tensor& gradient,
+                                    BlockActivations&& activations) {
+    const Forward& f = shape_->forward[block];
+    Backward& b = shape_->backward[block];
+    const bool is_last = block + 1 == shape_->backward.size();
+    const bool fits = b.recording && b.forward_recorded == f.times_recorded &&
+                      b.weights == place_of(weights) && b.gradients == place_of(gradients) &&
+                      (is_last || b.gradient.is_same(gradient));
+    if (!f.recording || (!fits && b.times_recorded == most_recordings)) {
+        block_backward(shape_->context, weights, gradients, gradient, std::move(activations));
+        return gradient;
+    }
+    if (!fits) {
+        b.forward_recorded = f.times_recorded;
+        b.weights = place_of(weights);
+        b.gradients = place_of(gradients);
+        b.gradient = is_last ? fixed(gradient) : gradient;
+    }
+    bring_to(b.gradient, gradient);
+    if (!fits) {
+        ++b.times_recorded;
+        const auto work = [this, in_out = b.gradient, weights, gradients, kept = f.activations] {
+            block_backward(shape_->context, weights, gradients, in_out, BlockActivations(kept));
+            return std::vector<at::Tensor>{};
+        };
+        b.recording = recorder_.record(work).recording;
+    }
+    b.recording->replay();
+    return b.gradient;
+}
+
+}  // namespace ringshard::model

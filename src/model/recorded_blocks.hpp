@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "block.hpp"
+#include "ringshard/model/recorder.hpp"
+
+namespace ringshard::model {
+
+// What blocks compute, recorded for one shape of batches and replayed for all that come after it:
+// the host gives a GPU one piece of work for a block and direction, in place of dozens. A shape is
+// recorded when it comes the second time in a row; batches of other shapes go the common way. What
+// recordings keep for the backward pass stays in their memory from then on.
+class RecordedBlocks {
+public:
+    RecordedBlocks(const ModelSpec& spec, const attention::SequenceAttention& attention,
+                   config::ActivationPolicy policy, int64_t mlp_chunk, Recorder& recorder);
+    ~RecordedBlocks();
+
+    // A batch begins, with a backward pass to come. Whether its blocks go by way of recordings:
+    // first forward(), from the first block to the last, then backward(), from the last to the
+    // first, as block_forward() and block_backward() would.
+    bool take(const attention::Plan& plan, const ops::RopeTable& rope);
+    const Replays& replays() const { return replays_; }
+    at::Tensor forward(size_t block, const BlockViews& weights, BlockActivations& activations);
+    // Returns the gradient of the input.
+    at::Tensor backward(size_t block, const BlockViews& weights, const BlockViews& gradients,
+                        const at::Tensor& gradient, BlockActivations&& activations);
+
+private:
+    struct Shape;
+
+    const ModelSpec& spec_;
+    const attention::SequenceAttention& attention_;
+    config::ActivationPolicy policy_;
+    int64_t mlp_chunk_;
+    Recorder& recorder_;
+    attention::Plan last_plan_;
+    std::unique_ptr<Shape> shape_;
+    Replays replays_;
+};
+
+}  // namespace ringshard::model

@@ -1,0 +1,11 @@
+#include "ringshard/base/error.hpp"
+#include "ringshard/model/recorder.hpp"
+
+// For programs that are built without CUDA.
+namespace ringshard::model {
+
+std::unique_ptr<Recorder> make_recorder(at::Device device) {
+    RINGSHARD_CHECK(false, "work of ", device.str(), " cannot be recorded");
+}
+
+}  // namespace ringshard::model

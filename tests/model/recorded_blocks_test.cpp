@@ -1,0 +1,188 @@
+// Blocks that are recorded once and replayed compute what they compute otherwise, to the bit: for
+// other tokens, at every cut of the weights, and beside batches of other shapes. On the CPU work is
+// recorded by a stand-in that goes through it again and puts what it makes where it was the first
+// time, as a GPU's graph does; whatever was not told to it where it looks, it does not see.
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "golden.hpp"
+#include "mpi_test.hpp"
+#include "test_model.hpp"
+
+using namespace ringshard;
+using test::TestModel;
+
+namespace {
+
+class Repetition final : public model::Recording {
+public:
+    Repetition(model::Recorder::Work work, std::vector<at::Tensor> made)
+        : work_(std::move(work)), made_(std::move(made)) {}
+    void replay() override {
+        if (std::exchange(is_first_, false)) return;  // record() has computed it
+        const std::vector<at::Tensor> again = work_();
+        BOOST_REQUIRE(again.size() == made_.size());
+        for (size_t i = 0; i < made_.size(); ++i)
+            if (made_[i].defined() && !made_[i].is_same(again[i])) made_[i].copy_(again[i]);
+    }
+
+private:
+    model::Recorder::Work work_;
+    std::vector<at::Tensor> made_;
+    bool is_first_ = true;
+};
+
+class HostRecorder final : public model::Recorder {
+public:
+    Recorded record(Work work) override {
+        ++count;
+        std::vector<at::Tensor> made = work();
+        auto repetition = std::make_unique<Repetition>(std::move(work), made);
+        return {std::move(repetition), std::move(made)};
+    }
+    int count = 0;
+};
+
+// Counts what another one records.
+class CountingRecorder final : public model::Recorder {
+public:
+    explicit CountingRecorder(model::Recorder& recorder) : recorder_(recorder) {}
+    Recorded record(Work work) override {
+        ++count;
+        return recorder_.record(std::move(work));
+    }
+    int count = 0;
+
+private:
+    model::Recorder& recorder_;
+};
+
+std::unique_ptr<model::Recorder> recorder_of_this_device() {
+    if (test::device().is_cuda()) return model::make_recorder(test::device());
+    return std::make_unique<HostRecorder>();
+}
+
+// Rows with tokens of their own; every row is a document.
+data::FlatBatch batch_of(const std::vector<int64_t>& lengths, uint32_t seed) {
+    std::mt19937 random(seed);
+    data::FlatBatch batch;
+    for (const int64_t length : lengths) {
+        batch.document_starts.push_back(static_cast<int64_t>(batch.tokens.size()));
+        for (int64_t i = 0; i < length; ++i) {
+            batch.tokens.push_back(static_cast<int64_t>(random() % 500));
+            batch.targets.push_back(i + 1 < length ? static_cast<int64_t>(random() % 500) : -100);
+        }
+    }
+    return batch;
+}
+
+// What a step over some batches leaves behind: the losses of tokens, and the gradients.
+struct Outcome {
+    std::vector<at::Tensor> losses;
+    std::map<std::string, at::Tensor> gradients;
+};
+
+Outcome step_over(TestModel& model, const std::vector<data::FlatBatch>& batches) {
+    Outcome outcome;
+    model.zero.clear_gradients();
+    for (const data::FlatBatch& batch : batches) {
+        if (&batch == &batches.back()) model.zero.begin_last_micro_batch();
+        outcome.losses.push_back(
+            model.transformer.forward_backward(model.cut(batch), 0.01).clone());
+    }
+    model.zero.finish_gradients();
+    outcome.gradients = model.gradients();
+    return outcome;
+}
+
+// A GPU's attention in bf16 adds up in an order that differs from one time to the next.
+bool are_same(const at::Tensor& one, const at::Tensor& other, at::ScalarType type) {
+    if (test::device().is_cuda() && type == at::kBFloat16)
+        return (one - other).norm().item<double>() <= 1e-2 * other.norm().item<double>();
+    return at::equal(one, other);
+}
+
+void check_same(const Outcome& one, const Outcome& other, at::ScalarType type) {
+    BOOST_REQUIRE(one.losses.size() == other.losses.size());
+    for (size_t i = 0; i < one.losses.size(); ++i)
+        BOOST_TEST(are_same(one.losses[i], other.losses[i], type), "losses of batch " << i);
+    for (const auto& [name, gradient] : one.gradients)
+        BOOST_TEST(are_same(gradient, other.gradients.at(name), type), name);
+}
+
+constexpr mesh::Cuts nothing_cut{};
+constexpr mesh::Cuts zero2{
+    .optimizer = true, .gradients = true, .keeps_weights_after_forward = false};
+constexpr mesh::Cuts zero3{
+    .optimizer = true, .gradients = true, .weights = true, .keeps_weights_after_forward = false};
+
+const std::vector<int64_t> rows{24, 24, 24};
+const std::vector<int64_t> other_rows{16, 16};
+const std::vector<int64_t> documents{9, 30, 5};
+
+// Four steps of a model that is recorded and of one that is not.
+void compare_steps(const TestModel::Options& options) {
+    const comm::Group& world = test::world();
+    const auto folder = test::golden_folder() / "models" / "qwen3-tiny";
+    const auto recorder = recorder_of_this_device();
+    CountingRecorder counting(*recorder);
+    TestModel common(world, folder, options);
+    TestModel::Options with_recorder = options;
+    with_recorder.recorder = &counting;
+    TestModel recorded(world, folder, with_recorder);
+    int recordings_before = 0;
+    for (uint32_t step = 0; step < 4; ++step) {
+        const uint32_t seed = 100 * step + static_cast<uint32_t>(world.rank());
+        const std::vector<data::FlatBatch> batches{
+            batch_of(rows, seed), batch_of(rows, seed + 10), batch_of(other_rows, seed),
+            batch_of(documents, seed), batch_of(rows, seed + 20)};
+        check_same(step_over(recorded, batches), step_over(common, batches), options.compute);
+        if (step == 3) BOOST_TEST(counting.count == recordings_before);
+        recordings_before = counting.count;
+    }
+    BOOST_TEST(counting.count > 0);
+    // Three of every step; the very first batch had not come before.
+    BOOST_TEST(recorded.transformer.replays().batches == 20);
+    BOOST_TEST(recorded.transformer.replays().replayed == 11);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_replayed_is_what_would_be_computed) {
+    using config::ActivationPolicy;
+    const c10::InferenceMode no_autograd;
+    for (const mesh::Cuts& cuts : {nothing_cut, zero2, zero3})
+        for (const auto policy :
+             {ActivationPolicy::all, ActivationPolicy::attention, ActivationPolicy::input})
+            for (const auto type : {at::kFloat, at::kBFloat16}) {
+                BOOST_TEST_INFO_SCOPE(to_text(cuts) << ", policy " << static_cast<int>(policy)
+                                                    << ", " << c10::toString(type));
+                compare_steps({.shape = {.shard = test::world().size()},
+                               .cuts = cuts,
+                               .compute = type,
+                               .policy = policy});
+            }
+}
+
+BOOST_AUTO_TEST_CASE(documents_of_all_lengths_go_the_common_way) {
+    const c10::InferenceMode no_autograd;
+    const auto recorder = recorder_of_this_device();
+    TestModel model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
+                    {.shape = {.shard = test::world().size()}, .recorder = recorder.get()});
+    for (uint32_t step = 0; step < 3; ++step) step_over(model, {batch_of(documents, step)});
+    BOOST_TEST(model.transformer.replays().batches == 3);
+    BOOST_TEST(model.transformer.replays().replayed == 0);
+}
+
+BOOST_AUTO_TEST_CASE(another_shape_that_comes_again_takes_the_place) {
+    const c10::InferenceMode no_autograd;
+    const auto recorder = recorder_of_this_device();
+    TestModel model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
+                    {.shape = {.shard = test::world().size()}, .recorder = recorder.get()});
+    for (const auto& lengths : {rows, rows, other_rows, other_rows, other_rows, rows})
+        step_over(model, {batch_of(lengths, 1)});
+    BOOST_TEST(model.transformer.replays().replayed == 3);
+}
