@@ -37,4 +37,11 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
     cpu::attend_backward(d_out, heads, whole, tiles, into, gradients, kernels);
 }
 
+std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,
+                                   at::Device device) {
+    if constexpr (has_gpu_kernels)
+        if (device.is_cuda()) return cuda::operators_of(plan, type, head_dim, device);
+    return {};
+}
+
 }  // namespace ringshard::attention

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ringshard/attention/kernels.hpp"
@@ -46,6 +48,10 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
                      std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
                      Kernels kernels = Kernels::of_host);
 
+// Which operators attend by a plan, by their names, where a device has a choice: on a GPU.
+std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,
+                                   at::Device device);
+
 // The two that answer, by where the heads are.
 namespace cpu {
 decltype(attention::attend) attend;
@@ -54,6 +60,7 @@ decltype(attention::attend_backward) attend_backward;
 namespace cuda {
 decltype(attention::attend) attend;
 decltype(attention::attend_backward) attend_backward;
+decltype(attention::operators_of) operators_of;
 }  // namespace cuda
 
 }  // namespace ringshard::attention

@@ -21,9 +21,9 @@ namespace {
 
 using ops::SeenKeys;
 
-GpuTraits traits_of(const at::Tensor& tensor) {
-    if (!tensor.is_cuda()) return {};  // a test, without a GPU
-    return {.compute_capability = at::cuda::getDeviceProperties(tensor.device().index())->major,
+GpuTraits traits_of(at::Device device) {
+    if (!device.is_cuda()) return {};  // a test, without a GPU
+    return {.compute_capability = at::cuda::getDeviceProperties(device.index())->major,
             .must_be_deterministic = at::globalContext().deterministicAlgorithms()};
 }
 
@@ -215,8 +215,17 @@ void put(const at::Tensor& rows, const at::Tensor& more, Into into) {
 
 }  // namespace
 
+std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,
+                                   at::Device device) {
+    std::set<std::string> names;
+    for (const std::vector<Tile>& tiles : plan.steps)
+        for (const TilePack& pack : pack_tiles(tiles))
+            names.insert(to_text(choose_kernel(pack, type, head_dim, traits_of(device))));
+    return names;
+}
+
 void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
-    const GpuTraits gpu = traits_of(heads.q);
+    const GpuTraits gpu = traits_of(heads.q.device());
     for (const TilePack& pack : pack_tiles(tiles)) {
         const AttentionKernel kernel =
             choose_kernel(pack, heads.q.scalar_type(), heads.q.size(2), gpu);
@@ -234,7 +243,7 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial&
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
                      std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
                      Kernels) {
-    const GpuTraits gpu = traits_of(heads.q);
+    const GpuTraits gpu = traits_of(heads.q.device());
     const at::ScalarType type = heads.q.scalar_type();
     for (const TilePack& pack : pack_tiles(tiles)) {
         const AttentionKernel kernel = choose_kernel(pack, type, heads.q.size(2), gpu);

@@ -82,6 +82,11 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     return exchange.qkv_gradient_out(d_qkv);
 }
 
+std::set<std::string> SequenceAttention::operators(const Plan& plan, at::ScalarType type,
+                                                   at::Device device) const {
+    return operators_of(plan, type, heads_.head_dim, device);
+}
+
 bool SequenceAttention::can_be_recorded(const Plan& plan) const {
     if (ring_.size() > 1 || ulysses_.size() > 1) return false;
     return std::ranges::none_of(pack_tiles(plan.steps.front()), &TilePack::is_ragged);

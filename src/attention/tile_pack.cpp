@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 
 namespace ringshard::attention {
@@ -54,6 +55,15 @@ std::vector<TilePack> pack_tiles(std::span<const Tile> tiles) {
         begin = end;
     }
     return packs;
+}
+
+std::string to_text(AttentionKernel kernel) {
+    switch (kernel) {
+        case AttentionKernel::cudnn: return "cuDNN";
+        case AttentionKernel::flash: return "FlashAttention-2";
+        case AttentionKernel::products: return "products of matrices";
+    }
+    RINGSHARD_CHECK(false);
 }
 
 AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t head_dim,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tile_group.hpp"
@@ -33,6 +34,7 @@ struct GpuTraits {
     int compute_capability = 0;  // 9 on Hopper; 0 where a test has none
     bool must_be_deterministic = false;
 };
+std::string to_text(AttentionKernel kernel);
 AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t head_dim,
                               const GpuTraits& gpu);
 

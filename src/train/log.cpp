@@ -72,6 +72,9 @@ void Log::add(const StepNumbers& numbers) {
     operations_ += numbers.operations;
     if (!world_.is_root()) return;
     progress_.step(numbers);
+    for (const std::string& name : numbers.attention)
+        if (attention_.insert(name).second)
+            progress_.say(concat("attention: ", name, ", from step ", numbers.step));
     if (numbers.is_skipped())
         progress_.say("warning: " + numbers.skipped_because + ". The step is skipped");
 }

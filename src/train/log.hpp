@@ -46,6 +46,7 @@ private:
     std::optional<report::TensorBoardFile> tensorboard_;
     Progress progress_;
     StepWindow window_;
+    std::set<std::string> attention_;  // operators that were told of
     Usage usage_;
     double operations_ = 0;  // of the run so far
 };

@@ -146,10 +146,12 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
 
     zero_.clear_gradients();
     std::vector<at::Tensor> of_tokens;
+    std::set<std::string> attention;
     for (data::FlatBatch& batch : micro_batches) {
         if (&batch == &micro_batches.back()) zero_.begin_last_micro_batch();
-        of_tokens.push_back(
-            model_.forward_backward(data::cut_batch(std::move(batch), mesh_), 1.0 / work.targets));
+        const model::TokenBatch mine = data::cut_batch(std::move(batch), mesh_);
+        attention.merge(model_.attention_operators(mine));
+        of_tokens.push_back(model_.forward_backward(mine, 1.0 / work.targets));
     }
     zero_.finish_gradients();
 
@@ -206,6 +208,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
                        .seconds = clock.seconds(),
                        .ranks = StepClock::read(sums.first(times_end).subspan(numbers_of_step)),
                        .rows = static_cast<int64_t>(loader_.rows_of_step().size()),
+                       .attention = std::move(attention),
                        .wishes = {wished.begin(), wished.end()},
                        .skipped_because = std::move(went_bad)};
 }

@@ -86,4 +86,5 @@ BOOST_AUTO_TEST_CASE(the_kernel_suits_type_shape_and_gpu) {
     BOOST_TEST((kernel_for(8192, 8192, hopper, at::kBFloat16, 256) == flash));
     const std::vector<Tile> ragged{document(0, 64), document(64, 128)};
     BOOST_TEST((choose_kernel(pack_tiles(ragged).front(), at::kBFloat16, 128, hopper) == flash));
+    BOOST_TEST(to_text(flash) == "FlashAttention-2");
 }

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,9 @@ public:
     // The gradient of qkv. Collective over the sequence group.
     at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
                         const Plan& plan) const;
+
+    // The operators of a GPU that attend by this plan; none on the CPU, which has one way.
+    std::set<std::string> operators(const Plan& plan, at::ScalarType type, at::Device device) const;
 
     // Whether a plan is work for this rank alone, which goes the same way every time: nothing
     // travels, and a GPU's kernels are told of no lengths of documents.

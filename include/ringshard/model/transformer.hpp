@@ -51,6 +51,11 @@ public:
     // The loss alone. Collective over the zero group.
     at::Tensor evaluate(const TokenBatch& batch) const;
 
+    // Which of a GPU's operators attend in this batch.
+    std::set<std::string> attention_operators(const TokenBatch& batch) const {
+        return attention_.operators(batch.plan, zero_.compute_type(), zero_.device());
+    }
+
     // Of batches with a backward pass, where there is a recorder.
     Replays replays() const;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,10 @@ struct StepNumbers {
     double seconds = 0;
     std::vector<RankTimes> ranks{};
     int64_t rows = 0;
-    std::vector<double> wishes{};   // what ranks found that they are asked for, added up
-    std::string skipped_because{};  // the numbers went bad, and the weights are as before
-    bool asks_to_rewind = false;    // it is no step: the run has to go back and do it again
+    std::set<std::string> attention{};  // operators of a GPU that attended on this rank
+    std::vector<double> wishes{};       // what ranks found that they are asked for, added up
+    std::string skipped_because{};      // the numbers went bad, and the weights are as before
+    bool asks_to_rewind = false;        // it is no step: the run has to go back and do it again
 
     bool is_skipped() const { return !skipped_because.empty(); }
 };
