@@ -180,6 +180,11 @@ Expected<Preparation> evaluation_data(const config::Config& config, const HubCac
         named_sources(data, splits_off ? data.dataset_train_split : data.dataset_test_split);
     if (!sources) return sources.failure();
     preparation.value().sources = std::move(sources).value();
+    for (Source& source : preparation.value().sources)
+        source.dataset.cure =
+            "to evaluate, dataset_test_split names one of these, test_split_size = 0.1 takes a "
+            "part "
+            "of the training data, eval_dataset_name names other data";
     if (splits_off) preparation.value().side = SampleChoice::Side::test;
     return preparation;
 }

@@ -88,7 +88,8 @@ Expected<Files> choose_split(const DatasetName& dataset,
     for (const auto& [name, files] : splits) names.push_back(name);
     return Failure{ExitCode::missing_input,
                    concat(dataset.setting, " = ", dataset.path, " has no split '", dataset.split,
-                          "'; it has ", names.empty() ? "no data files" : join(names, ", "))};
+                          "'; it has ", names.empty() ? "no data files" : join(names, ", "),
+                          dataset.cure.empty() ? "" : ": ", dataset.cure)};
 }
 
 // Files whose names, or whose folders' names, are those of splits; if none is, all are "train".

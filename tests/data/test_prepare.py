@@ -114,6 +114,8 @@ class Prepare(TrainerTest):
             (78, "datasets: is empty", "--datasets", "[]"),
             (74, "data_cache_dir: ", "--data_cache_dir", str(self.folder / "file")),
             (66, "has no split 'train[:10%]'", "--dataset_train_split", "train[:10%]"),
+            (66, "has no split 'test'; it has train: to evaluate, dataset_test_split names one of these, test_split_size",
+             "--eval_strategy", "epoch"),
         ):
             with self.subTest(words):
                 self.expect_one_message(self.prepare("--dataset_name", rows, *flags), code, words)

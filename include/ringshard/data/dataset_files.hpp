@@ -16,6 +16,7 @@ struct DatasetName {
     std::string split{};
     std::vector<std::string> data_files{};  // within path; empty: all
     bool takes_any_split = false;           // if the one that is named is not there
+    std::string cure{};                     // what to say where it has no such split
 };
 
 // Its files, in the order in which their rows count.
