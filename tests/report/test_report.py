@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
 from trainer import TrainerTest, run  # noqa: E402
 
 TINY = os.path.join(FOLDER, "..", "..", "configs", "examples", "tiny")
-CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
+CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")) if path), None)
 NASTY = "<script>alert('x')</script> & \"quotes\" \u00e9"
 
 
