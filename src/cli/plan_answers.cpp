@@ -10,18 +10,25 @@
 
 namespace ringshard::cli {
 
+Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
+                                        const model::ModelSpec& spec, const PlanWish& wish) {
+    auto shape = mesh::choose_shape(settings, wish.world, wish.num_nodes());
+    if (!shape) return shape;
+    const std::string why_not =
+        attention::why_heads_do_not_split(spec.heads, shape.value().ulysses);
+    if (!why_not.empty())
+        return Failure{ExitCode::settings,
+                       concat("sp_size = ", shape.value().ulysses, ": ", why_not)};
+    return shape;
+}
+
 Expected<Answer> Planner::answer(const config::Settings& settings) const {
     return answer(settings, settings.values.data.max_length.value_or(spec_.max_positions));
 }
 
 Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_length) const {
-    const auto shape = mesh::choose_shape(settings, wish_.world, wish_.num_nodes());
+    const auto shape = choose_layout(settings, spec_, wish_);
     if (!shape) return shape.failure();
-    const std::string why_not =
-        attention::why_heads_do_not_split(spec_.heads, shape.value().ulysses);
-    if (!why_not.empty())
-        return Failure{ExitCode::settings,
-                       concat("sp_size = ", shape.value().ulysses, ": ", why_not)};
     return answer(settings, shape.value(), row_length);
 }
 

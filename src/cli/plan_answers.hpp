@@ -29,6 +29,10 @@ struct Suggestion {
     Answer answer;
 };
 
+// The mesh of the wished world, if it and the model can be cut as the settings say.
+Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
+                                        const model::ModelSpec& spec, const PlanWish& wish);
+
 // Answers for one model, device and world.
 class Planner {
 public:

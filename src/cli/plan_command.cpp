@@ -164,10 +164,21 @@ int tell_answer(const Planner& planner, const PlanCall& call, const plan::Device
 }
 
 Expected<plan::Device> find_device(const PlanWish& wish) {
+    if (!wish.interconnect.empty()) {
+        const auto is_known = plan::with_interconnect({}, wish.interconnect);
+        if (!is_known) return is_known;
+    }
     auto device = plan::find_device(wish.device, wish.ranks_per_node());
     if (device && !wish.interconnect.empty())
         return plan::with_interconnect(std::move(device).value(), wish.interconnect);
     return device;
+}
+
+int show_device(const PlanWish& wish) {
+    const auto device = find_device(wish);
+    if (!device) return tell(device.failure());
+    std::cout << to_text(device.value());
+    return number(ExitCode::done);
 }
 
 Expected<model::ModelSpec> find_model(const PlanCall& call) {
@@ -188,15 +199,16 @@ int run_plan(const PlanCall& call) {
                                    device::describe_host(), wish.ranks_per_node());
     if (!threads) return tell(threads.failure());
     at::set_num_threads(narrow<int>(threads.value()));
-    const auto device = find_device(wish);
-    if (!device) return tell(device.failure());
-    if (wish.shows_device) {
-        std::cout << to_text(device.value());
-        return number(ExitCode::done);
-    }
+    if (wish.shows_device) return show_device(wish);
     const auto spec = find_model(call);
     if (!spec) return tell(spec.failure());
-
+    if (!wish.suggests) {
+        const auto layout = choose_layout(call.settings, spec.value(), wish);
+        if (!layout) return tell(layout.failure());
+    }
+    // Last, since this host is measured for it, which takes seconds.
+    const auto device = find_device(wish);
+    if (!device) return tell(device.failure());
     const Planner planner(spec.value(), device.value(), wish, call.environment, threads.value());
     if (!wish.curves.empty()) {
         if (const auto failure =

@@ -73,6 +73,7 @@ class Plan(TrainerTest):
         made = run("init", "--config_json", wanted, "--output_dir", cls.model)
         assert made.returncode == 0, made.stderr
         cls.number = itertools.count()
+        cls.host = cls.device(is_host="true")
 
     @classmethod
     def tearDownClass(cls):
@@ -105,13 +106,16 @@ class Plan(TrainerTest):
         return {kind: line[f"memory_{kind}_bytes"] for kind in KINDS}
 
     def planned(self, flags, *more):
-        result = run("plan", *flags, *more, "--json")
+        """For a device that is written down: this host would be measured for each question, which takes seconds."""
+        device = () if "--gpu" in more else ("--gpu", self.host)
+        result = run("plan", *flags, *device, *more, "--json")
         self.expect(result, 0)
         return json.loads(result.stdout)
 
-    def device(self, **numbers):
+    @classmethod
+    def device(cls, **numbers):
         """A file for --gpu: a terabyte of everything, 1e12 operations and 1e10 bytes a second, but for these."""
-        path = os.path.join(self.folder.name, f"device-{next(self.number)}")
+        path = os.path.join(cls.folder.name, f"device-{next(cls.number)}")
         all_numbers = {f"{kind}_{rate}": "1e12" for kind in ("bf16", "fp32") for rate in RATES}
         all_numbers |= {name: "1e12" if name.endswith(("memory_bytes", "room_bytes")) else "1e10" for name in OTHERS}
         all_numbers |= {name: "1" for name in all_numbers if name.endswith("extra_keys")}
@@ -236,6 +240,13 @@ class Plan(TrainerTest):
                     begun = run("train", *flags, *answer["flags"].split(), "--dataset_name", self.rows(length),
                                 "--output_dir", os.path.join(self.folder.name, "dry"), "--dry_run", ranks=world)
                     self.expect(begun, 0, "mesh " + answer["mesh"])
+
+    def test_this_host_is_measured_where_nothing_else_is_named(self):
+        result = run("plan", *self.flags("zero3", 1, 1, 512, "input", "bf16", []), "--world", "2", "--json")
+        self.expect(result, 0)
+        plan = json.loads(result.stdout)
+        self.assertTrue(plan["fits"])
+        self.assertTrue(0 < plan["utilisation"] < 1, plan)
 
     def test_slower_ways_between_ranks(self):
         flags = [*self.flags("zero3", 1, 2, 2048, "input", "bf16", []), "--world", "8", "--nodes", "4", "--gpu", "h100-80"]
