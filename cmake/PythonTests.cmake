@@ -1,12 +1,13 @@
-# add_python_test(name FILE test.py [ORACLES] [TIMEOUT seconds] [PROCESSORS n] [LABELS ...])
+# add_python_test(name FILE test.py [ORACLES] [TIMEOUT seconds] [PROCESSORS n] [COST seconds] [LABELS ...])
 # A unittest file that runs ./trainer. ORACLES: it needs the packages of `scripts/setup --oracles`, and
-# says that it was skipped where they are missing.
+# says that it was skipped where they are missing. PROCESSORS: 2 for what keeps several ranks busy, or looks at the clock; others run two at
+# a time, those with the highest COST first, so that none is left over at the end.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(RINGSHARD_ORACLE_PYTHON ${PROJECT_SOURCE_DIR}/.deps/venv/bin/python CACHE FILEPATH
     "Python with the packages that the comparing tests need")
 
 function(add_python_test name)
-    cmake_parse_arguments(T "ORACLES" "FILE;TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+    cmake_parse_arguments(T "ORACLES" "FILE;TIMEOUT;PROCESSORS;COST" "LABELS" ${ARGN})
     if(NOT T_TIMEOUT)
         set(T_TIMEOUT 300)
     endif()
@@ -21,4 +22,7 @@ function(add_python_test name)
     set_tests_properties(${name} PROPERTIES LABELS "python;${T_LABELS}" TIMEOUT ${T_TIMEOUT}
         PROCESSORS ${T_PROCESSORS} SKIP_RETURN_CODE 77
         ENVIRONMENT "TRAINER=$<TARGET_FILE:trainer>;MPIEXEC=${MPIEXEC_EXECUTABLE};PYTHONDONTWRITEBYTECODE=1")
+    if(T_COST)
+        set_tests_properties(${name} PROPERTIES COST ${T_COST})
+    endif()
 endfunction()
