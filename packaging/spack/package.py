@@ -1,7 +1,11 @@
-# A recipe for Spack: put this file into packages/ringshard/ of a repository of yours, or build from a clone with
+# A recipe for Spack 1.0 and newer: put this file into packages/ringshard/ of a repository of yours, or build from a clone with
 #   spack dev-build -d PATH_OF_CLONE ringshard@main
-# Not run by the tests: there is no Spack on the machines that run them.
+# Its packages, variants and build systems were looked up in Spack's repository of July 2026. Not run by the tests: there is no Spack on the
+# machines that run them.
 import os
+
+from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
+from spack_repo.builtin.build_systems.cuda import CudaPackage
 
 from spack.package import *
 

@@ -72,9 +72,10 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
     return newest;
 }
 
-comm::Agreed<Origin> find_origin(const RunStart& start, const checkpoint::Store& store,
-                                 const std::vector<shard::FlatUnit>& units, Time time) {
+comm::Agreed<Origin> find_origin(const RunStart& start, const checkpoint::Store& store, Time time) {
     const EngineCall& call = start.call;
+    constexpr int64_t whole = 1;
+    const std::vector<shard::FlatUnit> units = model::make_units(start.spec, whole);
     auto checkpoint = find_checkpoint(call, store, start.num_steps, time);
     if (!checkpoint) return checkpoint.failure();
     if (checkpoint.value()) {
@@ -104,14 +105,12 @@ Attempt::Attempt(checkpoint::Store its_store, const comm::Group& world)
                               concat("crash-", store.attempt(), "-rank", world.rank(), ".txt")) {}
 
 std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
-                                                 const RunStart& start,
-                                                 const std::vector<shard::FlatUnit>& units,
-                                                 Time time) {
+                                                 const RunStart& start, Time time) {
     const EngineCall& call = start.call;
     auto store = checkpoint::Store::open(call.settings.values.run.output_dir, call.world);
     if (!store) return store.failure();
     attempt.emplace(std::move(store).value(), call.world);
-    auto origin = find_origin(start, attempt->store, units, time);
+    auto origin = find_origin(start, attempt->store, time);
     if (!origin) return origin.failure();
     attempt->origin = std::move(origin).value();
     return std::nullopt;

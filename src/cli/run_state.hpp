@@ -41,13 +41,11 @@ struct Attempt {
 };
 
 // Claims the next attempt, in the place of one that may be there, and finds what the settings ask
-// to go on from, looked through: names and shapes fit the units, and nothing has changed that would
-// change the curve, unless that is allowed. Before anything large is allocated. Collective over the
-// world.
+// to go on from, looked through: names and shapes are those of the model, and nothing has changed
+// that would change the curve, unless that is allowed. Before anything large is allocated.
+// Collective over the world.
 std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
-                                                 const RunStart& start,
-                                                 const std::vector<shard::FlatUnit>& units,
-                                                 Time time);
+                                                 const RunStart& start, Time time);
 
 // Leaves a word on how the attempt ended. What cannot be written is told, and changes nothing.
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,

@@ -2,26 +2,22 @@
 
 #include <c10/core/InferenceMode.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "check_plan.hpp"
 #include "curve.hpp"
 #include "library_versions.hpp"
+#include "model_in_training.hpp"
 #include "open_recorder.hpp"
 #include "open_scratch.hpp"
-#include "ringshard/base/files.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"
-#include "ringshard/train/metrics.hpp"
-#include "ringshard/train/phase_marks.hpp"
 #include "ringshard/train/training_loop.hpp"
 #include "ringshard/watch/watchdog.hpp"
-#include "run_data.hpp"
 #include "run_record.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
@@ -60,151 +56,113 @@ checkpoint::SaveOptions save_options(const EngineCall& call) {
         .ranks_per_node = ranks_per_node ? read_whole_number(*ranks_per_node) : std::nullopt};
 }
 
-Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder, int64_t ulysses,
-                                     const config::Settings& settings) {
-    const auto spec = model::read_model_spec(folder / "config.json");
-    if (!spec) return spec;
-    const attention::HeadCounts& heads = spec.value().heads;
-    const std::string why_not = attention::why_heads_do_not_split(heads, ulysses);
-    if (why_not.empty()) return spec;
-    std::vector<std::string> sizes;
-    for (const int64_t size : attention::ulysses_sizes(heads)) sizes.push_back(concat(size));
-    return Failure{ExitCode::settings,
-                   concat("sp_size = ", ulysses, " [", settings.origin_of("sp_size").place,
-                          "]: ", why_not, "; sizes that work with this model: ", join(sizes, ", "),
-                          "; use cp_size for the rest")};
+// What checkpoints hold beside tensors and progress.
+checkpoint::Extras extras_of(const EngineCall& call, const StartUp& here, const Curve& curve,
+                             const std::map<std::string, std::string>& companions) {
+    return {companions,
+            {{"settings", config::print_yaml(call.settings, config::OptionTable())},
+             {"curve", to_text(curve)},
+             {"versions", versions_text()},
+             {"mesh", to_text(here.shape)}}};
 }
 
-}  // namespace
+using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-int run_train(const EngineCall& call) {
-    const c10::InferenceMode no_autograd;
+MaybeFailure train(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
     job::note_warnings();  // a warning that comes before the first step is not lost
     const job::Deadline deadline(world.is_root() ? job::read_slurm(call.environment) : job::Slurm(),
                                  config.run.max_hours);
     auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
-    if (!faults) return tell(faults.failure(), world);
+    if (!faults) return faults.failure();
     watch::Watchdog watchdog(world, config.run.hang_timeout_s);
+
     world.journal().doing("starting");
-    const auto place = start_up(call);
-    if (!place) return tell(place.failure(), world);
-    const StartUp& here = place.value();
+    const auto start = start_up(call);
+    if (!start) return start.failure();
+    const StartUp& here = start.value();
     print_start(call, here);
     const auto recorder = open_recorder(call, here);
-    if (!recorder) return tell(recorder.failure(), world);
+    if (!recorder) return recorder.failure();
     const mesh::Mesh mesh(world, here.shape, here.device,
                           {test_delay(call.environment), here.shares_gpus});
-
-    const HubCache hub(call.environment);
-    const auto folder =
-        comm::agreed(world, hub.model_folder(config.model.model_name_or_path,
-                                             config.model.model_revision, "model_name_or_path"));
-    if (!folder) return tell(folder.failure(), world);
-    const auto spec =
-        comm::agreed(world, read_spec(folder.value(), here.shape.ulysses, call.settings));
-    if (!spec) return tell(spec.failure(), world);
-    world.journal().doing("preparing data");
-    faults.value().reach("start");
-    const auto data = prepare_run_data(call, hub, here.num_threads, spec.value());
-    if (!data) return tell(data.failure(), world);
-    const data::Rows& rows = data.value().training;
+    const auto found = find_inputs(call, here, faults.value());
+    if (!found) return found.failure();
+    const RunInputs& inputs = found.value();
+    const data::Rows& rows = inputs.data.training;
     data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data().rank(),
                         config.training.gradient_accumulation_steps);
-
     const auto check_memory = [&] {
-        return check_plan(call, here, spec.value(), rows, device_memory(call.environment));
+        return check_plan(call, here, inputs.spec, rows, device_memory(call.environment));
     };
     if (config.run.dry_run) {
-        if (const auto failure = check_memory()) return tell(*failure, world);
+        if (auto failure = check_memory()) return failure;
         if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
-        return number(ExitCode::done);
+        return std::nullopt;
     }
+
     watchdog.begin(watch::Work::other);
     world.journal().doing("loading");
     faults.value().reach("load");
-    auto units = model::make_units(spec.value(), here.shape.zero());
     const Curve curve = curve_of(call.settings, here.shape, rows);
-    const RunStart start{call, folder.value(), spec.value(), curve,
-                         train::count_steps(config.training, loader.steps_per_epoch())};
+    const RunStart run{call, inputs.model, inputs.spec, curve,
+                       train::count_steps(config.training, loader.steps_per_epoch())};
     std::optional<Attempt> attempt;
-    if (const auto failure = begin_attempt(attempt, start, units, Time::first))
-        return tell(*failure, world);
-    if (const auto failure = check_memory()) return tell(*failure, world);
-    auto companions = read_companions(world, folder.value());
-    if (!companions) return tell(companions.failure(), world);
-
-    const bool is_bf16 = config.training.mixed_precision == config::Precision::bf16;
-    const bool reduces_bf16 = config.parallel.reduce_dtype == config::NumberType::bf16;
-    const mesh::Cuts cuts = mesh::cuts_of(config.parallel);
-    auto scratch = open_scratch(call, here, cuts);
-    if (!scratch) return tell(scratch.failure(), world);
-    const offload::Scratch& depots = scratch.value();
-    shard::Zero zero(
-        std::move(units), cuts,
-        {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat}, mesh,
-        {depots.weights.get(), depots.optimizer.get()});
-    optim::AdamW optimizer(zero, config.training, depots.optimizer.get());
-    if (const auto failure = allocate(scratch.value(), call)) return tell(*failure, world);
-    train::PhaseMarks marks(here.device);
-    device::tell_what_is_held([&] { return train::tell_held(zero, optimizer); });
-    const model::Transformer transformer(
-        spec.value(), zero, mesh,
-        {.policy = config.training.activations_kept(),
-         .loss = {config.training.loss_type == config::LossType::dft,
-                  config.training.label_smoothing_factor},
-         .travel = model::travel_of(config),
-         .activations = depots.activations.get(),
-         .recorder = recorder.value().get(),
-         .note = [&](const std::string& what) { marks.begins(what); }});
-    train::Trainer trainer(config.training, world, mesh, loader, transformer, zero, optimizer);
-    std::optional<train::Evaluator> evaluator;
-    if (data.value().evaluation)
-        evaluator.emplace(*data.value().evaluation, config.evaluation.per_device_eval_batch_size,
-                          world, mesh, transformer);
-    const double peak_operations = train::measured_peak(here.device, zero.compute_type());
+    if (auto failure = begin_attempt(attempt, run, Time::first)) return failure;
+    if (auto failure = check_memory()) return failure;
+    const auto companions = read_companions(world, inputs.model);
+    if (!companions) return companions.failure();
+    auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));
+    if (!scratch) return scratch.failure();
+    ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),
+                          recorder.value().get());
+    if (auto failure = allocate(model.scratch, call)) return failure;
+    const double peak_operations = train::measured_peak(here.device, model.zero.compute_type());
     const std::vector<std::string> hosts = world.gather(comm::host_name());
+
     for (;;) {
-        const auto progress =
-            load_state(call, attempt->origin, attempt->store, spec.value().tied, zero, optimizer);
-        if (!progress) return tell(progress.failure(), world);
+        const auto progress = load_state(call, attempt->origin, attempt->store, inputs.spec.tied,
+                                         model.zero, model.optimizer);
+        if (!progress) return progress.failure();
         attempt->origin = {};  // the pretrained files are no longer needed
-        trainer.go_on_from(progress.value());
-        if (const auto failure =
-                write_run_record(call, here, attempt->store.attempt(), trainer.num_steps()))
-            return tell(*failure, world);
+        model.trainer.go_on_from(progress.value());
+        if (auto failure = write_run_record(call, here, attempt->store.attempt(), run.num_steps))
+            return failure;
         checkpoint::Saver saver(attempt->store, save_options(call), world, faults.value());
-        const auto ending = train::train_to_the_end(
-            {.config = config,
-             .world = world,
-             .trainer = trainer,
-             .evaluator = evaluator ? &*evaluator : nullptr,
-             .store = attempt->store,
-             .saver = saver,
-             .free_host_memory = free_host_memory(call.environment),
-             .zero = zero,
-             .optimizer = optimizer,
-             .scratch = scratch.value(),
-             .extras = {companions.value(),
-                        {{"settings", config::print_yaml(call.settings, config::OptionTable())},
-                         {"curve", to_text(curve)},
-                         {"versions", versions_text()},
-                         {"mesh", to_text(here.shape)}}},
-             .faults = faults.value(),
-             .deadline = deadline,
-             .crash_report = attempt->crash_report,
-             .watchdog = watchdog,
-             .hosts = hosts,
-             .peak_operations = peak_operations});
+        const auto ending =
+            train::train_to_the_end({.config = config,
+                                     .world = world,
+                                     .trainer = model.trainer,
+                                     .evaluator = model.evaluator ? &*model.evaluator : nullptr,
+                                     .store = attempt->store,
+                                     .saver = saver,
+                                     .free_host_memory = free_host_memory(call.environment),
+                                     .zero = model.zero,
+                                     .optimizer = model.optimizer,
+                                     .scratch = model.scratch,
+                                     .extras = extras_of(call, here, curve, companions.value()),
+                                     .faults = faults.value(),
+                                     .deadline = deadline,
+                                     .crash_report = attempt->crash_report,
+                                     .watchdog = watchdog,
+                                     .hosts = hosts,
+                                     .peak_operations = peak_operations});
         note_end(*attempt, ending, world);
-        if (recorder.value() && world.is_root()) tell_replays(transformer.replays());
-        if (!ending) return tell(ending.failure(), world);
-        if (ending.value() == train::Ending::complete) return number(ExitCode::done);
+        if (recorder.value() && world.is_root()) tell_replays(model.transformer.replays());
+        if (!ending) return ending.failure();
+        if (ending.value() == train::Ending::complete) return std::nullopt;
         world.journal().doing("going back to the newest checkpoint");
-        if (const auto failure = begin_attempt(attempt, start, zero.units(), Time::again))
-            return tell(*failure, world);
+        if (auto failure = begin_attempt(attempt, run, Time::again)) return failure;
     }
+}
+
+}  // namespace
+
+int run_train(const EngineCall& call) {
+    const c10::InferenceMode no_autograd;
+    const auto failure = train(call);
+    return failure ? tell(*failure, call.world) : number(ExitCode::done);
 }
 
 }  // namespace ringshard::cli

@@ -89,7 +89,8 @@ Usage Log::usage(const MemoryByKind& memory) {
                      .staging = world_.maximum(memory.staging),
                      .save_copy = world_.maximum(memory.save_copy),
                      .process_peak = world_.maximum(memory.process_peak),
-                     .driver = world_.maximum(memory.driver)};
+                     .driver = world_.maximum(memory.driver),
+                     .host = world_.maximum(memory.host)};
     const std::vector<int64_t> peaks = world_.gather(memory.process_peak);
     const auto worst = std::ranges::max_element(peaks);
     usage_.peak_memory_bytes = *worst;

@@ -63,7 +63,8 @@ MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimiz
             .staging = staging,
             .save_copy = save_copy,
             .process_peak = 0,
-            .driver = 0};
+            .driver = 0,
+            .host = 0};
 }
 
 std::string tell_held(const shard::Zero& zero, const optim::AdamW& optimizer) {
@@ -125,6 +126,7 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"memory_save_copy_bytes", usage.memory.save_copy},
     };
     if (usage.memory.driver > 0) line.emplace_back("memory_driver_bytes", usage.memory.driver);
+    if (usage.memory.host > 0) line.emplace_back("memory_host_bytes", usage.memory.host);
     add_spread(line, "compute", numbers.ranks, &RankTimes::compute, steps);
     add_spread(line, "comm_wait", numbers.ranks, &RankTimes::comm_wait, steps);
     add_spread(line, "data_wait", numbers.ranks, &RankTimes::data_wait, steps);

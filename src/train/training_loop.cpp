@@ -187,11 +187,13 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
 // Of the most that was held since the last line.
 MemoryByKind Run::memory() const {
     const device::MemoryUse use = device::take_memory_use(parts_.zero.device());
+    const bool on_host = parts_.zero.device().is_cpu();
     MemoryByKind memory =
         memory_by_kind(parts_.zero, parts_.optimizer, use.tensors, parts_.scratch.staging.bytes(),
-                       parts_.zero.device().is_cpu() ? saves_.bytes_set_aside() : 0);
+                       on_host ? saves_.bytes_set_aside() : 0);
     memory.process_peak = use.process;
     memory.driver = use.driver;
+    memory.host = on_host ? 0 : parts_.scratch.bytes() + saves_.bytes_set_aside();
     return memory;
 }
 

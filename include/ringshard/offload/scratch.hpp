@@ -15,6 +15,13 @@ struct Scratch {
     std::unique_ptr<Depot> weights;
     std::unique_ptr<Depot> optimizer;
     std::unique_ptr<Depot> activations;
+
+    int64_t bytes() const {
+        int64_t sum = 0;
+        for (const Depot* depot : {weights.get(), optimizer.get(), activations.get()})
+            if (depot != nullptr) sum += depot->bytes();
+        return sum;
+    }
 };
 
 }  // namespace ringshard::offload

@@ -49,9 +49,11 @@ struct MemoryByKind {
     int64_t staging = 0;        // of what is on its way to and from files
     int64_t save_copy = 0;      // of what a save writes
     // What stands behind them: the most that the process held, resident or by the GPU's allocator;
-    // and what the GPU's driver has given away.
+    // and beside a GPU what its driver has given away, and what lies in the memory of the host:
+    // what was moved out, and the copy of a save.
     int64_t process_peak = 0;
     int64_t driver = 0;
+    int64_t host = 0;
 };
 
 // `peak`: of all tensors. What is no kind of its own counts as activations.

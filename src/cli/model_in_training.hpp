@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+
+#include "ringshard/model/recorder.hpp"
+#include "ringshard/offload/scratch.hpp"
+#include "ringshard/train/evaluator.hpp"
+#include "ringshard/train/phase_marks.hpp"
+#include "ringshard/train/trainer.hpp"
+#include "run_inputs.hpp"
+
+namespace ringshard::cli {
+
+// Everything that holds tensors of a run, and those who work on them, from the bottom up.
+struct ModelInTraining {
+    // Collective over the world. The arguments, but for the depots, must outlive it.
+    ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh, const RunInputs& inputs,
+                    data::Loader& loader, offload::Scratch depots, model::Recorder* recorder);
+    ~ModelInTraining();
+    ModelInTraining(const ModelInTraining&) = delete;
+    ModelInTraining& operator=(const ModelInTraining&) = delete;
+
+    offload::Scratch scratch;
+    shard::Zero zero;
+    optim::AdamW optimizer;
+    train::PhaseMarks marks;
+    model::Transformer transformer;
+    train::Trainer trainer;
+    std::optional<train::Evaluator> evaluator;  // where the settings ask for evaluation
+};
+
+}  // namespace ringshard::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+
+#include "ringshard/base/faults.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "run_data.hpp"
+#include "start_up.hpp"
+
+namespace ringshard::cli {
+
+// What a run is made from.
+struct RunInputs {
+    std::filesystem::path model;  // the folder
+    model::ModelSpec spec;
+    RunData data;
+};
+
+// Finds the model, which must suit the mesh, and prepares the rows. Collective over the world.
+comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here, Faults& faults);
+
+}  // namespace ringshard::cli
