@@ -1,6 +1,8 @@
 // What one call of a GPU's kernel takes, and which kernel it is.
 #include "tile_pack.hpp"
 
+#include <ATen/ops/zeros.h>
+
 #include <boost/test/unit_test.hpp>
 
 using namespace ringshard::attention;
@@ -38,6 +40,17 @@ BOOST_AUTO_TEST_CASE(equal_documents_are_a_batch) {
     BOOST_TEST(!packs[0].is_ragged());
     BOOST_TEST(packs[0].group.count == 3);
     BOOST_TEST(packs[0].group.q_distance == 64);
+}
+
+BOOST_AUTO_TEST_CASE(no_dimension_of_rows_has_stride_0) {
+    // cuDNN refuses it in its backward pass, where the dimension has one element too.
+    const at::Tensor heads = at::zeros({200, 3, 8});
+    for (const std::vector<Tile>& tiles :
+         {std::vector<Tile>{document(64, 100)}, {document(0, 50), document(50, 50)}}) {
+        const TilePack pack = pack_tiles(tiles).front();
+        for (const at::Tensor& rows : {query_rows(heads, pack.group), key_rows(heads, pack.group)})
+            BOOST_TEST(rows.stride(0) == tiles[0].num_q * heads.stride(0));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_follow_begins_a_new_call) {
