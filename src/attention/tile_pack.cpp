@@ -73,14 +73,23 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t
     const bool has_fast_cudnn = gpu.compute_capability == 9 || gpu.compute_capability == 10;
     if (!has_fast_cudnn || gpu.must_be_deterministic || pack.is_ragged() || head_dim > 128)
         return AttentionKernel::flash;
-    // cuDNN makes a plan for every shape that it has not seen, in tenths of a second: lengths of
-    // rows come again, lengths of documents do not. A tile this large is worth a plan of its own.
+    const Tile& tile = pack.group.first;
+    const auto is_multiple_of = [&](int64_t length) {
+        return tile.num_q % length == 0 && tile.num_k % length == 0;
+    };
+    // cuDNN goes through 128 queries and keys at a time. On Hopper its backward pass (9.19 and
+    // later) takes what fills up the last of them for scores of 0, and gives NaN where real scores
+    // are so low that exp(-lse) overflows, as some heads of Qwen2.5 have them. What is causal masks
+    // it.
+    constexpr int64_t at_a_time = 128;
+    if (!tile.diagonal && !is_multiple_of(at_a_time)) return AttentionKernel::flash;
+    // It makes a plan for every shape that it has not seen, in tenths of a second: lengths of rows
+    // come again, lengths of documents do not. A tile this large is worth a plan of its own.
     constexpr int64_t lengths_of_rows = 64;
     constexpr int64_t worth_a_plan = int64_t{1} << 28;
-    const Tile& tile = pack.group.first;
-    const bool comes_again = tile.num_q % lengths_of_rows == 0 && tile.num_k % lengths_of_rows == 0;
-    return comes_again || tile.num_q * tile.num_k >= worth_a_plan ? AttentionKernel::cudnn
-                                                                  : AttentionKernel::flash;
+    return is_multiple_of(lengths_of_rows) || tile.num_q * tile.num_k >= worth_a_plan
+               ? AttentionKernel::cudnn
+               : AttentionKernel::flash;
 }
 
 }  // namespace ringshard::attention

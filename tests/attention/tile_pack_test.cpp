@@ -93,6 +93,12 @@ BOOST_AUTO_TEST_CASE(the_kernel_suits_type_shape_and_gpu) {
     BOOST_TEST((kernel_for(8192, 8192, ampere) == flash));
     BOOST_TEST((kernel_for(8191, 8191, hopper) == flash));      // the length of a document
     BOOST_TEST((kernel_for(99'999, 99'999, hopper) == cudnn));  // worth a plan
+    BOOST_TEST((kernel_for(8192 + 64, 8192 + 64, hopper) == cudnn));
+    BOOST_TEST((kernel_for(8192, 4096, hopper) == cudnn));
+    // What fills up cuDNN's last tile would be NaN where every query sees every key.
+    BOOST_TEST((kernel_for(8192, 4096 + 64, hopper) == flash));
+    BOOST_TEST((kernel_for(4096 + 64, 8192, hopper) == flash));
+    BOOST_TEST((kernel_for(99'999, 199'998, hopper) == flash));
     BOOST_TEST((kernel_for(8192, 8192, {9, true}) == flash));
     BOOST_TEST((kernel_for(8192, 8192, hopper, at::kFloat) == products));
     BOOST_TEST((kernel_for(8192, 8192, hopper, at::kBFloat16, 100) == products));
