@@ -44,7 +44,7 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
     const int64_t rows = x.size(0);
     const int64_t width = x.size(1);
     const at::Tensor of_ranges =
-        at::empty({num_row_ranges(rows), width}, x.options().dtype(at::kFloat));
+        at::empty({num_row_ranges(rows, width), width}, x.options().dtype(at::kFloat));
     const Queue queue = queue_of(x);
     gpu::rms_norm_backward(queue, {.type = type_of(x),
                                    .dy = data(dy),

@@ -5,6 +5,16 @@
 
 namespace ringshard::ops::gpu {
 
+// Warps share a block, for a GPU holds only so many blocks at a time; larger teams are blocks, so
+// that what joins the threads of a block joins those of a team.
+constexpr int teams_per_block(int threads_per_team) {
+    constexpr int warp = 32;
+    return threads_per_team == warp ? 8 : 1;
+}
+constexpr int threads_per_block(int threads_per_team) {
+    return teams_per_block(threads_per_team) * threads_per_team;
+}
+
 // How many blocks of how many threads a number of teams makes.
 struct Grid {
     int64_t blocks;
@@ -13,11 +23,8 @@ struct Grid {
     size_t shared_bytes;
 };
 inline Grid grid_of(int64_t num_teams, int threads_per_team, int64_t floats_per_team) {
-    // Warps share a block, for a GPU holds only so many blocks at a time; larger teams are blocks,
-    // so that what joins the threads of a block joins those of a team.
-    constexpr int warp = 32;
-    const int teams = threads_per_team == warp ? 8 : 1;
-    return {(num_teams + teams - 1) / teams, teams * threads_per_team, teams,
+    const int teams = teams_per_block(threads_per_team);
+    return {(num_teams + teams - 1) / teams, threads_per_block(threads_per_team), teams,
             static_cast<size_t>(teams * floats_per_team) * sizeof(float)};
 }
 

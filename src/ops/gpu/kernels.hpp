@@ -30,7 +30,7 @@ void rms_norm_again(const Queue& queue, const RmsNorm& work);  // reads inverse_
 
 // Weight gradients are summed over equal ranges of rows, and then over the ranges in order: the
 // same to the bit on every GPU.
-int64_t num_row_ranges(int64_t rows);
+int64_t num_row_ranges(int64_t rows, int64_t width);
 
 struct RmsNormBackward {
     NumberType type;
@@ -39,7 +39,7 @@ struct RmsNormBackward {
     const void* weight;
     const float* inverse_rms;  // [rows]
     void* dx;                  // is added to
-    float* d_weight;           // [num_row_ranges(rows), width]: of each range
+    float* d_weight;           // [num_row_ranges(rows, width), width]: of each range
     int64_t rows;
     int64_t width;
 };

@@ -7,8 +7,25 @@ namespace ringshard::ops::gpu {
 
 namespace {
 
-constexpr int threads_of_row = 256;
-constexpr int threads_of_range = 512;
+// Threads for a row, or for a range of rows: narrow rows leave most of many without work.
+constexpr int threads_for(int64_t width) {
+    if (width <= 1024) return 128;
+    return width <= 2048 ? 256 : 512;
+}
+
+// Calls `work` with threads_for(width), known when it is compiled.
+template <int threads>
+struct TeamSize {
+    static constexpr int value = threads;
+};
+template <class Work>
+void with_team(int64_t width, Work work) {
+    switch (threads_for(width)) {
+        case 128: return work(TeamSize<128>());
+        case 256: return work(TeamSize<256>());
+        default: return work(TeamSize<512>());
+    }
+}
 
 template <class T, int n>
 struct Normalize {
@@ -52,8 +69,9 @@ void normalize(const Queue& queue, const RmsNorm& work, bool has_inverse) {
         work.type, work.width,
         [&](auto* type, auto size) {
             using T = std::remove_pointer_t<decltype(type)>;
-            run<threads_of_row>(queue, work.rows,
-                                Normalize<T, decltype(size)::value>{work, has_inverse});
+            const Normalize<T, decltype(size)::value> program{work, has_inverse};
+            with_team(work.width,
+                      [&](auto team) { run<decltype(team)::value>(queue, work.rows, program); });
         },
         work.x, work.y, work.weight);
 }
@@ -220,7 +238,10 @@ void with_head_packs(const HeadNorm& work, Work body) {
     });
 }
 
-// 32 columns of a sum over many rows: eight warps share the rows.
+// 32 columns of a sum over many rows: all warps of a block share the rows.
+constexpr int64_t columns_of_sum = 32;
+constexpr int threads_of_sum = 1024;
+
 struct AddRows {
     float* into;
     const float* from;
@@ -230,8 +251,8 @@ struct AddRows {
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
-        constexpr int64_t columns = 32;
-        constexpr int64_t shares = 8;
+        constexpr int64_t columns = columns_of_sum;
+        constexpr int64_t shares = threads_of_sum / columns;
         const int64_t first = team.number() * columns;
         float* const sums = team.memory();
         team.each(columns * shares, [&](int64_t i) {
@@ -257,18 +278,23 @@ struct AddRows {
 void rms_norm(const Queue& queue, const RmsNorm& work) { normalize(queue, work, false); }
 void rms_norm_again(const Queue& queue, const RmsNorm& work) { normalize(queue, work, true); }
 
-// Two for each multiprocessor of the largest GPUs.
-int64_t num_row_ranges(int64_t rows) { return std::min<int64_t>(rows, 264); }
+// A thousand threads and more for each multiprocessor of the largest GPUs.
+int64_t num_row_ranges(int64_t rows, int64_t width) {
+    constexpr int64_t threads = 264 * 512;
+    return std::min<int64_t>(rows, threads / threads_for(width));
+}
 int64_t num_head_ranges(int64_t heads) { return std::min<int64_t>(heads, 2112); }
 
 void rms_norm_backward(const Queue& queue, const RmsNormBackward& work) {
-    const int64_t ranges = num_row_ranges(work.rows);
+    const int64_t ranges = num_row_ranges(work.rows, work.width);
     with_packs(
         work.type, work.width,
         [&](auto* type, auto size) {
             using T = std::remove_pointer_t<decltype(type)>;
-            run<threads_of_range>(queue, ranges,
-                                  NormBackward<T, decltype(size)::value>{work, ranges}, work.width);
+            const NormBackward<T, decltype(size)::value> program{work, ranges};
+            with_team(work.width, [&](auto team) {
+                run<decltype(team)::value>(queue, ranges, program, work.width);
+            });
         },
         work.x, work.dy, work.dx, work.weight);
 }
@@ -291,7 +317,8 @@ void head_norm_backward(const Queue& queue, const HeadNorm& work) {
 }
 
 void add_rows(const Queue& queue, float* into, const float* from, int64_t rows, int64_t width) {
-    run<256>(queue, (width + 31) / 32, AddRows{into, from, rows, width}, 256);
+    run<threads_of_sum>(queue, (width + columns_of_sum - 1) / columns_of_sum,
+                        AddRows{into, from, rows, width}, threads_of_sum);
 }
 
 }  // namespace ringshard::ops::gpu

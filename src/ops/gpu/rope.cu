@@ -65,10 +65,11 @@ void rope(const Queue& queue, const Rope& work) {
     with_type(work.type, [&](auto* type) {
         using T = std::remove_pointer_t<decltype(type)>;
         constexpr int n = 16 / static_cast<int>(sizeof(T));
+        constexpr int threads = 128;  // a model of half a billion has 64 packs to a token
         if (fits<T>(n, work.row, work.heads) && work.half % n == 0)
-            run<256>(queue, work.tokens, TurnHeads<T, n>{work});
+            run<threads>(queue, work.tokens, TurnHeads<T, n>{work});
         else
-            run<256>(queue, work.tokens, TurnHeads<T, 1>{work});
+            run<threads>(queue, work.tokens, TurnHeads<T, 1>{work});
     });
 }
 

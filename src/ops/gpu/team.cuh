@@ -117,11 +117,12 @@ private:
 };
 
 template <int threads, class Program>
-__global__ void go_through(Program program, int64_t num_teams, int64_t floats_per_team) {
+__global__ void __launch_bounds__(threads_per_block(threads))
+    go_through(Program program, int64_t num_teams, int64_t floats_per_team) {
     extern __shared__ float memory[];
-    const int teams_per_block = static_cast<int>(blockDim.x) / threads;
+    const int teams_of_block = static_cast<int>(blockDim.x) / threads;
     const int team_of_block = static_cast<int>(threadIdx.x) / threads;
-    const int64_t number = static_cast<int64_t>(blockIdx.x) * teams_per_block + team_of_block;
+    const int64_t number = static_cast<int64_t>(blockIdx.x) * teams_of_block + team_of_block;
     if (number < num_teams)
         program(GpuTeam<threads>(number, memory + team_of_block * floats_per_team));
 }
@@ -143,7 +144,8 @@ void run(const Queue& queue, int64_t num_teams, const Program& program,
         return;
     }
     const Grid grid = grid_of(num_teams, threads, floats_per_team);
-    constexpr size_t shared_without_asking = 48 * 1024;
+    // 48 KiB, less what a kernel has of its own.
+    constexpr size_t shared_without_asking = 40 * 1024;
     if (grid.shared_bytes > shared_without_asking)
         check_cuda(
             cudaFuncSetAttribute(reinterpret_cast<const void*>(&go_through<threads, Program>),
