@@ -3,7 +3,9 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include <iostream>
 #include <map>
+#include <set>
 
 #include "host_copies.hpp"
 #include "ringshard/base/error.hpp"
@@ -23,14 +25,26 @@ public:
     explicit CudaSideStream(at::Device device)
         : device_(device), stream_(c10::cuda::getStreamFromPool(false, device.index())) {}
 
+    // Copies to and from other memory give the same, and hold the host up.
     void pin(void* memory, size_t bytes) override {
         const c10::cuda::CUDAGuard guard(device_);
-        throw_if_failed(
-            cudaHostRegister(memory, bytes, cudaHostRegisterDefault),
-            "memory of the host cannot be pinned (look at `ulimit -l` and the limits of "
-            "the job)");
+        const cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterDefault);
+        if (error == cudaSuccess) {
+            pinned_.insert(memory);
+            return;
+        }
+        cudaGetLastError();  // clears it
+        std::cerr << concat("warning: ", human_bytes(static_cast<double>(bytes)),
+                            " of the host's memory cannot be pinned (", cudaGetErrorString(error),
+                            "): copies between it and the GPU are slow; look at `ulimit -l` and "
+                            "the limits of the job\n");
     }
-    void unpin(void* memory) override { cudaHostUnregister(memory); }
+    // Whoever waits for a mark makes the device wait: copies may still be under way.
+    void unpin(void* memory) override {
+        const c10::cuda::CUDAGuard guard(device_);
+        cudaDeviceSynchronize();
+        if (pinned_.erase(memory) > 0) cudaHostUnregister(memory);
+    }
 
     void begin() override {
         at::cuda::CUDAEvent now;
@@ -57,6 +71,7 @@ private:
     c10::cuda::CUDAStream stream_;
     Mark last_ = 0;
     std::map<Mark, at::cuda::CUDAEvent> marks_;
+    std::set<const void*> pinned_;
 };
 
 }  // namespace

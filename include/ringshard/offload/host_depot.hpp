@@ -12,7 +12,8 @@ namespace ringshard::offload {
 class SideStream {
 public:
     virtual ~SideStream() = default;
-    // Memory of the host that the device can reach by itself, until it is let go.
+    // Memory of the host that the device can reach by itself, until it is let go; where the system
+    // does not allow it, copies are slow. To let it go waits for all copies.
     virtual void pin(void* memory, size_t bytes) = 0;
     virtual void unpin(void* memory) = 0;
     // After everything that the device was given so far.
