@@ -117,7 +117,7 @@ class Plan(TrainerTest):
 
     def planned(self, flags, *more):
         """For a device that is written down: this host would be measured for each question, which takes seconds."""
-        device = () if "--gpu" in more else ("--gpu", self.host)
+        device = () if "--gpu" in (*flags, *more) else ("--gpu", self.host)
         result = run("plan", *flags, *device, *more, "--json")
         self.expect(result, 0)
         return json.loads(result.stdout)
