@@ -73,7 +73,7 @@ class Sweep(SlurmTest):
         attempts = {index: sorted(os.listdir(os.path.join(folder, str(index)))) for index in range(16)}
         line, *_ = self.sweep("submit", file, *flags).splitlines()
         self.assertIn(f"--array={KILLED},{WRONG}%2 ", line)
-        self.wait_for(lambda states: states[KILLED]["state"] == "complete" and states[WRONG]["state"] == "failed", 240)
+        self.wait_for(lambda states: states[KILLED]["state"] == "complete" and states[WRONG]["state"] == "failed", 480)
         self.assertEqual([step["step"] for step in read_steps(os.path.join(folder, str(KILLED)))], list(range(1, 4001)))
         for index in set(range(16)) - {WRONG, KILLED}:  # nothing was done twice
             self.assertEqual(sorted(os.listdir(os.path.join(folder, str(index)))), attempts[index])
