@@ -8,9 +8,7 @@ set(RINGSHARD_ORACLE_PYTHON ${PROJECT_SOURCE_DIR}/.deps/venv/bin/python CACHE FI
 
 function(add_python_test name)
     cmake_parse_arguments(T "ORACLES" "FILE;TIMEOUT;PROCESSORS;COST" "LABELS" ${ARGN})
-    if(NOT T_TIMEOUT)
-        set(T_TIMEOUT 300)
-    endif()
+    patience(T_TIMEOUT "${T_TIMEOUT}" 300)
     if(NOT T_PROCESSORS)
         set(T_PROCESSORS 1)
     endif()
@@ -21,7 +19,7 @@ function(add_python_test name)
     add_test(NAME ${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/${T_FILE})
     set_tests_properties(${name} PROPERTIES LABELS "python;${T_LABELS}" TIMEOUT ${T_TIMEOUT}
         PROCESSORS ${T_PROCESSORS} SKIP_RETURN_CODE 77
-        ENVIRONMENT "TRAINER=$<TARGET_FILE:trainer>;MPIEXEC=${MPIEXEC_EXECUTABLE};PYTHONDONTWRITEBYTECODE=1")
+        ENVIRONMENT "TRAINER=$<TARGET_FILE:trainer>;MPIEXEC=${MPIEXEC_EXECUTABLE};PYTHONDONTWRITEBYTECODE=1;PATIENCE=${RINGSHARD_TEST_PATIENCE}")
     if(T_COST)
         set_tests_properties(${name} PROPERTIES COST ${T_COST})
     endif()

@@ -2,6 +2,23 @@
 # add_mpi_test(name SOURCES a.cpp USES libraries RANKS 1 2 4)   one ctest per number of ranks
 set(RINGSHARD_MPIEXEC_FLAGS --oversubscribe --bind-to none CACHE STRING "For mpiexec on small machines")
 
+set(RINGSHARD_TEST_PATIENCE 1 CACHE STRING "Times longer than usual that a test may take: sanitizers make the program slow")
+# patience(out seconds default)   what a test of that many seconds gets
+function(patience out seconds default)
+    if(NOT seconds)
+        set(seconds ${default})
+    endif()
+    math(EXPR patient "${seconds} * ${RINGSHARD_TEST_PATIENCE}")
+    set(${out} ${patient} PARENT_SCOPE)
+endfunction()
+
+# without_under(sanitizers test case)   a case of a test that cannot hold in a build that they slow down and fill
+function(without_under sanitizers test case)
+    if(RINGSHARD_SANITIZE MATCHES "${sanitizers}")
+        set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT "BOOST_TEST_RUN_FILTERS=!${case}")
+    endif()
+endfunction()
+
 # GCC 12 sees impossible bounds in what Boost.Test makes of strings.
 add_library(ringshard_test_flags INTERFACE)
 target_compile_options(ringshard_test_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
@@ -9,21 +26,18 @@ target_link_libraries(ringshard_test_flags INTERFACE ringshard_flags Boost::unit
 
 function(add_unit_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
-    if(NOT T_TIMEOUT)
-        set(T_TIMEOUT 60)
-    endif()
+    patience(T_TIMEOUT "${T_TIMEOUT}" 60)
     add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/support/unit_main.cpp ${T_SOURCES})
     target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "unit;${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1)
+    set_tests_properties(${name} PROPERTIES LABELS "unit;${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1
+        ENVIRONMENT "PATIENCE=${RINGSHARD_TEST_PATIENCE}")
 endfunction()
 
 function(add_mpi_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS;ARGUMENTS" ${ARGN})
-    if(NOT T_TIMEOUT)
-        set(T_TIMEOUT 120)
-    endif()
+    patience(T_TIMEOUT "${T_TIMEOUT}" 120)
     add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp ${T_SOURCES})
     target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES} ringshard_comm)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <new>
 
+#include "memory_marks.hpp"
+
 namespace ringshard::device {
 
 namespace {
@@ -49,9 +51,18 @@ struct Block {
 };
 static_assert(sizeof(Block) <= header);
 
+// The C library need not give out other sizes at the start of a cache line.
+constexpr size_t whole_lines(size_t bytes) { return (bytes + header - 1) / header * header; }
+
 void* numbers_of(Block* block) { return reinterpret_cast<char*>(block) + header; }
 Block* block_of(void* numbers) {
     return reinterpret_cast<Block*>(static_cast<char*>(numbers) - header);
+}
+
+// So many of the tensor's bytes are in use, and the rest of the block is not.
+void mark(Block* block, size_t bytes) {
+    mark_unused(block + 1, block->size_class_bytes - sizeof(Block));
+    mark_used(numbers_of(block), bytes);
 }
 
 // Fresh from the system, or null.
@@ -118,10 +129,11 @@ private:
         } else if (size_class.size >= large) {
             block = take_large(size_class.size);
         } else {
-            block = static_cast<Block*>(std::aligned_alloc(header, size_class.size));
+            block = static_cast<Block*>(std::aligned_alloc(header, whole_lines(size_class.size)));
         }
         if (block == nullptr) throw std::bad_alloc();
         *block = {bytes, size_class.size, nullptr};
+        mark(block, bytes);
         if (size_class.size >= large) in_use_ += size_class.size;
         most_in_use_ = std::max(most_in_use_, in_use_);
         use_.live += static_cast<int64_t>(bytes);
@@ -148,6 +160,7 @@ private:
                 if (block->size_class_bytes < large) return;
                 free_[i] = block->next;
                 kept_ -= block->size_class_bytes;
+                mark_used(block, block->size_class_bytes);
                 munmap(block, block->size_class_bytes);
             }
         }
@@ -157,6 +170,7 @@ private:
         const std::lock_guard lock(mutex_);
         use_.live -= static_cast<int64_t>(block->asked_for);
         const SizeClass size_class(block->size_class_bytes);
+        mark(block, 0);
         block->next = free_[size_class.index];
         free_[size_class.index] = block;
         if (size_class.size >= large) {

@@ -8,6 +8,7 @@ import unittest
 
 TRAINER = os.environ["TRAINER"]
 MPIEXEC = os.environ.get("MPIEXEC", "mpirun")
+PATIENCE = int(os.environ.get("PATIENCE", "1"))  # times longer than usual that the program may take: sanitizers slow it down
 HF_HOME = tempfile.TemporaryDirectory()  # so that prepared data of other runs is not met
 
 
@@ -24,7 +25,7 @@ def run(*arguments, ranks=None, stdin="", cwd=None, timeout=120, preexec_fn=None
     command = [TRAINER, *arguments]
     if ranks is not None:
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=timeout,
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=timeout * PATIENCE,
                           preexec_fn=preexec_fn, env=clean_environment(**variables))
 
 

@@ -10,7 +10,7 @@ import time
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.join(FOLDER, "..", "..")
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import MPIEXEC, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402, F401
+from trainer import MPIEXEC, PATIENCE, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402, F401
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 SKIPPED = 77
@@ -49,7 +49,7 @@ class Cluster:
 
     def do(self, *words, timeout=120, **variables):
         """scripts/slurm-cluster WORDS, in the root that the batch scripts expect."""
-        return subprocess.run([*self.script, *words], capture_output=True, text=True, timeout=timeout, cwd=self.root,
+        return subprocess.run([*self.script, *words], capture_output=True, text=True, timeout=timeout * PATIENCE, cwd=self.root,
                               env=clean_environment(**variables))
 
     def run(self, *command, **more):
@@ -111,9 +111,9 @@ class Job:
             return 0
 
     def wait_until(self, is_so, seconds):
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while not is_so():
-            assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{self.show()}\n{self.story()}"
+            assert time.monotonic() < deadline, f"waited {seconds * PATIENCE} s in vain\n{self.show()}\n{self.story()}"
             time.sleep(0.1)
 
     def wait_for_step(self, step, seconds=90):
@@ -150,7 +150,7 @@ class SlurmTest(TrainerTest):
     def tearDown(self):
         self.cluster.unwrap_trainer()
         self.cluster.run("scancel", "--user", "root")
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 40 * PATIENCE
         while self.cluster.run("squeue", "--noheader").stdout.strip() and time.monotonic() < deadline:
             time.sleep(0.3)
 

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from cluster import DATA, SlurmTest, read_steps
+from cluster import DATA, PATIENCE, SlurmTest, read_steps
 
 SETTINGS = {"model_name_or_path": os.path.join(DATA, "models", "qwen2-tiny"),
             "dataset_name": os.path.join(DATA, "rows", "pretokenized.jsonl"), "bf16": False, "max_steps": 6,
@@ -31,7 +31,7 @@ class Sweep(SlurmTest):
         return states
 
     def wait_for(self, is_so, seconds):
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while not is_so(self.status()):
             self.assertLess(time.monotonic(), deadline, self.sweep("status", "runs/seeds"))
             time.sleep(0.5)

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -197,6 +198,8 @@ BOOST_AUTO_TEST_CASE(added_tokens_get_the_next_ids) {
 }
 
 BOOST_AUTO_TEST_CASE(a_text_without_spaces_does_not_take_quadratic_time) {
+    const char* const patience = std::getenv("PATIENCE");  // sanitizers make it slow
+    const double limit = 20 * (patience == nullptr ? 1 : std::atof(patience));
     for (const std::string& kind : kinds) {
         const Tokenizer tokenizer = tokenizer_of(kind);
         for (const std::string& unit :
@@ -208,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_text_without_spaces_does_not_take_quadratic_time) {
             const auto ids = ids_of(tokenizer, text);
             const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
             BOOST_TEST(!ids.empty());
-            BOOST_TEST(took.count() < 20,
+            BOOST_TEST(took.count() < limit,
                        kind << " took " << took.count() << " s for 1 MB of " << json(unit).dump());
         }
     }

@@ -12,7 +12,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
+from trainer import PATIENCE, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
@@ -46,7 +46,7 @@ class Run(TrainerTest):
             json.dump({**manifest, **changes}, file)
 
     def wait_for(self, path):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 60 * PATIENCE
         while not os.path.exists(path) and time.monotonic() < end:
             time.sleep(0.02)
         self.assertTrue(os.path.exists(path))
@@ -255,7 +255,7 @@ class Asked(Run):
                                    env=clean_environment(), stderr=subprocess.PIPE, text=True)
         self.wait_for(os.path.join(output, "metrics.jsonl"))
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60 * PATIENCE)
         self.assertEqual(process.returncode, 75, said)
         with open(os.path.join(output, "latest")) as file:
             step = int(file.read().strip().removeprefix("checkpoint-"))

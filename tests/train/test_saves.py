@@ -13,7 +13,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import MPIEXEC, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
+from trainer import MPIEXEC, PATIENCE, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
@@ -32,7 +32,7 @@ def checkpoints(output):
 
 
 def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * PATIENCE
     while not condition():
         assert time.monotonic() < end, "it never came about"
         time.sleep(0.02)
@@ -71,7 +71,7 @@ class Beside(SavesTest):
         self.assertEqual(read_saves(self.output), [])
         with open(go_on, "w"):
             pass
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60 * PATIENCE)
         self.assertEqual(process.returncode, 0, said)
         self.assertIn("is still under way, and training waits for it", said)
         self.assertEqual(checkpoints(self.output), [10, 20, 30, 40])
@@ -91,7 +91,7 @@ class Beside(SavesTest):
                  len(read_steps(self.output)) == 8)
         with open(go_on, "w"):
             pass
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60 * PATIENCE)
         self.assertEqual(process.returncode, 0, said)
         self.assertEqual(self.hashes(plain, 4), self.hashes(self.output, 4))
         self.assertNotEqual(self.hashes(plain, 4), self.hashes(plain, 8))
@@ -157,7 +157,7 @@ class Failing(SavesTest):
         shutil.rmtree(saving)
         with open(go_on, "w"):
             pass
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60 * PATIENCE)
         self.assertEqual(process.returncode, 0, said)
         self.assertIn("warning: the save of step 20 failed", said)
         self.assertEqual(checkpoints(self.output), [40, 60])
@@ -198,7 +198,7 @@ class FullDisk(SavesTest):
         wait_for(lambda: process.poll() is not None or os.path.exists(os.path.join(self.output, "metrics.jsonl"))
                  and read_saves(self.output))
         os.remove(ballast)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60 * PATIENCE)
         self.assertEqual(process.returncode, 0, said)
         self.assertIn("warning: the save of step 20 failed", said)
         self.assertEqual(checkpoints(self.output)[-1], 60)
@@ -211,7 +211,7 @@ class FullDisk(SavesTest):
         subprocess.run(["mount", "-o", "remount,ro", self.output], capture_output=True)
         time.sleep(0.5)
         subprocess.run(["mount", "-o", "remount,rw", self.output], capture_output=True)
-        _, said = process.communicate(timeout=100)
+        _, said = process.communicate(timeout=100 * PATIENCE)
         self.assertIn(process.returncode, (0, 74), said)
         self.assertIn(20, checkpoints(self.output))
 
@@ -233,7 +233,7 @@ class Zombies(SavesTest):
         prepare(kept, saving)
         with open(go_on, "w"):
             pass
-        _, said = zombie.communicate(timeout=90)
+        _, said = zombie.communicate(timeout=90 * PATIENCE)
         self.assertEqual(zombie.returncode, 79, said)
         self.assertIn("attempt 2 of this run has begun", said)
 
@@ -258,7 +258,7 @@ class Stops(SavesTest):
                              self.output, RINGSHARD_FAULT="save:write:1:eio")
         wait_for(lambda: os.path.exists(os.path.join(self.output, "metrics.jsonl")))
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60 * PATIENCE)
         self.assertEqual(process.returncode, 75, said)
         self.assertIn("warning: the save of step", said)
         self.assertEqual(len(checkpoints(self.output)), 1)

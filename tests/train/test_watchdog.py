@@ -15,7 +15,7 @@ import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import MPIEXEC, TRAINER, TrainerTest, clean_environment, ranks_of, read_steps, run  # noqa: E402
+from trainer import MPIEXEC, PATIENCE, TRAINER, TrainerTest, clean_environment, ranks_of, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 HOST = socket.gethostname()
@@ -118,7 +118,7 @@ class Watchdog(TrainerTest):
                     os.kill(rank, number)
                     time.sleep(0.2)  # nor are they stopped, or woken up, at once
                 time.sleep(6)
-            said = job.communicate(timeout=120)[1]
+            said = job.communicate(timeout=120 * PATIENCE)[1]
         self.assertEqual(job.returncode, 0, said)
 
     def test_a_slow_rank_is_told_once(self):
