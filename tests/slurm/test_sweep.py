@@ -53,7 +53,7 @@ class Sweep(SlurmTest):
     def test_an_array_with_holes(self):
         runs = [{"seed": seed} for seed in range(16)]
         runs[WRONG]["sp_size"] = 3
-        runs[KILLED] |= {"max_steps": 4000, "save_steps": 200}
+        runs[KILLED] |= {"max_steps": 2000, "save_steps": 200}
         file = self.cluster.path("seeds.yaml")
         with open(file, "w") as written:
             json.dump({"settings": SETTINGS, "list": runs}, written)
@@ -74,7 +74,7 @@ class Sweep(SlurmTest):
         line, *_ = self.sweep("submit", file, *flags).splitlines()
         self.assertIn(f"--array={KILLED},{WRONG}%2 ", line)
         self.wait_for(lambda states: states[KILLED]["state"] == "complete" and states[WRONG]["state"] == "failed", 480)
-        self.assertEqual([step["step"] for step in read_steps(os.path.join(folder, str(KILLED)))], list(range(1, 4001)))
+        self.assertEqual([step["step"] for step in read_steps(os.path.join(folder, str(KILLED)))], list(range(1, 2001)))
         for index in set(range(16)) - {WRONG, KILLED}:  # nothing was done twice
             self.assertEqual(sorted(os.listdir(os.path.join(folder, str(index)))), attempts[index])
         best = json.loads(self.sweep("best", "runs/seeds", "--metric", "loss", "--json"))
