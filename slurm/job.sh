@@ -23,6 +23,9 @@ ranks_per_node=${RANKS_PER_NODE:-${SLURM_NTASKS_PER_NODE:-$((gpus > 0 ? gpus : 1
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE > ranks_per_node ? SLURM_CPUS_ON_NODE / ranks_per_node : 1))}
 export SLURM_GPUS_PER_NODE=${SLURM_GPUS_PER_NODE:-$gpus}
 [ "$SLURM_GPUS_PER_NODE" != 0 ] || unset SLURM_GPUS_PER_NODE
+# The other way of SLURM's PMIx to let nodes wait for each other, the tree, does not wait in jobs of fewer nodes than
+# TreeWidth (seen with 22.05): ranks then send to others that are still inside MPI_Init, and those crash.
+export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
 
 # What scontrol calls this job alone: the last element of an array has the number of the whole array.
 this_job=$SLURM_JOB_ID

@@ -75,6 +75,12 @@ class Launch(SlurmTest):
         self.assertEqual(job.wait_for_end(), 66, job.story())
         self.assertIn("SITE = nowhere: there is no ", job.story())
 
+    def test_srun_is_asked_for_a_fence_that_waits(self):
+        """slurm/job.sh says why."""
+        self.cluster.wrap_trainer('[ -z "$PMIX_RANK" ] || [ "$SLURM_PMIX_FENCE" = ring ] || exit 3')
+        job = Job(self.cluster, "fence", *FOUR_RANKS, "--max_steps", "1", RANKS_PER_NODE="2")
+        self.assertEqual(job.wait_for_end(), 0, job.story())
+
     def test_prepare(self):
         job = Job(self.cluster, "prepare", "--packing", script="slurm/prepare.sh", flags=("--partition", "cpu"))
         self.assertEqual(job.wait_for_end(), 0, job.story())
