@@ -30,7 +30,7 @@ std::filesystem::path write_arrays(const test::FuzzFolder& folder, const std::st
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     static const test::FuzzFolder folder;
     FuzzedDataProvider input(data, size);
     const auto take = [&](const char* name) {

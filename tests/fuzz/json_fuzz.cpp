@@ -2,7 +2,7 @@
 #include "fuzz_folder.hpp"
 #include "ringshard/text/value.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
     const auto read = text::read_json(test::text_of(data, size));
     if (!read) return 0;

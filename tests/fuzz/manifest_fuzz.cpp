@@ -1,7 +1,7 @@
 // libFuzzer: the manifest.json of a checkpoint whose state.h5 is whole.
 #include "checkpoint_fuzz.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
     static const test::FuzzFolder folder;
     static const checkpoint::Manifest whole = test::make_checkpoint(folder);

@@ -3,7 +3,7 @@
 #include "fuzz_folder.hpp"
 #include "ringshard/model/model_spec.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
     static const test::FuzzFolder folder;
     auto spec = model::read_model_spec(folder.write("config.json", test::text_of(data, size)));

@@ -3,7 +3,7 @@
 #include "fuzz_folder.hpp"
 #include "ringshard/data/row_file.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
     static const test::FuzzFolder folder;
     const std::string_view content = test::text_of(data, size);

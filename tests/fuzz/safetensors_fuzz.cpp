@@ -2,7 +2,7 @@
 #include "fuzz_folder.hpp"
 #include "ringshard/model/safetensors.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
     static const test::FuzzFolder folder;
     folder.write("model.safetensors", test::text_of(data, size));

@@ -26,7 +26,7 @@ void check_flags(const config::OptionTable& table, const std::vector<std::string
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     static const test::FuzzFolder folder;
     static const config::OptionTable table;
     if (size == 0) return 0;

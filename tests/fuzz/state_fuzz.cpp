@@ -3,7 +3,7 @@
 // by itself: scripts/fuzz tells its frames from ours.
 #include "checkpoint_fuzz.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
     static const test::FuzzFolder folder;
     static const checkpoint::Manifest manifest = test::make_checkpoint(folder);

@@ -3,7 +3,7 @@
 #include "fuzz_folder.hpp"
 #include "ringshard/text/assistant_spans.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
     std::string_view input = test::text_of(data, size);
     const std::string source(test::take_text(input));

@@ -4,7 +4,7 @@
 
 #include "ringshard/text/tokenizer.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard::text;
     const std::string_view input(reinterpret_cast<const char*>(data), size);
     const size_t border = input.find('\0');
