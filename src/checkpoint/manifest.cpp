@@ -64,7 +64,12 @@ Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     if (is_nested_deeply(*content)) return damaged("manifest.json cannot be read");
     Manifest manifest;
     try {
-        const json read = json::parse(*content);
+        bool has_fractions = false;
+        const json read = json::parse(*content, [&](int, json::parse_event_t, const json& value) {
+            has_fractions = has_fractions || value.is_number_float();
+            return true;
+        });
+        if (has_fractions) return damaged("manifest.json counts in fractions");
         if (read.at("format") != format) return damaged("manifest.json is not of a checkpoint");
         if (read.at("version") != format_version)
             return damaged(concat("is of format version ", read.at("version").dump(),

@@ -49,9 +49,12 @@ std::span<const Piece> Rows::pieces(int64_t row) const {
     if (begin > end || end > pieces_.size()) throw_damaged(row);
     const auto found = pieces_.subspan(begin, end - begin);
     const uint64_t num_tokens = store_.num_tokens();
-    for (const Piece& piece : found)
+    bool has_tokens = false;
+    for (const Piece& piece : found) {
         if (piece.begin > num_tokens || piece.length > num_tokens - piece.begin) throw_damaged(row);
-    if (!found.empty() && found.front().goes_on != 0) throw_damaged(row);
+        if (piece.goes_on != 0 && !has_tokens) throw_damaged(row);  // on from nothing
+        has_tokens = has_tokens || piece.length > 0;
+    }
     return found;
 }
 

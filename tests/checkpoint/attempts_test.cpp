@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 
 using namespace ringshard;
@@ -97,4 +98,18 @@ BOOST_FIXTURE_TEST_CASE(how_an_attempt_ended_is_read_back, Folder) {
         BOOST_TEST(!read_end(path, 2), damaged);
     }
     BOOST_TEST(record_end(path, 9, {}).has_value());  // there is no such attempt
+}
+
+BOOST_FIXTURE_TEST_CASE(a_manifest_counts_in_whole_numbers, Folder) {
+    save(4, 1);
+    const auto folder = path / checkpoint_name(4);
+    const std::string whole = *read_file(folder / "manifest.json");
+    BOOST_TEST(!!read_manifest(folder));
+    for (const char* number : {"1.0", "1e30", "-1e300"}) {
+        std::string other = whole;
+        const std::string attempt = "\"attempt\": ";
+        other.replace(other.find(attempt) + attempt.size(), 1, number);
+        std::ofstream(folder / "manifest.json") << other;
+        BOOST_TEST_CONTEXT(number) { BOOST_TEST(!read_manifest(folder)); }
+    }
 }

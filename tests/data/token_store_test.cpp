@@ -95,17 +95,20 @@ BOOST_FIXTURE_TEST_CASE(what_waits_in_the_spool_is_not_in_memory, Folder) {
 }
 
 BOOST_FIXTURE_TEST_CASE(rows_that_reach_outside_are_refused, Folder) {
-    const auto row_of = [&](uint64_t row_end, Piece piece) {
+    const auto row_of_pieces = [&](uint64_t row_end, std::vector<Piece> pieces) {
         SampleList list;
         const std::vector<int32_t> tokens{5, 6, 7, 8};
         list.add(tokens, tokens);
         RowPlan plan;
-        plan.pieces = {piece};
-        plan.row_starts = {0, row_end, 1};
+        plan.row_starts = {0, row_end, pieces.size()};
+        plan.pieces = std::move(pieces);
         const Rows rows(TokenStore(std::move(list)), plan);
         FlatBatch batch;
         rows.append(0, batch);
         return batch.tokens.size();
+    };
+    const auto row_of = [&](uint64_t row_end, Piece piece) {
+        return row_of_pieces(row_end, {piece});
     };
     const auto is_damage = [](const Error& error) { return error.code() == ExitCode::bad_data; };
     constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
@@ -114,6 +117,8 @@ BOOST_FIXTURE_TEST_CASE(rows_that_reach_outside_are_refused, Folder) {
     BOOST_CHECK_EXCEPTION(row_of(1, {most - 1, 4, 0}), Error, is_damage);  // the sum is 2
     BOOST_CHECK_EXCEPTION(row_of(most, {1, 3, 0}), Error, is_damage);
     BOOST_CHECK_EXCEPTION(row_of(1, {1, 3, 1}), Error, is_damage);  // goes on after nothing
+    BOOST_CHECK_EXCEPTION(row_of_pieces(2, {{1, 0, 0}, {1, 3, 1}}), Error, is_damage);
+    BOOST_TEST(row_of_pieces(2, {{1, 2, 0}, {3, 1, 1}}) == 3U);
 
     SampleList list;
     list.tokens = {1, 2, 3};
