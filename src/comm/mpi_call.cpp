@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "arrival_marks.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/timer.hpp"
 
@@ -23,6 +24,7 @@ bool is_about_peers(int result) {
 }  // namespace
 
 void throw_if_mpi_failed(int result, const char* call, const char* file, int line) {
+    mark_may_have_taken_in();
     if (result == MPI_SUCCESS) return;
     std::array<char, MPI_MAX_ERROR_STRING> message{};
     int length = 0;
@@ -44,7 +46,7 @@ void wait_for(std::span<MPI_Request> requests) {
         int done = 0;
         RINGSHARD_MPI(
             MPI_Testall(narrow<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE));
-        if (done != 0) return;
+        if (done != 0) return mark_waited();
         if (fruitless < patient_after) continue;
         const std::chrono::microseconds so_far(static_cast<int64_t>(waiting.seconds() * 1e6));
         std::this_thread::sleep_for(std::clamp(so_far / 16, shortest, longest));
