@@ -23,7 +23,7 @@ ranks_per_node=${RANKS_PER_NODE:-${SLURM_NTASKS_PER_NODE:-$((gpus > 0 ? gpus : 1
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-$((SLURM_CPUS_ON_NODE > ranks_per_node ? SLURM_CPUS_ON_NODE / ranks_per_node : 1))}
 export SLURM_GPUS_PER_NODE=${SLURM_GPUS_PER_NODE:-$gpus}
 [ "$SLURM_GPUS_PER_NODE" != 0 ] || unset SLURM_GPUS_PER_NODE
-# The other way of SLURM's PMIx to let nodes wait for each other, the tree, does not wait in jobs of fewer nodes than
+# SLURM's PMIx lets nodes wait for each other in a ring or in a tree. Its tree does not wait where a job has fewer nodes than
 # TreeWidth (seen with 22.05): ranks then send to others that are still inside MPI_Init, and those crash.
 export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
 
