@@ -44,8 +44,8 @@ void put(int file, const char* text) {
 }
 
 // "rank 3 on hn2, step 12"
-void put_place(int file) {
-    put(file, scene.who.c_str());
+void put_place(int file, const std::string& who) {
+    put(file, who.c_str());
     int64_t step = scene.step;
     if (step == 0) return;
     std::array<char, 24> digits{};
@@ -58,7 +58,7 @@ void put_place(int file) {
 void write_file(const char* cause) {
     const int file = open(scene.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0) return;
-    put_place(file);
+    put_place(file, scene.who);
     put(file, "\ncause: ");
     put(file, cause);
     put(file, "\nbacktrace, the innermost first (c++filt makes the names readable):\n");
@@ -67,9 +67,9 @@ void write_file(const char* cause) {
     close(file);
 }
 
-void tell(const char* cause) {
+void tell(const std::string& who, const char* cause) {
     put(STDERR_FILENO, "trainer: [");
-    put_place(STDERR_FILENO);
+    put_place(STDERR_FILENO, who);
     put(STDERR_FILENO, "] ");
     put(STDERR_FILENO, cause);
     put(STDERR_FILENO, "\n");
@@ -83,7 +83,7 @@ void on_fatal_signal(int number) {
         write_file(cause.data());
         std::strncat(cause.data(), "; where: ", 16);
         put(STDERR_FILENO, "trainer: [");
-        put_place(STDERR_FILENO);
+        put_place(STDERR_FILENO, scene.who);
         put(STDERR_FILENO, "] ");
         put(STDERR_FILENO, cause.data());
         put(STDERR_FILENO, scene.file.c_str());
@@ -129,11 +129,11 @@ void begin_to_tell(const Failure& cause) {
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the other thread ends the job
         std::_Exit(number(cause.code));
     }
-    if (!is_set) scene.who = describe_this_process();
 }
 
 [[noreturn]] void leave(const Failure& cause) {
-    tell(cause.message.c_str());
+    // The watchdog may end a job whose scene another thread has only begun to set.
+    tell(is_set ? scene.who : describe_this_process(), cause.message.c_str());
     std::fflush(nullptr);
     // Ending the others may take them; where it never comes back, this process ends all the same.
     std::thread([code = number(cause.code)] {
