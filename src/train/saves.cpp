@@ -8,6 +8,14 @@
 
 namespace ringshard::train {
 
+double expected_save_seconds(const shard::Zero& zero) {
+    constexpr double bytes_per_element = 12;
+    constexpr double bytes_per_second = 0.5e9;
+    double elements = 0;
+    for (const shard::FlatUnit& unit : zero.units()) elements += static_cast<double>(unit.size());
+    return elements * bytes_per_element / bytes_per_second;
+}
+
 Saves::Saves(Parts parts, Log& log, Requests& requests)
     : parts_(std::move(parts)),
       neighbours_(parts_.world.split_by_host()),

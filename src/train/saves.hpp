@@ -53,4 +53,7 @@ private:
     int64_t failed_in_a_row_ = 0;
 };
 
+// Before one has been measured: masters and moments, at a speed that most file systems reach.
+double expected_save_seconds(const shard::Zero& zero);
+
 }  // namespace ringshard::train

@@ -26,15 +26,6 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-// Masters and moments, at a speed that most file systems reach.
-double expected_save_seconds(const shard::Zero& zero) {
-    constexpr double bytes_per_element = 12;
-    constexpr double bytes_per_second = 0.5e9;
-    double elements = 0;
-    for (const shard::FlatUnit& unit : zero.units()) elements += static_cast<double>(unit.size());
-    return elements * bytes_per_element / bytes_per_second;
-}
-
 // A run under way: what happens around the steps. Everything is collective over the world.
 class Run {
 public:

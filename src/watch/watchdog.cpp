@@ -19,6 +19,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/comm/crash_report.hpp"
+#include "roll.hpp"
 #include "watchers.hpp"
 
 namespace ringshard::watch {
@@ -50,9 +51,7 @@ public:
           interval_(beat_interval(limits_.of_silence(), post_.hosts().size())),
           watchers_(choose_watchers(post_.hosts())),
           turn_(std::ranges::find(watchers_, rank_) - watchers_.begin()),
-          views_(post_.hosts().size()),
-          heard_at_(post_.hosts().size()) {
-        for (size_t rank = 0; rank < views_.size(); ++rank) views_[rank].host = post_.hosts()[rank];
+          roll_(post_.hosts(), limits_.of_silence()) {
         watching_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
         asking_ = std::jthread([this](const std::stop_token& stop) { ask_for_owner(stop); });
     }
@@ -86,8 +85,7 @@ private:
     void leave_if_superseded();
     bool is_late(double now) const { return limit_ > 0 && now - progress_at_ > limit_; }
     bool watches() const { return turn_ < std::ssize(watchers_); }
-    void find_silent(double now);
-    bool somebody_is_in_trouble() const;
+    bool is_in_trouble(double now);
     std::string find_cause() const;
     [[noreturn]] void raise_alarm();
     [[noreturn]] void follow_alarm(const std::string& message);
@@ -116,9 +114,8 @@ private:
     Post post_;
     const double interval_;  // seconds from beat to beat
     const std::vector<size_t> watchers_;
-    const std::ptrdiff_t turn_;     // in which this rank acts: watchers first, one after another
-    std::vector<RankView> views_;   // by rank
-    std::vector<double> heard_at_;  // by rank
+    const std::ptrdiff_t turn_;  // in which this rank acts: watchers first, one after another
+    Roll roll_;
     std::optional<double> trouble_since_{};
 
     // Last: they use the others. Files are looked at by a thread of its own: where a file system
@@ -151,20 +148,14 @@ void Watchdog::Guard::watch(const std::stop_token& stop) {
 
 void Watchdog::Guard::forget_the_past() {
     made_progress();
-    std::ranges::fill(heard_at_, clock_.seconds());
-    for (RankView& view : views_) view.beat.is_late = false;
+    roll_.forgive(clock_.seconds());
     trouble_since_.reset();
 }
 
 void Watchdog::Guard::read_letters() {
     while (const auto letter = post_.receive()) {
         if (letter->starts_with(alarm)) follow_alarm(letter->substr(alarm.size()));
-        auto beat = read_beat(*letter);
-        if (!beat || beat->rank < 0 || beat->rank >= std::ssize(views_)) continue;
-        const auto from = static_cast<size_t>(beat->rank);
-        heard_at_[from] = clock_.seconds();
-        views_[from].was_heard = true;
-        views_[from].beat = std::move(*beat);
+        if (auto beat = read_beat(*letter)) roll_.take(std::move(*beat), clock_.seconds());
     }
 }
 
@@ -182,15 +173,13 @@ void Watchdog::Guard::tell_watchers(bool is_last) {
     for (int times = is_last ? 3 : 1; times > 0; --times)
         for (const size_t watcher : watchers_)
             if (watcher != rank_) post_.send(watcher, letter);
-    heard_at_[rank_] = now;
-    views_[rank_].beat = std::move(beat);
+    roll_.take(std::move(beat), now);
 }
 
 void Watchdog::Guard::look() {
     constexpr double between_turns = 3;  // seconds
     const double now = clock_.seconds();
-    find_silent(now);
-    if (!somebody_is_in_trouble()) {
+    if (!is_in_trouble(now)) {
         trouble_since_.reset();
         return;
     }
@@ -200,30 +189,10 @@ void Watchdog::Guard::look() {
     if (now - *trouble_since_ >= patience) raise_alarm();
 }
 
-void Watchdog::Guard::find_silent(double now) {
-    const double limit = limits_.of_silence();
-    for (size_t rank = 0; rank < views_.size(); ++rank) {
-        RankView& view = views_[rank];
-        view.silent_for = now - heard_at_[rank];
-        view.is_silent = limit != Limits::none && rank != rank_ && view.was_heard &&
-                         !view.beat.is_last && view.silent_for > limit;
-    }
-}
-
-// Silence alone is none: letters may be lost where the work gets on. It is where somebody waits.
-bool Watchdog::Guard::somebody_is_in_trouble() const {
-    if (views_[rank_].beat.is_late) return true;
-    if (!watches()) return false;
-    const auto waits_long = [&](const RankView& view) {
-        return std::ranges::any_of(view.beat.pages, [&](const comm::PageState& page) {
-            return !page.last.empty() && page.last.front().began > limits_.of_silence();
-        });
-    };
-    const bool some_wait = std::ranges::any_of(
-        views_, [&](const RankView& view) { return !view.is_silent && waits_long(view); });
-    return std::ranges::any_of(views_, [&](const RankView& view) {
-        return view.is_silent ? some_wait : view.beat.is_late;
-    });
+// One that does not watch is told nothing by the others, and knows of itself alone.
+bool Watchdog::Guard::is_in_trouble(double now) {
+    const bool others_too = roll_.has_trouble(now);
+    return watches() ? others_too : roll_.views()[rank_].beat.is_late;
 }
 
 void Watchdog::Guard::ask_for_owner(const std::stop_token& stop) {
@@ -254,10 +223,10 @@ void Watchdog::Guard::leave_if_superseded() {
 }
 
 std::string Watchdog::Guard::find_cause() const {
-    if (watches()) return diagnose(views_);
+    if (watches()) return diagnose(roll_.views());
     std::vector<std::string> watchers;
     for (const size_t watcher : watchers_)
-        watchers.push_back(concat("rank ", watcher, " on ", views_[watcher].host));
+        watchers.push_back(concat("rank ", watcher, " on ", post_.hosts()[watcher]));
     return concat("this rank does not get on at: ", journal_.what_is_done(),
                   ", and none of those who watch is heard (", join(watchers, ", "),
                   "): this host is cut off from them, or they hang too");
@@ -280,7 +249,7 @@ void Watchdog::Guard::raise_alarm() {
     constexpr int times = 3;  // letters may be lost
     constexpr auto pause = std::chrono::milliseconds(200);
     for (int i = 0; i < times; ++i) {
-        for (size_t rank = 0; rank < views_.size(); ++rank)
+        for (size_t rank = 0; rank < post_.hosts().size(); ++rank)
             if (rank != rank_) post_.send(rank, concat(alarm, message));
         std::this_thread::sleep_for(pause);
     }

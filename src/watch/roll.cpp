@@ -1,0 +1,51 @@
+#include "roll.hpp"
+
+#include <algorithm>
+
+#include "limits.hpp"
+
+namespace ringshard::watch {
+
+Roll::Roll(const std::vector<std::string>& hosts, double silence)
+    : silence_(silence), views_(hosts.size()), heard_at_(hosts.size()) {
+    for (size_t rank = 0; rank < hosts.size(); ++rank) views_[rank].host = hosts[rank];
+}
+
+void Roll::take(Beat beat, double now) {
+    if (beat.rank < 0 || beat.rank >= std::ssize(views_)) return;
+    const auto from = static_cast<size_t>(beat.rank);
+    heard_at_[from] = now;
+    views_[from].was_heard = true;
+    views_[from].beat = std::move(beat);
+}
+
+void Roll::forgive(double now) {
+    std::ranges::fill(heard_at_, now);
+    for (RankView& view : views_) view.beat.is_late = false;
+}
+
+void Roll::find_silent(double now) {
+    for (size_t rank = 0; rank < views_.size(); ++rank) {
+        RankView& view = views_[rank];
+        view.silent_for = now - heard_at_[rank];
+        view.is_silent = silence_ != Limits::none && view.was_heard && !view.beat.is_last &&
+                         view.silent_for > silence_;
+    }
+}
+
+// Silence alone is none: letters may be lost where the work gets on. It is where somebody waits.
+bool Roll::has_trouble(double now) {
+    find_silent(now);
+    const auto waits_long = [&](const RankView& view) {
+        return std::ranges::any_of(view.beat.pages, [&](const comm::PageState& page) {
+            return !page.last.empty() && page.last.front().began > silence_;
+        });
+    };
+    const bool some_wait = std::ranges::any_of(
+        views_, [&](const RankView& view) { return !view.is_silent && waits_long(view); });
+    return std::ranges::any_of(views_, [&](const RankView& view) {
+        return view.is_silent ? some_wait : view.beat.is_late;
+    });
+}
+
+}  // namespace ringshard::watch
