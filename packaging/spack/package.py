@@ -22,6 +22,7 @@ class Ringshard(CMakePackage, CudaPackage):
     depends_on("cmake@3.25:", type="build")
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
+    depends_on("python@3.9:", type="build")
 
     depends_on("mpi")
     depends_on("hdf5@1.10.8: +mpi ~cxx")
