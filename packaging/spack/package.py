@@ -1,7 +1,8 @@
 # A recipe for Spack 1.0 and newer: put this file into packages/ringshard/ of a repository of yours, or build from a clone with
 #   spack dev-build -d PATH_OF_CLONE ringshard@main
-# Its packages, variants and build systems were looked up in Spack's repository of July 2026. Not run by the tests: there is no Spack on the
-# machines that run them.
+# Its packages, variants and build systems were looked up in Spack's repository of July 2026. Tried by hand in November 2026 with Spack 0.23 (the
+# first two imports are `from spack.build_systems...` there): dev-build with the packages of Debian 12 and the wheels of scripts/setup as externals,
+# and a run on two ranks of what it installed. Spack 1.x itself has not read it, nor do the tests run it.
 import os
 
 from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
