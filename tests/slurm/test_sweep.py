@@ -53,7 +53,7 @@ class Sweep(SlurmTest):
     def test_an_array_with_holes(self):
         runs = [{"seed": seed} for seed in range(16)]
         runs[WRONG]["sp_size"] = 3
-        runs[KILLED] |= {"max_steps": 2000, "save_steps": 200}
+        runs[KILLED] |= {"max_steps": 2000, "save_steps": 50}
         file = self.cluster.path("seeds.yaml")
         with open(file, "w") as written:
             json.dump({"settings": SETTINGS, "list": runs}, written)
@@ -61,7 +61,7 @@ class Sweep(SlurmTest):
         job = self.sweep("submit", file, *flags).split()[-1]
         self.assertIn("nothing to submit", self.cluster.run("./trainer", "sweep", "submit", file, *flags).stderr)
 
-        self.wait_for(lambda states: (states[KILLED]["step"] or 0) > 400, 240)
+        self.wait_for(lambda states: (states[KILLED]["step"] or 0) > 100, 240)
         self.assertEqual(self.status()[KILLED]["state"], "running")
         self.assertEqual(self.status()[15]["state"], "waiting")
         self.kill_element(job, KILLED)
