@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iomanip>
 #include <utility>
 
@@ -16,22 +17,48 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Makers of a file work in folders of this name.
-std::string work_prefix(const fs::path& file) { return file.filename().string() + ".making-"; }
+// Makers of a file work in folders with this after its name, and something of their own.
+constexpr std::string_view work_mark = ".making-";
 
-void remove_leftovers(const fs::path& file) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(file.parent_path(), ignored))
-        if (entry.path().filename().string().starts_with(work_prefix(file)))
-            fs::remove_all(entry.path(), ignored);
+fs::path lock_of(const fs::path& file) { return file.string() + ".lock"; }
+
+// The descriptor of the file locked, -1 if it cannot be made.
+int open_lock(const fs::path& file) {
+    return ::open(lock_of(file).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+}
+
+// Whether the lock is held now. Not on file systems without locks.
+bool take_lock(int lock, int operation) {
+    int result = 0;
+    do result = flock(lock, operation);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+// The file that a work folder is for, if it is one.
+std::optional<fs::path> made_in(const fs::path& work) {
+    const std::string name = work.filename().string();
+    const size_t mark = name.find(work_mark);
+    if (mark == std::string::npos) return std::nullopt;
+    return work.parent_path() / name.substr(0, mark);
 }
 
 }  // namespace
 
-CacheEntry::CacheEntry(fs::path file, int lock)
-    : file_(std::move(file)),
-      work_(file_.parent_path() / concat(work_prefix(file_), getpid())),
-      lock_(lock) {}
+void remove_leftovers(const fs::path& cache) {
+    std::error_code ignored;
+    for (const fs::path& work : folder_entries(cache, ignored)) {
+        const auto file = made_in(work);
+        if (!file) continue;
+        const int lock = open_lock(*file);
+        if (lock < 0) continue;
+        if (take_lock(lock, LOCK_EX | LOCK_NB)) fs::remove_all(work, ignored);
+        close(lock);
+    }
+}
+
+CacheEntry::CacheEntry(fs::path file, fs::path work, int lock)
+    : file_(std::move(file)), work_(std::move(work)), lock_(lock) {}
 
 CacheEntry::CacheEntry(CacheEntry&& other) noexcept
     : file_(std::move(other.file_)),
@@ -44,19 +71,16 @@ CacheEntry::~CacheEntry() {
     if (lock_ >= 0) close(lock_);
 }
 
-Expected<CacheEntry> CacheEntry::claim(const fs::path& file, bool& waits) {
-    std::error_code error;
-    fs::create_directories(file.parent_path(), error);
-    const fs::path lock_file = file.string() + ".lock";
-    const int lock = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock < 0) return io_failure(lock_file, "cannot be made");
-    // On file systems without locks two makers may do the same work; the files stay whole.
-    waits = flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (waits) flock(lock, LOCK_EX);
-    CacheEntry entry(file, lock);
-    remove_leftovers(file);
-    fs::create_directories(entry.work_, error);
-    if (error) return io_failure(entry.work_, "cannot be made");
+Expected<CacheEntry> CacheEntry::claim(const fs::path& file) {
+    std::error_code ignored;
+    fs::create_directories(file.parent_path(), ignored);
+    const int lock = open_lock(file);
+    if (lock < 0) return io_failure(lock_of(file), "cannot be made");
+    CacheEntry entry(file, {}, lock);
+    take_lock(lock, LOCK_EX);
+    std::string work = concat(file.string(), work_mark, "XXXXXX");
+    if (mkdtemp(work.data()) == nullptr) return io_failure(work, "cannot be made");
+    entry.work_ = work;
     return entry;
 }
 

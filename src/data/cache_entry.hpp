@@ -7,11 +7,12 @@
 namespace ringshard::data {
 
 // A file of the cache that is being made: nobody else makes it meanwhile, and it appears under its
-// name when it is whole. What makers that died have left behind is removed.
+// name when it is whole. On file systems without locks two makers may do the same work, each in a
+// folder of its own; the files stay whole.
 class CacheEntry {
 public:
-    // Waits while another process makes the same; `waits` tells whether it had to.
-    static Expected<CacheEntry> claim(const std::filesystem::path& file, bool& waits);
+    // Waits while another process makes the same.
+    static Expected<CacheEntry> claim(const std::filesystem::path& file);
     CacheEntry(CacheEntry&& other) noexcept;
     CacheEntry& operator=(CacheEntry&&) = delete;
     ~CacheEntry();  // removes the work folder
@@ -22,11 +23,14 @@ public:
     std::optional<Failure> publish() const;
 
 private:
-    CacheEntry(std::filesystem::path file, int lock);
+    CacheEntry(std::filesystem::path file, std::filesystem::path work, int lock);
     std::filesystem::path file_;
     std::filesystem::path work_;
     int lock_;
 };
+
+// Removes the work folders whose makers died: those nobody holds the lock of.
+void remove_leftovers(const std::filesystem::path& cache);
 
 // XXH3 with 128 bits, as 32 hexadecimal digits.
 std::string hash_of(std::string_view text);

@@ -124,8 +124,7 @@ using Claim = std::optional<CacheEntry>;
 comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Claim& mine) {
     std::optional<Failure> failure;
     if (group.is_root()) {
-        bool had_to_wait = false;
-        auto entry = CacheEntry::claim(file, had_to_wait);
+        auto entry = CacheEntry::claim(file);
         if (!entry)
             failure =
                 Failure{entry.failure().code, concat("data_cache_dir: ", entry.failure().message)};
@@ -215,6 +214,7 @@ comm::Agreed<fs::path> provide_plan(const Preparation& preparation, const Worksh
 
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
                                const comm::Group& group) {
+    if (group.is_root()) remove_leftovers(workshop.cache);
     const auto store_file = provide_tokens(preparation, workshop, group);
     if (!store_file) return store_file.failure();
     const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group);

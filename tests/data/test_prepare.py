@@ -1,6 +1,7 @@
 """`trainer prepare`, `tokenize` and `inspect` as people use them: mixtures, splits, what is wrong with data,
 runs that are killed, the cache."""
 
+import fcntl
 import gzip
 import json
 import os
@@ -166,6 +167,22 @@ class Prepare(TrainerTest):
         prepared = self.prepare("--dataset_name", rows)
         self.assertEqual(len(self.rows(prepared)), 20000)
         self.assertFalse([file for file in (self.folder / "cache").iterdir() if "making" in file.name])
+
+    def test_what_dead_makers_left_is_removed_though_the_file_is_there(self):
+        flags = ("--dataset_name", str(CHAT / "chat_small.jsonl"))
+        self.expect(self.prepare(*flags), 0)
+        cache = self.folder / "cache"
+        tokens = next(file for file in cache.iterdir() if file.name.startswith("tokens-") and file.suffix != ".lock")
+        dead = [cache / f"{tokens.name}.making-elsewhere-1", cache / "rows-of-data-that-is-gone.making-elsewhere-2"]
+        living = cache / "tokens-of-another-run.making-elsewhere-3"
+        for folder in (*dead, living):
+            folder.mkdir()
+            (folder / "result").write_text("half")
+        with open(cache / "tokens-of-another-run.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.expect(self.prepare(*flags), 0)
+        self.assertEqual([folder for folder in dead if folder.exists()], [])
+        self.assertEqual((living / "result").read_text(), "half")
 
     def test_a_cut_store_is_made_again(self):
         flags = ("--dataset_name", str(CHAT / "chat_small.jsonl"))
