@@ -9,6 +9,8 @@
 #include <fstream>
 #include <utility>
 
+#include "ringshard/base/text.hpp"
+
 namespace ringshard {
 
 Failure io_failure(const std::filesystem::path& file, std::string_view what) {
@@ -104,6 +106,8 @@ std::optional<Failure> flush_folder(const std::filesystem::path& folder) {
 
 namespace {
 
+constexpr std::string_view work_sign = ".tmp-";
+
 std::optional<Failure> write_flushed(const std::filesystem::path& file, std::string_view content) {
     auto opened = File::open(file, O_WRONLY | O_CREAT | O_TRUNC);
     if (!opened) return opened.failure();
@@ -114,10 +118,12 @@ std::optional<Failure> write_flushed(const std::filesystem::path& file, std::str
 
 }  // namespace
 
+std::string work_mark() { return concat(work_sign, getpid()); }
+
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content) {
     std::filesystem::path temporary = file;
-    temporary += concat(".tmp-", getpid());
+    temporary += work_mark();
     if (auto failure = write_flushed(temporary, content)) {
         std::remove(temporary.c_str());
         return failure;
@@ -133,6 +139,18 @@ std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,
         return failure;
     }
     return flush_folder(file.has_parent_path() ? file.parent_path() : ".");
+}
+
+void remove_unfinished(const std::filesystem::path& folder,
+                       const std::function<bool(const std::string& name)>& is_meant) {
+    std::error_code ignored;
+    for (const std::filesystem::path& entry : folder_entries(folder, ignored)) {
+        const std::string name = entry.filename();
+        const size_t mark = name.rfind(work_sign);
+        if (mark == std::string::npos) continue;
+        const bool is_work = read_whole_number(name.substr(mark + work_sign.size())).has_value();
+        if (is_work && is_meant(name.substr(0, mark))) std::filesystem::remove(entry, ignored);
+    }
 }
 
 std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line) {

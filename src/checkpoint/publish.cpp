@@ -110,13 +110,13 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
     for (const std::filesystem::path& entry : folder_entries(output_dir, ignored)) {
         const std::string name = entry.filename();
         const size_t mark = name.find(".tmp-");
-        if (mark == std::string::npos) continue;
-        const bool is_checkpoint = name.starts_with("checkpoint-");
-        const bool is_small = name.starts_with("latest.") || name.starts_with("metrics.jsonl.");
+        if (mark == std::string::npos || !name.starts_with("checkpoint-")) continue;
         const auto whose = read_whole_number(std::string_view(name).substr(mark + 5));
-        if (is_small || (is_checkpoint && whose && *whose < attempt))
-            std::filesystem::remove_all(entry, ignored);
+        if (whose && *whose < attempt) std::filesystem::remove_all(entry, ignored);
     }
+    remove_unfinished(output_dir, [](const std::string& name) {
+        return name == "latest" || name == "metrics.jsonl";
+    });
 }
 
 std::optional<Failure> keep_newest(const std::filesystem::path& output_dir,

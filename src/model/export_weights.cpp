@@ -1,7 +1,6 @@
 #include "ringshard/model/export_weights.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -35,6 +34,11 @@ Expected<std::string> with_type(const std::string& config_json, StoredType type)
     return config.dump(2) + "\n";
 }
 
+bool is_weight_file(const std::string& name) {
+    static const std::regex names(R"(model(-\d{5}-of-\d{5})?\.safetensors)");
+    return std::regex_match(name, names);
+}
+
 // The files of weights under work names, which nobody takes for a model.
 class Work {
 public:
@@ -50,6 +54,9 @@ public:
         if (error)
             return Failure{ExitCode::io,
                            concat(folder_.string(), " cannot be made: ", error.message())};
+        remove_unfinished(folder_, [&](const std::string& name) {
+            return is_weight_file(name) || name == index_name || small_files.contains(name);
+        });
         for (const auto& [name, content] : small_files)
             if (auto failure = write_file_atomically(folder_ / name, content)) return failure;
         for (const WeightFile& file : planned_.files) {
@@ -135,15 +142,13 @@ private:
 
     // Files of weights of an older model, which no index names any more.
     void remove_older() const {
-        static const std::regex numbered(R"(model-\d{5}-of-\d{5}\.safetensors)");
         std::error_code ignored;
         for (const fs::path& entry : folder_entries(folder_, ignored)) {
             const std::string name = entry.filename();
             const bool is_new =
                 std::ranges::find(planned_.files, name, &WeightFile::name) != planned_.files.end();
             const bool is_old_index = planned_.index.empty() && name == index_name;
-            if (is_old_index || (!is_new && std::regex_match(name, numbered)))
-                fs::remove(entry, ignored);
+            if (is_old_index || (!is_new && is_weight_file(name))) fs::remove(entry, ignored);
         }
     }
 
@@ -166,7 +171,7 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
                                                   const comm::Group& world) {
     RINGSHARD_CHECK(form.type != StoredType::fp16, "models are written as float32 or bfloat16");
     const WeightFiles planned = plan_weight_files(zero.units(), form);
-    const Work work(folder, planned, world.broadcast(concat(".tmp-", getpid())));
+    const Work work(folder, planned, world.broadcast(work_mark()));
     const auto agree = [&](const std::optional<Failure>& mine) {
         auto failed = comm::first_failure(world, mine);
         if (failed && world.is_root()) work.abandon();

@@ -2,7 +2,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -86,10 +85,11 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
             entries.push_back({tensor.spec.name, StoredType::fp32, tensor.spec.shape});
         }
     }
+    remove_unfinished(folder, [&](const std::string& name) { return name == file.filename(); });
     if (auto failure = check_space(folder, entries)) return failure;
 
     // The weights get their name last: a folder that holds them is whole.
-    const auto unfinished = folder / concat("model.safetensors.tmp-", getpid());
+    const auto unfinished = folder / (file.filename().string() + work_mark());
     SafetensorsWriter writer(unfinished, entries);
     const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
     for (const shard::TensorSpec& tensor : tensors)

@@ -146,8 +146,12 @@ class Init(TrainerTest):
     def test_a_random_model_can_be_trained(self):
         with tempfile.TemporaryDirectory() as folder:
             model = os.path.join(folder, "model")
+            os.mkdir(model)
+            killed = os.path.join(model, "model.safetensors.tmp-7")
+            open(killed, "w").close()
             self.expect(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model), 0,
                         "a model with random weights", stream="stdout")
+            self.assertFalse(os.path.exists(killed))
             self.assertTrue(os.path.exists(os.path.join(model, "tokenizer.json")))
             self.expect(run("train", "--model_name_or_path", model, "--dataset_name", os.path.join(TINY, "notes.jsonl"),
                             "--max_steps", "2", "--output_dir", os.path.join(folder, "run"), ranks=2), 0)

@@ -152,6 +152,23 @@ BOOST_FIXTURE_TEST_CASE(an_older_model_is_replaced, Folder) {
                                       "model.safetensors.index.json"}));
 }
 
+BOOST_FIXTURE_TEST_CASE(what_killed_exports_left_is_removed, Folder) {
+    const fs::path golden = test::golden_folder() / "models" / "qwen2-tiny";
+    TestModel model(test::world(), golden,
+                    {.shape = {.shard = test::world().size()}, .cuts = {true, true, true, false}});
+    if (test::world().is_root())
+        for (const auto* name :
+             {"model.safetensors.tmp-7", "model-00001-of-00003.safetensors.tmp-1234",
+              "config.json.tmp-7", "model.safetensors.index.json.tmp-8", "notes.txt.tmp-7",
+              "model.safetensors.tmp-x"})
+            BOOST_TEST(!write_file_atomically(path / name, "half"));
+    test::world().barrier();
+    BOOST_TEST(!export_weights(model.zero, path, small_files(golden), {}, test::world()));
+    BOOST_TEST((names() == std::set<std::string>{"config.json", "mine.txt", "model.safetensors",
+                                                 "model.safetensors.tmp-x", "notes.txt.tmp-7"}));
+    test::world().barrier();
+}
+
 BOOST_FIXTURE_TEST_CASE(config_json_says_the_type, Folder) {
     const fs::path golden = test::golden_folder() / "models" / "qwen2-tiny";
     TestModel model(test::world(), golden,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,9 +28,17 @@ std::optional<std::string> read_file(const std::filesystem::path& file);
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content);
 
+// Stands at the end of a file's name while this process writes it: ".tmp-" and the process's
+// number.
+std::string work_mark();
+
 // Gives a file that is whole, and flushed, its name; removes it if that fails.
 std::optional<Failure> rename_atomically(const std::filesystem::path& temporary,
                                          const std::filesystem::path& file);
+
+// Removes what processes that died have left in a folder on the way to files of these names.
+void remove_unfinished(const std::filesystem::path& folder,
+                       const std::function<bool(const std::string& name)>& is_meant);
 
 // One line in one write: lines of several writers do not mix.
 std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line);

@@ -61,6 +61,8 @@ private:
     ExpressionPtr tuple(const TupleRules& rules);
     ExpressionPtr list();
     ExpressionPtr dict();
+
+    // What follows an expression, members, calls, filters and tests: parser_postfixes.cpp.
     ExpressionPtr postfix(ExpressionPtr of);
     ExpressionPtr subscript(ExpressionPtr of);
     ExpressionPtr slice_or_index();
@@ -71,9 +73,9 @@ private:
     ExpressionPtr call(ExpressionPtr callee);
     CallArguments call_arguments();
     std::string dotted_name();
-    ExpressionPtr done(ExpressionPtr node);
 
-    // Tokens.
+    // Tokens, and nodes when they are whole: parser.cpp.
+    ExpressionPtr done(ExpressionPtr node);
     const Token& now() const { return tokens_[at_]; }
     const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
     const Token& take();
