@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "ringshard/base/text.hpp"
@@ -39,10 +39,10 @@ std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& f
 }
 
 std::optional<std::string> read_file(const std::filesystem::path& file) {
-    std::error_code ignored;
-    std::ifstream stream(file, std::ios::binary);
-    if (!stream || std::filesystem::is_directory(file, ignored)) return std::nullopt;
-    return std::string(std::istreambuf_iterator<char>(stream), {});
+    const auto opened = File::open(file, O_RDONLY);
+    if (!opened) return std::nullopt;
+    auto content = opened.value().read_to_end();
+    return content ? std::optional(std::move(content).value()) : std::nullopt;
 }
 
 Expected<File> File::open(const std::filesystem::path& file, int flags) {
@@ -91,6 +91,18 @@ std::optional<Failure> File::read_at(std::span<std::byte> bytes, int64_t offset)
         offset += read;
     }
     return std::nullopt;
+}
+
+Expected<std::string> File::read_to_end() const {
+    std::string content;
+    std::array<char, size_t{1} << 16> piece{};
+    for (;;) {
+        const ssize_t read = ::read(descriptor_, piece.data(), piece.size());
+        if (read < 0 && errno == EINTR) continue;
+        if (read < 0) return io_failure(name_, "cannot be read");
+        if (read == 0) return content;
+        content.append(piece.data(), static_cast<size_t>(read));
+    }
 }
 
 std::optional<Failure> File::flush() {

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iomanip>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/nesting.hpp"
@@ -24,20 +27,27 @@ std::optional<int64_t> number_after(const std::string& name, std::string_view pr
     return number && *number >= 0 ? number : std::nullopt;
 }
 
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
+// Of a folder that is not there: none.
+Expected<std::vector<std::string>> names_in(const std::filesystem::path& folder) {
     std::vector<std::string> names;
-    std::error_code ignored;
-    for (const auto& entry : folder_entries(folder, ignored)) names.push_back(entry.filename());
-    return names;
+    std::error_code error;
+    for (const auto& entry : folder_entries(folder, error)) names.push_back(entry.filename());
+    if (!error || error == std::errc::no_such_file_or_directory) return names;
+    return Failure{ExitCode::io, concat(folder.string(), " cannot be read: ", error.message())};
 }
+
+const char* const owner = "owner";  // the file with the token
 
 std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt) {
     return output_dir / concat("attempt-", attempt);
 }
 
-std::optional<int64_t> read_start(const std::filesystem::path& folder) {
-    const auto content = read_file(folder / "start.json");
-    if (!content) return std::nullopt;
+Expected<std::optional<int64_t>> read_start(const std::filesystem::path& folder) {
+    const auto file = folder / "start.json";
+    auto content = read_file(file);
+    if (!content && file_exists(file)) content = read_file(file);  // it may have come just then
+    if (!content && file_exists(file)) return io_failure(file, "cannot be read");
+    if (!content) return std::optional<int64_t>();
     const json read = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
     const json step = read.is_object() ? read.value("step", json()) : json();
     return step.is_number_integer() ? std::optional(step.get<int64_t>()) : std::nullopt;
@@ -45,10 +55,27 @@ std::optional<int64_t> read_start(const std::filesystem::path& folder) {
 
 }  // namespace
 
+Expected<Attempts> Attempts::read(const std::filesystem::path& output_dir) {
+    const auto names = names_in(output_dir);
+    if (!names) return names.failure();
+    Attempts attempts;
+    for (const std::string& name : names.value()) {
+        const auto number = number_after(name, "attempt-");
+        if (!number) continue;
+        const auto start = read_start(output_dir / name);
+        if (!start) return start.failure();
+        attempts.starts_[*number] = start.value();
+    }
+    return attempts;
+}
+
 Attempts::Attempts(const std::filesystem::path& output_dir) {
-    for (const std::string& name : names_in(output_dir))
-        if (const auto number = number_after(name, "attempt-"))
-            starts_[*number] = read_start(output_dir / name);
+    std::error_code ignored;
+    for (const std::filesystem::path& entry : folder_entries(output_dir, ignored))
+        if (const auto number = number_after(entry.filename(), "attempt-")) {
+            const auto start = read_start(entry);
+            starts_[*number] = start ? start.value() : std::nullopt;
+        }
 }
 
 bool Attempts::is_void(int64_t attempt, int64_t step) const {
@@ -56,17 +83,49 @@ bool Attempts::is_void(int64_t attempt, int64_t step) const {
                        [step](const auto& later) { return later.second && *later.second < step; });
 }
 
-Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir) {
+namespace {
+
+std::string random_token() {
+    std::random_device random;
+    std::ostringstream token;
+    for (int i = 0; i < 4; ++i) token << std::hex << std::setfill('0') << std::setw(8) << random();
+    return token.str();
+}
+
+Failure superseded(const std::filesystem::path& output_dir, int64_t newer, int64_t mine) {
+    return {ExitCode::superseded,
+            newer > mine ? concat(output_dir.string(), ": attempt ", newer,
+                                  " of this run has begun, and this is attempt ", mine,
+                                  "; it leaves the run alone")
+                         : concat(output_dir.string(),
+                                  ": another run has begun in the place of this one, which leaves "
+                                  "it alone")};
+}
+
+}  // namespace
+
+Expected<Claim> claim_attempt(const std::filesystem::path& output_dir, const Claim* before) {
+    if (before != nullptr)
+        if (auto failure = check_newest(*before)) return *failure;
     std::error_code error;
     std::filesystem::create_directories(output_dir, error);
     if (error)
         return Failure{ExitCode::io, concat("output_dir = ", output_dir.string(),
                                             " cannot be made: ", error.message())};
-    for (int64_t number = Attempts(output_dir).newest() + 1;; ++number) {
-        if (mkdir(attempt_folder(output_dir, number).c_str(), 0777) == 0) return number;
+    const auto attempts = Attempts::read(output_dir);
+    if (!attempts) return attempts.failure();
+    int64_t number = (before != nullptr ? before->attempt : attempts.value().newest()) + 1;
+    while (mkdir(attempt_folder(output_dir, number).c_str(), 0777) != 0) {
         if (errno != EEXIST)
             return io_failure(attempt_folder(output_dir, number), "cannot be made");
+        if (before != nullptr) return superseded(output_dir, number, before->attempt);
+        ++number;
     }
+    Claim claim{output_dir, number, random_token()};
+    if (auto failure =
+            write_file_atomically(attempt_folder(output_dir, number) / owner, claim.token))
+        return *failure;
+    return claim;
 }
 
 std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,
@@ -108,25 +167,27 @@ std::optional<AttemptEnd> read_end(const std::filesystem::path& output_dir, int6
     return end;
 }
 
-std::optional<Failure> check_newest(const std::filesystem::path& output_dir, int64_t attempt) {
-    const int64_t newest = Attempts(output_dir).newest();
-    if (newest <= attempt) return std::nullopt;
-    return Failure{ExitCode::superseded, concat(output_dir.string(), ": attempt ", newest,
-                                                " of this run has begun, and this is attempt ",
-                                                attempt, "; it leaves the run alone")};
+std::optional<Failure> check_newest(const Claim& mine) {
+    const int64_t newest = Attempts(mine.output_dir).newest();
+    const auto token = read_file(attempt_folder(mine.output_dir, mine.attempt) / owner);
+    if (newest <= mine.attempt && token.value_or(mine.token) == mine.token) return std::nullopt;
+    return superseded(mine.output_dir, newest, mine.attempt);
 }
 
-std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,
-                                               std::vector<std::string>& warnings) {
-    const Attempts attempts(output_dir);
+Expected<std::vector<CheckpointEntry>> valid_checkpoints(const std::filesystem::path& output_dir,
+                                                         std::vector<std::string>& warnings) {
+    const auto attempts = Attempts::read(output_dir);
+    if (!attempts) return attempts.failure();
+    const auto names = names_in(output_dir);
+    if (!names) return names.failure();
     std::vector<CheckpointEntry> valid;
-    for (const std::string& name : names_in(output_dir)) {
+    for (const std::string& name : names.value()) {
         const auto step = number_after(name, "checkpoint-");
         if (!step) continue;
         const auto manifest = read_manifest(output_dir / name);
         if (!manifest)
             warnings.push_back(manifest.failure().message);
-        else if (!attempts.is_void(manifest.value().attempt, *step))
+        else if (!attempts.value().is_void(manifest.value().attempt, *step))
             valid.push_back(
                 {output_dir / name, *step, manifest.value().attempt, manifest.value().has_moments});
     }

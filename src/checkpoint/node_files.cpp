@@ -14,7 +14,7 @@ using nlohmann::json;
 
 std::map<std::string, int64_t> numbers_of(const SaveJob& job) {
     return {{"format_version", format_version},
-            {"attempt", job.attempt},
+            {"attempt", job.claim.attempt},
             {"step", job.progress.step},
             {"epoch", job.progress.data.epoch},
             {"samples_done", job.progress.data.samples_done},

@@ -9,15 +9,14 @@
 
 namespace ringshard::checkpoint {
 
-Publication::Publication(std::filesystem::path output_dir, int64_t step, int64_t attempt)
-    : output_dir_(std::move(output_dir)),
+Publication::Publication(Claim claim, int64_t step)
+    : claim_(std::move(claim)),
       step_(step),
-      attempt_(attempt),
-      temporary_(output_dir_ / concat(checkpoint_name(step), ".tmp-", attempt)),
-      final_(output_dir_ / checkpoint_name(step)) {}
+      temporary_(claim_.output_dir / concat(checkpoint_name(step), ".tmp-", claim_.attempt)),
+      final_(claim_.output_dir / checkpoint_name(step)) {}
 
 std::optional<Failure> Publication::begin(const std::map<std::string, std::string>& files) const {
-    if (auto failure = check_newest(output_dir_, attempt_)) return failure;
+    if (auto failure = check_newest(claim_)) return failure;
     abandon();  // of a save that failed before
     std::error_code error;
     if (!std::filesystem::create_directory(temporary_, error) && error)
@@ -39,8 +38,8 @@ std::optional<Failure> Publication::make_way() const {
     const auto there = read_manifest(final_);
     const int64_t attempt = there ? there.value().attempt : 0;
     for (int64_t copy = 0;; ++copy) {
-        const auto aside = output_dir_ / concat("superseded-", step_, "-", attempt,
-                                                copy == 0 ? "" : concat(".", copy));
+        const auto aside = claim_.output_dir / concat("superseded-", step_, "-", attempt,
+                                                      copy == 0 ? "" : concat(".", copy));
         if (file_exists(aside)) continue;
         if (std::rename(final_.c_str(), aside.c_str()) != 0)
             return io_failure(final_, "cannot be set aside");
@@ -66,7 +65,7 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
 std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, bool has_moments,
                                              Faults& faults) const {
     const auto file = temporary_ / "manifest.json";
-    Manifest manifest{step_, attempt_, {}, {}, std::move(ranges), has_moments};
+    Manifest manifest{step_, claim_.attempt, {}, {}, std::move(ranges), has_moments};
     auto sizes = sizes_in(temporary_);
     if (!sizes) return sizes.failure();
     manifest.file_sizes = std::move(sizes).value();
@@ -82,12 +81,12 @@ std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, b
 }
 
 std::optional<Failure> Publication::give_name(Faults& faults) const {
-    if (auto failure = check_newest(output_dir_, attempt_)) return failure;
+    if (auto failure = check_newest(claim_)) return failure;
     if (auto failure = make_way()) return failure;
     if (auto fault = faults.reach("save:name", temporary_)) return fault;
     if (std::rename(temporary_.c_str(), final_.c_str()) != 0)
         return io_failure(temporary_, "cannot get its name");
-    return flush_folder(output_dir_);
+    return flush_folder(claim_.output_dir);
 }
 
 std::optional<Failure> Publication::finish(std::vector<WrittenRange> ranges, bool has_moments,
@@ -96,7 +95,7 @@ std::optional<Failure> Publication::finish(std::vector<WrittenRange> ranges, boo
     if (auto failure = describe(std::move(ranges), has_moments, faults)) return failure;
     if (auto failure = give_name(faults)) return failure;
     faults.reach("save:named");
-    const auto latest = output_dir_ / "latest";
+    const auto latest = claim_.output_dir / "latest";
     auto failure = faults.reach("save:latest", latest);
     if (!failure) failure = write_file_atomically(latest, final_.filename().string() + "\n");
     if (failure) warnings.push_back(failure->message);
@@ -115,23 +114,25 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
         if (whose && *whose < attempt) std::filesystem::remove_all(entry, ignored);
     }
     remove_unfinished(output_dir, [](const std::string& name) {
-        return name == "latest" || name == "metrics.jsonl";
+        return name == "latest" || name == "metrics.jsonl" || name == "run.json" ||
+               name == "trainer_state.json";
     });
 }
 
-std::optional<Failure> keep_newest(const std::filesystem::path& output_dir,
-                                   const Retention& retention, int64_t attempt) {
+std::optional<Failure> keep_newest(const Claim& claim, const Retention& retention) {
     std::vector<std::string> damaged;  // are left for people to look at
-    const auto valid = valid_checkpoints(output_dir, damaged);
+    const auto found = valid_checkpoints(claim.output_dir, damaged);
+    if (!found) return found.failure();
+    const std::vector<CheckpointEntry>& valid = found.value();
     auto left = static_cast<int64_t>(valid.size());
     for (auto entry = valid.rbegin(); entry != valid.rend() && left > *retention.limit; ++entry) {
         const bool is_newest = entry->step == valid.front().step;
         if (is_newest || entry->step == retention.kept_step) continue;
         --left;
-        if (auto failure = check_newest(output_dir, attempt)) return failure;
+        if (auto failure = check_newest(claim)) return failure;
         // It loses its name first: what is half removed must not look like a checkpoint.
         std::filesystem::path going = entry->folder;
-        going += concat(".tmp-", attempt);
+        going += concat(".tmp-", claim.attempt);
         if (std::rename(entry->folder.c_str(), going.c_str()) != 0)
             return io_failure(entry->folder, "cannot be removed");
         std::error_code error;

@@ -17,7 +17,7 @@ namespace ringshard::checkpoint {
 // it is on disk. One rank does this.
 class Publication {
 public:
-    Publication(std::filesystem::path output_dir, int64_t step, int64_t attempt);
+    Publication(Claim claim, int64_t step);
 
     const std::filesystem::path& temporary() const { return temporary_; }
 
@@ -36,9 +36,8 @@ private:
     std::optional<Failure> give_name(Faults& faults) const;
     std::optional<Failure> make_way() const;
 
-    std::filesystem::path output_dir_;
+    Claim claim_;
     int64_t step_;
-    int64_t attempt_;
     std::filesystem::path temporary_;
     std::filesystem::path final_;
 };
@@ -47,7 +46,6 @@ private:
 void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt);
 
 // Takes away the oldest ones until `limit` are left; never a newer attempt's.
-std::optional<Failure> keep_newest(const std::filesystem::path& output_dir,
-                                   const Retention& retention, int64_t attempt);
+std::optional<Failure> keep_newest(const Claim& claim, const Retention& retention);
 
 }  // namespace ringshard::checkpoint

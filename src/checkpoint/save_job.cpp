@@ -42,7 +42,7 @@ public:
           options_(options),
           groups_(groups),
           faults_(faults),
-          publication_(job.output_dir, job.progress.step, job.attempt) {}
+          publication_(job.claim, job.progress.step) {}
 
     std::optional<comm::AgreedFailure> run(SaveOutcome& outcome);
 
@@ -113,7 +113,7 @@ comm::AgreedFailure Saving::give_up(const comm::AgreedFailure& failure) const {
     std::optional<Failure> superseded;
     if (groups_.world.is_root()) {
         publication_.abandon();
-        superseded = check_newest(job_.output_dir, job_.attempt);
+        superseded = check_newest(job_.claim);
     }
     return comm::first_failure(groups_.world, superseded).value_or(failure);
 }
@@ -127,7 +127,7 @@ SaveOutcome save(const SaveJob& job, const SaveOptions& options, const SaveGroup
     outcome.failure = Saving(job, options, groups, faults).run(outcome);
     outcome.seconds = timer.seconds();
     if (outcome.failure || !groups.world.is_root() || !job.retention.limit) return outcome;
-    if (const auto kept = keep_newest(job.output_dir, job.retention, job.attempt))
+    if (const auto kept = keep_newest(job.claim, job.retention))
         outcome.warnings.push_back(kept->message);
     return outcome;
 }

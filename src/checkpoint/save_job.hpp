@@ -18,8 +18,7 @@ struct SaveGroups {
 // One checkpoint that shall come into being.
 struct SaveJob {
     Progress progress;
-    std::filesystem::path output_dir;
-    int64_t attempt;
+    Claim claim;
     Extent extent;
     std::vector<DatasetSpec> datasets;  // of all ranks together
     std::vector<OwnPiece> pieces;

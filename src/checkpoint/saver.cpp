@@ -144,8 +144,7 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Adam
     RINGSHARD_CHECK(!is_under_way(), "two saves at a time");
     faults_.reach("save:copy");
     SaveJob job{progress,
-                store_.output_dir(),
-                store_.attempt(),
+                store_.claim(),
                 extent,
                 all_datasets(zero.units(), extent, type_of_moments(optimizer)),
                 own_pieces(zero, optimizer, extent),

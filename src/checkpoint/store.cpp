@@ -10,20 +10,23 @@ namespace ringshard::checkpoint {
 
 using nlohmann::json;
 
-comm::Agreed<Store> Store::open(std::filesystem::path output_dir, const comm::Group& world) {
+comm::Agreed<Store> Store::open(const std::filesystem::path& output_dir, const comm::Group& world,
+                                const Store* before) {
     std::optional<Failure> failure;
-    int64_t attempt = 0;
+    Claim claim{output_dir, 0, ""};
     if (world.is_root()) {
-        const auto claimed = claim_attempt(output_dir);
+        auto claimed = claim_attempt(output_dir, before != nullptr ? &before->claim_ : nullptr);
         if (claimed) {
-            attempt = claimed.value();
-            remove_leftovers(output_dir, attempt);
+            claim = std::move(claimed).value();
+            remove_leftovers(output_dir, claim.attempt);
         } else {
             failure = claimed.failure();
         }
     }
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
-    return Store(std::move(output_dir), world.maximum(attempt), world);
+    claim.attempt = world.maximum(claim.attempt);
+    claim.token = world.broadcast(claim.token);
+    return Store(std::move(claim), world);
 }
 
 comm::Agreed<Checkpoint> Store::check(const std::filesystem::path& folder,
@@ -34,15 +37,24 @@ comm::Agreed<Checkpoint> Store::check(const std::filesystem::path& folder,
 comm::Agreed<std::optional<Checkpoint>> Store::newest(int64_t num_steps, Scrutiny scrutiny,
                                                       std::vector<std::string>& warnings) const {
     std::vector<std::string> damaged;
+    std::vector<CheckpointEntry> found;
+    std::optional<Failure> failure;
+    if (world_.is_root()) {
+        auto valid = valid_checkpoints(output_dir(), damaged);
+        if (valid)
+            found = std::move(valid).value();
+        else
+            failure = valid.failure();
+    }
+    if (const auto agreed = comm::first_failure(world_, failure)) return *agreed;
     json folders = json::array();
-    if (world_.is_root())
-        for (const CheckpointEntry& entry : valid_checkpoints(output_dir_, damaged)) {
-            if (entry.has_moments || entry.step >= num_steps)
-                folders.push_back({entry.folder.string(), entry.has_moments});
-            else
-                damaged.push_back(entry.folder.string() +
-                                  ": was made with save_only_model, and no run can go on from it");
-        }
+    for (const CheckpointEntry& entry : found) {
+        if (entry.has_moments || entry.step >= num_steps)
+            folders.push_back({entry.folder.string(), entry.has_moments});
+        else
+            damaged.push_back(entry.folder.string() +
+                              ": was made with save_only_model, and no run can go on from it");
+    }
     folders = json::parse(world_.broadcast(folders.dump()));
     for (const json& folder : folders) {
         auto checked =
@@ -54,11 +66,10 @@ comm::Agreed<std::optional<Checkpoint>> Store::newest(int64_t num_steps, Scrutin
         }
         damaged.push_back(checked.failure().message());
     }
-    std::optional<Failure> failure;
     if (!damaged.empty())
         failure =
             Failure{ExitCode::bad_data,
-                    concat(output_dir_.string(), ": no checkpoint of this run is good:\n  ",
+                    concat(output_dir().string(), ": no checkpoint of this run is good:\n  ",
                            join(damaged, "\n  "),
                            "\nname another one with resume_from_checkpoint, or begin again with "
                            "--resume_from_checkpoint never")};
@@ -77,7 +88,7 @@ std::optional<comm::AgreedFailure> Store::load(const Checkpoint& checkpoint, sha
 
 std::optional<comm::AgreedFailure> Store::record_start(int64_t step) const {
     std::optional<Failure> failure;
-    if (world_.is_root()) failure = checkpoint::record_start(output_dir_, attempt_, step);
+    if (world_.is_root()) failure = checkpoint::record_start(output_dir(), attempt(), step);
     return comm::first_failure(world_, failure);
 }
 

@@ -62,8 +62,9 @@ Expected<std::vector<std::string>> find_candidates(const fs::path& source,
     if (name.starts_with("checkpoint-") || file_exists(source / "manifest.json"))
         return std::vector{source.string()};
     std::vector<std::string> found;
-    for (const auto& entry : checkpoint::valid_checkpoints(source, damaged))
-        found.push_back(entry.folder.string());
+    const auto valid = checkpoint::valid_checkpoints(source, damaged);
+    if (!valid) return valid.failure();
+    for (const auto& entry : valid.value()) found.push_back(entry.folder.string());
     if (!found.empty() || !damaged.empty()) return found;
     return Failure{
         ExitCode::bad_data,

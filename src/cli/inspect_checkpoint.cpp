@@ -82,9 +82,10 @@ int inspect_checkpoint(const fs::path& folder, bool as_json) {
 int inspect_run(const fs::path& output_dir, bool as_json) {
     std::vector<std::string> damaged;
     const auto valid = checkpoint::valid_checkpoints(output_dir, damaged);
+    if (!valid) return tell(valid.failure());
     Value::List lines;
     int64_t num_good = 0;
-    for (const checkpoint::CheckpointEntry& entry : valid) {
+    for (const checkpoint::CheckpointEntry& entry : valid.value()) {
         const auto found = checkpoint::survey(entry.folder);
         if (!found) damaged.push_back(found.failure().message);
         if (!found) continue;

@@ -105,11 +105,17 @@ Attempt::Attempt(checkpoint::Store its_store, const comm::Group& world)
                               concat("crash-", store.attempt(), "-rank", world.rank(), ".txt")) {}
 
 std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
-                                                 const RunStart& start, Time time) {
+                                                 const RunStart& start, Time time,
+                                                 watch::Watchdog& watchdog) {
     const EngineCall& call = start.call;
-    auto store = checkpoint::Store::open(call.settings.values.run.output_dir, call.world);
+    watchdog.at_attempt(std::nullopt);  // a newer one than its own is no stranger's now
+    auto store = checkpoint::Store::open(call.settings.values.run.output_dir, call.world,
+                                         attempt ? &attempt->store : nullptr);
     if (!store) return store.failure();
     attempt.emplace(std::move(store).value(), call.world);
+    const checkpoint::Claim& claim = attempt->store.claim();
+    watchdog.at_attempt(watch::Watchdog::Attempt{
+        claim.output_dir, claim.attempt, [claim] { return checkpoint::check_newest(claim); }});
     auto origin = find_origin(start, attempt->store, time);
     if (!origin) return origin.failure();
     attempt->origin = std::move(origin).value();

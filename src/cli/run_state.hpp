@@ -10,6 +10,7 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/train/training_loop.hpp"
+#include "ringshard/watch/watchdog.hpp"
 
 namespace ringshard::cli {
 
@@ -45,7 +46,8 @@ struct Attempt {
 // that would change the curve, unless that is allowed. Before anything large is allocated.
 // Collective over the world.
 std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
-                                                 const RunStart& start, Time time);
+                                                 const RunStart& start, Time time,
+                                                 watch::Watchdog& watchdog);
 
 // Leaves a word on how the attempt ended. What cannot be written is told, and changes nothing.
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,

@@ -97,8 +97,11 @@ int submit(const SweepWish& wish, const Environment& environment) {
     if (!wish.runs_it) return number(ExitCode::done);
     const auto id = run_line(line);
     if (!id) return tell(id.failure());
-    if (const auto failure = record_job(plan.value().folder, id.value())) return tell(*failure);
-    std::cout << "job " << id.value() << '\n';
+    std::cout << "job " << id.value() << std::endl;
+    if (const auto failure = record_job(plan.value().folder, id.value()))
+        return tell({failure->code, concat(failure->message, "; write ", id.value(),
+                                           " into that file, or another submit sends the same "
+                                           "runs again")});
     return number(ExitCode::done);
 }
 

@@ -49,15 +49,16 @@ Expected<SweepPlan> plan_sweep(const fs::path& file, const fs::path& runs_folder
 
 namespace {
 
-// A run that has begun goes on with the settings it began with.
-std::optional<Failure> check_unchanged(const PlannedRun& run, report::RunState state) {
+// A run that has begun goes on with the settings it began with, and one that waits begins with
+// those it was submitted with.
+std::optional<Failure> check_unchanged(const PlannedRun& run, bool has_begun, bool waits) {
     const auto before = read_file(run.folder / settings_name);
-    if (!before || *before == run.settings || state == report::RunState::missing)
-        return std::nullopt;
+    if (!before || *before == run.settings || (!has_begun && !waits)) return std::nullopt;
+    const char* const cure = has_begun ? "give the sweep another name, or remove the folder"
+                                       : "give the sweep another name, or cancel the job first";
     return Failure{ExitCode::settings,
-                   concat(run.folder.string(),
-                          ": has begun with other settings than the file has now; give the "
-                          "sweep another name, or remove the folder")};
+                   concat(run.folder.string(), has_begun ? ": has begun" : ": waits in the queue",
+                          " with other settings than the file has now; ", cure)};
 }
 
 std::optional<Failure> write_settings(const PlannedRun& run) {
@@ -78,9 +79,10 @@ Expected<std::vector<int64_t>> write_runs(const SweepPlan& plan) {
     for (size_t i = 0; i < plan.runs.size(); ++i) {
         const auto index = static_cast<int64_t>(i);
         const RunState state = report::read_run_status(plan.runs[i].folder).state;
-        if (auto failure = check_unchanged(plan.runs[i], state)) return *failure;
-        const bool is_in_hand = state == RunState::complete || state == RunState::running ||
-                                (in_queue && in_queue->contains(index));
+        const bool waits = in_queue && in_queue->contains(index);
+        if (auto failure = check_unchanged(plan.runs[i], state != RunState::missing, waits))
+            return *failure;
+        const bool is_in_hand = state == RunState::complete || state == RunState::running || waits;
         if (!is_in_hand) open.push_back(index);
     }
     for (const PlannedRun& run : plan.runs)

@@ -109,7 +109,7 @@ MaybeFailure train(const EngineCall& call) {
     const RunStart run{call, inputs.model, inputs.spec, curve,
                        train::count_steps(config.training, loader.steps_per_epoch())};
     std::optional<Attempt> attempt;
-    if (auto failure = begin_attempt(attempt, run, Time::first)) return failure;
+    if (auto failure = begin_attempt(attempt, run, Time::first, watchdog)) return failure;
     if (auto failure = check_memory()) return failure;
     const auto companions = read_companions(world, inputs.model);
     if (!companions) return companions.failure();
@@ -153,7 +153,7 @@ MaybeFailure train(const EngineCall& call) {
         if (!ending) return ending.failure();
         if (ending.value() == train::Ending::complete) return std::nullopt;
         world.journal().doing("going back to the newest checkpoint");
-        if (auto failure = begin_attempt(attempt, run, Time::again)) return failure;
+        if (auto failure = begin_attempt(attempt, run, Time::again, watchdog)) return failure;
     }
 }
 

@@ -22,9 +22,11 @@ constexpr std::string_view work_mark = ".making-";
 
 fs::path lock_of(const fs::path& file) { return file.string() + ".lock"; }
 
-// The descriptor of the file locked, -1 if it cannot be made.
+// The descriptor of the file locked, -1 if it cannot be made. Another user's cannot be written to,
+// and need not be, but on NFS.
 int open_lock(const fs::path& file) {
-    return ::open(lock_of(file).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    const int lock = ::open(lock_of(file).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    return lock < 0 && errno == EACCES ? ::open(lock_of(file).c_str(), O_RDONLY | O_CLOEXEC) : lock;
 }
 
 // Whether the lock is held now. Not on file systems without locks.

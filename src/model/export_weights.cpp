@@ -42,13 +42,17 @@ bool is_weight_file(const std::string& name) {
 // The files of weights under work names, which nobody takes for a model.
 class Work {
 public:
-    Work(fs::path folder, const WeightFiles& planned, std::string mark)
-        : folder_(std::move(folder)), planned_(planned), mark_(std::move(mark)) {}
+    Work(fs::path folder, const WeightFiles& planned, std::string mark, const MayWrite& may_write)
+        : folder_(std::move(folder)),
+          planned_(planned),
+          mark_(std::move(mark)),
+          may_write_(may_write) {}
 
     fs::path path(const WeightFile& file) const { return folder_ / (file.name + mark_); }
 
-    // One rank: folder, small files, and the head of every file of weights.
+    // One rank: folder, and the head of every file of weights.
     std::optional<Failure> begin(const std::map<std::string, std::string>& small_files) const {
+        if (auto failure = may_write_()) return failure;
         std::error_code error;
         fs::create_directories(folder_, error);
         if (error)
@@ -57,8 +61,6 @@ public:
         remove_unfinished(folder_, [&](const std::string& name) {
             return is_weight_file(name) || name == index_name || small_files.contains(name);
         });
-        for (const auto& [name, content] : small_files)
-            if (auto failure = write_file_atomically(folder_ / name, content)) return failure;
         for (const WeightFile& file : planned_.files) {
             auto opened = File::open(path(file), O_WRONLY | O_CREAT | O_TRUNC);
             if (!opened) return opened.failure();
@@ -99,19 +101,20 @@ public:
         return std::nullopt;
     }
 
-    // One rank, when all of it is on disk: the names. What is half replaced is no model.
-    std::optional<Failure> finish() const {
-        const bool is_one_file = planned_.index.empty();
-        if (!is_one_file) {
-            for (const auto* name : {"model.safetensors", index_name})
-                if (std::remove((folder_ / name).c_str()) != 0 && errno != ENOENT)
-                    return io_failure(folder_ / name, "cannot be removed");
-            if (auto failure = flush_folder(folder_)) return failure;
-        }
+    // One rank, when all weights are on disk: small files and names. What is half replaced is no
+    // model.
+    std::optional<Failure> finish(const std::map<std::string, std::string>& small_files) const {
+        if (auto failure = may_write_()) return failure;
+        for (const auto* name : {"model.safetensors", index_name})
+            if (std::remove((folder_ / name).c_str()) != 0 && errno != ENOENT)
+                return io_failure(folder_ / name, "cannot be removed");
+        if (auto failure = flush_folder(folder_)) return failure;
+        for (const auto& [name, content] : small_files)
+            if (auto failure = write_file_atomically(folder_ / name, content)) return failure;
         for (const WeightFile& file : planned_.files)
             if (auto failure = rename_atomically(path(file), folder_ / file.name)) return failure;
         remove_older();
-        if (is_one_file) return std::nullopt;
+        if (planned_.index.empty()) return std::nullopt;
         return write_file_atomically(folder_ / index_name, planned_.index);
     }
 
@@ -147,14 +150,14 @@ private:
             const std::string name = entry.filename();
             const bool is_new =
                 std::ranges::find(planned_.files, name, &WeightFile::name) != planned_.files.end();
-            const bool is_old_index = planned_.index.empty() && name == index_name;
-            if (is_old_index || (!is_new && is_weight_file(name))) fs::remove(entry, ignored);
+            if (!is_new && is_weight_file(name)) fs::remove(entry, ignored);
         }
     }
 
     fs::path folder_;
     const WeightFiles& planned_;
     std::string mark_;  // at the end of every work name
+    const MayWrite& may_write_;
 };
 
 }  // namespace
@@ -167,11 +170,11 @@ std::optional<StoredType> read_export_type(std::string_view name) {
 
 std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const fs::path& folder,
                                                   std::map<std::string, std::string> files,
-                                                  const ExportForm& form,
-                                                  const comm::Group& world) {
+                                                  const ExportForm& form, const comm::Group& world,
+                                                  const MayWrite& may_write) {
     RINGSHARD_CHECK(form.type != StoredType::fp16, "models are written as float32 or bfloat16");
     const WeightFiles planned = plan_weight_files(zero.units(), form);
-    const Work work(folder, planned, world.broadcast(work_mark()));
+    const Work work(folder, planned, world.broadcast(work_mark()), may_write);
     const auto agree = [&](const std::optional<Failure>& mine) {
         auto failed = comm::first_failure(world, mine);
         if (failed && world.is_root()) work.abandon();
@@ -192,7 +195,7 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
     if (const auto agreed = agree(work.write(zero, form.type))) return agreed;
 
     failure.reset();
-    if (world.is_root()) failure = work.finish();
+    if (world.is_root()) failure = work.finish(files);
     return agree(failure);
 }
 

@@ -69,7 +69,7 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     if (!spec) return spec.failure();
     const auto file = folder / "model.safetensors";
     std::error_code error;
-    if (std::filesystem::exists(file, error))
+    if (file_exists(file) || file_exists(folder / "model.safetensors.index.json"))
         return Failure{ExitCode::settings,
                        concat("output_dir = ", folder.string(), ": holds a model already")};
     std::filesystem::create_directories(folder, error);

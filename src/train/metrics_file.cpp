@@ -9,8 +9,8 @@ namespace ringshard::train {
 
 using nlohmann::ordered_json;
 
-MetricsFile::MetricsFile(std::filesystem::path output_dir, int64_t attempt)
-    : file_(output_dir / "metrics.jsonl"), output_dir_(std::move(output_dir)), attempt_(attempt) {}
+MetricsFile::MetricsFile(checkpoint::Claim claim)
+    : file_(claim.output_dir / "metrics.jsonl"), claim_(std::move(claim)) {}
 
 namespace {
 
@@ -58,7 +58,7 @@ std::optional<Failure> MetricsFile::clean() const {
     const auto content = read_file(file_);
     if (!content) return std::nullopt;
     std::string kept;
-    for_valid_lines(*content, output_dir_,
+    for_valid_lines(*content, claim_.output_dir,
                     [&](const std::string& line, const ordered_json&) { kept += line + "\n"; });
     if (kept == *content) return std::nullopt;
     return write_file_atomically(file_, kept);
@@ -79,8 +79,8 @@ std::optional<Failure> MetricsFile::write_kept() {
 }
 
 MetricsFile::Appended MetricsFile::append(MetricsLine line) {
-    if (auto failure = checkpoint::check_newest(output_dir_, attempt_)) return {failure, {}};
-    line.emplace_back("attempt", attempt_);
+    if (auto failure = checkpoint::check_newest(claim_)) return {failure, {}};
+    line.emplace_back("attempt", claim_.attempt);
     const bool was_told = !kept_.empty();
     kept_.push_back(to_text(line));
     const auto failure = write_kept();
@@ -91,7 +91,7 @@ MetricsFile::Appended MetricsFile::append(MetricsLine line) {
 std::vector<MetricsLine> MetricsFile::lines() const {
     std::vector<MetricsLine> all;
     const std::string content = read_file(file_).value_or("") + "\n" + join(kept_, "\n");
-    for_valid_lines(content, output_dir_, [&](const std::string&, const ordered_json& read) {
+    for_valid_lines(content, claim_.output_dir, [&](const std::string&, const ordered_json& read) {
         if (read.is_object()) all.push_back(from_json(read));
     });
     return all;

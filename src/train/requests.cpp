@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/job/stop_signals.hpp"
 
 namespace ringshard::train {
@@ -18,14 +18,13 @@ double slow_of(double before, double now) { return std::max(now, 0.9 * before + 
 
 }  // namespace
 
-Requests::Requests(std::filesystem::path output_dir, int64_t attempt, const job::Deadline& deadline,
-                   double saving, const comm::Group& world)
-    : output_dir_(std::move(output_dir)),
-      attempt_(attempt),
+Requests::Requests(checkpoint::Claim claim, const job::Deadline& deadline, double saving,
+                   const comm::Group& world)
+    : claim_(std::move(claim)),
       deadline_(deadline),
       looks_at_files_(world.is_root()),
       save_seconds_(saving) {
-    if (looks_at_files_) std::remove((output_dir_ / "stopped").c_str());
+    if (looks_at_files_) std::remove((claim_.output_dir / "stopped").c_str());
     job::note_warnings();
     job::note_ends();
 }
@@ -44,7 +43,7 @@ bool Requests::is_superseded() {
     constexpr double seconds_between = 10;
     if (clock_.seconds() < asked_for_owner_at_ + seconds_between) return false;
     asked_for_owner_at_ = clock_.seconds();
-    return checkpoint::check_newest(output_dir_, attempt_).has_value();
+    return checkpoint::check_newest(claim_).has_value();
 }
 
 void Requests::note_save(double seconds) { save_seconds_ = slow_of(save_seconds_, seconds); }
@@ -56,17 +55,25 @@ std::vector<double> Requests::look() {
     if (!looks_at_files_) return found;
     found[time_limit] = is_time_up() ? 1 : 0;
     found[newer_attempt] = is_superseded() ? 1 : 0;
-    const auto stop = output_dir_ / "stop-now";
-    const auto save = output_dir_ / "save-now";
+    const auto stop = claim_.output_dir / "stop-now";
+    const auto save = claim_.output_dir / "save-now";
     if (file_exists(save)) {
         std::remove(save.c_str());
         found[save_file] = 1;
     }
     if (file_exists(stop)) {
-        std::rename(stop.c_str(), (output_dir_ / "stopped").c_str());
+        std::rename(stop.c_str(), (claim_.output_dir / "stopped").c_str());
         found[stop_file] = 1;
     }
     return found;
+}
+
+void Requests::put_back(const std::vector<double>& sum) const {
+    if (!looks_at_files_) return;
+    const std::filesystem::path& folder = claim_.output_dir;
+    if (sum[stop_file] > 0)
+        std::rename((folder / "stopped").c_str(), (folder / "stop-now").c_str());
+    if (sum[save_file] > 0) std::ofstream(folder / "save-now");
 }
 
 Requests::Answer Requests::read(const std::vector<double>& sum) {

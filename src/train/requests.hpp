@@ -1,10 +1,10 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "ringshard/base/timer.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/job/deadline.hpp"
 
@@ -18,8 +18,8 @@ class Requests {
 public:
     // Takes over the signals that end a process, and takes away the marker of an earlier end.
     // `saving`: seconds that a save will take, as far as anyone can know before the first.
-    Requests(std::filesystem::path output_dir, int64_t attempt, const job::Deadline& deadline,
-             double saving, const comm::Group& world);
+    Requests(checkpoint::Claim claim, const job::Deadline& deadline, double saving,
+             const comm::Group& world);
 
     // What this rank finds: one number per kind of wish. save-now is gone afterwards; stop-now
     // stays as a marker, renamed to stopped, for the batch script.
@@ -33,6 +33,9 @@ public:
     // What the sum of what all ranks found comes to.
     static Answer read(const std::vector<double>& sum);
 
+    // What was asked for by a file, in a step that is taken back, is asked for again.
+    void put_back(const std::vector<double>& sum) const;
+
     // So that the last step and the last save still fit into the time that is left: how long a
     // save took until it was durable, and how long training stood still for it.
     void note_save(double seconds);
@@ -42,8 +45,7 @@ private:
     bool is_time_up();
     bool is_superseded();
 
-    std::filesystem::path output_dir_;
-    int64_t attempt_;
+    checkpoint::Claim claim_;
     const job::Deadline& deadline_;
     bool looks_at_files_;
     Timer clock_;

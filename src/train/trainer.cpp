@@ -182,7 +182,9 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
         went_bad = what_went_bad(loss, norm);
         if (settings_.on_nan == config::OnNan::rewind &&
             went_bad_before_.insert(progress_.step).second)
-            return StepNumbers{.skipped_because = std::move(went_bad), .asks_to_rewind = true};
+            return StepNumbers{.wishes = {wished.begin(), wished.end()},
+                               .skipped_because = std::move(went_bad),
+                               .asks_to_rewind = true};
         if (const auto end = end_of_patience(settings_, ++skipped_in_a_row_, went_bad))
             return comm::found_by_all(*end);
         optimizer_.skip_step();

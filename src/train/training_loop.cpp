@@ -33,8 +33,8 @@ public:
         : parts_(std::move(parts)),
           calendar_(parts_.config, parts_.trainer.num_steps()),
           best_(parts_.config.evaluation),
-          requests_(parts_.store.output_dir(), parts_.store.attempt(), parts_.deadline,
-                    expected_save_seconds(parts_.zero), parts_.world),
+          requests_(parts_.store.claim(), parts_.deadline, expected_save_seconds(parts_.zero),
+                    parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
                parts_.trainer.num_steps()),
           saves_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
@@ -43,17 +43,12 @@ public:
           profile_(parts_.config.logging,
                    parts_.store.output_dir() / concat("profile-", parts_.store.attempt(), "-rank",
                                                       parts_.world.rank(), ".json"),
-                   parts_.zero.device()) {
-        parts_.watchdog.at_attempt(
-            {parts_.store.output_dir(), parts_.store.attempt(),
-             [folder = parts_.store.output_dir(), attempt = parts_.store.attempt()] {
-                 return checkpoint::check_newest(folder, attempt);
-             }});
-    }
+                   parts_.zero.device()) {}
 
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
     bool is_complete();
+    MaybeFailure find_complete();
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
@@ -66,6 +61,7 @@ private:
     MaybeFailure start_save(checkpoint::Extent extent);
     MaybeFailure save_for_good();
     MaybeFailure load_best();
+    MaybeFailure write_state() const;
 
     RunParts parts_;
     Calendar calendar_;
@@ -92,15 +88,19 @@ MaybeFailure Run::begin() {
     return is_asked_for ? evaluate(is_new_best) : std::nullopt;
 }
 
-// The last line of metrics says so.
+// The last line of metrics says so. One of fewer steps, before the run was made longer, does not.
 bool Run::is_complete() {
     bool has_end = false;
     for (const MetricsLine& line : log_.lines())
-        has_end = has_end || !std::isnan(number_in(line, "train_runtime"));
-    if (step() < parts_.trainer.num_steps() || parts_.world.maximum(has_end ? 1 : 0) == 0)
-        return false;
+        has_end = has_end || (!std::isnan(number_in(line, "train_runtime")) &&
+                              number_in(line, "step") == static_cast<double>(step()));
+    return step() >= parts_.trainer.num_steps() && parts_.world.maximum(has_end ? 1 : 0) == 1;
+}
+
+// An earlier attempt came to the very end; it may have been cut off after that line.
+MaybeFailure Run::find_complete() {
     log_.say(concat("step ", step(), " was the last one: this run is complete"));
-    return true;
+    return write_state();
 }
 
 comm::Agreed<StepNumbers> Run::next_step() {
@@ -128,7 +128,9 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
                     ". on_nan = rewind: the run goes back to its newest checkpoint, and skips this "
                     "step if it goes bad again"));
     if (const auto failure = log_.write_steps(memory())) return failure;
-    return saves_.wait(step());
+    if (const auto failure = saves_.wait(step())) return failure;
+    requests_.put_back(numbers.wishes);
+    return std::nullopt;
 }
 
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
@@ -209,6 +211,15 @@ std::string Run::state_text() const {
                          parts_.store.output_dir(), log_.lines());
 }
 
+MaybeFailure Run::write_state() const {
+    std::optional<Failure> failure;
+    const auto file = parts_.store.output_dir() / "trainer_state.json";
+    const std::string state = state_text();
+    if (parts_.world.is_root() && read_file(file) != state)
+        failure = write_file_atomically(file, state);
+    return comm::first_failure(parts_.world, failure);
+}
+
 MaybeFailure Run::start_save(checkpoint::Extent extent) {
     parts_.extras.files["trainer_state.json"] = state_text();
     const config::Config& config = parts_.config;
@@ -263,18 +274,15 @@ MaybeFailure Run::end() {
     parts_.world.journal().doing("writing the model");
     parts_.faults.reach("export");
     const auto type = model::read_export_type(parts_.config.model.dtype);
-    if (const auto failure =
-            model::export_weights(parts_.zero, folder, std::move(files),
-                                  {.type = type.value_or(model::StoredType::fp32)}, parts_.world))
+    if (const auto failure = model::export_weights(
+            parts_.zero, folder, std::move(files), {.type = type.value_or(model::StoredType::fp32)},
+            parts_.world, [this] { return check_newest(parts_.store.claim()); }))
         return failure;
     if (const auto failure = log_.write(totals_.end_line(step(), parts_.trainer.epochs_done()), {}))
         return failure;
     if (const auto failure = log_.end()) return failure;
-    std::optional<Failure> failure;
-    if (parts_.world.is_root())
-        failure = write_file_atomically(folder / "trainer_state.json", state_text());
     log_.say(totals_.summary(step(), log_.peak_memory_bytes(), best_, folder));
-    return comm::first_failure(parts_.world, failure);
+    return write_state();
 }
 
 }  // namespace
@@ -283,7 +291,10 @@ comm::Agreed<Ending> train_to_the_end(RunParts parts) {
     Trainer& trainer = parts.trainer;
     Run run(std::move(parts));
     if (const auto failure = run.begin()) return *failure;
-    if (run.is_complete()) return Ending::complete;  // an earlier attempt came to the very end
+    if (run.is_complete()) {
+        if (const auto failure = run.find_complete()) return *failure;
+        return Ending::complete;
+    }
     while (trainer.progress().step < trainer.num_steps()) {
         const auto numbers = run.next_step();
         if (!numbers) return numbers.failure();

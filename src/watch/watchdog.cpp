@@ -63,7 +63,7 @@ public:
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    void at_attempt(Attempt attempt) {
+    void at_attempt(std::optional<Attempt> attempt) {
         const std::lock_guard lock(mutex_);
         attempt_ = std::move(attempt);
     }
@@ -274,7 +274,9 @@ Watchdog::Watchdog(const comm::Group& world, std::optional<double> hang_timeout)
 
 Watchdog::~Watchdog() = default;
 
-void Watchdog::at_attempt(Attempt attempt) { guard_->at_attempt(std::move(attempt)); }
+void Watchdog::at_attempt(std::optional<Attempt> attempt) {
+    guard_->at_attempt(std::move(attempt));
+}
 void Watchdog::at_step(int64_t step) { guard_->at_step(step); }
 void Watchdog::begin(Work work) { guard_->begin(work); }
 void Watchdog::made_progress() { guard_->made_progress(); }

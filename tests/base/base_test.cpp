@@ -52,6 +52,9 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_leaves_nothing_behind) {
     for (const auto& entry : std::filesystem::directory_iterator(folder))
         names.push_back(entry.path().filename());
     BOOST_TEST(names.size() == 2U);
+    BOOST_TEST(!read_file(folder));
+    BOOST_TEST(!read_file("/proc/self/mem"));  // is there and opens, and its first byte fails
+    BOOST_TEST(read_file("/proc/self/stat").has_value());
     const auto full = append_line("/dev/full", "line");
     BOOST_TEST_REQUIRE(full.has_value());
     BOOST_TEST(number(full->code) == 74);

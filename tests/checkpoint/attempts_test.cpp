@@ -20,7 +20,7 @@ struct Folder {
         std::filesystem::temp_directory_path() / concat("ringshard_attempts_", getpid());
 
     void start(int64_t attempt, int64_t step) const {
-        BOOST_TEST(claim_attempt(path).value() == attempt);
+        BOOST_TEST(claim_attempt(path).value().attempt == attempt);
         BOOST_TEST(!record_start(path, attempt, step));
     }
     void save(int64_t step, int64_t attempt) const {
@@ -33,8 +33,9 @@ struct Folder {
     std::vector<int64_t> valid(size_t num_warnings = 0) const {
         std::vector<std::string> warnings;
         std::vector<int64_t> steps;
-        for (const CheckpointEntry& entry : valid_checkpoints(path, warnings))
-            steps.push_back(entry.step);
+        const auto found = valid_checkpoints(path, warnings);
+        BOOST_TEST_REQUIRE(static_cast<bool>(found));
+        for (const CheckpointEntry& entry : found.value()) steps.push_back(entry.step);
         BOOST_TEST(warnings.size() == num_warnings);
         return steps;
     }
@@ -63,8 +64,51 @@ BOOST_FIXTURE_TEST_CASE(a_later_attempt_makes_void_what_it_did_not_build_on, Fol
 BOOST_FIXTURE_TEST_CASE(an_attempt_that_has_not_recorded_its_start_makes_nothing_void, Folder) {
     start(1, 0);
     save(4, 1);
-    BOOST_TEST(claim_attempt(path).value() == 2);
+    BOOST_TEST(claim_attempt(path).value().attempt == 2);
     BOOST_TEST(valid() == (std::vector<int64_t>{4}));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_owns_the_run_is_told_by_number_and_token, Folder) {
+    const Claim first = claim_attempt(path).value();
+    BOOST_TEST(!check_newest(first));
+    const Claim second = claim_attempt(path, &first).value();  // of the same process
+    BOOST_TEST(second.attempt == 2);
+    BOOST_TEST(!check_newest(second));
+    const auto left = check_newest(first);
+    BOOST_TEST_REQUIRE(left.has_value());
+    BOOST_TEST((left->code == ExitCode::superseded));
+    const auto third = claim_attempt(path).value();  // of another
+    const auto too_late = claim_attempt(path, &second);
+    BOOST_TEST_REQUIRE(!too_late);
+    BOOST_TEST((too_late.failure().code == ExitCode::superseded));
+    BOOST_TEST(Attempts(path).newest() == third.attempt);
+
+    std::filesystem::remove_all(path);
+    BOOST_TEST(!check_newest(third));  // the folder is gone, and nobody has made a new one
+    for (int64_t attempt = 1; attempt <= third.attempt; ++attempt) start(attempt, 0);
+    const auto other_run = check_newest(third);
+    BOOST_TEST_REQUIRE(other_run.has_value());
+    BOOST_TEST((other_run->code == ExitCode::superseded));
+    BOOST_TEST(other_run->message.find("another run") != std::string::npos);
+}
+
+BOOST_FIXTURE_TEST_CASE(nothing_is_decided_on_what_cannot_be_read, Folder) {
+    start(1, 0);
+    save(4, 1);
+    const Claim second = claim_attempt(path).value();
+    std::filesystem::create_directories(path / "attempt-1" / "start.json.d");
+    std::filesystem::remove(path / "attempt-1" / "start.json");
+    std::filesystem::rename(path / "attempt-1" / "start.json.d", path / "attempt-1" / "start.json");
+    std::vector<std::string> warnings;
+    const auto valid = valid_checkpoints(path, warnings);
+    BOOST_TEST_REQUIRE(!valid);
+    BOOST_TEST((valid.failure().code == ExitCode::io));
+    BOOST_TEST(!claim_attempt(path));
+    BOOST_TEST(!check_newest(second));  // a run in good health goes on
+    std::ofstream(path / "file") << "";
+    BOOST_TEST(!claim_attempt(path / "file"));
+    BOOST_TEST(!Attempts::read(path / "file"));
+    BOOST_TEST(Attempts::read(path / "nothing").value().newest() == 0);
 }
 
 BOOST_FIXTURE_TEST_CASE(what_is_not_whole_is_stepped_over, Folder) {

@@ -157,6 +157,10 @@ class Init(TrainerTest):
                             "--max_steps", "2", "--output_dir", os.path.join(folder, "run"), ranks=2), 0)
             self.expect_one_message(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model),
                                     78, "holds a model already")
+            os.rename(os.path.join(model, "model.safetensors"), os.path.join(model, "model-00001-of-00001.safetensors"))
+            open(os.path.join(model, "model.safetensors.index.json"), "w").close()
+            self.expect_one_message(run("init", "--config_json", os.path.join(TINY, "config.json"), "--output_dir", model),
+                                    78, "holds a model already")
             self.expect_one_message(run("init", "--output_dir", model), 78, "config_json is not set")
             self.expect_one_message(run("init", "--config_json", "no.json", "--output_dir", folder), 66, "no.json")
             self.expect_one_message(run("init", "--config_json", "no.json"), 78, "output_dir is not set")

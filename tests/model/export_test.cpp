@@ -169,6 +169,31 @@ BOOST_FIXTURE_TEST_CASE(what_killed_exports_left_is_removed, Folder) {
     test::world().barrier();
 }
 
+BOOST_FIXTURE_TEST_CASE(an_older_model_is_whole_until_the_new_one_is, Folder) {
+    const fs::path golden = test::golden_folder() / "models" / "qwen2-tiny";
+    TestModel model(test::world(), golden,
+                    {.shape = {.shard = test::world().size()}, .cuts = {true, true, true, false}});
+    BOOST_TEST(!export_weights(model.zero, path, small_files(golden), {}, test::world()));
+    const auto config = read_file(path / "config.json");
+    const auto in_the_way = path / ("model.safetensors" + work_mark());
+    if (test::world().is_root()) fs::create_directories(in_the_way / "full");
+    test::world().barrier();
+    const ExportForm other{.type = StoredType::bf16};
+    BOOST_TEST(
+        export_weights(model.zero, path, small_files(golden), other, test::world()).has_value());
+    BOOST_TEST((read_file(path / "config.json") == config));
+    if (test::world().is_root()) fs::remove_all(in_the_way);
+    test::world().barrier();
+    const auto refuse = [] {
+        return std::optional(Failure{ExitCode::superseded, "another one owns it"});
+    };
+    const auto refused =
+        export_weights(model.zero, path, small_files(golden), other, test::world(), refuse);
+    BOOST_TEST_REQUIRE(refused.has_value());
+    BOOST_TEST((refused->code() == ExitCode::superseded));
+    BOOST_TEST((read_file(path / "config.json") == config));
+}
+
 BOOST_FIXTURE_TEST_CASE(config_json_says_the_type, Folder) {
     const fs::path golden = test::golden_folder() / "models" / "qwen2-tiny";
     TestModel model(test::world(), golden,

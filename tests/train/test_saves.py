@@ -252,7 +252,73 @@ class Zombies(SavesTest):
         self.assertEqual(checkpoints(self.output), [2, 4, 6, 8])
 
 
+class OtherRuns(SavesTest):
+    """What a process does that stood still while its run was taken over, or another one began in its folder."""
+
+    def stand_still(self, fault, until):
+        self.go_on = os.path.join(self.folder.name, "go-on")
+        self.still = self.start("train", *SHORT, "--output_dir", self.output, RINGSHARD_FAULT=fault,
+                                RINGSHARD_TEST_GO_ON=self.go_on)
+        wait_for(lambda: os.path.exists(os.path.join(self.output, until)))
+
+    def wake(self, *words):
+        open(self.go_on, "w").close()
+        _, said = self.still.communicate(timeout=90 * PATIENCE)
+        self.assertEqual(self.still.returncode, 79, said)
+        for word in words:
+            self.assertIn(word, said)
+
+    def model(self):
+        with open(os.path.join(self.output, "model.safetensors"), "rb") as file:
+            return file.read()
+
+    def test_a_run_in_the_place_of_one_that_was_removed(self):
+        self.stand_still("save:name:2:stall", "checkpoint-4.tmp-1/manifest.json")
+        shutil.rmtree(self.output)
+        self.expect(run("train", *COMMON, "--max_steps", "3", "--save_steps", "3", "--output_dir", self.output), 0)
+        kept = sorted(os.listdir(self.output))
+        self.wake("another run has begun in the place of this one")
+        self.assertEqual(sorted(os.listdir(self.output)), kept)
+        self.assertEqual(checkpoints(self.output), [3])
+
+    def test_a_model_is_not_replaced_by_an_older_attempts(self):
+        self.stand_still("export:1:stall", "checkpoint-8/manifest.json")
+        other = run("train", *SHORT, "--resume_from_checkpoint", "never", "--learning_rate", "0.01", "--output_dir", self.output)
+        self.expect(other, 0)
+        kept = self.model()
+        self.wake("attempt 2 of this run has begun")
+        self.assertEqual(self.model(), kept)
+
+    def test_a_longer_run_that_is_killed_at_its_end_ends_again(self):
+        flags = [*COMMON, "--lr_scheduler_type", "constant", "--save_steps", "4", "--output_dir", self.output]
+        self.expect(run("train", *flags, "--max_steps", "4"), 0)
+        short = self.model()
+        self.assertEqual(run("train", *flags, "--max_steps", "8", RINGSHARD_FAULT="export:1:kill").returncode, -signal.SIGKILL)
+        self.assertEqual(self.model(), short)
+        self.expect(run("train", *flags, "--max_steps", "8"), 0, "done: step 8")
+        self.assertNotEqual(self.model(), short)
+        state = os.path.join(self.output, "trainer_state.json")
+        with open(state) as file:
+            whole = file.read()
+        os.remove(state)  # as if it had been killed before this last word
+        self.expect(run("train", *flags, "--max_steps", "8"), 0, "this run is complete")
+        with open(state) as file:
+            self.assertEqual(file.read(), whole)
+
+
 class Stops(SavesTest):
+    def test_what_is_asked_for_in_a_step_that_is_taken_back(self):
+        process = self.start("train", *COMMON, "--max_steps", "50", "--gradient_accumulation_steps", "100", "--on_nan", "rewind",
+                             "--output_dir", self.output, RINGSHARD_FAULT="weights:1:nan")
+        wait_for(lambda: os.path.exists(os.path.join(self.output, "metrics.jsonl")))
+        for wish in ("stop-now", "save-now"):
+            open(os.path.join(self.output, wish), "w").close()
+        _, said = process.communicate(timeout=120 * PATIENCE)
+        self.assertEqual(process.returncode, 75, said)
+        self.assertIn("on_nan = rewind", said)
+        self.assertTrue(os.path.exists(os.path.join(self.output, "stopped")))
+        self.assertEqual(checkpoints(self.output), [1])
+
     def test_a_stop_waits_for_a_save_and_saves_again_if_it_fails(self):
         process = self.start("train", *COMMON, "--max_steps", "100000", "--save_steps", "100000", "--output_dir",
                              self.output, RINGSHARD_FAULT="save:write:1:eio")

@@ -22,6 +22,7 @@ bool folder_exists(const std::filesystem::path& folder);
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder,
                                                   std::error_code& error);
 
+// Nothing where there is no such file, or it cannot be read.
 std::optional<std::string> read_file(const std::filesystem::path& file);
 
 // Under a temporary name, flushed to disk, then renamed: readers see the old content or the new.
@@ -57,6 +58,7 @@ public:
 
     std::optional<Failure> write_at(std::span<const std::byte> bytes, int64_t offset);
     std::optional<Failure> read_at(std::span<std::byte> bytes, int64_t offset) const;
+    Expected<std::string> read_to_end() const;
     std::optional<Failure> flush();
 
 private:

@@ -16,7 +16,11 @@ namespace ringshard::checkpoint {
 
 class Attempts {
 public:
-    explicit Attempts(const std::filesystem::path& output_dir);  // as the folder stands now
+    // As the folder stands now, as far as it can be read.
+    explicit Attempts(const std::filesystem::path& output_dir);
+    // Fails where something that is there cannot be read: on what is left out, nothing may be
+    // decided.
+    static Expected<Attempts> read(const std::filesystem::path& output_dir);
 
     int64_t newest() const { return starts_.empty() ? 0 : starts_.rbegin()->first; }
     // By attempt: the step it went on from, if it came so far as to record it.
@@ -25,11 +29,22 @@ public:
     bool is_void(int64_t attempt, int64_t step) const;
 
 private:
+    Attempts() = default;
     std::map<int64_t, std::optional<int64_t>> starts_;
 };
 
-// Makes the next attempt folder; its number.
-Expected<int64_t> claim_attempt(const std::filesystem::path& output_dir);
+// An attempt of this process. The token tells it from one with its number in a folder that was
+// removed and made anew.
+struct Claim {
+    std::filesystem::path output_dir;
+    int64_t attempt;
+    std::string token;
+};
+
+// Makes the next attempt folder. `before`: the attempt of this process that it follows; fails with
+// the code `superseded` if another one has begun meanwhile.
+Expected<Claim> claim_attempt(const std::filesystem::path& output_dir,
+                              const Claim* before = nullptr);
 std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,
                                     int64_t step);
 
@@ -43,9 +58,9 @@ std::optional<Failure> record_end(const std::filesystem::path& output_dir, int64
                                   const AttemptEnd& end);
 std::optional<AttemptEnd> read_end(const std::filesystem::path& output_dir, int64_t attempt);
 
-// Fails with the code `superseded` if there is a newer attempt: it owns the run as soon as it has
-// its folder.
-std::optional<Failure> check_newest(const std::filesystem::path& output_dir, int64_t attempt);
+// Fails with the code `superseded` if there is a newer attempt, or another run in the place of this
+// one: it owns the folder as soon as it has its attempt's. What cannot be read changes nothing.
+std::optional<Failure> check_newest(const Claim& mine);
 
 // A finished checkpoint.
 struct CheckpointEntry {
@@ -54,9 +69,10 @@ struct CheckpointEntry {
     int64_t attempt;
     bool has_moments;  // else no run can go on from it
 };
-// The valid ones, newest first; damaged folders are named in `warnings`.
-std::vector<CheckpointEntry> valid_checkpoints(const std::filesystem::path& output_dir,
-                                               std::vector<std::string>& warnings);
+// The valid ones, newest first; damaged folders are named in `warnings`. Fails where the run's
+// folder cannot be read.
+Expected<std::vector<CheckpointEntry>> valid_checkpoints(const std::filesystem::path& output_dir,
+                                                         std::vector<std::string>& warnings);
 
 // Which valid checkpoints stay when a new one is there.
 struct Retention {

@@ -16,10 +16,13 @@ namespace ringshard::checkpoint {
 class Store {
 public:
     // Claims the next attempt of the run, and takes away what earlier ones left unfinished.
-    static comm::Agreed<Store> open(std::filesystem::path output_dir, const comm::Group& world);
+    // `before`: of this process, which the new one follows (claim_attempt).
+    static comm::Agreed<Store> open(const std::filesystem::path& output_dir,
+                                    const comm::Group& world, const Store* before = nullptr);
 
-    int64_t attempt() const { return attempt_; }
-    const std::filesystem::path& output_dir() const { return output_dir_; }
+    const Claim& claim() const { return claim_; }
+    int64_t attempt() const { return claim_.attempt; }
+    const std::filesystem::path& output_dir() const { return claim_.output_dir; }
 
     // The newest checkpoint that is whole and that a run of so many steps can go on from; nothing
     // if there is none at all. Weights alone will do where no step is left. Damaged ones are
@@ -35,11 +38,9 @@ public:
     std::optional<comm::AgreedFailure> record_start(int64_t step) const;
 
 private:
-    Store(std::filesystem::path output_dir, int64_t attempt, const comm::Group& world)
-        : output_dir_(std::move(output_dir)), attempt_(attempt), world_(world) {}
+    Store(Claim claim, const comm::Group& world) : claim_(std::move(claim)), world_(world) {}
 
-    std::filesystem::path output_dir_;
-    int64_t attempt_;
+    Claim claim_;
     const comm::Group& world_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@ struct ExportForm {
     int64_t max_shard_size = 5'000'000'000;
 };
 
+// Why the folder may not be written to, if so.
+using MayWrite = std::function<std::optional<Failure>()>;
+
 // "float32" or "bfloat16", as config.json and the setting dtype say it; nothing for other types.
 std::optional<StoredType> read_export_type(std::string_view name);
 
@@ -27,10 +31,11 @@ std::optional<StoredType> read_export_type(std::string_view name);
 // an index; the bytes are those that transformers' save_pretrained would write, at any number of
 // ranks and at every profile. `files` are what belongs beside the weights, content by name, on rank
 // 0; their config.json is told the type. The weights get their names last: a folder that has them
-// is whole. An older model in the folder is replaced. Collective over the world.
-std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero,
-                                                  const std::filesystem::path& folder,
-                                                  std::map<std::string, std::string> files,
-                                                  const ExportForm& form, const comm::Group& world);
+// is whole. An older model in the folder is replaced. `may_write` is asked on rank 0, before
+// anything is written and before anything is replaced. Collective over the world.
+std::optional<comm::AgreedFailure> export_weights(
+    const shard::Zero& zero, const std::filesystem::path& folder,
+    std::map<std::string, std::string> files, const ExportForm& form, const comm::Group& world,
+    const MayWrite& may_write = [] { return std::optional<Failure>(); });
 
 }  // namespace ringshard::model

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/optim/adamw.hpp"
 #include "ringshard/shard/zero.hpp"
 #include "ringshard/train/numbers.hpp"
@@ -81,7 +82,7 @@ MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
 // attempt did not build on is void (checkpoint/attempts.hpp).
 class MetricsFile {
 public:
-    MetricsFile(std::filesystem::path output_dir, int64_t attempt);
+    explicit MetricsFile(checkpoint::Claim claim);
 
     // Takes out void lines, and a line that a crash cut short. For the newest attempt, at its
     // start. Readers of a file that was not cleaned leave out what Attempts::is_void() says.
@@ -102,8 +103,7 @@ private:
     std::vector<std::string> kept_;  // lines that are not in the file yet
     bool is_cut_short_ = false;      // the last one that was tried
     std::filesystem::path file_;
-    std::filesystem::path output_dir_;
-    int64_t attempt_;
+    checkpoint::Claim claim_;
 };
 
 }  // namespace ringshard::train

@@ -39,7 +39,7 @@ public:
         int64_t number;
         std::function<std::optional<Failure>()> is_superseded;
     };
-    void at_attempt(Attempt attempt);
+    void at_attempt(std::optional<Attempt> attempt);
 
     void at_step(int64_t step);
     // The work that was begun before has ended.
