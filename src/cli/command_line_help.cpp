@@ -135,8 +135,8 @@ Failure no_such_topic(const Reference& reference, const OptionTable& table,
     const std::string nearest = nearest_name(setting_name(topic), known);
     return {ExitCode::usage,
             concat("there is no group or setting '", topic, "'",
-                   nearest.empty() ? "" : "; did you mean ", nearest, "? The groups are ",
-                   topics_of(reference), "; --help all shows everything")};
+                   nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
+                   " The groups are ", topics_of(reference), "; --help all shows everything")};
 }
 
 }  // namespace

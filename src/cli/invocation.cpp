@@ -19,11 +19,11 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
             std::vector<std::string> names;
             for (const Command& command : commands()) names.push_back(command.name);
             const std::string nearest = nearest_name(invocation.command, names);
-            return Failure{
-                ExitCode::usage,
-                concat("there is no command '", invocation.command, "'",
-                       nearest.empty() ? "" : "; did you mean ", nearest, "? The commands are ",
-                       join(names, ", "), ". Settings are written as --name value.")};
+            return Failure{ExitCode::usage,
+                           concat("there is no command '", invocation.command, "'",
+                                  nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
+                                  " The commands are ", join(names, ", "),
+                                  ". Settings are written as --name value.")};
         }
     }
     for (auto flag = invocation.flags.begin(); flag != invocation.flags.end(); ++flag) {

@@ -34,7 +34,9 @@ Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_l
 
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
                        int64_t row_length) const {
-    Answer answer{.shape = shape, .row_length = row_length};
+    Answer answer{.shape = shape,
+                  .num_rows = settings.values.training.per_device_train_batch_size,
+                  .row_length = row_length};
     const plan::Question question{
         settings.values, spec_, shape, row_length,
         device_.is_host ? attention::Kernels::of_host : attention::Kernels::of_gpu};
@@ -141,6 +143,24 @@ std::string both(const Word& a, const Word& b) {
 }  // namespace
 
 std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const {
+    std::vector<Suggestion> good = try_layouts(settings, "");
+    if (good.empty() && !settings.is_fixed("per_device_train_batch_size"))
+        good = try_layouts(settings, "--per_device_train_batch_size 1 ");
+    // Rows of other layouts differ in number, so what counts is tokens in a second, in steps of a
+    // per cent; then what is left of the memory.
+    const auto cost = [](const Suggestion& suggestion) {
+        const Answer& answer = suggestion.answer;
+        return std::pair(-std::lround(100 * std::log(answer.seconds.tokens_per_second)),
+                         answer.held);
+    };
+    std::ranges::stable_sort(good, {}, cost);
+    constexpr size_t most = 10;
+    if (good.size() > most) good.resize(most);
+    return good;
+}
+
+std::vector<Suggestion> Planner::try_layouts(const config::Settings& settings,
+                                             const std::string& batch) const {
     // What is cut more takes less: where one does not fit, those after it do not either.
     const auto profiles = choices(settings, "profile",
                                   {{"--profile zero3", "everything is cut"},
@@ -164,22 +184,13 @@ std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const
                 says_cuts ? "" : concat("--cp_size ", ring, " --sp_size ", ulysses);
             for (const Word& policy : policies)
                 for (const Word& profile : profiles) {
-                    auto suggestion = try_words(concat(profile.flag, ' ', cut, ' ', policy.flag),
-                                                both(profile, policy));
+                    auto suggestion =
+                        try_words(concat(batch, profile.flag, ' ', cut, ' ', policy.flag),
+                                  both(profile, policy));
                     if (!suggestion) break;
                     good.push_back(*std::move(suggestion));
                 }
         }
-    // Rows of other layouts differ in number, so what counts is the time for a token, in steps of a
-    // per cent; then what is left of the memory.
-    const auto cost = [](const Suggestion& suggestion) {
-        const Answer& answer = suggestion.answer;
-        const double seconds = answer.seconds.total / static_cast<double>(answer.shape.data());
-        return std::pair(std::lround(100 * std::log(seconds)), answer.held);
-    };
-    std::ranges::stable_sort(good, {}, cost);
-    constexpr size_t most = 10;
-    if (good.size() > most) good.resize(most);
     return good;
 }
 

@@ -13,6 +13,7 @@ namespace ringshard::cli {
 // What a step takes with some settings.
 struct Answer {
     mesh::MeshShape shape;
+    int64_t num_rows = 1;  // of a device, in a micro-batch
     int64_t row_length = 0;
     plan::StepPlan plan{};
     int64_t held = 0;  // of the device's memory
@@ -58,6 +59,9 @@ public:
     std::vector<Suggestion> cures(const config::Settings& settings) const;
     // Layouts that fit, the least costly first.
     std::vector<Suggestion> suggest(const config::Settings& settings) const;
+    // All that fit, with these flags before the others.
+    std::vector<Suggestion> try_layouts(const config::Settings& settings,
+                                        const std::string& batch) const;
 
 private:
     Expected<Answer> answer(const config::Settings& settings, int64_t row_length) const;

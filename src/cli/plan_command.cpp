@@ -76,9 +76,9 @@ ordered_json to_json(const Answer& answer) {
 
 void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_node) {
     const plan::StepPlan& plan = answer.plan;
-    std::cout << "mesh " << to_text(answer.shape)
-              << " (replicate x shard x ring x ulysses), rows of " << answer.row_length
-              << " tokens\n"
+    std::cout << "mesh " << to_text(answer.shape) << " (replicate x shard x ring x ulysses), "
+              << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
+              << answer.row_length << " tokens at a time\n"
               << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
     for (const Kind& kind : kinds_of(plan.memory))
         if (kind.bytes > 0)
@@ -112,7 +112,8 @@ void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_n
 
 void print_cures(const std::vector<Suggestion>& cures) {
     if (cures.empty()) {
-        std::cout << "no single setting makes it fit; --suggest looks for a profile and a layout\n";
+        std::cout << "no single setting makes it fit; --suggest looks for a profile, a layout and "
+                     "a smaller batch\n";
         return;
     }
     std::cout << "what makes it fit:\n";
@@ -136,7 +137,8 @@ int tell_suggestions(const std::vector<Suggestion>& suggestions, bool as_json) {
     if (suggestions.empty())
         return tell({ExitCode::settings,
                      "no layout of so many ranks fits this device; --world "
-                     "more, or rows that are shorter (--max_length)"});
+                     "more, rows that are shorter (--max_length), or fewer at a time "
+                     "(--per_device_train_batch_size)"});
     return number(ExitCode::done);
 }
 

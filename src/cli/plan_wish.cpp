@@ -47,6 +47,8 @@ Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
             wish.settings.push_back(flag.whole());
         }
     }
+    if (wish.finds_longest + wish.suggests + !wish.curves.empty() > 1)
+        return usage("--longest, --suggest and --curves are questions of their own: ask one");
     if (wish.nodes && wish.world % *wish.nodes != 0)
         return Failure{ExitCode::settings, concat("nodes = ", *wish.nodes, ": ", wish.world,
                                                   " ranks do not divide over so many nodes")};

@@ -36,6 +36,8 @@ data::Workshop make_workshop(const EngineCall& call, int64_t threads, const HubC
 int run_prepare(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
+    if (world.is_root())
+        for (const std::string& note : call.notes) std::cerr << "note: " << note << '\n';
     const HubCache hub(call.environment);
     const auto threads = comm::agreed(
         world, device::choose_num_threads(config.run.num_threads, call.environment,

@@ -58,12 +58,13 @@ std::string shell_word(const std::string& word) {
 }
 
 std::string sbatch_line(const SweepWish& wish, const SweepPlan& plan,
-                        const std::vector<int64_t>& open) {
+                        const std::vector<int64_t>& open, const Environment& environment) {
     std::vector<std::string> words{"sbatch", "--parsable"};
     words.insert(words.end(), wish.for_sbatch.begin(), wish.for_sbatch.end());
     words.push_back(concat("--array=", job::array_text(open),
                            wish.at_a_time ? concat("%", *wish.at_a_time) : ""));
-    words.emplace_back("slurm/sweep.sh");
+    const auto root = environment.find("RINGSHARD_ROOT");  // of an installed copy
+    words.push_back((root ? *root + "/" : "") + "slurm/sweep.sh");
     words.push_back(plan.folder);
     for (std::string& word : words) word = shell_word(word);
     return join(words, " ");
@@ -92,7 +93,7 @@ int submit(const SweepWish& wish, const Environment& environment) {
         std::cerr << "nothing to submit: every run is complete, runs or waits\n";
         return number(ExitCode::done);
     }
-    const std::string line = sbatch_line(wish, plan.value(), open.value());
+    const std::string line = sbatch_line(wish, plan.value(), open.value(), environment);
     std::cout << line << std::endl;
     if (!wish.runs_it) return number(ExitCode::done);
     const auto id = run_line(line);

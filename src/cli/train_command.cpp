@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "adopted_text.hpp"
 #include "check_plan.hpp"
 #include "curve.hpp"
 #include "library_versions.hpp"
@@ -111,8 +112,9 @@ MaybeFailure train(const EngineCall& call) {
     std::optional<Attempt> attempt;
     if (auto failure = begin_attempt(attempt, run, Time::first, watchdog)) return failure;
     if (auto failure = check_memory()) return failure;
-    const auto companions = read_companions(world, inputs.model);
+    auto companions = read_companions(world, inputs.model);
     if (!companions) return companions.failure();
+    if (auto failure = adopt_text(call, companions.value())) return failure;
     auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));
     if (!scratch) return scratch.failure();
     ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),

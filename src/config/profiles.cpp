@@ -52,11 +52,12 @@ Statements read_profile(const OptionTable& table, const Statement& written,
         return read_builtin(table, *profile, problems);
     }
     const std::string nearest = nearest_name(written.text, profile_names());
-    problems.push_back(complaint(
-        written,
-        concat("there is no such profile or file", nearest.empty() ? "" : "; did you mean ",
-               nearest, "? Built in are: ", join(profile_names(), ", ")),
-        path.has_extension() ? ExitCode::missing_input : ExitCode::settings));
+    problems.push_back(
+        complaint(written,
+                  concat("there is no such profile or file",
+                         nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
+                         " Built in are: ", join(profile_names(), ", ")),
+                  path.has_extension() ? ExitCode::missing_input : ExitCode::settings));
     return {};
 }
 

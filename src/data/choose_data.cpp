@@ -130,6 +130,10 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
                         .scope = data.packing_scope,
                         .shuffles = data.shuffle_dataset,
                         .seed = config.run.seed};
+    if (data.skip_prepare_dataset) {
+        preparation.rows.max_length = std::nullopt;
+        preparation.rows.packs = preparation.rows.shuffles = false;
+    }
     return preparation;
 }
 
@@ -161,7 +165,8 @@ Expected<Preparation> evaluation_data(const config::Config& config, const HubCac
     auto preparation = common_settings(config, hub);
     if (!preparation) return preparation;
     const config::DataSettings& data = config.data;
-    preparation.value().rows.packs = data.eval_packing.value_or(data.packing);
+    if (data.eval_packing && !data.skip_prepare_dataset)
+        preparation.value().rows.packs = *data.eval_packing;
     if (!data.eval_dataset_name.empty()) {
         preparation.value().sources = {Source{.dataset = {.setting = "eval_dataset_name",
                                                           .path = data.eval_dataset_name,

@@ -53,10 +53,12 @@ Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings
             "(input_ids); a column assistant_masks is used without it");
     const bool has_labels = row.find("labels") != nullptr;
     const bool has_mask = row.find("completion_mask") != nullptr;
+    // The columns that the tokens were made of, if they are still there, decide as they do alone.
+    const bool has_source = row.find("prompt") != nullptr && row.find("completion") != nullptr;
     format.uses_assistant_mask = !has_labels && row.find("assistant_masks") != nullptr;
     format.uses_completion_mask =
-        !has_labels && has_mask && settings.completion_only_loss.value_or(false);
-    if (has_mask && !has_labels && !settings.completion_only_loss)
+        !has_labels && has_mask && settings.completion_only_loss.value_or(has_source);
+    if (has_mask && !has_labels && !has_source && !settings.completion_only_loss)
         format.warnings.emplace_back(
             "the rows have a completion_mask, which is not used, as in TRL: all tokens are "
             "learned; "
@@ -115,8 +117,12 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
             R"({"messages": [{"role": ..., "content": ...}]})");
     };
     Expected<DatasetFormat> format = DatasetFormat();
+    // As TRL: a column conversations gives way to a text, unless it has from and value.
     const Value* messages = row.find("messages");
-    if (messages == nullptr || messages->is_null()) messages = row.find("conversations");
+    const Value* conversations = row.find("conversations");
+    const bool gives_way =
+        row.find(settings.text_field) != nullptr && !is_list_of(conversations, "from");
+    if ((messages == nullptr || messages->is_null()) && !gives_way) messages = conversations;
     if (row.find("prompt") != nullptr)
         format = find_prompt_completion(row, settings);
     else if (messages != nullptr && !messages->is_null())

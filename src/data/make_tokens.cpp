@@ -52,15 +52,30 @@ comm::Agreed<WorkList> list_work(std::vector<InputFile> files, std::vector<std::
     return work;
 }
 
-std::optional<Failure> find_first_row(const std::filesystem::path& path,
-                                      const std::vector<std::string>& wanted, text::Value& first) {
-    const auto file = open_row_file(path, wanted);
+// "chat.jsonl:17: is no JSON: ..."
+std::string describe(const BadRow& bad, const WorkList& work) {
+    const size_t number = work.file_of(bad.item);
+    const InputFile& input = work.files[number];
+    const auto file = open_row_file(input.plain, work.wanted);
+    if (!file) return file.failure().message;
+    std::string place = file.value()->place(bad.item - work.first_items[number], bad.row);
+    if (place.starts_with(input.plain.string()))
+        place.replace(0, input.plain.string().size(), input.name.string());
+    return concat(place, ": ", bad.what);
+}
+
+// `bad`: the first row that cannot be read.
+std::optional<Failure> find_first_row(const WorkList& work, size_t number, text::Value& first,
+                                      std::optional<BadRow>& bad) {
+    const auto file = open_row_file(work.files[number].plain, work.wanted);
     if (!file) return file.failure();
     std::optional<Failure> failure;
     for (int64_t block = 0; block < file.value()->num_blocks() && first.is_null() && !failure;
          ++block)
-        failure = file.value()->read(block, [&](int64_t, const Expected<text::Value>& row) {
+        failure = file.value()->read(block, [&](int64_t index, const Expected<text::Value>& row) {
             if (row && first.is_null()) first = row.value();
+            if (!row && !bad)
+                bad = BadRow{work.first_items[number] + block, index, row.failure().message};
         });
     return failure;
 }
@@ -71,12 +86,16 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
                                                       const WorkList& work,
                                                       const comm::Group& group) {
     text::Value::List first_rows(tokens.columns.size());
+    std::vector<std::optional<BadRow>> bad(tokens.columns.size());
     std::optional<Failure> failure;
     for (size_t i = 0; i < work.files.size() && group.is_root() && !failure; ++i) {
-        text::Value& first = first_rows[work.files[i].source];
-        if (!first.is_null()) continue;
-        failure = find_first_row(work.files[i].plain, work.wanted, first);
+        const size_t source = work.files[i].source;
+        if (!first_rows[source].is_null()) continue;
+        failure = find_first_row(work, i, first_rows[source], bad[source]);
     }
+    for (size_t source = 0; source < bad.size() && !failure; ++source)
+        if (first_rows[source].is_null() && bad[source])
+            failure = Failure{ExitCode::bad_data, describe(*bad[source], work)};
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
     const auto agreed_rows =
         text::read_json(group.broadcast(to_json(text::Value(std::move(first_rows)))));
@@ -86,8 +105,7 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
         const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
         if (row.is_null())
             return comm::found_by_all(
-                {ExitCode::bad_data,
-                 concat(file->name.string(), " is empty: it has no row that can be read")});
+                {ExitCode::bad_data, concat(file->name.string(), " is empty: it has no row")});
         auto format = find_format(only_columns(row, tokens.columns[source]), tokens.format);
         if (!format)
             return comm::found_by_all({format.failure().code, concat(file->name.string(), ": ",
@@ -223,18 +241,6 @@ private:
     bool has_documents_ = false;
     std::vector<ArrayPlace> arrays_;
 };
-
-// "chat.jsonl:17: is no JSON: ..."
-std::string describe(const BadRow& bad, const WorkList& work) {
-    const size_t number = work.file_of(bad.item);
-    const InputFile& input = work.files[number];
-    const auto file = open_row_file(input.plain, work.wanted);
-    if (!file) return file.failure().message;
-    std::string place = file.value()->place(bad.item - work.first_items[number], bad.row);
-    if (place.starts_with(input.plain.string()))
-        place.replace(0, input.plain.string().size(), input.name.string());
-    return concat(place, ": ", bad.what);
-}
 
 // Lists the rows that are left out, or fails if they are too many. Collective over the group.
 std::optional<comm::AgreedFailure> judge_bad_rows(const TokenizedPart& part, const WorkList& work,

@@ -57,9 +57,9 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
         tools.variables_.emplace_back(name, token);
     if (!settings.eos_token.empty())
         if (auto failure = tools.take_eos(settings.eos_token, "eos_token")) return *failure;
-    const bool has_template =
-        !settings.chat_template.empty() || tools.folder_.chat_template(false).has_value();
-    if (use == Template::needed || (use == Template::if_there && has_template))
+    const bool has_template = tools.folder_.chat_template(false).has_value();
+    const bool is_named = !settings.chat_template.empty();  // and so its end of sequence, too
+    if (use == Template::needed || is_named || (use == Template::if_there && has_template))
         if (auto failure = tools.take_template(settings)) return *failure;
     // As TRL: what has no token for padding pads with the end of the sequence.
     if (!tools.folder_.special_token("pad_token") && !tools.eos_.empty())
@@ -68,10 +68,12 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
 }
 
 std::optional<Failure> TextTools::take_eos(const std::string& token, const std::string& setting) {
-    if (!tokenizer().id_of(token))
+    const auto id = tokenizer().id_of(token);
+    if (!id)
         return Failure{ExitCode::settings,
                        concat(setting, " = ", token, " is no token of the tokenizer's vocabulary")};
     eos_ = token;
+    adopted_.eos = {token, *id};
     set(variables_, "eos_token", token);
     return std::nullopt;
 }
@@ -107,10 +109,14 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
             if (auto failure = take_eos(*eos, "chat_template_path: eos_token")) return failure;
         take_from(other.value());
     }
+    if (sources.empty() && !settings.chat_template.empty())
+        return Failure{ExitCode::bad_data,
+                       concat("chat_template_path = ", name, ": has no chat template")};
     if (sources.empty())
         return Failure{ExitCode::bad_data,
                        concat("the rows are conversations, and ", name,
                               " has no chat template; name one with chat_template_path")};
+    if (!settings.chat_template.empty()) adopted_.chat_template = sources.front();
     if (sources.size() == 2 && sources[0] == sources[1]) sources.pop_back();
     for (std::string& source : sources) {
         auto parsed = ChatTemplate::parse(std::move(source), name);

@@ -1,5 +1,6 @@
 #include "best_model.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ringshard::train {
@@ -11,13 +12,21 @@ BestModel::BestModel(const config::EvaluationSettings& settings)
 }
 
 bool BestModel::take(const MetricsLine& line) {
+    if (const double saved = number_in(line, "save_step"); !std::isnan(saved))
+        note_save(static_cast<int64_t>(saved));
     const double found = number_in(line, metric_);
-    if (std::isnan(found)) return false;
+    const double step = number_in(line, "step");
+    if (std::isnan(found) || step == 0) return false;
     const bool is_better = !value_ || (greater_is_better_ ? found > *value_ : found < *value_);
     if (!is_better) return false;
     value_ = found;
-    step_ = static_cast<int64_t>(number_in(line, "step"));
+    step_ = static_cast<int64_t>(step);
+    better_than_before_.insert(*step_);
     return true;
+}
+
+void BestModel::note_save(int64_t step) {
+    if (better_than_before_.contains(step)) saved_step_ = std::max(saved_step_.value_or(0), step);
 }
 
 }  // namespace ringshard::train

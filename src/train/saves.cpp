@@ -48,7 +48,7 @@ std::optional<comm::AgreedFailure> Saves::start(const checkpoint::Progress& prog
         if (!parts_.saver.is_done())
             log_.say(
                 "note: the save before this one is still under way, and training waits for "
-                "it; with a larger save_steps it would not");
+                "it; with fewer saves it would not");
         if (const auto failure = wait(progress.step)) return failure;
     }
     const bool copies = copy_fits(extent);

@@ -40,12 +40,16 @@ std::string trainer_state(const config::Config& config, const Calendar& calendar
                           int64_t step, const BestModel& best,
                           const std::filesystem::path& output_dir,
                           const std::vector<MetricsLine>& lines) {
+    // Nobody asks for a best model, unless one of these is set.
+    const bool has_best = config.evaluation.load_best_model_at_end ||
+                          !config.evaluation.metric_for_best_model.empty() ||
+                          config.checkpoint.save_strategy == config::SaveStrategy::best;
     ordered_json best_folder;
-    if (best.step())
-        best_folder = (output_dir / checkpoint::checkpoint_name(*best.step())).string();
+    if (has_best && best.saved_step())
+        best_folder = (output_dir / checkpoint::checkpoint_name(*best.saved_step())).string();
     const ordered_json state{
-        {"best_global_step", or_null(best.step())},
-        {"best_metric", or_null(best.value())},
+        {"best_global_step", has_best ? or_null(best.step()) : ordered_json()},
+        {"best_metric", has_best ? or_null(best.value()) : ordered_json()},
         {"best_model_checkpoint", best_folder},
         {"epoch", last_of(lines, "epoch")},
         {"eval_steps", calendar.eval_interval()},

@@ -6,6 +6,7 @@
 
 #include "best_model.hpp"
 #include "calendar.hpp"
+#include "load_best.hpp"
 #include "log.hpp"
 #include "requests.hpp"
 #include "ringshard/base/files.hpp"
@@ -60,7 +61,6 @@ private:
     MaybeFailure evaluate(bool& is_new_best);
     MaybeFailure start_save(checkpoint::Extent extent);
     MaybeFailure save_for_good();
-    MaybeFailure load_best();
     MaybeFailure write_state() const;
 
     RunParts parts_;
@@ -221,12 +221,13 @@ MaybeFailure Run::write_state() const {
 }
 
 MaybeFailure Run::start_save(checkpoint::Extent extent) {
+    best_.note_save(step());
     parts_.extras.files["trainer_state.json"] = state_text();
     const config::Config& config = parts_.config;
     checkpoint::Retention retention{config.checkpoint.save_total_limit};
     const bool keeps_best = config.evaluation.load_best_model_at_end ||
                             config.checkpoint.save_strategy == config::SaveStrategy::best;
-    if (keeps_best) retention.kept_step = best_.step();
+    if (keeps_best) retention.kept_step = best_.saved_step();
     parts_.world.journal().doing("saving");
     const auto failure = saves_.start(parts_.trainer.progress(), extent, parts_.extras, retention);
     parts_.watchdog.made_progress();
@@ -242,32 +243,12 @@ MaybeFailure Run::save_for_good() {
     return std::nullopt;
 }
 
-// The weights of the best evaluation, where the run should end with them.
-MaybeFailure Run::load_best() {
-    const int64_t best = parts_.world.maximum(best_.step().value_or(-1));
-    if (best < 0 || best == step()) return std::nullopt;
-    const auto folder = parts_.store.output_dir() / checkpoint::checkpoint_name(best);
-    const auto checked = checkpoint::check_checkpoint(folder, checkpoint::Extent::weights,
-                                                      checkpoint::Scrutiny::hashes, parts_.world);
-    if (!checked) {
-        log_.say(concat("warning: load_best_model_at_end: the evaluation was best at step ", best,
-                        ", and no checkpoint of it can be loaded (", checked.failure().message(),
-                        "); the model is that of the last step"));
-        return std::nullopt;
-    }
-    if (const auto failure = checkpoint::load_weights(checked.value(), parts_.zero, parts_.world))
-        return failure;
-    parts_.zero.publish_weights();
-    log_.say(concat("the best model is that of step ", best));
-    return std::nullopt;
-}
-
 MaybeFailure Run::end() {
     parts_.world.journal().doing("ending the run");
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = saves_.wait(step())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end)
-        if (const auto failure = load_best()) return failure;
+        if (const auto failure = load_best(best_, step(), parts_, log_)) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
     std::map<std::string, std::string> files = parts_.extras.files;
     files.erase("trainer_state.json");

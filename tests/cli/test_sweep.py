@@ -120,6 +120,8 @@ class Sweep(TrainerTest):
         self.assertEqual([self.states(PATH=path)[i]["state"] for i in range(4)], ["missing", "waiting"] * 2)
         with open(os.path.join(self.folder, "asked")) as asked:
             self.assertEqual(asked.read(), "--parsable --array=0-3 slurm/sweep.sh runs/rates\n")
+        installed = self.submit(file, PATH=path, RINGSHARD_ROOT="/opt/ringshard/share")
+        self.assertIn(" /opt/ringshard/share/slurm/sweep.sh ", installed)
         changed = self.write(list=[{"seed": seed} for seed in (0, 10, 2, 3)])
         self.expect_one_message(self.sweep("submit", changed, PATH=path), 78, "waits in the queue with other settings")
         self.write(list=[{"seed": seed} for seed in range(4)])

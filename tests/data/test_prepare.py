@@ -136,6 +136,34 @@ class Prepare(TrainerTest):
         share_gpt = self.write("share_gpt.jsonl", [{"conversations": [{"from": "user", "value": "a"}]}])
         self.expect(self.prepare("--dataset_name", share_gpt), 0, "human and gpt are not user and assistant")
 
+        mixture = json.dumps([{"path": masked}])
+        self.expect(self.prepare("--dataset_name", "nowhere.jsonl", "--datasets", mixture), 0, "dataset_name: not used")
+
+    def test_which_column_and_which_mask_counts(self):
+        """As TRL: what rows were tokenized from still decides, and a text comes before conversations with role and content."""
+        tokens = {"input_ids": [1, 2, 3, 4], "completion_mask": [0, 0, 1, 1]}
+        for name, source, learned in (("alone", {}, [1, 2, 3, 4]), ("beside", {"prompt": "a", "completion": "b"}, [-100, -100, 3, 4])):
+            row = self.rows(self.prepare("--dataset_name", self.write(name + ".jsonl", [{**tokens, **source}])))[0]
+            self.assertEqual(row["labels"], learned, name)
+        chat = [{"role": "user", "content": "of the chat"}]
+        for name, row, said in (("role.jsonl", {"conversations": chat, "text": "of the text"}, "of the text"),
+                                ("chat.jsonl", {"messages": chat, "text": "of the text"}, "of the chat"),
+                                ("only.jsonl", {"conversations": chat}, "of the chat")):
+            self.assertIn(said, self.rows(self.prepare("--dataset_name", self.write(name, [row])))[0]["text"], name)
+
+    def test_rows_that_are_left_as_they_are(self):
+        rows = [{"input_ids": list(range(length))} for length in (30, 3, 50, 4)]
+        prepared = self.prepare("--dataset_name", self.write("rows.jsonl", rows), "--skip_prepare_dataset", "--max_length", "16",
+                                "--packing", "--shuffle_dataset")
+        self.assertEqual([row["input_ids"] for row in self.rows(prepared)], [row["input_ids"] for row in rows])
+
+    def test_why_no_row_can_be_read(self):
+        path = self.folder / "wide.jsonl"
+        path.write_bytes('{"text": "a"}\n'.encode("utf-16"))
+        self.expect_one_message(self.prepare("--dataset_name", str(path)), 65, f"{path}:1: is no JSON")
+        path.write_bytes(b"")
+        self.expect_one_message(self.prepare("--dataset_name", str(path)), 65, "is empty: it has no row")
+
     def test_a_template_that_raises_is_told_with_the_row(self):
         template = self.folder / "strict.jinja"
         template.write_text("{{ raise_exception('roles must alternate') if messages|length > 1 }}{{ messages[0].content }}")

@@ -252,6 +252,19 @@ class Plan(TrainerTest):
                                 "--output_dir", os.path.join(self.folder.name, "dry"), "--dry_run", ranks=world)
                     self.expect(begun, 0, "mesh " + answer["mesh"])
 
+    def test_fewer_rows_at_a_time_are_suggested_where_nothing_else_fits(self):
+        flags = ["--model_name_or_path", self.model, "--max_length", "4096"]
+        one = self.planned([*flags, "--profile", "zero3", "--activation_policy", "input", "--activation_offloading", "true",
+                            "--per_device_train_batch_size", "1"], "--world", "1", "--gpu", self.device())
+        device = self.device(memory_bytes=str(1.05 * one["peak_bytes"]))
+        suggested = self.planned(flags, "--world", "1", "--gpu", device, "--suggest")
+        self.assertGreater(len(suggested), 0)
+        for answer in suggested:
+            self.assertTrue(answer["flags"].startswith("--per_device_train_batch_size 1 "), answer["flags"])
+        given = run("plan", *flags, "--per_device_train_batch_size", "8", "--world", "1", "--gpu", device, "--suggest")
+        self.expect(given, 78, "fewer at a time (--per_device_train_batch_size)")
+        self.expect(run("plan", *flags, "--world", "1", "--gpu", device), 0, "8 rows of 4096 tokens at a time", stream="stdout")
+
     def test_this_host_is_measured_where_nothing_else_is_named(self):
         result = run("plan", *self.flags("zero3", 1, 1, 512, "input", "bf16", []), "--world", "2", "--json")
         self.expect(result, 0)
@@ -311,6 +324,7 @@ class Plan(TrainerTest):
             (64, "--nodes must be at least 1", "--world", "4", "--nodes", "0"),
             (64, "--world must be at least 1", "--world", "99999999999999999999"),
             (64, "--curves has no value", "--world", "2", "--curves"),
+            (64, "--longest, --suggest and --curves are questions of their own", "--world", "2", "--longest", "--suggest"),
             (66, "config.json: there is no such file", "--world", "2", "--model_name_or_path", models["empty"]),
             (65, "config.json: is not readable JSON", "--world", "2", "--model_name_or_path", models["broken"]),
             (78, "architectures = [MambaForCausalLM]: this program trains LlamaForCausalLM, Qwen2ForCausalLM", "--world", "2",

@@ -76,7 +76,7 @@ class RunFiles(TrainerTest):
         self.assertEqual((state.global_step, state.max_steps, state.eval_steps, state.save_steps), (8, 8, 2, 4))
         self.assertEqual([line["step"] for line in state.log_history],
                          [line["step"] for line in metrics if "save_step" not in line])
-        self.assertEqual(state.best_metric, min(line["eval_loss"] for line in metrics if "eval_loss" in line))
+        self.assertIsNone(state.best_metric)  # nobody asked for one
         at_4 = TrainerState.load_from_json(os.path.join(self.output, "checkpoint-4", "trainer_state.json"))
         self.assertEqual((at_4.global_step, at_4.log_history[-1]["step"]), (4, 4))
 
@@ -104,6 +104,33 @@ class RunFiles(TrainerTest):
         self.expect(self.train(*EVALUATED, "--eval_on_start", "--save_steps", "4", ranks=2), 0, "this run is complete")
         self.assertEqual(read_metrics(self.output), metrics)
         self.assertEqual(os.path.getmtime(os.path.join(self.output, "model.safetensors")), before)
+
+    def test_the_model_talks_as_it_was_taught(self):
+        from transformers import GenerationConfig
+        from transformers import AutoConfig
+        plain = os.path.join(self.folder.name, "plain")
+        shutil.copytree(MODEL, plain)
+        tokenizer = AutoTokenizer.from_pretrained(plain)
+        eos, new = tokenizer.eos_token_id, next(token for token in tokenizer.all_special_tokens if token != tokenizer.eos_token)
+        template = os.path.join(self.folder.name, "taught.jinja")
+        with open(template, "w") as file:
+            file.write("{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}")
+        with open(os.path.join(plain, "generation_config.json"), "w") as file:
+            json.dump({"eos_token_id": eos, "top_k": 5}, file)
+        with open(template) as file:
+            source = file.read()
+        self.expect(self.train(*COMMON, "--max_steps", "2", "--save_steps", "2", "--chat_template_path", template,
+                               "--eos_token", new, model=plain), 0)
+        exported = os.path.join(self.folder.name, "exported")
+        self.expect(run("export", os.path.join(self.output, "checkpoint-2"), "--output_dir", exported), 0)
+        for folder in (self.output, os.path.join(self.output, "checkpoint-2"), exported):
+            taught = AutoTokenizer.from_pretrained(folder)
+            self.assertEqual((taught.chat_template, taught.eos_token), (source, new), folder)
+            self.assertEqual(AutoConfig.from_pretrained(folder).eos_token_id, taught.eos_token_id)
+            generation = GenerationConfig.from_pretrained(folder)
+            self.assertEqual((generation.eos_token_id, generation.top_k), ([taught.eos_token_id, eos], 5))
+        again = self.train(*COMMON, "--max_steps", "3", "--chat_template_path", "none.jinja", model=plain)
+        self.expect_one_message(again, 66, "chat_template_path = none.jinja: there is no such file")
 
     def test_tensorboard(self):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -158,7 +185,7 @@ class RunFiles(TrainerTest):
     def test_a_best_model_that_the_disk_did_not_take(self):
         flags = [*GROWING, "--save_steps", "2", "--load_best_model_at_end"]
         result = self.train(*flags, RINGSHARD_FAULT="save:write:1:enospc")
-        self.expect(result, 0, "the evaluation was best at step 2, and no checkpoint of it can be loaded",
+        self.expect(result, 0, "the best checkpoint is that of step 2, and it cannot be loaded",
                     "the model is that of the last step")
         self.assertEqual(self.checkpoints(), ["checkpoint-4", "checkpoint-6", "checkpoint-8"])
         last = run("export", os.path.join(self.output, "checkpoint-8"), "--output_dir",
@@ -167,6 +194,27 @@ class RunFiles(TrainerTest):
         theirs = load_file(os.path.join(self.folder.name, "last", "model.safetensors"))
         for name, tensor in load_file(os.path.join(self.output, "model.safetensors")).items():
             self.assertTrue(torch.equal(tensor, theirs[name]), name)
+
+    def test_the_best_that_was_saved(self):
+        """The best evaluations of all are that before the first step, and one where nothing was saved."""
+        flags = [*COMMON, "--eval_dataset_name", os.path.join(DATA, "rows", "chat.eval.jsonl"), "--max_steps", "6",
+                 "--eval_strategy", "steps", "--eval_steps", "1", "--eval_on_start", "--save_steps", "4", "--save_total_limit", "1",
+                 "--learning_rate", "0.08", "--lr_scheduler_type", "constant", "--metric_for_best_model", "mean_token_accuracy",
+                 "--greater_is_better", "false", "--load_best_model_at_end"]
+        result = self.train(*flags)
+        self.expect(result, 0)
+        evaluations = {line["step"]: line["eval_mean_token_accuracy"] for line in read_metrics(self.output)
+                       if "eval_mean_token_accuracy" in line}
+        bests = [step for step in range(1, 7) if all(evaluations[step] < evaluations[other] for other in range(1, step))]
+        saved = [step for step in bests if step in (4, 6)]
+        state = self.read("trainer_state.json")
+        self.assertEqual(state["best_global_step"], bests[-1])
+        if saved:
+            self.assertTrue(state["best_model_checkpoint"].endswith(f"checkpoint-{saved[-1]}"))
+            self.assertIn(f"checkpoint-{saved[-1]}", self.checkpoints())
+        else:
+            self.assertIsNone(state["best_model_checkpoint"])
+            self.assertIn("no checkpoint was made right after an evaluation better than all before", result.stderr)
 
     def test_a_resumed_run_knows_the_best(self):
         flags = [*GROWING, "--save_steps", "2", "--load_best_model_at_end", "--full_determinism"]

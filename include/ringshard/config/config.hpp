@@ -84,6 +84,7 @@ struct DataSettings {
     std::optional<int64_t> max_length = 1024;
     TruncationMode truncation_mode = TruncationMode::keep_start;
     bool shuffle_dataset = false;
+    bool skip_prepare_dataset = false;
     bool packing = false;
     PackingStrategy packing_strategy = PackingStrategy::bfd;
     PackingScope packing_scope = PackingScope::batch;

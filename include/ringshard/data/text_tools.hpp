@@ -15,6 +15,17 @@ public:
     const text::Tokenizer& tokenizer() const { return folder_.tokenizer; }
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
+    // What the settings put in the place of the model's own.
+    struct Adopted {
+        std::optional<std::string> chat_template;
+        struct Token {
+            std::string text;
+            int64_t id;
+        };
+        std::optional<Token> eos;
+    };
+    const Adopted& adopted() const { return adopted_; }
+
     struct Chat {
         text::Value messages{};   // a list of objects
         text::Value tools{};      // a list or null
@@ -39,6 +50,7 @@ private:
 
     text::TokenizerFolder folder_;
     std::string eos_;
+    Adopted adopted_;
     std::vector<text::ChatTemplate> templates_;  // without tools, and with tools if it is another
     text::Value::Object variables_;              // special tokens
 };

@@ -29,6 +29,8 @@ void add_data_options(OptionTable& table) {
                 "Which end of a row that is too long is kept.");
     group.serve("shuffle_dataset", &DataSettings::shuffle_dataset,
                 "Shuffle once, with the seed, before packing.");
+    group.serve("skip_prepare_dataset", &DataSettings::skip_prepare_dataset,
+                "Take rows as they are: none is cut, packed or shuffled.");
     group.serve("packing", &DataSettings::packing,
                 "Put several documents into one row of max_length tokens.");
     group.serve(
@@ -73,8 +75,6 @@ void add_data_options(OptionTable& table) {
     group.accept("dataset_num_proc", Shape::integer, "null", prepared);
     group.accept("dataset_streaming", Shape::boolean, "false", prepared);
     group.accept("streaming", Shape::boolean, "false", prepared);
-    group.accept("skip_prepare_dataset", Shape::boolean, "false",
-                 "columns that hold token ids are recognised as they are");
     const std::string columns = "columns are recognised by their names; others are left alone";
     group.accept("remove_unused_columns", Shape::boolean, "true", columns);
     group.accept("label_names", Shape::list, "null", columns);

@@ -1,0 +1,93 @@
+#include "adopted_text.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ringshard/data/choose_data.hpp"
+#include "ringshard/data/text_tools.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+// A file of the model while it is edited; what is not there, or no object, stays as it is.
+class EditedFile {
+public:
+    EditedFile(std::map<std::string, std::string>& files, const std::string& name)
+        : file_(files.find(name)), is_there_(file_ != files.end()) {
+        if (is_there_) json_ = ordered_json::parse(file_->second, nullptr, false);
+        is_there_ = is_there_ && json_.is_object();
+    }
+    ~EditedFile() {
+        if (is_there_) file_->second = json_.dump(2) + "\n";
+    }
+    EditedFile(const EditedFile&) = delete;
+    EditedFile& operator=(const EditedFile&) = delete;
+
+    explicit operator bool() const { return is_there_; }
+    ordered_json* operator->() { return &json_; }
+    ordered_json& operator[](const char* key) { return json_[key]; }
+
+private:
+    std::map<std::string, std::string>::iterator file_;
+    bool is_there_;
+    ordered_json json_;
+};
+
+// As a list: a model may stop at several tokens.
+std::vector<ordered_json> stops_of(const ordered_json& eos) {
+    if (eos.is_array()) return eos.get<std::vector<ordered_json>>();
+    return eos.is_null() ? std::vector<ordered_json>() : std::vector{eos};
+}
+
+void adopt_template(const std::string& source, std::map<std::string, std::string>& files) {
+    files["chat_template.jinja"] = source;
+    if (EditedFile tokenizer(files, "tokenizer_config.json"); tokenizer)
+        tokenizer->erase("chat_template");
+}
+
+// As transformers does before it trains: where the model stopped before, it may still stop.
+void adopt_eos(const std::string& token, int64_t id, std::map<std::string, std::string>& files) {
+    for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"})
+        if (EditedFile file(files, name); file) file["eos_token"] = token;
+    EditedFile config(files, "config.json");
+    EditedFile generation(files, "generation_config.json");
+    bool is_new = config && config->value("eos_token_id", ordered_json()) != id;
+    std::vector<ordered_json> stops;
+    if (generation) {
+        stops = stops_of(generation->value("eos_token_id", ordered_json()));
+        is_new = is_new || std::ranges::find(stops, ordered_json(id)) == stops.end();
+    }
+    if (!is_new) return;
+    if (config) config["eos_token_id"] = id;
+    stops.insert(stops.begin(), id);
+    if (generation) generation["eos_token_id"] = stops;
+}
+
+}  // namespace
+
+std::optional<comm::AgreedFailure> adopt_text(const EngineCall& call,
+                                              std::map<std::string, std::string>& files) {
+    const config::Config& config = call.settings.values;
+    const bool is_asked_for =
+        !config.model.chat_template_path.empty() || !config.model.eos_token.empty();
+    std::optional<Failure> failure;
+    if (is_asked_for && call.world.is_root()) {
+        const auto data = data::training_data(config, HubCache(call.environment));
+        const auto tools =
+            data ? data::TextTools::load(data.value().format, data::TextTools::Template::if_there)
+                 : Expected<data::TextTools>(data.failure());
+        if (tools) {
+            const data::TextTools::Adopted& adopted = tools.value().adopted();
+            if (adopted.chat_template) adopt_template(*adopted.chat_template, files);
+            if (adopted.eos) adopt_eos(adopted.eos->text, adopted.eos->id, files);
+        } else {
+            failure = tools.failure();
+        }
+    }
+    return comm::first_failure(call.world, failure);
+}
+
+}  // namespace ringshard::cli
