@@ -61,6 +61,9 @@ Expected<std::filesystem::path> HubCache::model_folder(const std::string& name,
         return Failure{ExitCode::settings,
                        concat(setting, " is not set: name the folder of a model, or a hub model")};
     if (folder_exists(name)) return std::filesystem::path(name);
+    if (file_exists(name))
+        return Failure{ExitCode::missing_input,
+                       concat(setting, " = ", name, ": is a file, not the folder of a model")};
     if (looks_like_repository(name)) return find(Kind::model, name, revision, setting);
     return Failure{ExitCode::missing_input,
                    concat(setting, " = ", name, ": there is no such folder")};

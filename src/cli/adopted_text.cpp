@@ -48,12 +48,20 @@ void adopt_template(const std::string& source, std::map<std::string, std::string
         tokenizer->erase("chat_template");
 }
 
-// As transformers does before it trains: where the model stopped before, it may still stop.
-void adopt_eos(const std::string& token, int64_t id, std::map<std::string, std::string>& files) {
+// As TRL and transformers do before they train: where the model stopped before, it may still stop,
+// unless it takes the template of another.
+void adopt_eos(const data::TextTools::Adopted::Token& eos,
+               std::map<std::string, std::string>& files) {
     for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"})
-        if (EditedFile file(files, name); file) file["eos_token"] = token;
+        if (EditedFile file(files, name); file) file["eos_token"] = eos.text;
     EditedFile config(files, "config.json");
     EditedFile generation(files, "generation_config.json");
+    const int64_t id = eos.id;
+    if (eos.is_of_template) {
+        if (config) config["eos_token_id"] = id;
+        if (generation) generation["eos_token_id"] = id;
+        return;
+    }
     bool is_new = config && config->value("eos_token_id", ordered_json()) != id;
     std::vector<ordered_json> stops;
     if (generation) {
@@ -82,7 +90,7 @@ std::optional<comm::AgreedFailure> adopt_text(const EngineCall& call,
         if (tools) {
             const data::TextTools::Adopted& adopted = tools.value().adopted();
             if (adopted.chat_template) adopt_template(*adopted.chat_template, files);
-            if (adopted.eos) adopt_eos(adopted.eos->text, adopted.eos->id, files);
+            if (adopted.eos) adopt_eos(*adopted.eos, files);
         } else {
             failure = tools.failure();
         }

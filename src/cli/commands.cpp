@@ -44,7 +44,8 @@ Command plan() {
              {"--interconnect", "LINK+NETWORK", "What joins the ranks: nvlink+ib400."},
              {"--longest", "", "Find the longest row that fits."},
              {"--suggest", "", "Compare layouts, the best first."},
-             {"--curves", "FOLDER", "What becomes of it on more ranks, for plot --plan."},
+             {"--curves", "FOLDER", "The same on more ranks, for plot --plan."},
+             {"--show_device", "", "What is known of the device."},
              {"--json", "", "For machines."}},
             {"model_name_or_path", "profile", "max_length"}};
 }

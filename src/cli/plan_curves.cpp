@@ -1,5 +1,6 @@
 #include "plan_curves.hpp"
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "plan_answers.hpp"
@@ -40,6 +41,7 @@ std::optional<Failure> write_curves(const std::filesystem::path& folder,
         PlanWish larger = wish;
         larger.world = ranks;
         larger.nodes = std::max<int64_t>(1, ranks / wish.ranks_per_node());
+        std::cerr << "on " << ranks << " ranks\n";
         const Planner planner(spec, device, larger, environment, num_threads);
         const auto add = [&](std::string& lines, Expected<Answer> answer) {
             if (answer && answer.value().fits()) lines += line_of(ranks, answer.value());

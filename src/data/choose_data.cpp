@@ -55,6 +55,10 @@ Expected<Source> read_source(const Value& entry) {
             if (source.fraction <= 0) return wrong_mixture("fraction has to be above 0");
             continue;
         }
+        static constexpr std::array known{"path",     "name",       "split",
+                                          "data_dir", "data_files", "columns"};
+        if (std::ranges::find(known, name) == known.end())
+            return wrong_mixture(concat("there is no ", name));
         const auto texts = texts_of(value, name);
         if (!texts) return texts.failure();
         const bool is_list = name == "columns" || name == "data_files";
@@ -70,10 +74,8 @@ Expected<Source> read_source(const Value& entry) {
             data_dir = texts.value().front();
         else if (name == "data_files")
             source.dataset.data_files = texts.value();
-        else if (name == "columns")
-            source.columns = texts.value();
         else
-            return wrong_mixture(concat("there is no ", name));
+            source.columns = texts.value();
     }
     if (source.dataset.path.empty()) return wrong_mixture("an entry has no path");
     if (is_format(source.dataset.path)) source.dataset.path = ".";

@@ -73,7 +73,7 @@ std::optional<Failure> TextTools::take_eos(const std::string& token, const std::
         return Failure{ExitCode::settings,
                        concat(setting, " = ", token, " is no token of the tokenizer's vocabulary")};
     eos_ = token;
-    adopted_.eos = {token, *id};
+    adopted_.eos = {token, *id, setting != "eos_token"};
     set(variables_, "eos_token", token);
     return std::nullopt;
 }

@@ -31,6 +31,7 @@ public:
 
     // All lines of the run so far; on rank 0, elsewhere none.
     std::vector<MetricsLine> lines() const;
+    double operations() const { return operations_; }
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
 private:

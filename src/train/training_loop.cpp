@@ -259,8 +259,9 @@ MaybeFailure Run::end() {
             parts_.zero, folder, std::move(files), {.type = type.value_or(model::StoredType::fp32)},
             parts_.world, [this] { return check_newest(parts_.store.claim()); }))
         return failure;
-    if (const auto failure = log_.write(totals_.end_line(step(), parts_.trainer.epochs_done()), {}))
-        return failure;
+    MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
+    last.emplace_back("total_flos", log_.operations());
+    if (const auto failure = log_.write(last, {})) return failure;
     if (const auto failure = log_.end()) return failure;
     log_.say(totals_.summary(step(), log_.peak_memory_bytes(), best_, folder));
     return write_state();

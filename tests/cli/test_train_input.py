@@ -164,6 +164,8 @@ class Init(TrainerTest):
             self.expect_one_message(run("init", "--output_dir", model), 78, "config_json is not set")
             self.expect_one_message(run("init", "--config_json", "no.json", "--output_dir", folder), 66, "no.json")
             self.expect_one_message(run("init", "--config_json", "no.json"), 78, "output_dir is not set")
+            self.expect_one_message(run("train", "--model_name_or_path", os.path.join(TINY, "config.json"), "--dataset_name",
+                                        os.path.join(TINY, "notes.jsonl")), 66, "is a file, not the folder of a model")
 
 
 if __name__ == "__main__":

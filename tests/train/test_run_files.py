@@ -106,8 +106,7 @@ class RunFiles(TrainerTest):
         self.assertEqual(os.path.getmtime(os.path.join(self.output, "model.safetensors")), before)
 
     def test_the_model_talks_as_it_was_taught(self):
-        from transformers import GenerationConfig
-        from transformers import AutoConfig
+        from transformers import AutoConfig, GenerationConfig
         plain = os.path.join(self.folder.name, "plain")
         shutil.copytree(MODEL, plain)
         tokenizer = AutoTokenizer.from_pretrained(plain)
@@ -129,6 +128,15 @@ class RunFiles(TrainerTest):
             self.assertEqual(AutoConfig.from_pretrained(folder).eos_token_id, taught.eos_token_id)
             generation = GenerationConfig.from_pretrained(folder)
             self.assertEqual((generation.eos_token_id, generation.top_k), ([taught.eos_token_id, eos], 5))
+        # Another model's template brings its end of sequence, which is the only one then.
+        other = os.path.join(self.folder.name, "other")
+        shutil.copytree(exported, other)
+        shutil.rmtree(self.output)
+        text = ["--dataset_name", os.path.join(DATA, "rows", "text.jsonl"), *COMMON[2:]]
+        self.expect(self.train(*text, "--max_steps", "1", "--chat_template_path", other, model=plain), 0)
+        taught = AutoTokenizer.from_pretrained(self.output)
+        self.assertEqual((taught.chat_template, taught.eos_token), (source, new))
+        self.assertEqual(GenerationConfig.from_pretrained(self.output).eos_token_id, taught.eos_token_id)
         again = self.train(*COMMON, "--max_steps", "3", "--chat_template_path", "none.jinja", model=plain)
         self.expect_one_message(again, 66, "chat_template_path = none.jinja: there is no such file")
 

@@ -21,6 +21,7 @@ public:
         struct Token {
             std::string text;
             int64_t id;
+            bool is_of_template;  // it came with another model's template, and is the only one
         };
         std::optional<Token> eos;
     };
