@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ringshard/train/rank_times.hpp"
 
@@ -14,39 +15,37 @@ double number_in(const MetricsLine& line, std::string_view name) {
     return std::numeric_limits<double>::quiet_NaN();
 }
 
-StepWindow::Summary StepWindow::take() {
-    Summary summary{.numbers = steps_.back()};
-    StepNumbers& line = summary.numbers;
-    line.loss = line.entropy = line.accuracy = 0;
-    line.seconds = line.operations = 0;
-    std::ranges::fill(line.ranks, RankTimes());
-    line.step_tokens = line.filler_tokens = line.rows = 0;
-    line.attention_work_worst = line.attention_work_mean = 0;
-    for (const StepNumbers& step : steps_) {
-        line.seconds += step.seconds;
-        for (size_t rank = 0; rank < line.ranks.size(); ++rank) {
-            line.ranks[rank].compute += step.ranks[rank].compute;
-            line.ranks[rank].comm_wait += step.ranks[rank].comm_wait;
-            line.ranks[rank].data_wait += step.ranks[rank].data_wait;
-        }
-        line.operations += step.operations;
-        line.rows += step.rows;
-        line.step_tokens += step.step_tokens;
-        line.filler_tokens += step.filler_tokens;
-        line.attention_work_worst += step.attention_work_worst;
-        line.attention_work_mean += step.attention_work_mean;
-        ++summary.num_steps;
-        summary.num_skipped += step.is_skipped() ? 1 : 0;
-        if (step.is_skipped()) continue;
-        line.loss += step.loss;
-        line.entropy += step.entropy;
-        line.accuracy += step.accuracy;
+void StepWindow::add(const StepNumbers& step) {
+    const StepNumbers before = std::exchange(sums_.numbers, step);
+    StepNumbers& line = sums_.numbers;
+    ++sums_.num_steps;
+    if (step.is_skipped()) {
+        ++sums_.num_skipped;
+        line.loss = line.entropy = line.accuracy = 0;
     }
+    line.loss += before.loss;
+    line.entropy += before.entropy;
+    line.accuracy += before.accuracy;
+    line.seconds += before.seconds;
+    line.operations += before.operations;
+    line.rows += before.rows;
+    line.step_tokens += before.step_tokens;
+    line.filler_tokens += before.filler_tokens;
+    line.attention_work_worst += before.attention_work_worst;
+    line.attention_work_mean += before.attention_work_mean;
+    for (size_t rank = 0; rank < before.ranks.size(); ++rank) {
+        line.ranks[rank].compute += before.ranks[rank].compute;
+        line.ranks[rank].comm_wait += before.ranks[rank].comm_wait;
+        line.ranks[rank].data_wait += before.ranks[rank].data_wait;
+    }
+}
+
+StepWindow::Summary StepWindow::take() {
+    Summary summary = std::exchange(sums_, {});
     const auto taken = static_cast<double>(summary.num_steps - summary.num_skipped);
-    line.loss /= taken;  // not a number if all were skipped
-    line.entropy /= taken;
-    line.accuracy /= taken;
-    steps_.clear();
+    summary.numbers.loss /= taken;  // not a number if all were skipped
+    summary.numbers.entropy /= taken;
+    summary.numbers.accuracy /= taken;
     return summary;
 }
 

@@ -98,19 +98,53 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_the_first_of_equals) {
     BOOST_TEST(*by_accuracy.value() == 0.3);
 }
 
+BOOST_AUTO_TEST_CASE(the_best_that_was_saved) {
+    train::BestModel best{config::EvaluationSettings()};
+    const auto evaluated = [&](int64_t step, double loss) {
+        return best.take({{"step", step}, {"eval_loss", loss}});
+    };
+    const auto saved = [&](int64_t step) { best.take({{"step", step + 1}, {"save_step", step}}); };
+    BOOST_TEST(!evaluated(0, 0.1));  // before the first step
+    BOOST_TEST(evaluated(1, 3.0));
+    BOOST_TEST(!best.saved_step());
+    saved(1);
+    BOOST_TEST(*best.saved_step() == 1);
+    BOOST_TEST(evaluated(3, 2.0));
+    BOOST_TEST(!evaluated(4, 2.5));
+    saved(4);
+    BOOST_TEST(*best.step() == 3);
+    BOOST_TEST(*best.saved_step() == 1);
+    BOOST_TEST(evaluated(5, 1.0));
+    saved(3);  // was told of after the next evaluation
+    BOOST_TEST(*best.saved_step() == 3);
+}
+
 BOOST_AUTO_TEST_CASE(a_window_leaves_out_skipped_steps) {
     train::StepWindow window;
-    window.add({.step = 1, .loss = 2, .grad_norm = 1, .step_tokens = 10, .seconds = 1});
+    window.add({.step = 1,
+                .loss = 2,
+                .grad_norm = 1,
+                .step_tokens = 10,
+                .seconds = 1,
+                .ranks = {{.compute = 3}, {.comm_wait = 4}}});
     window.add({.step = 2,
                 .loss = std::nan(""),
                 .step_tokens = 10,
                 .seconds = 1,
+                .ranks = {{.compute = 5}, {.comm_wait = 6}},
                 .skipped_because = "the loss is nan"});
-    window.add({.step = 3, .loss = 4, .grad_norm = 5, .step_tokens = 20, .seconds = 2});
+    window.add({.step = 3,
+                .loss = 4,
+                .grad_norm = 5,
+                .step_tokens = 20,
+                .seconds = 2,
+                .ranks = {{.compute = 1}, {.comm_wait = 2}}});
     const auto summary = window.take();
     BOOST_TEST(window.is_empty());
     BOOST_TEST(summary.num_steps == 3);
     BOOST_TEST(summary.num_skipped == 1);
+    BOOST_TEST(summary.numbers.ranks[0].compute == 9.0);
+    BOOST_TEST(summary.numbers.ranks[1].comm_wait == 12.0);
     const auto line = train::step_line(summary, {.num_ranks = 2, .peak_operations = 1});
     BOOST_TEST(train::number_in(line, "loss") == 3.0);
     BOOST_TEST(train::number_in(line, "grad_norm") == 5.0);

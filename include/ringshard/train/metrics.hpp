@@ -31,12 +31,12 @@ public:
         int64_t num_steps = 0;
         int64_t num_skipped = 0;
     };
-    void add(const StepNumbers& numbers) { steps_.push_back(numbers); }
-    bool is_empty() const { return steps_.empty(); }
+    void add(const StepNumbers& step);
+    bool is_empty() const { return sums_.num_steps == 0; }
     Summary take();
 
 private:
-    std::vector<StepNumbers> steps_;
+    Summary sums_;  // of everything, and the last step's where a line tells of that
 };
 
 // Bytes of tensors by what they are for.
