@@ -42,12 +42,17 @@ std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, in
     return output_dir / concat("attempt-", attempt);
 }
 
+// Not: there, but out of reach.
+bool is_gone(const std::filesystem::path& path) {
+    struct stat ignored {};
+    return stat(path.c_str(), &ignored) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 Expected<std::optional<int64_t>> read_start(const std::filesystem::path& folder) {
     const auto file = folder / "start.json";
-    auto content = read_file(file);
-    if (!content && file_exists(file)) content = read_file(file);  // it may have come just then
-    if (!content && file_exists(file)) return io_failure(file, "cannot be read");
-    if (!content) return std::optional<int64_t>();
+    if (is_gone(file)) return std::optional<int64_t>();
+    const auto content = read_file(file);
+    if (!content) return io_failure(file, "cannot be read");
     const json read = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
     const json step = read.is_object() ? read.value("step", json()) : json();
     return step.is_number_integer() ? std::optional(step.get<int64_t>()) : std::nullopt;
@@ -169,8 +174,10 @@ std::optional<AttemptEnd> read_end(const std::filesystem::path& output_dir, int6
 
 std::optional<Failure> check_newest(const Claim& mine) {
     const int64_t newest = Attempts(mine.output_dir).newest();
-    const auto token = read_file(attempt_folder(mine.output_dir, mine.attempt) / owner);
-    if (newest <= mine.attempt && token.value_or(mine.token) == mine.token) return std::nullopt;
+    const auto folder = attempt_folder(mine.output_dir, mine.attempt);
+    const bool is_other_run = read_file(folder / owner).value_or(mine.token) != mine.token ||
+                              (newest > 0 && is_gone(folder));
+    if (newest <= mine.attempt && !is_other_run) return std::nullopt;
     return superseded(mine.output_dir, newest, mine.attempt);
 }
 

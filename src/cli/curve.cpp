@@ -58,6 +58,8 @@ Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
     Curve curve;
     for (const char* name : settings_of_curve)
         curve[name] = table.find(name)->write(settings.values);
+    // Checkpoints from before there was such a setting do not name it.
+    if (settings.values.data.skip_prepare_dataset) curve["skip_prepare_dataset"] = "true";
     if (rate_looks_ahead(training)) {
         if (training.max_steps > 0)
             curve["max_steps"] = concat(training.max_steps);

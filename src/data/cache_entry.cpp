@@ -5,11 +5,15 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iomanip>
 #include <utility>
+
+#include "ringshard/comm/agree.hpp"
 
 namespace ringshard::data {
 
@@ -17,8 +21,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Makers of a file work in folders with this after its name, and something of their own.
-constexpr std::string_view work_mark = ".making-";
+// Makers of a file work in folders with this after its name, then their host and something of
+// their own.
+constexpr std::string_view making = ".making-";
+constexpr size_t own_letters = 6;
 
 fs::path lock_of(const fs::path& file) { return file.string() + ".lock"; }
 
@@ -37,24 +43,41 @@ bool take_lock(int lock, int operation) {
     return result == 0;
 }
 
-// The file that a work folder is for, if it is one.
-std::optional<fs::path> made_in(const fs::path& work) {
-    const std::string name = work.filename().string();
-    const size_t mark = name.find(work_mark);
-    if (mark == std::string::npos) return std::nullopt;
-    return work.parent_path() / name.substr(0, mark);
+// A work folder in the cache.
+struct Making {
+    fs::path folder;
+    fs::path file;     // that is made
+    std::string host;  // of its maker
+};
+std::optional<Making> as_making(const fs::path& folder) {
+    const std::string name = folder.filename().string();
+    const size_t mark = name.find(making);
+    const size_t host = mark + making.size();
+    if (mark == std::string::npos || name.size() < host + own_letters + 1) return std::nullopt;
+    return Making{folder, folder.parent_path() / name.substr(0, mark),
+                  name.substr(host, name.size() - own_letters - 1 - host)};
+}
+
+// Locks may hold on one host alone: of another's maker it is also asked whether it still works.
+bool is_still(const fs::path& folder) {
+    constexpr auto long_for_a_maker = std::chrono::hours(1);
+    std::error_code error;
+    auto newest = fs::last_write_time(folder, error);
+    for (const fs::path& entry : folder_entries(folder, error))
+        newest = std::max(newest, fs::last_write_time(entry, error));
+    return !error && fs::file_time_type::clock::now() - newest > long_for_a_maker;
 }
 
 }  // namespace
 
 void remove_leftovers(const fs::path& cache) {
     std::error_code ignored;
-    for (const fs::path& work : folder_entries(cache, ignored)) {
-        const auto file = made_in(work);
-        if (!file) continue;
-        const int lock = open_lock(*file);
+    for (const fs::path& folder : folder_entries(cache, ignored)) {
+        const auto found = as_making(folder);
+        if (!found || (found->host != comm::host_name() && !is_still(folder))) continue;
+        const int lock = open_lock(found->file);
         if (lock < 0) continue;
-        if (take_lock(lock, LOCK_EX | LOCK_NB)) fs::remove_all(work, ignored);
+        if (take_lock(lock, LOCK_EX | LOCK_NB)) fs::remove_all(folder, ignored);
         close(lock);
     }
 }
@@ -80,7 +103,8 @@ Expected<CacheEntry> CacheEntry::claim(const fs::path& file) {
     if (lock < 0) return io_failure(lock_of(file), "cannot be made");
     CacheEntry entry(file, {}, lock);
     take_lock(lock, LOCK_EX);
-    std::string work = concat(file.string(), work_mark, "XXXXXX");
+    std::string work =
+        concat(file.string(), making, comm::host_name(), '-', std::string(own_letters, 'X'));
     if (mkdtemp(work.data()) == nullptr) return io_failure(work, "cannot be made");
     entry.work_ = work;
     return entry;

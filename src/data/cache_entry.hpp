@@ -29,7 +29,8 @@ private:
     int lock_;
 };
 
-// Removes the work folders whose makers died: those nobody holds the lock of.
+// Removes the work folders whose makers died: nobody holds the lock of the file, and a maker on
+// another host has written nothing for an hour.
 void remove_leftovers(const std::filesystem::path& cache);
 
 // XXH3 with 128 bits, as 32 hexadecimal digits.

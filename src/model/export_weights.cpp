@@ -39,19 +39,25 @@ bool is_weight_file(const std::string& name) {
     return std::regex_match(name, names);
 }
 
-// The files of weights under work names, which nobody takes for a model.
+// The files of a model under work names, which nobody takes for a model.
 class Work {
 public:
-    Work(fs::path folder, const WeightFiles& planned, std::string mark, const MayWrite& may_write)
+    // small_files: content by name, on the rank that begins and finishes.
+    Work(fs::path folder, const WeightFiles& planned,
+         std::map<std::string, std::string> small_files, std::string mark,
+         const MayWrite& may_write)
         : folder_(std::move(folder)),
           planned_(planned),
+          small_files_(std::move(small_files)),
           mark_(std::move(mark)),
-          may_write_(may_write) {}
+          may_write_(may_write) {
+        if (!planned.index.empty()) small_files_[index_name] = planned.index;
+    }
 
-    fs::path path(const WeightFile& file) const { return folder_ / (file.name + mark_); }
+    fs::path path(const std::string& name) const { return folder_ / (name + mark_); }
 
-    // One rank: folder, and the head of every file of weights.
-    std::optional<Failure> begin(const std::map<std::string, std::string>& small_files) const {
+    // One rank: folder, small files, and the head of every file of weights.
+    std::optional<Failure> begin() const {
         if (auto failure = may_write_()) return failure;
         std::error_code error;
         fs::create_directories(folder_, error);
@@ -59,10 +65,12 @@ public:
             return Failure{ExitCode::io,
                            concat(folder_.string(), " cannot be made: ", error.message())};
         remove_unfinished(folder_, [&](const std::string& name) {
-            return is_weight_file(name) || name == index_name || small_files.contains(name);
+            return is_weight_file(name) || name == index_name || small_files_.contains(name);
         });
+        for (const auto& [name, content] : small_files_)
+            if (auto failure = write_file_atomically(path(name), content)) return failure;
         for (const WeightFile& file : planned_.files) {
-            auto opened = File::open(path(file), O_WRONLY | O_CREAT | O_TRUNC);
+            auto opened = File::open(path(file.name), O_WRONLY | O_CREAT | O_TRUNC);
             if (!opened) return opened.failure();
             const auto header = std::as_bytes(std::span(file.header));
             if (auto failure = opened.value().write_at(header, 0)) return failure;
@@ -83,7 +91,7 @@ public:
                     const auto place = file.offsets.find(piece.tensor->spec.name);
                     if (place == file.offsets.end()) continue;
                     if (!output) {
-                        auto opened = File::open(path(file), O_WRONLY);
+                        auto opened = File::open(path(file.name), O_WRONLY);
                         if (!opened) return opened.failure();
                         output = std::move(opened).value();
                     }
@@ -101,29 +109,33 @@ public:
         return std::nullopt;
     }
 
-    // One rank, when all weights are on disk: small files and names. What is half replaced is no
-    // model.
-    std::optional<Failure> finish(const std::map<std::string, std::string>& small_files) const {
+    // One rank, when all of it is on disk: the names. What is half replaced is no model.
+    std::optional<Failure> finish() const {
         if (auto failure = may_write_()) return failure;
         for (const auto* name : {"model.safetensors", index_name})
             if (std::remove((folder_ / name).c_str()) != 0 && errno != ENOENT)
                 return io_failure(folder_ / name, "cannot be removed");
         if (auto failure = flush_folder(folder_)) return failure;
-        for (const auto& [name, content] : small_files)
-            if (auto failure = write_file_atomically(folder_ / name, content)) return failure;
+        for (const auto& [name, content] : small_files_)
+            if (name != index_name)
+                if (auto failure = give_name(name)) return failure;
         for (const WeightFile& file : planned_.files)
-            if (auto failure = rename_atomically(path(file), folder_ / file.name)) return failure;
+            if (auto failure = give_name(file.name)) return failure;
         remove_older();
-        if (planned_.index.empty()) return std::nullopt;
-        return write_file_atomically(folder_ / index_name, planned_.index);
+        return planned_.index.empty() ? std::nullopt : give_name(index_name);
     }
 
     void abandon() const {
         std::error_code ignored;
-        for (const WeightFile& file : planned_.files) fs::remove(path(file), ignored);
+        for (const auto& [name, content] : small_files_) fs::remove(path(name), ignored);
+        for (const WeightFile& file : planned_.files) fs::remove(path(file.name), ignored);
     }
 
 private:
+    std::optional<Failure> give_name(const std::string& name) const {
+        return rename_atomically(path(name), folder_ / name);
+    }
+
     static std::optional<Failure> write_piece(const at::Tensor& flat,
                                               const shard::TensorPiece& piece, StoredType type,
                                               int64_t place, File& output) {
@@ -156,6 +168,7 @@ private:
 
     fs::path folder_;
     const WeightFiles& planned_;
+    std::map<std::string, std::string> small_files_;
     std::string mark_;  // at the end of every work name
     const MayWrite& may_write_;
 };
@@ -173,14 +186,6 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
                                                   const ExportForm& form, const comm::Group& world,
                                                   const MayWrite& may_write) {
     RINGSHARD_CHECK(form.type != StoredType::fp16, "models are written as float32 or bfloat16");
-    const WeightFiles planned = plan_weight_files(zero.units(), form);
-    const Work work(folder, planned, world.broadcast(work_mark()), may_write);
-    const auto agree = [&](const std::optional<Failure>& mine) {
-        auto failed = comm::first_failure(world, mine);
-        if (failed && world.is_root()) work.abandon();
-        return failed;
-    };
-
     std::optional<Failure> failure;
     if (const auto config = files.find("config.json"); config != files.end()) {
         auto typed = with_type(config->second, form.type);
@@ -189,13 +194,22 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
         else
             failure = typed.failure();
     }
-    if (!failure && world.is_root()) failure = work.begin(files);
+    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+
+    const WeightFiles planned = plan_weight_files(zero.units(), form);
+    const Work work(folder, planned, std::move(files), world.broadcast(work_mark()), may_write);
+    const auto agree = [&](const std::optional<Failure>& mine) {
+        auto failed = comm::first_failure(world, mine);
+        if (failed && world.is_root()) work.abandon();
+        return failed;
+    };
+    if (world.is_root()) failure = work.begin();
     if (const auto agreed = agree(failure)) return agreed;
 
     if (const auto agreed = agree(work.write(zero, form.type))) return agreed;
 
     failure.reset();
-    if (world.is_root()) failure = work.finish(files);
+    if (world.is_root()) failure = work.finish();
     return agree(failure);
 }
 

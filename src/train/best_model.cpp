@@ -12,8 +12,6 @@ BestModel::BestModel(const config::EvaluationSettings& settings)
 }
 
 bool BestModel::take(const MetricsLine& line) {
-    if (const double saved = number_in(line, "save_step"); !std::isnan(saved))
-        note_save(static_cast<int64_t>(saved));
     const double found = number_in(line, metric_);
     const double step = number_in(line, "step");
     if (std::isnan(found) || step == 0) return false;
@@ -25,8 +23,11 @@ bool BestModel::take(const MetricsLine& line) {
     return true;
 }
 
-void BestModel::note_save(int64_t step) {
-    if (better_than_before_.contains(step)) saved_step_ = std::max(saved_step_.value_or(0), step);
+std::optional<int64_t> BestModel::last_best_of(const std::vector<int64_t>& steps) const {
+    std::optional<int64_t> last;
+    for (const int64_t step : steps)
+        if (better_than_before_.contains(step)) last = std::max(last.value_or(step), step);
+    return last;
 }
 
 }  // namespace ringshard::train

@@ -1,6 +1,7 @@
 #include "ringshard/train/metrics.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -13,6 +14,13 @@ double number_in(const MetricsLine& line, std::string_view name) {
         if (key == name)
             return std::visit([](auto number) { return static_cast<double>(number); }, value);
     return std::numeric_limits<double>::quiet_NaN();
+}
+
+bool tell_the_end(const std::vector<MetricsLine>& lines, int64_t num_steps) {
+    return std::ranges::any_of(lines, [&](const MetricsLine& line) {
+        return !std::isnan(number_in(line, "train_runtime")) &&
+               number_in(line, "step") == static_cast<double>(num_steps);
+    });
 }
 
 void StepWindow::add(const StepNumbers& step) {

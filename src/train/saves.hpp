@@ -24,8 +24,10 @@ public:
     };
     Saves(Parts parts, Log& log, Requests& requests);
 
-    // Copies the state and starts to write it. A save under way is waited for first; `step` is that
-    // of the run. Where the copy does not fit into the host's memory, all of it is done here.
+    // Before another save: waits for one that is under way, and says so. `step` is that of the run.
+    std::optional<comm::AgreedFailure> make_way(int64_t step);
+    // Copies the state and starts to write it; none is under way. Where the copy does not fit into
+    // the host's memory, all of it is done here.
     std::optional<comm::AgreedFailure> start(const checkpoint::Progress& progress,
                                              checkpoint::Extent extent,
                                              const checkpoint::Extras& extras,
@@ -49,7 +51,8 @@ private:
     comm::Group neighbours_;
     Log& log_;
     Requests& requests_;
-    double stall_ = 0;  // seconds of the save under way
+    double waited_ = 0;  // seconds, for the save before the next one
+    double stall_ = 0;   // seconds of the save under way
     int64_t failed_in_a_row_ = 0;
 };
 

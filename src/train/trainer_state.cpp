@@ -38,6 +38,7 @@ double last_of(const std::vector<MetricsLine>& lines, std::string_view name) {
 
 std::string trainer_state(const config::Config& config, const Calendar& calendar, int64_t num_steps,
                           int64_t step, const BestModel& best,
+                          std::optional<int64_t> best_checkpoint,
                           const std::filesystem::path& output_dir,
                           const std::vector<MetricsLine>& lines) {
     // Nobody asks for a best model, unless one of these is set.
@@ -45,8 +46,8 @@ std::string trainer_state(const config::Config& config, const Calendar& calendar
                           !config.evaluation.metric_for_best_model.empty() ||
                           config.checkpoint.save_strategy == config::SaveStrategy::best;
     ordered_json best_folder;
-    if (has_best && best.saved_step())
-        best_folder = (output_dir / checkpoint::checkpoint_name(*best.saved_step())).string();
+    if (has_best && best_checkpoint)
+        best_folder = (output_dir / checkpoint::checkpoint_name(*best_checkpoint)).string();
     const ordered_json state{
         {"best_global_step", has_best ? or_null(best.step()) : ordered_json()},
         {"best_metric", has_best ? or_null(best.value()) : ordered_json()},

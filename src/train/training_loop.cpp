@@ -49,7 +49,7 @@ public:
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
     bool is_complete();
-    MaybeFailure find_complete();
+    MaybeFailure confirm_complete();
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
@@ -57,7 +57,7 @@ public:
 private:
     MemoryByKind memory() const;
     int64_t step() const { return parts_.trainer.progress().step; }
-    std::string state_text() const;
+    std::string state_text(std::optional<int64_t> best) const;
     MaybeFailure evaluate(bool& is_new_best);
     MaybeFailure start_save(checkpoint::Extent extent);
     MaybeFailure save_for_good();
@@ -88,17 +88,13 @@ MaybeFailure Run::begin() {
     return is_asked_for ? evaluate(is_new_best) : std::nullopt;
 }
 
-// The last line of metrics says so. One of fewer steps, before the run was made longer, does not.
 bool Run::is_complete() {
-    bool has_end = false;
-    for (const MetricsLine& line : log_.lines())
-        has_end = has_end || (!std::isnan(number_in(line, "train_runtime")) &&
-                              number_in(line, "step") == static_cast<double>(step()));
+    const bool has_end = tell_the_end(log_.lines(), step());
     return step() >= parts_.trainer.num_steps() && parts_.world.maximum(has_end ? 1 : 0) == 1;
 }
 
 // An earlier attempt came to the very end; it may have been cut off after that line.
-MaybeFailure Run::find_complete() {
+MaybeFailure Run::confirm_complete() {
     log_.say(concat("step ", step(), " was the last one: this run is complete"));
     return write_state();
 }
@@ -155,11 +151,10 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
 
     const Requests::Answer asked = Requests::read(numbers.wishes);
     if (asked.is_superseded)
-        return comm::found_by_all(
-            {ExitCode::superseded, concat(parts_.store.output_dir().string(),
-                                          ": a newer attempt of this run has begun, and this is "
-                                          "attempt ",
-                                          parts_.store.attempt(), "; it leaves the run alone")});
+        if (const auto failure = comm::first_failure(
+                parts_.world, parts_.world.is_root() ? check_newest(parts_.store.claim())
+                                                     : std::optional<Failure>()))
+            return failure;
     const bool stops = !asked.stop_by.empty();
     if (stops && step() < parts_.trainer.num_steps()) {
         if (const auto failure = save_for_good()) return failure;
@@ -205,29 +200,30 @@ MaybeFailure Run::evaluate(bool& is_new_best) {
     return log_.write(line, evaluation_text(step(), numbers));
 }
 
-std::string Run::state_text() const {
+std::string Run::state_text(std::optional<int64_t> best) const {
     if (!parts_.world.is_root()) return {};
-    return trainer_state(parts_.config, calendar_, parts_.trainer.num_steps(), step(), best_,
+    return trainer_state(parts_.config, calendar_, parts_.trainer.num_steps(), step(), best_, best,
                          parts_.store.output_dir(), log_.lines());
 }
 
 MaybeFailure Run::write_state() const {
     std::optional<Failure> failure;
     const auto file = parts_.store.output_dir() / "trainer_state.json";
-    const std::string state = state_text();
+    const std::string state = state_text(best_checkpoint(best_, parts_));
     if (parts_.world.is_root() && read_file(file) != state)
         failure = write_file_atomically(file, state);
     return comm::first_failure(parts_.world, failure);
 }
 
 MaybeFailure Run::start_save(checkpoint::Extent extent) {
-    best_.note_save(step());
-    parts_.extras.files["trainer_state.json"] = state_text();
+    if (const auto failure = saves_.make_way(step())) return failure;
+    const auto best = best_checkpoint(best_, parts_, step());
+    parts_.extras.files["trainer_state.json"] = state_text(best);
     const config::Config& config = parts_.config;
     checkpoint::Retention retention{config.checkpoint.save_total_limit};
     const bool keeps_best = config.evaluation.load_best_model_at_end ||
                             config.checkpoint.save_strategy == config::SaveStrategy::best;
-    if (keeps_best) retention.kept_step = best_.saved_step();
+    if (keeps_best) retention.kept_step = best;
     parts_.world.journal().doing("saving");
     const auto failure = saves_.start(parts_.trainer.progress(), extent, parts_.extras, retention);
     parts_.watchdog.made_progress();
@@ -274,7 +270,7 @@ comm::Agreed<Ending> train_to_the_end(RunParts parts) {
     Run run(std::move(parts));
     if (const auto failure = run.begin()) return *failure;
     if (run.is_complete()) {
-        if (const auto failure = run.find_complete()) return *failure;
+        if (const auto failure = run.confirm_complete()) return *failure;
         return Ending::complete;
     }
     while (trainer.progress().step < trainer.num_steps()) {

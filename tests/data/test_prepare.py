@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -201,16 +202,20 @@ class Prepare(TrainerTest):
         self.expect(self.prepare(*flags), 0)
         cache = self.folder / "cache"
         tokens = next(file for file in cache.iterdir() if file.name.startswith("tokens-") and file.suffix != ".lock")
-        dead = [cache / f"{tokens.name}.making-elsewhere-1", cache / "rows-of-data-that-is-gone.making-elsewhere-2"]
-        living = cache / "tokens-of-another-run.making-elsewhere-3"
-        for folder in (*dead, living):
+        here = socket.gethostname()
+        dead = [cache / f"{tokens.name}.making-{here}-abcdef", cache / "rows-of-data-that-is-gone.making-elsewhere-abcdef"]
+        living = [cache / f"tokens-of-another-run.making-{here}-abcdef", cache / "rows-of-data-that-is-gone.making-elsewhere-ghijkl"]
+        for folder in (*dead, *living):
             folder.mkdir()
             (folder / "result").write_text("half")
+        for path in (dead[1] / "result", dead[1]):
+            os.utime(path, (time.time() - 4000,) * 2)
         with open(cache / "tokens-of-another-run.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.expect(self.prepare(*flags), 0)
         self.assertEqual([folder for folder in dead if folder.exists()], [])
-        self.assertEqual((living / "result").read_text(), "half")
+        for folder in living:
+            self.assertEqual((folder / "result").read_text(), "half")
 
     def test_a_cut_store_is_made_again(self):
         flags = ("--dataset_name", str(CHAT / "chat_small.jsonl"))

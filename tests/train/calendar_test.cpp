@@ -98,25 +98,20 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_the_first_of_equals) {
     BOOST_TEST(*by_accuracy.value() == 0.3);
 }
 
-BOOST_AUTO_TEST_CASE(the_best_that_was_saved) {
+BOOST_AUTO_TEST_CASE(the_best_of_those_that_are_saved) {
     train::BestModel best{config::EvaluationSettings()};
     const auto evaluated = [&](int64_t step, double loss) {
         return best.take({{"step", step}, {"eval_loss", loss}});
     };
-    const auto saved = [&](int64_t step) { best.take({{"step", step + 1}, {"save_step", step}}); };
     BOOST_TEST(!evaluated(0, 0.1));  // before the first step
+    BOOST_TEST(!best.last_best_of({0, 1, 2}));
     BOOST_TEST(evaluated(1, 3.0));
-    BOOST_TEST(!best.saved_step());
-    saved(1);
-    BOOST_TEST(*best.saved_step() == 1);
     BOOST_TEST(evaluated(3, 2.0));
     BOOST_TEST(!evaluated(4, 2.5));
-    saved(4);
     BOOST_TEST(*best.step() == 3);
-    BOOST_TEST(*best.saved_step() == 1);
-    BOOST_TEST(evaluated(5, 1.0));
-    saved(3);  // was told of after the next evaluation
-    BOOST_TEST(*best.saved_step() == 3);
+    BOOST_TEST(*best.last_best_of({4, 1}) == 1);
+    BOOST_TEST(*best.last_best_of({1, 3, 4}) == 3);
+    BOOST_TEST(!best.last_best_of({4}));
 }
 
 BOOST_AUTO_TEST_CASE(a_window_leaves_out_skipped_steps) {

@@ -22,6 +22,10 @@ using MetricsLine = std::vector<std::pair<std::string, MetricsValue>>;
 // The value of that name as a number; NaN if there is none.
 double number_in(const MetricsLine& line, std::string_view name);
 
+// Do these lines tell of the end of a run of so many steps? One of fewer, before the run was made
+// longer, does not count.
+bool tell_the_end(const std::vector<MetricsLine>& lines, int64_t num_steps);
+
 // Steps since the last line, and what a line says of them: loss, entropy and accuracy are means
 // over the steps that were not skipped, norm and rate the last step's.
 class StepWindow {
