@@ -1,6 +1,7 @@
 // libFuzzer: prepared data. The heads of the two files are whole, the arrays hold anything: what is
 // no plan of rows is refused, and no row reaches outside the arrays.
-#include <fuzzer/FuzzedDataProvider.h>
+#include <algorithm>
+#include <span>
 
 #include "fuzz_folder.hpp"
 #include "ringshard/data/rows.hpp"
@@ -28,14 +29,22 @@ std::filesystem::path write_arrays(const test::FuzzFolder& folder, const std::st
     return file;
 }
 
+// Takes bytes from the beginning of the input, as many as its last byte says, and that byte.
+std::vector<uint8_t> take_bytes(std::span<const uint8_t>& input) {
+    if (input.empty()) return {};
+    const size_t wanted = input.back();
+    input = input.first(input.size() - 1);
+    const auto bytes = input.first(std::min(wanted, input.size()));
+    input = input.subspan(bytes.size());
+    return {bytes.begin(), bytes.end()};
+}
+
 }  // namespace
 
 int try_reader(const uint8_t* data, size_t size) {
     static const test::FuzzFolder folder;
-    FuzzedDataProvider input(data, size);
-    const auto take = [&](const char* name) {
-        return Array{name, input.ConsumeBytes<uint8_t>(input.ConsumeIntegral<uint8_t>())};
-    };
+    std::span input(data, size);
+    const auto take = [&](const char* name) { return Array{name, take_bytes(input)}; };
     const auto store = write_arrays(folder, "tokens",
                                     {take("tokens"), take("labels"), take("samples"),
                                      take("document_ends"), take("document_lengths")});
