@@ -36,7 +36,7 @@ Expected<std::vector<std::string>> names_in(const std::filesystem::path& folder)
     return Failure{ExitCode::io, concat(folder.string(), " cannot be read: ", error.message())};
 }
 
-const char* const owner = "owner";  // the file with the token
+const char* const owner = "owner";  // the file with the token, and with a note of the next attempt
 
 std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt) {
     return output_dir / concat("attempt-", attempt);
@@ -107,6 +107,15 @@ Failure superseded(const std::filesystem::path& output_dir, int64_t newer, int64
                                   "it alone")};
 }
 
+// Adds a line to the owner file of the attempt before, so that its processes notice this one
+// wherever they run: a client of NFS may answer from memory for a minute whether a folder is there,
+// but asks the server about a file that it opens. If there is no attempt before, nothing happens.
+void tell_attempt_before(const Claim& claim) {
+    const auto file = attempt_folder(claim.output_dir, claim.attempt - 1) / owner;
+    if (file_exists(file))
+        static_cast<void>(append_line(file, concat("\nfollowed by attempt ", claim.attempt)));
+}
+
 }  // namespace
 
 Expected<Claim> claim_attempt(const std::filesystem::path& output_dir, const Claim* before) {
@@ -130,6 +139,7 @@ Expected<Claim> claim_attempt(const std::filesystem::path& output_dir, const Cla
     if (auto failure =
             write_file_atomically(attempt_folder(output_dir, number) / owner, claim.token))
         return *failure;
+    tell_attempt_before(claim);
     return claim;
 }
 
@@ -173,10 +183,15 @@ std::optional<AttemptEnd> read_end(const std::filesystem::path& output_dir, int6
 }
 
 std::optional<Failure> check_newest(const Claim& mine) {
-    const int64_t newest = Attempts(mine.output_dir).newest();
     const auto folder = attempt_folder(mine.output_dir, mine.attempt);
-    const bool is_other_run = read_file(folder / owner).value_or(mine.token) != mine.token ||
-                              (newest > 0 && is_gone(folder));
+    const auto content = read_file(folder / owner);
+    const bool has_next = file_exists(attempt_folder(mine.output_dir, mine.attempt + 1));
+    if (content == mine.token && !has_next) return std::nullopt;
+    int64_t newest = Attempts(mine.output_dir).newest();
+    // A note of the next attempt stands behind the token, even if no list shows its folder yet.
+    const bool is_mine = content && content->starts_with(mine.token);
+    if (is_mine && content != mine.token) newest = std::max(newest, mine.attempt + 1);
+    const bool is_other_run = content ? !is_mine : newest > 0 && is_gone(folder);
     if (newest <= mine.attempt && !is_other_run) return std::nullopt;
     return superseded(mine.output_dir, newest, mine.attempt);
 }

@@ -94,6 +94,21 @@ BOOST_FIXTURE_TEST_CASE(who_owns_the_run_is_told_by_number_and_token, Folder) {
     }
 }
 
+// As on NFS, where a client that looked for the folder before may believe for a minute that there
+// is none.
+BOOST_FIXTURE_TEST_CASE(an_attempt_learns_of_the_next_one_from_its_own_file, Folder) {
+    const Claim first = claim_attempt(path).value();
+    const Claim second = claim_attempt(path).value();
+    std::filesystem::rename(path / "attempt-2", path / "unseen");
+    const auto left = check_newest(first);
+    BOOST_TEST_REQUIRE(left.has_value());
+    BOOST_TEST((left->code == ExitCode::superseded));
+    BOOST_TEST(left->message.find("attempt 2 of this run has begun, and this is attempt 1") !=
+               std::string::npos);
+    std::filesystem::rename(path / "unseen", path / "attempt-2");
+    BOOST_TEST(!check_newest(second));
+}
+
 BOOST_FIXTURE_TEST_CASE(nothing_is_decided_on_what_cannot_be_read, Folder) {
     start(1, 0);
     save(4, 1);
