@@ -18,6 +18,10 @@ namespace ringshard::checkpoint {
 
 using nlohmann::json;
 
+std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt) {
+    return output_dir / concat("attempt-", attempt);
+}
+
 namespace {
 
 // "attempt-12" with "attempt-" is 12; nothing for other names, "checkpoint-4.tmp-1" among them.
@@ -37,10 +41,6 @@ Expected<std::vector<std::string>> names_in(const std::filesystem::path& folder)
 }
 
 const char* const owner = "owner";  // the file with the token, and with a note of the next attempt
-
-std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt) {
-    return output_dir / concat("attempt-", attempt);
-}
 
 // Not: there, but out of reach.
 bool is_gone(const std::filesystem::path& path) {

@@ -101,8 +101,8 @@ comm::Agreed<Origin> find_origin(const RunStart& start, const checkpoint::Store&
 
 Attempt::Attempt(checkpoint::Store its_store, const comm::Group& world)
     : store(std::move(its_store)),
-      crash_report(world, store.output_dir() /
-                              concat("crash-", store.attempt(), "-rank", world.rank(), ".txt")) {}
+      crash_report(world, checkpoint::attempt_folder(store.output_dir(), store.attempt()) /
+                              concat("crash-rank", world.rank(), ".txt")) {}
 
 std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
                                                  const RunStart& start, Time time,
@@ -114,8 +114,9 @@ std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt
     if (!store) return store.failure();
     attempt.emplace(std::move(store).value(), call.world);
     const checkpoint::Claim& claim = attempt->store.claim();
-    watchdog.at_attempt(watch::Watchdog::Attempt{
-        claim.output_dir, claim.attempt, [claim] { return checkpoint::check_newest(claim); }});
+    watchdog.at_attempt(
+        watch::Watchdog::Attempt{checkpoint::attempt_folder(claim.output_dir, claim.attempt),
+                                 [claim] { return checkpoint::check_newest(claim); }});
     auto origin = find_origin(start, attempt->store, time);
     if (!origin) return origin.failure();
     attempt->origin = std::move(origin).value();

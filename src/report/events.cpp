@@ -56,17 +56,11 @@ std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may
 
 // --- files that say that something went wrong
 
-// "crash-2-rank5.txt" after "crash-": attempt 2, rank 5.
-std::optional<std::pair<int64_t, int64_t>> attempt_and_rank(std::string_view name,
-                                                            std::string_view before) {
-    if (!name.starts_with(before) || !name.ends_with(".txt")) return std::nullopt;
-    name = name.substr(before.size(), name.size() - before.size() - 4);
-    const size_t dash = name.find("-rank");
-    if (dash == std::string_view::npos) return std::nullopt;
-    const auto attempt = read_whole_number(name.substr(0, dash));
-    const auto rank = read_whole_number(name.substr(dash + 5));
-    if (!attempt || !rank) return std::nullopt;
-    return std::pair(*attempt, *rank);
+// "crash-rank5.txt" of the kind "crash" is of rank 5.
+std::optional<int64_t> rank_of_trace(std::string_view name, std::string_view kind) {
+    constexpr std::string_view ending = ".txt";
+    if (!name.ends_with(ending)) return std::nullopt;
+    return number_in_name(name.substr(0, name.size() - ending.size()), concat(kind, "-rank"));
 }
 
 std::string first_lines(const fs::path& file, size_t count) {
@@ -75,25 +69,22 @@ std::string first_lines(const fs::path& file, size_t count) {
     return std::string(trim(join(lines, "; ")));
 }
 
-// By attempt. A hang is told by every rank in the same words; of crashes a few ranks are enough.
-void add_traces(const fs::path& run, const std::string& kind, size_t most_shown, Events& events) {
-    std::map<int64_t, std::map<int64_t, fs::path>> found;  // by attempt and rank
-    std::error_code ignored;
-    for (const fs::path& entry : folder_entries(run, ignored))
-        if (const auto place = attempt_and_rank(entry.filename().string(), kind + "-"))
-            found[place->first][place->second] = entry;
-    for (const auto& [attempt, files] : found) {
-        size_t shown = 0;
-        for (const auto& [rank, file] : files) {
-            if (++shown > most_shown) break;
-            const bool is_last = shown == most_shown && files.size() > most_shown;
-            events.push_back({.attempt = attempt,
-                              .weight = Weight::bad,
-                              .what = concat(kind, " of rank ", rank),
-                              .detail = first_lines(file, 2)});
-            if (is_last)
-                events.back().what += concat(" and of ", files.size() - most_shown, " more");
-        }
+// Of one attempt, whose folder this is. Every rank describes a hang in the same words, so one rank
+// is shown; of crashes, a few.
+void add_traces(const std::vector<fs::path>& in_folder, int64_t attempt, const std::string& kind,
+                size_t most_shown, Events& events) {
+    std::map<int64_t, fs::path> files;  // by rank
+    for (const fs::path& entry : in_folder)
+        if (const auto rank = rank_of_trace(entry.filename().string(), kind)) files[*rank] = entry;
+    size_t shown = 0;
+    for (const auto& [rank, file] : files) {
+        if (++shown > most_shown) break;
+        const bool is_last = shown == most_shown && files.size() > most_shown;
+        events.push_back({.attempt = attempt,
+                          .weight = Weight::bad,
+                          .what = concat(kind, " of rank ", rank),
+                          .detail = first_lines(file, 2)});
+        if (is_last) events.back().what += concat(" and of ", files.size() - most_shown, " more");
     }
 }
 
@@ -132,8 +123,12 @@ std::vector<Event> list_events(const fs::path& run, const MetricsLog& metrics) {
         for (const Event& event : events) placed.push_back({event, place});
     };
     Events traces;
-    add_traces(run, "crash", 3, traces);
-    add_traces(run, "hang", 1, traces);
+    std::error_code ignored;
+    for (const auto& [attempt, start] : attempts.starts()) {
+        const auto files = folder_entries(checkpoint::attempt_folder(run, attempt), ignored);
+        add_traces(files, attempt, "crash", 3, traces);
+        add_traces(files, attempt, "hang", 1, traces);
+    }
     add(traces, Place::trace);
     Events of_lines;
     add_lines(metrics, of_lines);

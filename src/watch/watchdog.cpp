@@ -235,9 +235,8 @@ std::string Watchdog::Guard::find_cause() const {
 void Watchdog::Guard::dump(const std::string& message) {
     const auto attempt = this->attempt();
     if (!attempt) return;
-    const auto name = concat("hang-", attempt->number, "-rank", rank_, ".txt");
     write_dump(
-        attempt->output_dir / name,
+        attempt->folder / concat("hang-rank", rank_, ".txt"),
         concat("rank ", rank_, " on ", comm::host_name(), ", step ", step_.load(), '\n', message),
         journal_, witness_);
 }
@@ -245,7 +244,7 @@ void Watchdog::Guard::dump(const std::string& message) {
 void Watchdog::Guard::raise_alarm() {
     const std::string message =
         concat("nothing gets done: ", find_cause(),
-               "; what each rank was at is in hang-<attempt>-rank<r>.txt in output_dir");
+               "; what each rank was at is in attempt-<n>/hang-rank<r>.txt in output_dir");
     constexpr int times = 3;  // letters may be lost
     constexpr auto pause = std::chrono::milliseconds(200);
     for (int i = 0; i < times; ++i) {

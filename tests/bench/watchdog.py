@@ -76,7 +76,7 @@ def run(folder, rows, output, seconds_per_note):
         if job.poll() is None:
             job.send_signal(signal.SIGTERM)
     step = median([line["step_time_s"] for line in step_lines(output)])
-    page = (output / "hang-1-rank0.txt").read_text()
+    page = (output / "attempt-1" / "hang-rank0.txt").read_text()
     operations = sum(int(number) for number in re.findall(r": (\d+) begun,", page)) / STEPS
     noting = operations * seconds_per_note / step
     return {"step_s": step, "thread_share": max(shares), "operations_per_step": operations,

@@ -155,9 +155,9 @@ class ReportTest(TrainerTest):
         self.write("eventful/attempt-1/end.json", {"ended": "failure", "code": 75, "message": "asked to stop by signal SIGTERM"})
         self.write("eventful/attempt-2/end.json", {"ended": "rewind"})
         self.write("eventful/attempt-3/end.json", {"ended": "complete"})
-        self.write("eventful/crash-1-rank2.txt", "rank 2 on node0, step 3\ncause: SIGSEGV\nbacktrace")
+        self.write("eventful/attempt-1/crash-rank2.txt", "rank 2 on node0, step 3\ncause: SIGSEGV\nbacktrace")
         for rank in range(2):
-            self.write(f"eventful/hang-2-rank{rank}.txt", "rank 1 keeps the others waiting\nat: the step\n")
+            self.write(f"eventful/attempt-2/hang-rank{rank}.txt", "rank 1 keeps the others waiting\nat: the step\n")
         for step, attempt, size in ((12, 3, 4), (6, 2, 4), (8, 2, 4), (4, 1, 5)):
             self.write(f"eventful/checkpoint-{step}/state.h5", "four")
             self.write(f"eventful/checkpoint-{step}/manifest.json",

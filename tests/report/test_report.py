@@ -86,8 +86,8 @@ class OneRun(ReportTest):
     def test_attempts_that_ended_without_a_word(self):
         folder = self.make_run("lost", [step_line(1, 3)], record(), starts=(0, 0, 0))
         for rank in range(6):
-            self.write(f"lost/crash-1-rank{rank}.txt", f"rank {rank}\ncause: it\n")
-        for name in ("crash-x-rank1.txt", "crash-1.txt", "hang-1-rank.txt", "attempt-x/start.json", "checkpoint-3.tmp-1/state.h5"):
+            self.write(f"lost/attempt-1/crash-rank{rank}.txt", f"rank {rank}\ncause: it\n")
+        for name in ("attempt-1/crash-rankx.txt", "attempt-1/crash-1.txt", "attempt-1/hang-rank.txt", "crash-rank9.txt", "attempt-x/start.json", "checkpoint-3.tmp-1/state.h5"):
             self.write(f"lost/{name}", "{}")
         page = self.report(folder)
         self.assertEqual([row[0::2] for row in page.rows("Events")], [
@@ -105,7 +105,7 @@ class OneRun(ReportTest):
         page = self.report(os.path.join(alone, "metrics.jsonl"))
         self.assertEqual([section.find("h2").text for section in page.root.iter("section")], ["Curves over steps"])
         begun = self.make_run("begun", None, record())
-        self.write("begun/crash-1-rank0.txt", "rank 0 on node0\ncause: no room\n")
+        self.write("begun/attempt-1/crash-rank0.txt", "rank 0 on node0\ncause: no room\n")
         page = self.report(begun)
         self.assertIn("No step has been logged.", page.text)
         self.assertIn("no room", page.text)
@@ -117,7 +117,7 @@ class OneRun(ReportTest):
         name = "a <b> & \"c\" 'd'"
         folder = self.make_run(name, [step_line(1), {"step": 2, "loss": NASTY, NASTY: 3}],
                                record(hosts=1, run_name=setting(NASTY, NASTY)))
-        self.write(f"{name}/crash-1-rank0.txt", f"{NASTY}\x01\x02\n]]>-->")
+        self.write(f"{name}/attempt-1/crash-rank0.txt", f"{NASTY}\x01\x02\n]]>-->")
         page = self.report(folder)
         self.assertEqual(page.root.find(".//h1").text, name)
         self.assertEqual(len(list(page.root.iter("script"))), 1)  # our own

@@ -183,12 +183,12 @@ class Endings(SlurmTest):
                 code = job.wait_for_end()
                 self.assertEqual(code, 70 if action == "throw" else code, job.story())
                 self.expect_one_line_of_ours(job.said(), "[rank 2 on hn2, step 3]", cause)
-                with open(os.path.join(job.out, "crash-1-rank2.txt")) as file:
+                with open(os.path.join(job.out, "attempt-1", "crash-rank2.txt")) as file:
                     crash = file.read()
                 self.assertIn(cause, crash)
                 self.assertIn("libringshard_engine.so(", crash)
-                self.assertEqual([name for name in os.listdir(job.out) if name.startswith("crash-")],
-                                 ["crash-1-rank2.txt"])
+                self.assertEqual([name for name in os.listdir(os.path.join(job.out, "attempt-1")) if name.startswith("crash-")],
+                                 ["crash-rank2.txt"])
 
     def test_a_full_disk(self):
         disk = self.cluster.path("disk")

@@ -42,7 +42,7 @@ class Watchdog(TrainerTest):
                    timeout=300 + delayed_steps, **variables)
 
     def read(self, rank, attempt=1):
-        with open(os.path.join(self.output, f"hang-{attempt}-rank{rank}.txt")) as file:
+        with open(os.path.join(self.output, f"attempt-{attempt}", f"hang-rank{rank}.txt")) as file:
             return file.read()
 
     def test_a_rank_that_hangs_is_named(self):
@@ -101,7 +101,7 @@ class Watchdog(TrainerTest):
                 result = self.train("--max_steps", "4", "--save_steps", "2", *evaluated, "--hang_timeout_s", "1",
                                     RINGSHARD_FAULT=f"{point}:1:delay@2", RINGSHARD_TEST_DELAY_MS="5000")
                 self.expect(result, 0)
-                self.assertFalse(os.path.exists(os.path.join(self.output, "hang-1-rank0.txt")))
+                self.assertFalse(os.path.exists(os.path.join(self.output, "attempt-1", "hang-rank0.txt")))
         shutil.rmtree(self.output)
         self.expect(self.train("--max_steps", "4", *evaluated, "--hang_timeout_s", "2", RINGSHARD_FAULT="evaluate:*:delay",
                                RINGSHARD_TEST_DELAY_MS="1000"), 0)

@@ -14,6 +14,9 @@
 // not build on can be told: a process that was cut off and woke up again does no harm.
 namespace ringshard::checkpoint {
 
+// output_dir/attempt-<n>: what an attempt says of itself, and the traces of its crashes and hangs.
+std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, int64_t attempt);
+
 class Attempts {
 public:
     // As the folder stands now, as far as it can be read.

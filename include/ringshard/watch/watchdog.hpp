@@ -32,11 +32,9 @@ public:
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
 
-    // Where the files go, under which name (hang-<attempt>-rank<r>.txt), and what to ask while
-    // nothing gets done: it fails where a newer attempt has begun.
+    // The folder for hang-rank<r>.txt, and a question that fails if a newer attempt has begun.
     struct Attempt {
-        std::filesystem::path output_dir;
-        int64_t number;
+        std::filesystem::path folder;
         std::function<std::optional<Failure>()> is_superseded;
     };
     void at_attempt(std::optional<Attempt> attempt);
