@@ -156,7 +156,9 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Adam
         copy_into(copy_, plan, job.pieces);
     }
     if (copies) {
-        outcome_ = std::async(std::launch::async, [this, job = std::move(job)] {
+        // noexcept: an exception ends the job here and now. In the future it would stay unseen
+        // until the next save, while the other ranks' threads wait for this one.
+        outcome_ = std::async(std::launch::async, [this, job = std::move(job)]() noexcept {
             return save(job, options_, *groups_, faults_);
         });
     } else {

@@ -58,6 +58,15 @@ class SavesTest(TrainerTest):
 
 
 class Beside(SavesTest):
+    def test_an_exception_in_a_save_ends_the_job_before_anybody_waits_for_that_save(self):
+        failed = run("train", *COMMON, "--profile", "zero3", "--max_steps", "400", "--save_steps", "150",
+                     "--output_dir", self.output, ranks=2, RINGSHARD_FAULT="save:written:1:throw@1")
+        self.expect_one_message(failed, 70, "[rank 1 on ", "RINGSHARD_FAULT asked for this")
+        self.assertIn(read_steps(self.output)[-1]["step"], range(150, 300))
+        self.assertNotIn("is still under way", failed.stderr)
+        with open(os.path.join(self.output, "attempt-1", "crash-rank1.txt")) as file:
+            self.assertIn("cause: RINGSHARD_FAULT asked for this", file.read())
+
     def test_training_goes_on_while_a_save_stalls(self):
         go_on = os.path.join(self.folder.name, "go-on")
         process = self.start("train", *COMMON, "--max_steps", "40", "--save_steps", "10", "--save_strategy", "steps",
