@@ -206,12 +206,12 @@ Expected<std::vector<CheckpointEntry>> valid_checkpoints(const std::filesystem::
     for (const std::string& name : names.value()) {
         const auto step = number_after(name, "checkpoint-");
         if (!step) continue;
-        const auto manifest = read_manifest(output_dir / name);
-        if (!manifest)
-            warnings.push_back(manifest.failure().message);
-        else if (!attempts.value().is_void(manifest.value().attempt, *step))
+        const auto info = read_info(output_dir / name);
+        if (!info)
+            warnings.push_back(info.failure().message);
+        else if (!attempts.value().is_void(info.value().attempt, *step))
             valid.push_back(
-                {output_dir / name, *step, manifest.value().attempt, manifest.value().has_moments});
+                {output_dir / name, *step, info.value().attempt, info.value().has_moments});
     }
     std::ranges::sort(valid, std::greater<>(), &CheckpointEntry::step);
     return valid;

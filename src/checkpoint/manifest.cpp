@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "manifest_json.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/nesting.hpp"
 
@@ -13,83 +14,133 @@ namespace {
 
 const char* const format = "ringshard checkpoint";
 constexpr int64_t format_version = 2;
-
-json to_json(const std::vector<WrittenRange>& ranges) {
-    json list = json::array();
-    for (const WrittenRange& range : ranges)
-        list.push_back({{"dataset", range.dataset},
-                        {"first", range.first},
-                        {"file", range.file},
-                        {"offset", range.offset},
-                        {"length", range.length},
-                        {"xxh3_128", range.hash}});
-    return list;
-}
-
-std::vector<WrittenRange> from_json(const json& list) {
-    std::vector<WrittenRange> ranges;
-    for (const json& entry : list)
-        ranges.push_back({entry.at("dataset"), entry.at("first"), entry.at("file"),
-                          entry.at("offset"), entry.at("length"), entry.at("xxh3_128")});
-    return ranges;
-}
+const char* const never_finished = "has no manifest.json: it was never finished";
 
 }  // namespace
 
 std::string checkpoint_name(int64_t step) { return concat("checkpoint-", step); }
 
-std::string to_text(const std::vector<WrittenRange>& ranges) { return to_json(ranges).dump(); }
+std::string to_text(const std::vector<WrittenRange>& ranges) { return print_ranges(ranges); }
 std::vector<WrittenRange> ranges_from_text(const std::string& text) {
-    return from_json(json::parse(text));
+    return parse_ranges(text).value();
 }
 
 std::string to_text(const Manifest& manifest) {
-    const json content{{"format", format},
-                       {"version", format_version},
-                       {"step", manifest.step},
-                       {"attempt", manifest.attempt},
-                       {"moments", manifest.has_moments},
-                       {"files", manifest.file_sizes},
-                       {"frames", manifest.frames},
-                       {"ranges", to_json(manifest.ranges)}};
-    return content.dump(1);
+    std::string text = json{
+        {"format", format},
+        {"version", format_version},
+        {"step", manifest.step},
+        {"attempt", manifest.attempt},
+        {"moments", manifest.has_moments},
+        {"files", manifest.file_sizes},
+        {"frames",
+         manifest.frames}}.dump(1);
+    text.resize(text.rfind('\n'));  // the ranges stand before the end of the object
+    return text + ",\n \"ranges\": " + print_ranges(manifest.ranges) + "\n}\n";
 }
 
-Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
-    const auto damaged = [&](const std::string& what) {
-        return Failure{ExitCode::bad_data, concat(folder.string(), ": ", what)};
-    };
-    const auto content = read_file(folder / "manifest.json");
-    if (!content) return damaged("has no manifest.json: it was never finished");
-    if (is_nested_deeply(*content)) return damaged("manifest.json cannot be read");
-    Manifest manifest;
-    try {
-        bool has_fractions = false;
-        const json read = json::parse(*content, [&](int, json::parse_event_t, const json& value) {
-            has_fractions = has_fractions || value.is_number_float();
-            return true;
-        });
-        if (has_fractions) return damaged("manifest.json counts in fractions");
-        if (read.at("format") != format) return damaged("manifest.json is not of a checkpoint");
-        if (read.at("version") != format_version)
-            return damaged(concat("is of format version ", read.at("version").dump(),
-                                  ", and this program reads ", format_version));
-        manifest = {read.at("step"),   read.at("attempt"),           read.at("files"),
-                    read.at("frames"), from_json(read.at("ranges")), read.at("moments")};
-    } catch (const json::exception&
-                 error) {  // a wrapper: turns the library's exception into an expected failure
-        return damaged(concat("manifest.json cannot be read: ", error.what()));
-    }
-    if (folder.filename() != checkpoint_name(manifest.step))
-        return damaged(concat("holds step ", manifest.step, ", which its name does not say"));
-    for (const auto& [name, size] : manifest.file_sizes) {
+std::string to_text(const CheckpointInfo& info) {
+    return json{
+               {"format", format},        {"version", format_version},   {"step", info.step},
+               {"attempt", info.attempt}, {"moments", info.has_moments}, {"files", info.file_sizes}}
+               .dump(1) +
+           "\n";
+}
+
+namespace {
+
+Failure damaged(const std::filesystem::path& folder, const std::string& what) {
+    return {ExitCode::bad_data, concat(folder.string(), ": ", what)};
+}
+
+std::optional<Failure> check_version(const std::filesystem::path& folder, const char* file,
+                                     const std::string& its_format, int64_t version) {
+    if (its_format != format) return damaged(folder, concat(file, " is not of a checkpoint"));
+    if (version != format_version)
+        return damaged(folder, concat("is of format version ", version, ", and this program reads ",
+                                      format_version));
+    return std::nullopt;
+}
+
+// The folder has the name of the step, and the files their sizes.
+std::optional<Failure> check_folder(const std::filesystem::path& folder, int64_t step,
+                                    const std::map<std::string, int64_t>& file_sizes) {
+    if (folder.filename() != checkpoint_name(step))
+        return damaged(folder, concat("holds step ", step, ", which its name does not say"));
+    for (const auto& [name, size] : file_sizes) {
         std::error_code error;
         const auto found = std::filesystem::file_size(folder / name, error);
-        if (error) return damaged(concat(name, " is missing"));
+        if (error) return damaged(folder, concat(name, " is missing"));
         if (static_cast<int64_t>(found) != size)
-            return damaged(concat(name, " has ", found, " bytes instead of ", size));
+            return damaged(folder, concat(name, " has ", found, " bytes instead of ", size));
     }
-    return manifest;
+    return std::nullopt;
+}
+
+std::optional<int64_t> whole_number(const json& value) {
+    return value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt;
+}
+
+// The text of checkpoint.json, without a look at what else is in the folder.
+Expected<CheckpointInfo> parse_info(const std::filesystem::path& folder, const std::string& text) {
+    const json read = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
+    if (!read.is_object()) return damaged(folder, "checkpoint.json cannot be read");
+    const auto field = [&](const char* name) { return read.value(name, json()); };
+    const json its_format = field("format");
+    if (auto failure = check_version(folder, info_name,
+                                     its_format.is_string() ? its_format.get<std::string>() : "",
+                                     whole_number(field("version")).value_or(0)))
+        return *failure;
+    const auto step = whole_number(field("step"));
+    const auto attempt = whole_number(field("attempt"));
+    const json moments = field("moments");
+    const json files = field("files");
+    if (!step || !attempt || !moments.is_boolean() || !files.is_object())
+        return damaged(folder, "checkpoint.json lacks step, attempt, moments or files");
+    CheckpointInfo info{*step, *attempt, moments.get<bool>(), {}};
+    for (const auto& [name, size] : files.items()) {
+        if (!whole_number(size))
+            return damaged(folder, "checkpoint.json: " + name + " has no size");
+        info.file_sizes[name] = *whole_number(size);
+    }
+    return info;
+}
+
+}  // namespace
+
+Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
+    const auto content = read_file(folder / manifest_name);
+    if (!content) return damaged(folder, never_finished);
+    auto parsed = parse_manifest(*content);
+    if (!parsed) return damaged(folder, concat("manifest.json ", parsed.failure().message));
+    auto& [manifest, its_format, version] = parsed.value();
+    if (auto failure = check_version(folder, manifest_name, its_format, version)) return *failure;
+    if (auto failure = check_folder(folder, manifest.step, manifest.file_sizes)) return *failure;
+    if (const auto text = read_file(folder / info_name)) {
+        const auto info = parse_info(folder, *text);
+        if (!info) return info.failure();
+        if (info.value().step != manifest.step || info.value().attempt != manifest.attempt ||
+            info.value().has_moments != manifest.has_moments)
+            return damaged(folder,
+                           "checkpoint.json and manifest.json are not of the same checkpoint");
+    }
+    return std::move(manifest);
+}
+
+Expected<CheckpointInfo> read_info(const std::filesystem::path& folder) {
+    const auto text = read_file(folder / info_name);
+    if (!text) {
+        const auto manifest = read_manifest(folder);
+        if (!manifest) return manifest.failure();
+        return CheckpointInfo{manifest.value().step, manifest.value().attempt,
+                              manifest.value().has_moments, manifest.value().file_sizes};
+    }
+    auto info = parse_info(folder, *text);
+    if (!info) return info;
+    if (!file_exists(folder / manifest_name)) return damaged(folder, never_finished);
+    if (auto failure = check_folder(folder, info.value().step, info.value().file_sizes))
+        return *failure;
+    return info;
 }
 
 }  // namespace ringshard::checkpoint

@@ -35,7 +35,7 @@ void Publication::abandon() const {
 // What stands under the name already is void: this attempt started before that step.
 std::optional<Failure> Publication::make_way() const {
     if (!file_exists(final_)) return std::nullopt;
-    const auto there = read_manifest(final_);
+    const auto there = read_info(final_);
     const int64_t attempt = there ? there.value().attempt : 0;
     for (int64_t copy = 0;; ++copy) {
         const auto aside = claim_.output_dir / concat("superseded-", step_, "-", attempt,
@@ -64,7 +64,7 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
 
 std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, bool has_moments,
                                              Faults& faults) const {
-    const auto file = temporary_ / "manifest.json";
+    const auto file = temporary_ / manifest_name;
     Manifest manifest{step_, claim_.attempt, {}, {}, std::move(ranges), has_moments};
     auto sizes = sizes_in(temporary_);
     if (!sizes) return sizes.failure();
@@ -76,8 +76,11 @@ std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, b
         manifest.frames[name] = std::move(frame).value();
     }
     if (auto fault = faults.reach("save:describe", file)) return fault;
-    if (auto failure = write_file_atomically(file, to_text(manifest))) return failure;
-    return flush_folder(temporary_);
+    const std::string text = to_text(manifest);
+    if (auto failure = write_file_atomically(file, text)) return failure;
+    CheckpointInfo info{step_, claim_.attempt, has_moments, std::move(manifest.file_sizes)};
+    info.file_sizes[manifest_name] = static_cast<int64_t>(text.size());
+    return write_file_atomically(temporary_ / info_name, to_text(info));
 }
 
 std::optional<Failure> Publication::give_name(Faults& faults) const {

@@ -17,14 +17,14 @@ using Condition = SavedState::Condition;
 SavedState look_at(const fs::path& folder, int64_t step, const checkpoint::Attempts& attempts,
                    Scrutiny scrutiny) {
     SavedState state{.name = folder.filename(), .step = step};
-    const auto manifest = checkpoint::read_manifest(folder);
+    const auto info = checkpoint::read_info(folder);
     std::optional<Failure> damage;
-    if (!manifest) {
-        damage = manifest.failure();
+    if (!info) {
+        damage = info.failure();
     } else {
-        state.attempt = manifest.value().attempt;
-        for (const auto& [name, size] : manifest.value().file_sizes) state.bytes += size;
-        if (!manifest.value().has_moments) state.remark = "weights alone: no run can go on from it";
+        state.attempt = info.value().attempt;
+        for (const auto& [name, size] : info.value().file_sizes) state.bytes += size;
+        if (!info.value().has_moments) state.remark = "weights alone: no run can go on from it";
     }
     if (!damage && scrutiny == Scrutiny::every_byte)
         if (const auto found = checkpoint::survey(folder); !found) damage = found.failure();

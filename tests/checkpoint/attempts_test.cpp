@@ -30,6 +30,19 @@ struct Folder {
         std::ofstream(folder / "manifest.json")
             << to_text(Manifest{step, attempt, {{"state.h5", 4}}, {}, {}, true});
     }
+    // As the program leaves it.
+    void save_with_info(int64_t step, int64_t attempt) const {
+        save(step, attempt);
+        const auto folder = path / checkpoint_name(step);
+        const auto size = static_cast<int64_t>(std::filesystem::file_size(folder / manifest_name));
+        std::ofstream(folder / info_name) << to_text(
+            CheckpointInfo{step, attempt, true, {{"state.h5", 4}, {manifest_name, size}}});
+    }
+    // Keeps its size.
+    void make_unreadable(const std::filesystem::path& file) const {
+        const size_t size = read_file(file)->size();
+        std::ofstream(file) << std::string(size, '?');
+    }
     std::vector<int64_t> valid(size_t num_warnings = 0) const {
         std::vector<std::string> warnings;
         std::vector<int64_t> steps;
@@ -176,4 +189,115 @@ BOOST_FIXTURE_TEST_CASE(a_manifest_counts_in_whole_numbers, Folder) {
         std::ofstream(folder / "manifest.json") << other;
         BOOST_TEST_CONTEXT(number) { BOOST_TEST(!read_manifest(folder)); }
     }
+}
+
+BOOST_FIXTURE_TEST_CASE(what_a_manifest_lacks_or_holds_in_another_kind_is_refused, Folder) {
+    save(4, 1);
+    const auto folder = path / checkpoint_name(4);
+    const std::string range =
+        R"({"dataset": "/model/a", "first": 0, "file": "state.h5", "offset": 0, "length": 4, "xxh3_128": "0"})";
+    const auto with = [&](const std::string& fields, const std::string& ranges) {
+        std::ofstream(folder / manifest_name)
+            << R"({"format": "ringshard checkpoint", "version": 2, "step": 4, "attempt": 1, )"
+               R"("moments": true, "files": {"state.h5": 4}, "frames": {})" +
+                   fields + ", \"ranges\": " + ranges + "}";
+        return read_manifest(folder);
+    };
+    const auto whole = with("", "[" + range + "," + range + "]");
+    BOOST_TEST_REQUIRE(static_cast<bool>(whole));
+    BOOST_TEST(whole.value().ranges.size() == 2U);
+    BOOST_TEST(whole.value().ranges[1].dataset == "/model/a");
+    BOOST_TEST(whole.value().ranges[1].length == 4);
+    // What a later program may add.
+    const std::string unknown = R"(, "new": {"a": [1, {"step": "x"}], "ranges": {}})";
+    BOOST_TEST(!!with(unknown, "[" + range + "]"));
+    const auto replaced = [&](const std::string& from, const std::string& to) {
+        std::string other = range;
+        return "[" + other.replace(other.find(from), from.size(), to) + "]";
+    };
+    const std::pair<std::string, std::string> wrong[] = {
+        {"", "{}"},
+        {"", "[[]]"},
+        {"", "[4]"},
+        {"", "null"},
+        {"", "[{}]"},
+        {"", replaced(R"("first": 0, )", "")},
+        {"", replaced(R"("xxh3_128": "0")", R"("other": "0")")},
+        {"", replaced(R"("first": 0)", R"("first": 0.5)")},
+        {"", replaced(R"("first": 0)", R"("first": "0")")},
+        {"", replaced(R"("first": 0)", R"("first": 18446744073709551615)")},
+        {"", replaced(R"("first": 0)", R"("first": true)")},
+        {"", replaced(R"("file": "state.h5")", R"("file": [])")},
+        {R"(, "moments": 1)", "[]"},
+        {R"(, "step": null)", "[]"},
+        {R"(, "files": {"state.h5": "4"})", "[]"},
+        {R"(, "frames": ["state.h5"])", "[]"},
+        {R"(, "new": [0.5])", "[]"},
+        {R"(, "new": )" + std::string(1'000'000, '['), "[]"}};
+    for (const auto& [fields, ranges] : wrong)
+        BOOST_TEST(!with(fields, ranges), fields.substr(0, 80) << " " << ranges);
+    std::ofstream(folder / manifest_name) << "{}";
+    BOOST_TEST(!read_manifest(folder));
+}
+
+// The time limit of this test is the bar: a reader that looks at all ranges for each range takes
+// minutes.
+BOOST_FIXTURE_TEST_CASE(a_manifest_of_half_a_million_ranges_is_read_in_one_pass, Folder) {
+    constexpr int64_t count = 500'000;
+    const auto folder = path / checkpoint_name(4);
+    save(4, 1);
+    Manifest manifest{4, 1, {{"state.h5", 4}}, {}, {}, true};
+    for (int64_t i = 0; i < count; ++i)
+        manifest.ranges.push_back({concat("/model/layers.", i % 80, ".\"proj\""), i, "state.h5",
+                                   i * 4, 4, std::string(32, 'a')});
+    std::ofstream(folder / manifest_name) << to_text(manifest);
+    const auto read = read_manifest(folder);
+    BOOST_TEST_REQUIRE(static_cast<bool>(read));
+    BOOST_TEST(read.value().ranges.size() == static_cast<size_t>(count));
+    BOOST_TEST(read.value().ranges.back().dataset == manifest.ranges.back().dataset);
+    BOOST_TEST(read.value().ranges.back().offset == 4 * (count - 1));
+    BOOST_TEST(ranges_from_text(to_text(manifest.ranges)).size() == static_cast<size_t>(count));
+}
+
+BOOST_FIXTURE_TEST_CASE(other_checkpoints_are_known_by_their_small_file, Folder) {
+    start(1, 0);
+    save_with_info(4, 1);
+    save_with_info(8, 1);
+    save(12, 1);  // of a program that wrote no checkpoint.json
+    const auto manifest = path / "checkpoint-4" / manifest_name;
+    const auto info = path / "checkpoint-8" / info_name;
+    const std::string whole = *read_file(info);
+    make_unreadable(manifest);  // nobody looks into it
+    BOOST_TEST(valid() == (std::vector<int64_t>{12, 8, 4}));
+    BOOST_TEST(!read_manifest(manifest.parent_path()));
+
+    std::ofstream(manifest) << "cut short";
+    BOOST_TEST(valid(1) == (std::vector<int64_t>{12, 8}));
+    std::filesystem::remove(manifest);
+    BOOST_TEST(valid(1) == (std::vector<int64_t>{12, 8}));
+    std::ofstream(path / "checkpoint-12" / "state.h5") << "longer";
+    make_unreadable(info);
+    BOOST_TEST(valid(3).empty());
+    for (const char* wrong : {"{}", "[]", "{\"format\": 1}", "{\"format\": \"theirs\"}"}) {
+        std::ofstream(info) << wrong;
+        BOOST_TEST(!read_info(info.parent_path()), wrong);
+    }
+    for (const auto& [from, to] :
+         {std::pair{"\"step\": 8", "\"step\": 8.5"}, std::pair{"\"step\": 8", "\"step\": 9"},
+          std::pair{"\"version\": 2", "\"version\": 3"},
+          std::pair{"\"state.h5\": 4", "\"state.h5\": 5"},
+          std::pair{"\"state.h5\": 4", "\"state.h6\": 4"},
+          std::pair{"\"moments\": true", "\"moments\": 1"}}) {
+        std::string other = whole;
+        std::ofstream(info) << other.replace(other.find(from), std::string(from).size(), to);
+        BOOST_TEST(!read_info(info.parent_path()), to);
+    }
+    // The info of another checkpoint: the manifest is the one that is believed.
+    std::string other = whole;
+    const std::string attempt = "\"attempt\": 1";
+    std::ofstream(info) << other.replace(other.find(attempt), attempt.size(), "\"attempt\": 2");
+    BOOST_TEST(!!read_info(info.parent_path()));
+    BOOST_TEST(!read_manifest(info.parent_path()));
+    std::ofstream(info) << whole;
+    BOOST_TEST(!!read_manifest(info.parent_path()));
 }

@@ -1,4 +1,4 @@
-// libFuzzer: the manifest.json of a checkpoint whose state.h5 is whole.
+// libFuzzer: the manifest.json of a checkpoint whose state.h5 is whole, and its checkpoint.json.
 #include "checkpoint_fuzz.hpp"
 
 int try_reader(const uint8_t* data, size_t size) {
@@ -11,5 +11,8 @@ int try_reader(const uint8_t* data, size_t size) {
                     read.value().ranges.size())
         __builtin_trap();
     (void)checkpoint::survey(folder.path() / "checkpoint-1");
+    folder.write("checkpoint-1/checkpoint.json", test::text_of(data, size));
+    (void)checkpoint::read_info(folder.path() / "checkpoint-1");
+    std::filesystem::remove(folder.path() / "checkpoint-1" / "checkpoint.json");
     return 0;
 }

@@ -35,16 +35,30 @@ struct Manifest {
 };
 
 inline constexpr const char* state_name = "state.h5";
+inline constexpr const char* manifest_name = "manifest.json";
+inline constexpr const char* info_name = "checkpoint.json";
 inline constexpr const char* weights_group = "/model/";
 inline constexpr const char* first_moments = "/optimizer/exp_avg/";
 inline constexpr const char* second_moments = "/optimizer/exp_avg_sq/";
+
+// checkpoint.json of a checkpoint: what a run needs to know of its other checkpoints. It stays
+// small where the manifest has a million ranges.
+struct CheckpointInfo {
+    int64_t step = 0;
+    int64_t attempt = 0;
+    bool has_moments = true;
+    std::map<std::string, int64_t> file_sizes;  // of every other file, manifest.json too
+};
 
 std::string to_text(const std::vector<WrittenRange>& ranges);  // for the way between ranks
 std::vector<WrittenRange> ranges_from_text(const std::string& text);
 
 std::string to_text(const Manifest& manifest);
-// Fails if it is missing or unreadable, if the folder has not the name of its step, or if a file is
-// missing or has another size.
+std::string to_text(const CheckpointInfo& info);
+// Both fail if the file is missing or unreadable, if the folder has not the name of its step, or if
+// a file is missing or has another size. A folder without checkpoint.json, of an older program, is
+// known by its manifest.
 Expected<Manifest> read_manifest(const std::filesystem::path& folder);
+Expected<CheckpointInfo> read_info(const std::filesystem::path& folder);
 
 }  // namespace ringshard::checkpoint
