@@ -176,7 +176,8 @@ std::optional<Failure> append_line(const std::filesystem::path& file, std::strin
     else if (static_cast<size_t>(written) < whole.size())
         failure = Failure{ExitCode::io, concat(file.string(), " took ", written, " of ",
                                                whole.size(), " bytes: is the disk full?")};
-    ::close(descriptor);
+    // A network file system may tell of a full disk only here.
+    if (::close(descriptor) != 0 && !failure) failure = io_failure(file, "cannot be written");
     return failure;
 }
 

@@ -1,6 +1,8 @@
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <limits>
 
@@ -12,6 +14,20 @@
 #include "ringshard/base/text.hpp"
 
 using namespace ringshard;
+
+namespace {
+
+bool closing_fails = false;
+
+}  // namespace
+
+// In the place of the C library's: network file systems tell of a full disk when a file is closed.
+extern "C" int close(int descriptor) {
+    const auto result = static_cast<int>(syscall(SYS_close, descriptor));
+    if (!closing_fails) return result;
+    errno = ENOSPC;
+    return -1;
+}
 
 BOOST_AUTO_TEST_CASE(nearest_name_finds_what_was_meant) {
     const std::vector<std::string> known{"learning_rate", "logging_steps", "packing", "seed"};
@@ -59,6 +75,13 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_leaves_nothing_behind) {
     BOOST_TEST_REQUIRE(full.has_value());
     BOOST_TEST(number(full->code) == 74);
     BOOST_TEST(full->message.find("No space left") != std::string::npos);
+    closing_fails = true;
+    const auto full_at_close = append_line(folder / "lines", "line");
+    closing_fails = false;
+    BOOST_TEST_REQUIRE(full_at_close.has_value());
+    BOOST_TEST(number(full_at_close->code) == 74);
+    BOOST_TEST(full_at_close->message.find("No space left") != std::string::npos);
+    BOOST_TEST(!append_line(folder / "lines", "line"));
     std::filesystem::remove_all(folder);
 }
 
