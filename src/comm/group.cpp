@@ -112,6 +112,13 @@ std::vector<int64_t> Group::gather(int64_t value) const {
     return values;
 }
 
+namespace {
+
+// Bytes that one call moves at most: MPI counts in an int.
+constexpr int64_t most_at_once = int64_t{1} << 30;
+
+}  // namespace
+
 std::string Group::broadcast(const std::string& text, int root) const {
     const JournalPage::Operation noted(*page_, "broadcast", narrow<int64_t>(text.size()));
     int64_t length = rank_ == root ? static_cast<int64_t>(text.size()) : 0;
@@ -119,31 +126,32 @@ std::string Group::broadcast(const std::string& text, int root) const {
     RINGSHARD_MPI(MPI_Ibcast(&length, 1, MPI_INT64_T, root, handle(), &request));
     wait_for(request);
     std::string received = rank_ == root ? text : std::string(static_cast<size_t>(length), '\0');
-    RINGSHARD_MPI(
-        MPI_Ibcast(received.data(), narrow<int>(length), MPI_BYTE, root, handle(), &request));
-    wait_for(request);
+    for (int64_t begin = 0; begin < length; begin += most_at_once) {
+        const int count = narrow<int>(std::min(most_at_once, length - begin));
+        RINGSHARD_MPI(
+            MPI_Ibcast(received.data() + begin, count, MPI_BYTE, root, handle(), &request));
+        wait_for(request);
+    }
     return received;
 }
 
 namespace {
 
-// Where the texts of all ranks lie when they are put one behind the other.
-struct Places {
-    explicit Places(const std::vector<int64_t>& lengths) {
+// One call of a gather: bytes from `begin` on of every text, at most `share` of each, one rank's
+// behind the other's.
+struct Round {
+    Round(const std::vector<int64_t>& lengths, int64_t begin, int64_t share) {
         int64_t total = 0;
         for (const int64_t length : lengths) {
-            counts.push_back(narrow<int>(length));
+            counts.push_back(narrow<int>(std::clamp<int64_t>(length - begin, 0, share)));
             offsets.push_back(narrow<int>(total));
-            total += length;
+            total += counts.back();
         }
         whole.resize(static_cast<size_t>(total));
     }
-    std::vector<std::string> texts() const {
-        std::vector<std::string> parts;
-        for (size_t i = 0; i < counts.size(); ++i)
-            parts.push_back(
-                whole.substr(static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i])));
-        return parts;
+    void append_to(std::vector<std::string>& texts) const {
+        for (size_t i = 0; i < texts.size(); ++i)
+            texts[i].append(whole, static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i]));
     }
     std::vector<int> counts;
     std::vector<int> offsets;
@@ -152,27 +160,37 @@ struct Places {
 
 }  // namespace
 
-std::vector<std::string> Group::gather_to_root(const std::string& text) const {
+std::vector<std::string> Group::gather(const std::string& text, Receivers receivers) const {
     const std::vector<int64_t> lengths = gather(static_cast<int64_t>(text.size()));
     const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(text.size()));
-    Places places(is_root() ? lengths : std::vector<int64_t>());
-    MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Igatherv(text.data(), narrow<int>(text.size()), MPI_BYTE, places.whole.data(),
-                               places.counts.data(), places.offsets.data(), MPI_BYTE, 0, handle(),
-                               &request));
-    wait_for(request);
-    return places.texts();
+    const bool receives = receivers == Receivers::all || is_root();
+    std::vector<std::string> texts(receives ? lengths.size() : 0);
+    const int64_t share = std::max<int64_t>(1, most_at_once / size_);
+    for (int64_t begin = 0; begin < std::ranges::max(lengths); begin += share) {
+        Round round(receives ? lengths : std::vector<int64_t>(), begin, share);
+        const auto length = static_cast<int64_t>(text.size());
+        const char* const mine = text.data() + std::min(begin, length);
+        const int count = narrow<int>(std::clamp<int64_t>(length - begin, 0, share));
+        char* const into = round.whole.data();
+        MPI_Request request = MPI_REQUEST_NULL;
+        if (receivers == Receivers::all)
+            RINGSHARD_MPI(MPI_Iallgatherv(mine, count, MPI_BYTE, into, round.counts.data(),
+                                          round.offsets.data(), MPI_BYTE, handle(), &request));
+        else
+            RINGSHARD_MPI(MPI_Igatherv(mine, count, MPI_BYTE, into, round.counts.data(),
+                                       round.offsets.data(), MPI_BYTE, 0, handle(), &request));
+        wait_for(request);
+        round.append_to(texts);
+    }
+    return texts;
+}
+
+std::vector<std::string> Group::gather_to_root(const std::string& text) const {
+    return gather(text, Receivers::root);
 }
 
 std::vector<std::string> Group::gather(const std::string& text) const {
-    Places places(gather(static_cast<int64_t>(text.size())));
-    const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(text.size()));
-    MPI_Request request = MPI_REQUEST_NULL;
-    RINGSHARD_MPI(MPI_Iallgatherv(text.data(), narrow<int>(text.size()), MPI_BYTE,
-                                  places.whole.data(), places.counts.data(), places.offsets.data(),
-                                  MPI_BYTE, handle(), &request));
-    wait_for(request);
-    return places.texts();
+    return gather(text, Receivers::all);
 }
 
 }  // namespace ringshard::comm

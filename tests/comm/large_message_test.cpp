@@ -25,3 +25,23 @@ BOOST_AUTO_TEST_CASE(a_message_above_two_gibibytes_arrives_whole) {
     for (size_t i = 0; i < places.size(); ++i)
         BOOST_TEST(in[places[i]] == 10 * previous + static_cast<int64_t>(i) + 1);
 }
+
+BOOST_AUTO_TEST_CASE(texts_above_two_gibibytes_are_gathered_and_broadcast) {
+    const comm::Group& world = test::world();
+    constexpr size_t length = (size_t{1} << 31) + 12345;
+    const int last = world.size() - 1;
+    std::string mine = world.rank() == last ? std::string(length, 'a') : "short";
+    mine.back() = 'z';
+    {
+        const auto all = world.gather_to_root(mine);
+        if (world.is_root()) {
+            BOOST_TEST(all.front() == "shorz");
+            BOOST_TEST(all.back().size() == length);
+            BOOST_TEST(all.back().find_first_not_of('a') == length - 1);
+        }
+    }
+    if (world.rank() != last) mine.clear();
+    const std::string sent = world.broadcast(mine, last);
+    BOOST_TEST(sent.size() == length);
+    BOOST_TEST(sent.back() == 'z');
+}

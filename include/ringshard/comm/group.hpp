@@ -57,6 +57,8 @@ private:
     struct Adopt {};
     Group(Adopt, MPI_Comm communicator, Journal& journal, std::string name);  // takes it over
     int64_t reduce(const char* what, int64_t value, MPI_Op operation) const;
+    enum class Receivers { all, root };
+    std::vector<std::string> gather(const std::string& text, Receivers receivers) const;
 
     std::unique_ptr<MPI_Comm, Free> communicator_;
     std::shared_ptr<JournalPage> page_;
