@@ -45,8 +45,10 @@ public:
           publication_(job.claim, job.progress.step) {}
 
     std::optional<comm::AgreedFailure> run(SaveOutcome& outcome);
+    std::optional<int64_t> kept_step() const { return notes_.kept_step; }  // on rank 0
 
 private:
+    std::optional<Failure> begin();
     using MaybeFailure = std::optional<comm::AgreedFailure>;
     MaybeFailure write(std::vector<WrittenRange>& mine);
     MaybeFailure publish(const std::vector<WrittenRange>& mine, SaveOutcome& outcome);
@@ -57,13 +59,21 @@ private:
     const SaveGroups& groups_;
     Faults& faults_;
     Publication publication_;
+    SaveNotes notes_;
 };
+
+// One rank.
+std::optional<Failure> Saving::begin() {
+    if (job_.extras.make_notes) notes_ = job_.extras.make_notes();
+    std::map<std::string, std::string> files = job_.extras.files;
+    files.merge(notes_.files);
+    return publication_.begin(files);
+}
 
 std::optional<comm::AgreedFailure> Saving::run(SaveOutcome& outcome) {
     const comm::Group& world = groups_.world;
     faults_.reach("save:begin");
-    const auto begun = comm::first_failure(
-        world, world.is_root() ? publication_.begin(job_.extras.files) : std::nullopt);
+    const auto begun = comm::first_failure(world, world.is_root() ? begin() : std::nullopt);
     if (begun) return give_up(*begun);
     std::vector<WrittenRange> mine;
     if (const auto failure = write(mine)) return give_up(*failure);
@@ -124,10 +134,11 @@ SaveOutcome save(const SaveJob& job, const SaveOptions& options, const SaveGroup
                  Faults& faults) {
     const Timer timer;
     SaveOutcome outcome{.step = job.progress.step};
-    outcome.failure = Saving(job, options, groups, faults).run(outcome);
+    Saving saving(job, options, groups, faults);
+    outcome.failure = saving.run(outcome);
     outcome.seconds = timer.seconds();
-    if (outcome.failure || !groups.world.is_root() || !job.retention.limit) return outcome;
-    if (const auto kept = keep_newest(job.claim, job.retention))
+    if (outcome.failure || !groups.world.is_root() || !job.limit) return outcome;
+    if (const auto kept = keep_newest(job.claim, {job.limit, saving.kept_step()}))
         outcome.warnings.push_back(kept->message);
     return outcome;
 }

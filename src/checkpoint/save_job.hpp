@@ -23,7 +23,7 @@ struct SaveJob {
     std::vector<DatasetSpec> datasets;  // of all ranks together
     std::vector<OwnPiece> pieces;
     Extras extras;
-    Retention retention;
+    std::optional<int64_t> limit;  // as Retention has it
 };
 
 // A checkpoint is there, whole, when this returns without a failure, or it is not there at all.

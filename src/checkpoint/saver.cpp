@@ -140,7 +140,7 @@ int64_t Saver::bytes_to_set_aside(const shard::Zero& zero, optim::AdamW& optimiz
 }
 
 void Saver::start(const Progress& progress, const shard::Zero& zero, optim::AdamW& optimizer,
-                  Extent extent, const Extras& extras, const Retention& retention, bool copies) {
+                  Extent extent, const Extras& extras, std::optional<int64_t> limit, bool copies) {
     RINGSHARD_CHECK(!is_under_way(), "two saves at a time");
     faults_.reach("save:copy");
     SaveJob job{progress,
@@ -149,7 +149,7 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Adam
                 all_datasets(zero.units(), extent, type_of_moments(optimizer)),
                 own_pieces(zero, optimizer, extent),
                 extras,
-                retention};
+                limit};
     if (copies) {
         const CopyPlan plan = plan_copy(job.pieces);
         make_room(plan.bytes, zero.device());

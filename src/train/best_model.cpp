@@ -5,6 +5,15 @@
 
 namespace ringshard::train {
 
+bool keeps_best(const config::Config& config) {
+    return config.evaluation.load_best_model_at_end ||
+           config.checkpoint.save_strategy == config::SaveStrategy::best;
+}
+
+bool asks_for_best(const config::Config& config) {
+    return keeps_best(config) || !config.evaluation.metric_for_best_model.empty();
+}
+
 BestModel::BestModel(const config::EvaluationSettings& settings)
     : metric_(settings.metric_for_best_model.empty() ? "loss" : settings.metric_for_best_model),
       greater_is_better_(settings.greater_is_better.value_or(!metric_.ends_with("loss"))) {

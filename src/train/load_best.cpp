@@ -4,20 +4,22 @@
 
 namespace ringshard::train {
 
-std::optional<int64_t> best_checkpoint(const BestModel& best_model, const RunParts& parts,
+std::optional<int64_t> best_checkpoint(const BestModel& best_model,
+                                       const std::filesystem::path& output_dir,
                                        std::optional<int64_t> coming) {
-    if (!parts.world.is_root()) return std::nullopt;
     std::vector<int64_t> steps;
     if (coming) steps.push_back(*coming);
     std::vector<std::string> damaged;  // are told of where they are used
-    if (const auto valid = checkpoint::valid_checkpoints(parts.store.output_dir(), damaged))
+    if (const auto valid = checkpoint::valid_checkpoints(output_dir, damaged))
         for (const checkpoint::CheckpointEntry& entry : valid.value()) steps.push_back(entry.step);
     return best_model.last_best_of(steps);
 }
 
 std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, int64_t step,
                                              const RunParts& parts, Log& log) {
-    const int64_t best = parts.world.maximum(best_checkpoint(best_model, parts).value_or(-1));
+    std::optional<int64_t> found;
+    if (parts.world.is_root()) found = best_checkpoint(best_model, parts.store.output_dir());
+    const int64_t best = parts.world.maximum(found.value_or(-1));
     if (best == step) return std::nullopt;
     if (best < 0) {
         log.say(

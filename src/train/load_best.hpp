@@ -8,8 +8,9 @@ namespace ringshard::train {
 
 // The best model that is saved, by the step of its checkpoint: as in transformers, that of the last
 // one made right after an evaluation better than all before. `coming`: the step of a checkpoint
-// that is about to be one. Known on rank 0; elsewhere none.
-std::optional<int64_t> best_checkpoint(const BestModel& best_model, const RunParts& parts,
+// that is about to be one. For rank 0, which reads checkpoint.json of each.
+std::optional<int64_t> best_checkpoint(const BestModel& best_model,
+                                       const std::filesystem::path& output_dir,
                                        std::optional<int64_t> coming = std::nullopt);
 
 // Gives the shards the weights of the best checkpoint, with which the run shall end. Where there is

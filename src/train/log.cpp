@@ -25,19 +25,20 @@ Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
       progress_(world.is_root() && !settings.disable_tqdm && Progress::stderr_is_terminal(),
                 first_step, num_steps) {}
 
-std::optional<comm::AgreedFailure> Log::begin(double peak_operations) {
+std::optional<comm::AgreedFailure> Log::begin(double peak_operations,
+                                              const std::function<void(const MetricsLine&)>& show) {
     usage_.num_ranks = world_.size();
     usage_.peak_operations = world_.sum(std::vector<double>{peak_operations}).front();
     std::optional<Failure> mine;
     if (world_.is_root()) {
-        mine = file_.clean();
+        mine = file_.clean([&](const MetricsLine& line) {
+            history_.take(line);
+            show(line);
+        });
         if (!mine && wants_tensorboard_) mine = open_tensorboard();
     }
-    const auto failure = comm::first_failure(world_, mine);
-    for (const MetricsLine& line : lines())
-        if (const double before = number_in(line, "total_flos"); !std::isnan(before))
-            operations_ = before;
-    return failure;
+    operations_ = history_.total_flos();
+    return comm::first_failure(world_, mine);
 }
 
 std::optional<Failure> Log::open_tensorboard() {
@@ -51,6 +52,7 @@ std::optional<Failure> Log::open_tensorboard() {
 std::optional<Failure> Log::record(const MetricsLine& line) {
     auto appended = file_.append(line);
     if (appended.failure) return appended.failure;
+    history_.take(line);
     if (!appended.warning.empty()) progress_.say("warning: " + appended.warning);
     if (!tensorboard_) return std::nullopt;
     std::vector<report::Scalar> scalars;
@@ -126,10 +128,6 @@ void Log::say(const std::string& text) {
 
 std::optional<comm::AgreedFailure> Log::end() {
     return comm::first_failure(world_, world_.is_root() ? file_.write_kept() : std::nullopt);
-}
-
-std::vector<MetricsLine> Log::lines() const {
-    return world_.is_root() ? file_.lines() : std::vector<MetricsLine>();
 }
 
 }  // namespace ringshard::train

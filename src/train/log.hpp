@@ -1,6 +1,7 @@
 #pragma once
 
 #include "calendar.hpp"
+#include "log_history.hpp"
 #include "progress.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/agree.hpp"
@@ -16,9 +17,10 @@ public:
     Log(const config::LoggingSettings& settings, const comm::Group& world,
         const checkpoint::Store& store, int64_t first_step, int64_t num_steps);
 
-    // Takes out what earlier attempts wrote and this one does not build on. `peak_operations`:
-    // of this rank, per second. Collective over the world.
-    std::optional<comm::AgreedFailure> begin(double peak_operations);
+    // Takes out what earlier attempts wrote and this one does not build on, and shows the other
+    // lines on rank 0. `peak_operations`: of this rank, per second. Collective over the world.
+    std::optional<comm::AgreedFailure> begin(double peak_operations,
+                                             const std::function<void(const MetricsLine&)>& show);
 
     void add(const StepNumbers& numbers);
     // The line of the steps since the last one. Collective over the world.
@@ -29,8 +31,8 @@ public:
     // Fails if the disk has not taken all lines. Collective over the world.
     std::optional<comm::AgreedFailure> end();
 
-    // All lines of the run so far; on rank 0, elsewhere none.
-    std::vector<MetricsLine> lines() const;
+    // Of all lines of the run so far; on rank 0, elsewhere empty.
+    const LogHistory& history() const { return history_; }
     double operations() const { return operations_; }
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
@@ -44,6 +46,7 @@ private:
     int64_t first_step_;
     bool wants_tensorboard_;
     MetricsFile file_;
+    LogHistory history_;
     std::optional<report::TensorBoardFile> tensorboard_;
     Progress progress_;
     StepWindow window_;

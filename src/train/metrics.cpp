@@ -16,13 +16,6 @@ double number_in(const MetricsLine& line, std::string_view name) {
     return std::numeric_limits<double>::quiet_NaN();
 }
 
-bool tell_the_end(const std::vector<MetricsLine>& lines, int64_t num_steps) {
-    return std::ranges::any_of(lines, [&](const MetricsLine& line) {
-        return !std::isnan(number_in(line, "train_runtime")) &&
-               number_in(line, "step") == static_cast<double>(num_steps);
-    });
-}
-
 void StepWindow::add(const StepNumbers& step) {
     const StepNumbers before = std::exchange(sums_.numbers, step);
     StepNumbers& line = sums_.numbers;

@@ -1,3 +1,4 @@
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
@@ -42,25 +43,35 @@ MetricsLine from_json(const ordered_json& object) {
     return line;
 }
 
-// Every line that can be read and is not void.
+// Shows every line that can be read and is not void, one at a time: a file of a week is not held
+// in memory. Returns whether that is the whole file.
 template <class Use>
-void for_valid_lines(const std::string& content, const std::filesystem::path& output_dir, Use use) {
-    const checkpoint::Attempts attempts(output_dir);
-    for (const std::string& line : split(content, '\n')) {
+bool for_valid_lines(const std::filesystem::path& file, const checkpoint::Attempts& attempts,
+                     Use use) {
+    std::ifstream lines(file);
+    bool is_whole = true;
+    for (std::string line; std::getline(lines, line);) {
         const ordered_json read = ordered_json::parse(line, nullptr, false);
-        if (!read.is_discarded() && !is_void(read, attempts)) use(line, read);
+        const bool is_valid = !read.is_discarded() && !is_void(read, attempts);
+        if (is_valid) use(line, read);
+        is_whole = is_whole && is_valid && !lines.eof();  // the last one ends with a newline, too
     }
+    return is_whole;
 }
 
 }  // namespace
 
-std::optional<Failure> MetricsFile::clean() const {
-    const auto content = read_file(file_);
-    if (!content) return std::nullopt;
+std::optional<Failure> MetricsFile::clean(
+    const std::function<void(const MetricsLine&)>& show) const {
+    const checkpoint::Attempts attempts(claim_.output_dir);
+    const bool is_clean =
+        for_valid_lines(file_, attempts, [&](const std::string&, const ordered_json& read) {
+            if (read.is_object()) show(from_json(read));
+        });
+    if (is_clean) return std::nullopt;
     std::string kept;
-    for_valid_lines(*content, claim_.output_dir,
+    for_valid_lines(file_, attempts,
                     [&](const std::string& line, const ordered_json&) { kept += line + "\n"; });
-    if (kept == *content) return std::nullopt;
     return write_file_atomically(file_, kept);
 }
 
@@ -86,15 +97,6 @@ MetricsFile::Appended MetricsFile::append(MetricsLine line) {
     const auto failure = write_kept();
     if (!failure || was_told) return {};
     return {{}, failure->message + "; its lines are kept until the disk takes them"};
-}
-
-std::vector<MetricsLine> MetricsFile::lines() const {
-    std::vector<MetricsLine> all;
-    const std::string content = read_file(file_).value_or("") + "\n" + join(kept_, "\n");
-    for_valid_lines(content, claim_.output_dir, [&](const std::string&, const ordered_json& read) {
-        if (read.is_object()) all.push_back(from_json(read));
-    });
-    return all;
 }
 
 }  // namespace ringshard::train

@@ -40,25 +40,22 @@ bool Saves::copy_fits(checkpoint::Extent extent) {
 }
 
 std::optional<comm::AgreedFailure> Saves::make_way(int64_t step) {
-    if (!parts_.saver.is_under_way()) return std::nullopt;
-    const Timer timer;
-    if (!parts_.saver.is_done())
+    if (parts_.saver.is_under_way() && !parts_.saver.is_done())
         log_.say(
             "note: the save before this one is still under way, and training waits for it; with "
             "fewer saves it would not");
-    const auto failure = wait(step);
-    waited_ = timer.seconds();
-    return failure;
+    return wait(step);
 }
 
-std::optional<comm::AgreedFailure> Saves::start(const checkpoint::Progress& progress,
+std::optional<comm::AgreedFailure> Saves::start(const Timer& stall,
+                                                const checkpoint::Progress& progress,
                                                 checkpoint::Extent extent,
-                                                const checkpoint::Extras& extras,
-                                                const checkpoint::Retention& retention) {
-    const Timer timer;
+                                                const checkpoint::Extras& extras) {
+    if (const auto failure = make_way(progress.step)) return failure;
     const bool copies = copy_fits(extent);
-    parts_.saver.start(progress, parts_.zero, parts_.optimizer, extent, extras, retention, copies);
-    stall_ = std::exchange(waited_, 0) + timer.seconds();
+    parts_.saver.start(progress, parts_.zero, parts_.optimizer, extent, extras,
+                       parts_.settings.save_total_limit, copies);
+    stall_ = stall.seconds();
     requests_.note_stall(stall_);
     return copies ? std::nullopt : wait(progress.step);
 }

@@ -4,6 +4,7 @@
 
 #include "log.hpp"
 #include "requests.hpp"
+#include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/config/config.hpp"
 
@@ -24,14 +25,13 @@ public:
     };
     Saves(Parts parts, Log& log, Requests& requests);
 
-    // Before another save: waits for one that is under way, and says so. `step` is that of the run.
-    std::optional<comm::AgreedFailure> make_way(int64_t step);
-    // Copies the state and starts to write it; none is under way. Where the copy does not fit into
-    // the host's memory, all of it is done here.
-    std::optional<comm::AgreedFailure> start(const checkpoint::Progress& progress,
+    // Waits for a save that is under way, copies the state and starts to write it. Where the copy
+    // does not fit into the host's memory, all of it is done here. `stall` counts from where
+    // training stopped for this save.
+    std::optional<comm::AgreedFailure> start(const Timer& stall,
+                                             const checkpoint::Progress& progress,
                                              checkpoint::Extent extent,
-                                             const checkpoint::Extras& extras,
-                                             const checkpoint::Retention& retention);
+                                             const checkpoint::Extras& extras);
 
     // 1 where a save is done on this rank: added up over the world in every step.
     double wish() const { return parts_.saver.is_done() ? 1 : 0; }
@@ -44,6 +44,7 @@ public:
     int64_t bytes_set_aside() const { return parts_.saver.bytes_set_aside(); }
 
 private:
+    std::optional<comm::AgreedFailure> make_way(int64_t step);
     bool copy_fits(checkpoint::Extent extent);
     std::optional<comm::AgreedFailure> tell(const checkpoint::SaveOutcome& outcome, int64_t step);
 
@@ -51,8 +52,7 @@ private:
     comm::Group neighbours_;
     Log& log_;
     Requests& requests_;
-    double waited_ = 0;  // seconds, for the save before the next one
-    double stall_ = 0;   // seconds of the save under way
+    double stall_ = 0;  // seconds of the save under way
     int64_t failed_in_a_row_ = 0;
 };
 

@@ -57,7 +57,7 @@ public:
 private:
     MemoryByKind memory() const;
     int64_t step() const { return parts_.trainer.progress().step; }
-    std::string state_text(std::optional<int64_t> best) const;
+    std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
     MaybeFailure evaluate(bool& is_new_best);
     MaybeFailure start_save(checkpoint::Extent extent);
     MaybeFailure save_for_good();
@@ -75,8 +75,9 @@ private:
 };
 
 MaybeFailure Run::begin() {
-    if (const auto failure = log_.begin(parts_.peak_operations)) return failure;
-    for (const MetricsLine& line : log_.lines()) best_.take(line);
+    if (const auto failure = log_.begin(parts_.peak_operations,
+                                        [this](const MetricsLine& line) { best_.take(line); }))
+        return failure;
     if (parts_.config.training.check_replicas_every > 0 &&
         !are_held_twice(parts_.zero, parts_.world))
         log_.say(
@@ -89,7 +90,7 @@ MaybeFailure Run::begin() {
 }
 
 bool Run::is_complete() {
-    const bool has_end = tell_the_end(log_.lines(), step());
+    const bool has_end = log_.history().has_end_at(step());
     return step() >= parts_.trainer.num_steps() && parts_.world.maximum(has_end ? 1 : 0) == 1;
 }
 
@@ -200,32 +201,37 @@ MaybeFailure Run::evaluate(bool& is_new_best) {
     return log_.write(line, evaluation_text(step(), numbers));
 }
 
-std::string Run::state_text(std::optional<int64_t> best) const {
+// Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
+std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
-    return trainer_state(parts_.config, calendar_, parts_.trainer.num_steps(), step(), best_, best,
-                         parts_.store.output_dir(), log_.lines());
+    return [&config = parts_.config, calendar = calendar_, best = best_,
+            history = log_.history().view(), num_steps = parts_.trainer.num_steps(), step = step(),
+            coming, folder = parts_.store.output_dir()] {
+        checkpoint::SaveNotes notes;
+        std::optional<int64_t> saved;
+        if (asks_for_best(config)) saved = best_checkpoint(best, folder, coming);
+        if (keeps_best(config)) notes.kept_step = saved;
+        notes.files["trainer_state.json"] =
+            trainer_state(config, calendar, num_steps, step, best, saved, folder, history);
+        return notes;
+    };
 }
 
 MaybeFailure Run::write_state() const {
     std::optional<Failure> failure;
-    const auto file = parts_.store.output_dir() / "trainer_state.json";
-    const std::string state = state_text(best_checkpoint(best_, parts_));
-    if (parts_.world.is_root() && read_file(file) != state)
-        failure = write_file_atomically(file, state);
+    if (parts_.world.is_root()) {
+        const auto file = parts_.store.output_dir() / "trainer_state.json";
+        const std::string state = notes_maker(std::nullopt)().files.begin()->second;
+        if (read_file(file) != state) failure = write_file_atomically(file, state);
+    }
     return comm::first_failure(parts_.world, failure);
 }
 
 MaybeFailure Run::start_save(checkpoint::Extent extent) {
-    if (const auto failure = saves_.make_way(step())) return failure;
-    const auto best = best_checkpoint(best_, parts_, step());
-    parts_.extras.files["trainer_state.json"] = state_text(best);
-    const config::Config& config = parts_.config;
-    checkpoint::Retention retention{config.checkpoint.save_total_limit};
-    const bool keeps_best = config.evaluation.load_best_model_at_end ||
-                            config.checkpoint.save_strategy == config::SaveStrategy::best;
-    if (keeps_best) retention.kept_step = best;
+    const Timer stall;
     parts_.world.journal().doing("saving");
-    const auto failure = saves_.start(parts_.trainer.progress(), extent, parts_.extras, retention);
+    parts_.extras.make_notes = notes_maker(step());
+    const auto failure = saves_.start(stall, parts_.trainer.progress(), extent, parts_.extras);
     parts_.watchdog.made_progress();
     return failure;
 }
@@ -247,7 +253,6 @@ MaybeFailure Run::end() {
         if (const auto failure = load_best(best_, step(), parts_, log_)) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
     std::map<std::string, std::string> files = parts_.extras.files;
-    files.erase("trainer_state.json");
     parts_.world.journal().doing("writing the model");
     parts_.faults.reach("export");
     const auto type = model::read_export_type(parts_.config.model.dtype);

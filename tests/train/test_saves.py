@@ -1,10 +1,12 @@
 """Saves beside training: what fails is told and counted, nothing half-valid is left, and zombies do no harm."""
 
+import ctypes
 import glob
 import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -223,6 +225,77 @@ class FullDisk(SavesTest):
         _, said = process.communicate(timeout=100 * PATIENCE)
         self.assertIn(process.returncode, (0, 74), said)
         self.assertIn(20, checkpoints(self.output))
+
+
+class Opens:
+    """Which files of some folders processes open: the kernel tells."""
+
+    def __init__(self, folders):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.events = self.libc.inotify_init1(os.O_NONBLOCK)
+        for folder in folders:
+            assert self.libc.inotify_add_watch(self.events, os.fsencode(folder), 0x20) > 0  # IN_OPEN
+
+    def names(self):
+        names = []
+        while True:
+            try:
+                content = os.read(self.events, 1 << 16)
+            except BlockingIOError:
+                return names
+            while content:
+                length = struct.unpack_from("iIII", content)[3]
+                names.append(content[16:16 + length].rstrip(b"\0").decode())
+                content = content[16 + length:]
+
+    def close(self):
+        os.close(self.events)
+
+
+class BesideManyCheckpoints(SavesTest):
+    """What a save reads of other checkpoints does not grow with them."""
+
+    RANGES, FOLDERS = 128000, 10
+
+    def setUp(self):
+        super().setUp()
+        about = {"format": "ringshard checkpoint", "version": 2, "attempt": 1000, "moments": True}
+        manifest = os.path.join(self.folder.name, "manifest.json")
+        ranges = ",".join(f'{{"dataset":"/model/layers.{i % 80}","first":{i},"file":"state.h5","offset":{4 * i},"length":4,'
+                          f'"xxh3_128":"{i:032x}"}}' for i in range(self.RANGES))
+        with open(manifest, "w") as file:
+            file.write(json.dumps({**about, "step": 1000, "files": {}, "frames": {}})[:-1] + f', "ranges": [{ranges}]}}')
+        self.others = [os.path.join(self.output, f"checkpoint-{1000 + i}") for i in range(self.FOLDERS)]
+        for i, folder in enumerate(self.others):
+            os.makedirs(folder)
+            os.link(manifest, os.path.join(folder, "manifest.json"))
+            with open(os.path.join(folder, "checkpoint.json"), "w") as file:
+                json.dump({**about, "step": 1000 + i, "files": {"manifest.json": os.path.getsize(manifest)}}, file)
+        self.opens = Opens(self.others)
+        self.addCleanup(self.opens.close)
+
+    def train(self, *flags):
+        self.expect(run("train", *SHORT, "--resume_from_checkpoint", "never", "--output_dir", self.output, *flags), 0)
+        self.assertEqual([line["failed_saves"] for line in read_saves(self.output)], [0] * 4)
+
+    def test_nobody_looks_at_them_without_need(self):
+        self.train()
+        self.assertEqual(self.opens.names(), [])
+
+    def test_their_small_files_are_read_once_or_twice_a_save(self):
+        rows = os.path.join(DATA, "rows", "pretokenized.jsonl")
+        self.train("--eval_dataset_name", rows, "--eval_strategy", "steps", "--eval_steps", "2", "--load_best_model_at_end",
+                   "--save_total_limit", str(self.FOLDERS))
+        names = self.opens.names()
+        self.assertEqual(set(names), {"checkpoint.json"})
+        at_the_end = 2  # to load the best one and to name it
+        self.assertLessEqual(len(names), (2 * 4 + at_the_end) * self.FOLDERS)
+
+    def test_one_without_a_small_file_is_known_by_its_manifest(self):
+        os.remove(os.path.join(self.others[0], "checkpoint.json"))
+        listed = run("report", self.output, "--output", os.path.join(self.folder.name, "page.html"), "--verify_checkpoint", "sizes")
+        self.expect(listed, 0)
+        self.assertEqual(self.opens.names().count("manifest.json"), 1)
 
 
 class Zombies(SavesTest):

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -30,10 +31,17 @@ struct SaveOptions {
     std::optional<int64_t> ranks_per_node{};  // unset: ranks that share memory are a node
 };
 
+// What rank 0 finds out in the thread of a save, before it writes: training does not wait for it.
+struct SaveNotes {
+    std::map<std::string, std::string> files{};  // beside the state, content by name
+    std::optional<int64_t> kept_step{};          // of a checkpoint that stays however old it is
+};
+
 // What a checkpoint holds beside tensors and progress.
 struct Extras {
     std::map<std::string, std::string> files;  // beside the state, content by name: config.json ...
     std::map<std::string, std::string> texts;  // in the state
+    std::function<SaveNotes()> make_notes{};   // for rank 0; may outlive its maker
 };
 
 // What became of a save, the same on every rank but for the warnings, which rank 0 has.
@@ -62,9 +70,10 @@ public:
     int64_t bytes_set_aside() const;
 
     // `copies`: whether the state is copied, so that it may change as soon as this returns. Else it
-    // is written here and now, in parts. A save under way must have been waited for.
+    // is written here and now, in parts. A save under way must have been waited for. `limit`: as
+    // Retention has it.
     void start(const Progress& progress, const shard::Zero& zero, optim::AdamW& optimizer,
-               Extent extent, const Extras& extras, const Retention& retention, bool copies);
+               Extent extent, const Extras& extras, std::optional<int64_t> limit, bool copies);
 
     bool is_under_way() const { return outcome_.valid(); }
     // This rank is through with it; others may not be.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,10 +22,6 @@ using MetricsLine = std::vector<std::pair<std::string, MetricsValue>>;
 
 // The value of that name as a number; NaN if there is none.
 double number_in(const MetricsLine& line, std::string_view name);
-
-// Do these lines tell of the end of a run of so many steps? One of fewer, before the run was made
-// longer, does not count.
-bool tell_the_end(const std::vector<MetricsLine>& lines, int64_t num_steps);
 
 // Steps since the last line, and what a line says of them: loss, entropy and accuracy are means
 // over the steps that were not skipped, norm and rate the last step's.
@@ -88,9 +85,10 @@ class MetricsFile {
 public:
     explicit MetricsFile(checkpoint::Claim claim);
 
-    // Takes out void lines, and a line that a crash cut short. For the newest attempt, at its
-    // start. Readers of a file that was not cleaned leave out what Attempts::is_void() says.
-    std::optional<Failure> clean() const;
+    // Takes out void lines, and a line that a crash cut short, and shows the others, with their
+    // numbers alone. For the newest attempt, at its start. Readers of a file that was not cleaned
+    // leave out what Attempts::is_void() says.
+    std::optional<Failure> clean(const std::function<void(const MetricsLine&)>& show) const;
     // Fails if a newer attempt has begun. A line that the disk does not take is kept, and goes
     // there with the next one: then it says why, once.
     struct Appended {
@@ -100,8 +98,6 @@ public:
     Appended append(MetricsLine line);
     // Fails if lines are still kept.
     std::optional<Failure> write_kept();
-    // The lines of the run so far; numbers alone.
-    std::vector<MetricsLine> lines() const;
 
 private:
     std::vector<std::string> kept_;  // lines that are not in the file yet
