@@ -22,18 +22,6 @@ using nlohmann::ordered_json;
 
 std::string bytes(int64_t count) { return human_bytes(static_cast<double>(count)); }
 
-struct Kind {
-    const char* name;
-    int64_t bytes;
-    bool is_on_host = false;
-};
-std::vector<Kind> kinds_of(const train::MemoryByKind& memory) {
-    return {{"weights", memory.weights},         {"gathered", memory.gathered},
-            {"gradients", memory.gradients},     {"optimizer", memory.optimizer},
-            {"activations", memory.activations}, {"communication", memory.communication},
-            {"staging", memory.staging, true},   {"save_copy", memory.save_copy, true}};
-}
-
 std::string describe(const plan::Shortage& shortage) {
     return concat(shortage.of, ": ", human_bytes(shortage.needed), " where there are ",
                   human_bytes(shortage.there));
@@ -42,7 +30,8 @@ std::string describe(const plan::Shortage& shortage) {
 ordered_json to_json(const Answer& answer) {
     const plan::StepPlan& plan = answer.plan;
     ordered_json memory = ordered_json::object();
-    for (const Kind& kind : kinds_of(plan.memory)) memory[kind.name] = kind.bytes;
+    for (const train::MemoryKind& kind : train::memory_kinds)
+        memory[kind.name] = plan.memory.*kind.bytes;
     ordered_json traffic = ordered_json::array();
     for (const plan::Traffic& group : plan.traffic)
         traffic.push_back({{"group", group.group},
@@ -80,9 +69,9 @@ void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_n
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
               << answer.row_length << " tokens at a time\n"
               << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
-    for (const Kind& kind : kinds_of(plan.memory))
-        if (kind.bytes > 0)
-            std::cout << "  " << std::left << std::setw(14) << kind.name << bytes(kind.bytes)
+    for (const train::MemoryKind& kind : train::memory_kinds)
+        if (const int64_t held = plan.memory.*kind.bytes; held > 0)
+            std::cout << "  " << std::left << std::setw(14) << kind.name << bytes(held)
                       << (kind.is_on_host && !device.is_host ? ", in the host's memory" : "")
                       << '\n';
     for (const plan::Traffic& group : plan.traffic)

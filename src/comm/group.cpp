@@ -102,6 +102,16 @@ std::vector<double> Group::sum(std::vector<double> values) const {
     return total;
 }
 
+std::vector<int64_t> Group::maximum(std::vector<int64_t> values) const {
+    const JournalPage::Operation noted(*page_, "maximum",
+                                       narrow<int64_t>(values.size() * sizeof(int64_t)));
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()),
+                                 MPI_INT64_T, MPI_MAX, handle(), &request));
+    wait_for(request);
+    return values;
+}
+
 std::vector<int64_t> Group::gather(int64_t value) const {
     const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(sizeof(value)));
     std::vector<int64_t> values(static_cast<size_t>(size_));

@@ -81,29 +81,11 @@ void Log::add(const StepNumbers& numbers) {
         progress_.say("warning: " + numbers.skipped_because + ". The step is skipped");
 }
 
-Usage Log::usage(const MemoryByKind& memory) {
-    usage_.memory = {.weights = world_.maximum(memory.weights),
-                     .gathered = world_.maximum(memory.gathered),
-                     .gradients = world_.maximum(memory.gradients),
-                     .optimizer = world_.maximum(memory.optimizer),
-                     .activations = world_.maximum(memory.activations),
-                     .communication = world_.maximum(memory.communication),
-                     .staging = world_.maximum(memory.staging),
-                     .save_copy = world_.maximum(memory.save_copy),
-                     .process_peak = world_.maximum(memory.process_peak),
-                     .driver = world_.maximum(memory.driver),
-                     .host = world_.maximum(memory.host)};
-    const std::vector<int64_t> peaks = world_.gather(memory.process_peak);
-    const auto worst = std::ranges::max_element(peaks);
-    usage_.peak_memory_bytes = *worst;
-    usage_.peak_memory_rank = worst - peaks.begin();
-    return usage_;
-}
-
 std::optional<comm::AgreedFailure> Log::write_steps(const MemoryByKind& memory) {
     if (window_.is_empty()) return std::nullopt;
     StepWindow::Summary summary = window_.take();
-    MetricsLine line = step_line(summary, usage(memory));
+    usage_.take_maxima(memory, world_);
+    MetricsLine line = step_line(summary, usage_);
     line.emplace_back("total_flos", operations_);
     std::optional<Failure> failure;
     if (world_.is_root()) {

@@ -37,7 +37,6 @@ public:
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
 private:
-    Usage usage(const MemoryByKind& memory);
     std::optional<Failure> open_tensorboard();
     std::optional<Failure> record(const MetricsLine& line);
 

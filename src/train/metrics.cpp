@@ -79,6 +79,21 @@ std::string tell_held(const shard::Zero& zero, const optim::AdamW& optimizer) {
                   "`trainer plan --suggest` compares them");
 }
 
+void Usage::take_maxima(const MemoryByKind& mine, const comm::Group& world) {
+    std::vector<int64_t MemoryByKind::*> numbers{&MemoryByKind::process_peak, &MemoryByKind::driver,
+                                                 &MemoryByKind::host};
+    for (const MemoryKind& kind : memory_kinds) numbers.push_back(kind.bytes);
+    std::vector<int64_t> maxima;
+    for (const auto number : numbers) maxima.push_back(mine.*number);
+    // The rank with the largest peak, the first of several, in the low bits of the peak in KiB.
+    constexpr int64_t most_ranks = int64_t{1} << 24;
+    maxima.push_back(mine.process_peak / 1024 * most_ranks + most_ranks - 1 - world.rank());
+    maxima = world.maximum(std::move(maxima));
+    for (size_t i = 0; i < numbers.size(); ++i) memory.*numbers[i] = maxima[i];
+    peak_memory_bytes = memory.process_peak;
+    peak_memory_rank = most_ranks - 1 - maxima.back() % most_ranks;
+}
+
 namespace {
 
 // The longest of all ranks under the plain name, whose it is, and the others beside it.
@@ -116,15 +131,9 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
         {"padding_share", filler / std::max(1.0, tokens + filler)},
         {"peak_memory_bytes", usage.peak_memory_bytes},
         {"peak_memory_rank", usage.peak_memory_rank},
-        {"memory_weights_bytes", usage.memory.weights},
-        {"memory_gathered_bytes", usage.memory.gathered},
-        {"memory_gradients_bytes", usage.memory.gradients},
-        {"memory_optimizer_bytes", usage.memory.optimizer},
-        {"memory_activations_bytes", usage.memory.activations},
-        {"memory_communication_bytes", usage.memory.communication},
-        {"memory_staging_bytes", usage.memory.staging},
-        {"memory_save_copy_bytes", usage.memory.save_copy},
     };
+    for (const MemoryKind& kind : memory_kinds)
+        line.emplace_back(concat("memory_", kind.name, "_bytes"), usage.memory.*kind.bytes);
     if (usage.memory.driver > 0) line.emplace_back("memory_driver_bytes", usage.memory.driver);
     if (usage.memory.host > 0) line.emplace_back("memory_host_bytes", usage.memory.host);
     add_spread(line, "compute", numbers.ranks, &RankTimes::compute, steps);

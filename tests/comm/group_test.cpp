@@ -15,6 +15,8 @@ BOOST_AUTO_TEST_CASE(numbers_are_agreed_on) {
     BOOST_TEST(world.sum(int64_t{world.rank()}) == size * (size - 1) / 2);
     BOOST_TEST(world.minimum(world.rank() + 3) == 3);
     BOOST_TEST(world.maximum(world.rank()) == size - 1);
+    const auto largest = world.maximum(std::vector<int64_t>{world.rank(), -world.rank(), 7});
+    BOOST_TEST(largest == (std::vector<int64_t>{size - 1, 0, 7}));
     BOOST_TEST(world.all(true));
     BOOST_TEST(world.all(world.rank() != size - 1) == false);
     const auto sums = world.sum(std::vector<double>{1.0, 0.5 * world.rank()});

@@ -4,10 +4,34 @@
 #include <nlohmann/json.hpp>
 
 #include "log_history.hpp"
+#include "mpi_test.hpp"
 #include "ringshard/train/metrics.hpp"
 
 using namespace ringshard;
 using namespace ringshard::train;
+
+BOOST_AUTO_TEST_CASE(the_largest_numbers_of_all_ranks_are_found_at_once) {
+    const comm::Group& world = test::world();
+    const int last = world.size() - 1;
+    MemoryByKind mine;
+    mine.weights = 100 + world.rank();
+    mine.save_copy = 100 - world.rank();
+    mine.process_peak = (int64_t{1} << 40) + (world.rank() == last ? 4097 : world.rank());
+    mine.host = world.rank() == 0 ? 7 : 0;
+    Usage usage;
+    const int64_t before = world.page().state().begun;
+    usage.take_maxima(mine, world);
+    BOOST_TEST(world.page().state().begun - before == 1);
+    BOOST_TEST(usage.memory.weights == 100 + last);
+    BOOST_TEST(usage.memory.save_copy == 100);
+    BOOST_TEST(usage.memory.host == 7);
+    BOOST_TEST(usage.memory.gathered == 0);
+    BOOST_TEST(usage.peak_memory_bytes == (int64_t{1} << 40) + 4097);
+    BOOST_TEST(usage.peak_memory_rank == last);
+    mine.process_peak = 5000;  // the same everywhere: the first rank
+    usage.take_maxima(mine, world);
+    BOOST_TEST(usage.peak_memory_rank == 0);
+}
 
 namespace {
 

@@ -37,7 +37,8 @@ public:
     int64_t sum(int64_t value) const;
     int64_t minimum(int64_t value) const;
     int64_t maximum(int64_t value) const;
-    std::vector<double> sum(std::vector<double> values) const;  // the same bits on every rank
+    std::vector<double> sum(std::vector<double> values) const;        // the same bits on every rank
+    std::vector<int64_t> maximum(std::vector<int64_t> values) const;  // of each by itself
     bool all(bool value) const { return minimum(value ? 1 : 0) == 1; }
     std::string broadcast(const std::string& text, int root = 0) const;
     std::vector<std::string> gather(const std::string& text) const;  // of every rank, on every rank

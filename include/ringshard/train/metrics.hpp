@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -10,6 +11,7 @@
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/comm/group.hpp"
 #include "ringshard/optim/adamw.hpp"
 #include "ringshard/shard/zero.hpp"
 #include "ringshard/train/numbers.hpp"
@@ -58,6 +60,21 @@ struct MemoryByKind {
     int64_t host = 0;
 };
 
+// The kinds of tensors, by the names that metrics and plans give them.
+struct MemoryKind {
+    const char* name;
+    int64_t MemoryByKind::*bytes;
+    bool is_on_host = false;  // beside a GPU
+};
+inline constexpr std::array memory_kinds{MemoryKind{"weights", &MemoryByKind::weights},
+                                         MemoryKind{"gathered", &MemoryByKind::gathered},
+                                         MemoryKind{"gradients", &MemoryByKind::gradients},
+                                         MemoryKind{"optimizer", &MemoryByKind::optimizer},
+                                         MemoryKind{"activations", &MemoryByKind::activations},
+                                         MemoryKind{"communication", &MemoryByKind::communication},
+                                         MemoryKind{"staging", &MemoryByKind::staging, true},
+                                         MemoryKind{"save_copy", &MemoryByKind::save_copy, true}};
+
 // `peak`: of all tensors. What is no kind of its own counts as activations.
 MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimizer, int64_t peak,
                             int64_t staging, int64_t save_copy = 0);
@@ -68,6 +85,9 @@ std::string tell_held(const shard::Zero& zero, const optim::AdamW& optimizer);
 
 // What the ranks used, over all of them.
 struct Usage {
+    // The largest of each kind over the world, by one collective operation.
+    void take_maxima(const MemoryByKind& mine, const comm::Group& world);
+
     int64_t num_ranks = 1;
     double peak_operations = 0;     // per second, of all ranks together
     int64_t peak_memory_bytes = 0;  // of the rank that held most
