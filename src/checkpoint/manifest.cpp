@@ -14,11 +14,14 @@ namespace {
 
 const char* const format = "ringshard checkpoint";
 constexpr int64_t format_version = 2;
-const char* const never_finished = "has no manifest.json: it was never finished";
 
 }  // namespace
 
 std::string checkpoint_name(int64_t step) { return concat("checkpoint-", step); }
+
+bool is_checkpoint(const std::filesystem::path& folder) {
+    return file_exists(folder / state_name) && file_exists(folder / manifest_name);
+}
 
 std::string to_text(const std::vector<WrittenRange>& ranges) { return print_ranges(ranges); }
 std::vector<WrittenRange> ranges_from_text(const std::string& text) {
@@ -108,9 +111,25 @@ Expected<CheckpointInfo> parse_info(const std::filesystem::path& folder, const s
 
 }  // namespace
 
+namespace {
+
+Failure no_manifest(const std::filesystem::path& folder) {
+    const bool is_of_transformers =
+        file_exists(folder / "trainer_state.json") && !file_exists(folder / state_name);
+    return damaged(folder,
+                   is_of_transformers
+                       ? "is a checkpoint of transformers or TRL (it has no state.h5), and "
+                         "no run can go on from its optimizer state; name it as "
+                         "model_name_or_path, with --resume_from_checkpoint never, to begin "
+                         "a run with its weights"
+                       : "has no manifest.json: it was never finished");
+}
+
+}  // namespace
+
 Expected<Manifest> read_manifest(const std::filesystem::path& folder) {
     const auto content = read_file(folder / manifest_name);
-    if (!content) return damaged(folder, never_finished);
+    if (!content) return no_manifest(folder);
     auto parsed = parse_manifest(*content);
     if (!parsed) return damaged(folder, concat("manifest.json ", parsed.failure().message));
     auto& [manifest, its_format, version] = parsed.value();
@@ -137,7 +156,7 @@ Expected<CheckpointInfo> read_info(const std::filesystem::path& folder) {
     }
     auto info = parse_info(folder, *text);
     if (!info) return info;
-    if (!file_exists(folder / manifest_name)) return damaged(folder, never_finished);
+    if (!file_exists(folder / manifest_name)) return no_manifest(folder);
     if (auto failure = check_folder(folder, info.value().step, info.value().file_sizes))
         return *failure;
     return info;

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint_as_model.hpp"
 #include "plan_answers.hpp"
 #include "plan_curves.hpp"
 #include "ringshard/base/hub_cache.hpp"
@@ -178,6 +179,7 @@ Expected<model::ModelSpec> find_model(const PlanCall& call) {
         HubCache(call.environment)
             .model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
     if (!folder) return folder.failure();
+    if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
     return model::read_model_spec(folder.value() / "config.json");
 }
 

@@ -1,5 +1,6 @@
 #include "run_inputs.hpp"
 
+#include "checkpoint_as_model.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -32,6 +33,10 @@ comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here,
         world,
         hub.model_folder(wish.model_name_or_path, wish.model_revision, "model_name_or_path"));
     if (!folder) return folder.failure();
+    if (const auto failure = comm::first_failure(
+            world, world.is_root() ? refuse_unfinished_run(folder.value(), "model_name_or_path")
+                                   : std::nullopt))
+        return *failure;
     const auto spec =
         comm::agreed(world, read_spec(folder.value(), here.shape.ulysses, call.settings));
     if (!spec) return spec.failure();

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "checkpoint_as_model.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/companions.hpp"
@@ -29,6 +30,12 @@ std::optional<Failure> check_name(const std::string& wish, const std::filesystem
 
 using MaybeCheckpoint = std::optional<checkpoint::Checkpoint>;
 
+checkpoint::Scrutiny scrutiny_of(const EngineCall& call) {
+    const auto how = call.settings.values.checkpoint.verify_checkpoint;
+    return how == config::Verification::full ? checkpoint::Scrutiny::hashes
+                                             : checkpoint::Scrutiny::sizes;
+}
+
 comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoint::Store& store,
                                           int64_t num_steps, checkpoint::Scrutiny scrutiny) {
     std::vector<std::string> warnings;
@@ -42,10 +49,7 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
                                               const checkpoint::Store& store, int64_t num_steps,
                                               Time time) {
     const comm::Group& world = call.world;
-    const auto scrutiny =
-        call.settings.values.checkpoint.verify_checkpoint == config::Verification::full
-            ? checkpoint::Scrutiny::hashes
-            : checkpoint::Scrutiny::sizes;
+    const auto scrutiny = scrutiny_of(call);
     if (time == Time::again) {
         auto own = find_newest(call, store, num_steps, scrutiny);
         if (!own || own.value()) return own;
@@ -87,14 +91,28 @@ comm::Agreed<Origin> find_origin(const RunStart& start, const checkpoint::Store&
              {check_fit(found, units, needed),
               check_curve(found, start.curve, call.settings.values.checkpoint.allow_changed)})
             if (failure) return comm::found_by_all(*failure);
-        return Origin{std::move(checkpoint).value(), std::nullopt};
+        return Origin{.checkpoint = std::move(checkpoint).value()};
     }
+    auto as_model = open_as_model(start.model, units, scrutiny_of(call), call.world);
+    if (!as_model) return as_model.failure();
+    if (as_model.value()) return Origin{.pretrained_checkpoint = std::move(as_model).value()};
     auto stored = comm::agreed(call.world, model::StoredModel::open(start.model));
     if (!stored) return stored.failure();
     if (const auto failure = comm::first_failure(
             call.world, model::check_weights(stored.value(), start.spec.tied, units)))
         return *failure;
-    return Origin{std::nullopt, std::move(stored).value()};
+    return Origin{.pretrained = std::move(stored).value()};
+}
+
+}  // namespace
+
+namespace {
+
+std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin, bool tied,
+                                                   shard::Zero& zero, const comm::Group& world) {
+    if (origin.pretrained_checkpoint)
+        return checkpoint::load_weights(*origin.pretrained_checkpoint, zero, world);
+    return comm::first_failure(world, model::load_weights(*origin.pretrained, tied, zero));
 }
 
 }  // namespace
@@ -146,8 +164,7 @@ comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Orig
         progress = origin.checkpoint->progress;
         if (call.world.is_root())
             std::cerr << "going on from " << origin.checkpoint->folder.string() << '\n';
-    } else if (const auto failure = comm::first_failure(
-                   call.world, model::load_weights(*origin.pretrained, tied, zero))) {
+    } else if (const auto failure = load_pretrained(origin, tied, zero, call.world)) {
         return *failure;
     } else if (optimizer.steps_done() > 0) {
         optimizer.forget(zero);

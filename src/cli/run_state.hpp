@@ -14,10 +14,12 @@
 
 namespace ringshard::cli {
 
-// Where weights, moments and the place of the run come from: a checkpoint, or a pretrained model.
+// Where weights, moments and the place of the run come from: a checkpoint of this run, or a
+// pretrained model, which may be a checkpoint of another run.
 struct Origin {
-    std::optional<checkpoint::Checkpoint> checkpoint;
-    std::optional<model::StoredModel> pretrained;
+    std::optional<checkpoint::Checkpoint> checkpoint{};
+    std::optional<model::StoredModel> pretrained{};
+    std::optional<checkpoint::Checkpoint> pretrained_checkpoint{};
 };
 
 // Is it the first time that this process begins the run, or does it begin again because numbers

@@ -29,11 +29,15 @@ MODELS = {"tied": os.path.join(DATA, "models", "qwen2-tiny"), "untied": os.path.
 IDS = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
 
 
-def train(model, output, *flags, ranks=2):
-    result = run("train", "--model_name_or_path", model, "--profile", "zero3", "--dataset_name",
-                 os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--learning_rate", "0.002",
-                 "--max_length", "48", "--max_steps", "2", "--save_steps", "1", "--output_dir", output, *flags,
-                 ranks=ranks)
+def attempt_to_train(model, output, *flags, ranks=2, **variables):
+    return run("train", "--model_name_or_path", model, "--profile", "zero3", "--dataset_name",
+               os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--learning_rate", "0.002",
+               "--max_length", "48", "--max_steps", "2", "--save_steps", "1", "--output_dir", output, *flags,
+               ranks=ranks, **variables)
+
+
+def train(*arguments, **options):
+    result = attempt_to_train(*arguments, **options)
     assert result.returncode == 0, result.stderr
 
 
@@ -196,6 +200,51 @@ class Export(TrainerTest):
         again = self.export(os.path.join(self.folder.name, "again"), "--max_shard_size", "200KB")
         self.assertEqual(weight_files(again), weight_files(folder))
         self.assertEqual(read_config(again), read_config(folder))
+
+    def test_a_checkpoint_is_a_model_for_a_new_run(self):
+        one_file = os.path.join(self.runs["untied"], "checkpoint-2")
+        by_nodes = os.path.join(self.folder.name, "by-nodes")
+        train(MODELS["untied"], by_nodes, "--fsdp_state_dict_type", "SHARDED_STATE_DICT", RINGSHARD_TEST_RANKS_PER_NODE="1")
+        self.assertIn("state-00002-of-00002.h5", os.listdir(os.path.join(by_nodes, "checkpoint-2")))
+        for kind, checkpoint in (("untied", one_file), ("untied", os.path.join(by_nodes, "checkpoint-2") + "/"),
+                                 ("tied", os.path.join(self.runs["tied"], "checkpoint-2"))):
+            with self.subTest(checkpoint), tempfile.TemporaryDirectory() as folder:
+                results = []
+                for name, model in (("from-model", self.export(self.runs[kind])), ("from-checkpoint", checkpoint)):
+                    results.append(os.path.join(folder, name))
+                    train(model, results[-1], "--full_determinism")
+                self.assertEqual(*(weight_files(result) for result in results))
+                self.assertEqual(*(read_config(result) for result in results))
+                self.assertNotEqual(weight_files(results[1]), weight_files(self.runs[kind]))
+        damaged = os.path.join(self.folder.name, "damaged-model", "checkpoint-2")
+        shutil.copytree(one_file, damaged)
+        with open(os.path.join(damaged, "state.h5"), "r+b") as file:
+            file.truncate(9999)
+        self.expect_one_message(attempt_to_train(damaged, damaged + "-out"), 65, "state.h5 has 9999 bytes instead of")
+
+    def test_the_folder_of_a_run_that_has_not_ended(self):
+        run_folder = os.path.join(self.folder.name, "not-ended")
+        shutil.copytree(self.runs["tied"], run_folder)
+        for name in ("model.safetensors", "config.json"):
+            os.remove(os.path.join(run_folder, name))
+        self.expect_one_message(attempt_to_train(run_folder, run_folder + "-out"), 66,
+                                "is the folder of a run that has not written its model yet",
+                                os.path.join(run_folder, "checkpoint-2"))
+
+    def test_a_checkpoint_of_transformers(self):
+        from transformers import Trainer, TrainingArguments
+        theirs = os.path.join(self.folder.name, "theirs")
+        rows = [{"input_ids": IDS[0], "labels": IDS[0]}] * 2
+        trainer = Trainer(AutoModelForCausalLM.from_pretrained(MODELS["tied"]),
+                          TrainingArguments(theirs, max_steps=1, save_steps=1, report_to=[], disable_tqdm=True, use_cpu=True),
+                          train_dataset=rows)
+        trainer.train()
+        AutoTokenizer.from_pretrained(MODELS["tied"]).save_pretrained(os.path.join(theirs, "checkpoint-1"))
+        named = attempt_to_train(MODELS["tied"], theirs + "-out", "--resume_from_checkpoint", os.path.join(theirs, "checkpoint-1"))
+        self.expect_one_message(named, 65, "is a checkpoint of transformers or TRL", "--resume_from_checkpoint never")
+        self.expect_one_message(attempt_to_train(MODELS["tied"], theirs), 65, "is a checkpoint of transformers or TRL")
+        # What the message advises.
+        train(os.path.join(theirs, "checkpoint-1"), theirs, "--resume_from_checkpoint", "never")
 
 
 if __name__ == "__main__":

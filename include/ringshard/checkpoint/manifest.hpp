@@ -50,6 +50,9 @@ struct CheckpointInfo {
     std::map<std::string, int64_t> file_sizes;  // of every other file, manifest.json too
 };
 
+// Whether the folder holds a checkpoint of this program, whole or not.
+bool is_checkpoint(const std::filesystem::path& folder);
+
 std::string to_text(const std::vector<WrittenRange>& ranges);  // for the way between ranks
 std::vector<WrittenRange> ranges_from_text(const std::string& text);
 
