@@ -22,6 +22,7 @@
 #include "run_record.hpp"
 #include "run_state.hpp"
 #include "start_up.hpp"
+#include "written_model.hpp"
 
 namespace ringshard::cli {
 
@@ -120,6 +121,7 @@ MaybeFailure train(const EngineCall& call) {
     ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),
                           recorder.value().get());
     if (auto failure = allocate(model.scratch, call)) return failure;
+    const model::StoredType written_type = find_written_type(call, companions.value());
     const double peak_operations = train::measured_peak(here.device, model.zero.compute_type());
     const std::vector<std::string> hosts = world.gather(comm::host_name());
 
@@ -144,6 +146,7 @@ MaybeFailure train(const EngineCall& call) {
                                      .optimizer = model.optimizer,
                                      .scratch = model.scratch,
                                      .extras = extras_of(call, here, curve, companions.value()),
+                                     .model_type = written_type,
                                      .faults = faults.value(),
                                      .deadline = deadline,
                                      .crash_report = attempt->crash_report,

@@ -175,6 +175,14 @@ private:
 
 }  // namespace
 
+StoredType type_in_config(const std::string& config_json) {
+    const auto config = nlohmann::json::parse(config_json, nullptr, false);
+    for (const auto* name : {"dtype", "torch_dtype"})
+        if (config.is_object() && config.contains(name) && config[name].is_string())
+            return read_export_type(config[name].get<std::string>()).value_or(StoredType::fp32);
+    return StoredType::fp32;
+}
+
 std::optional<StoredType> read_export_type(std::string_view name) {
     if (name == "float32") return StoredType::fp32;
     if (name == "bfloat16") return StoredType::bf16;

@@ -255,10 +255,9 @@ MaybeFailure Run::end() {
     std::map<std::string, std::string> files = parts_.extras.files;
     parts_.world.journal().doing("writing the model");
     parts_.faults.reach("export");
-    const auto type = model::read_export_type(parts_.config.model.dtype);
     if (const auto failure = model::export_weights(
-            parts_.zero, folder, std::move(files), {.type = type.value_or(model::StoredType::fp32)},
-            parts_.world, [this] { return check_newest(parts_.store.claim()); }))
+            parts_.zero, folder, std::move(files), {.type = parts_.model_type}, parts_.world,
+            [this] { return check_newest(parts_.store.claim()); }))
         return failure;
     MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
     last.emplace_back("total_flos", log_.operations());

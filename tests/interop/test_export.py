@@ -246,6 +246,14 @@ class Export(TrainerTest):
         # What the message advises.
         train(os.path.join(theirs, "checkpoint-1"), theirs, "--resume_from_checkpoint", "never")
 
+    def test_the_type_of_the_source(self):
+        for dtype in ("bfloat16", "float32"):
+            source = self.export(self.runs["tied"], "--dtype", dtype)
+            output = os.path.join(self.folder.name, "type-" + dtype)
+            train(source, output, "--dtype", "auto")
+            self.assertEqual(read_config(output)["dtype"], dtype)
+            self.assertEqual(AutoModelForCausalLM.from_pretrained(output).dtype, getattr(torch, dtype))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -26,6 +26,10 @@ using MayWrite = std::function<std::optional<Failure>()>;
 // "float32" or "bfloat16", as config.json and the setting dtype say it; nothing for other types.
 std::optional<StoredType> read_export_type(std::string_view name);
 
+// The type that a config.json names as that of its weights; fp32 where it names none, or one that
+// is not known.
+StoredType type_in_config(const std::string& config_json);
+
 // Makes a Hugging Face folder of the weights in the shards. Nobody gathers: every rank writes its
 // own ranges at their places in model.safetensors, or in model-00001-of-00002.safetensors ... with
 // an index; the bytes are those that transformers' save_pretrained would write, at any number of

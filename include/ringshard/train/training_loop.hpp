@@ -6,6 +6,7 @@
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/job/deadline.hpp"
+#include "ringshard/model/safetensors.hpp"
 #include "ringshard/offload/scratch.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
@@ -25,7 +26,8 @@ struct RunParts {
     shard::Zero& zero;
     optim::AdamW& optimizer;
     const offload::Scratch& scratch;
-    checkpoint::Extras extras;  // of its checkpoints; the files go beside the model too
+    checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
+    model::StoredType model_type;  // of the model that is written at the end
     Faults& faults;
     const job::Deadline& deadline;
     comm::CrashReport& crash_report;

@@ -9,9 +9,10 @@ void add_model_options(OptionTable& table) {
     group.serve("model_revision", &ModelSettings::model_revision,
                 "Branch, tag or commit to look for in the HF cache.");
     group
-        .serve(
-            "dtype", &ModelSettings::dtype,
-            "Type in which the finished model is written: float32, bfloat16, or auto for float32.")
+        .serve("dtype", &ModelSettings::dtype,
+               "Type in which the finished model is written: float32, bfloat16, or auto: the type "
+               "that "
+               "the model's config.json names, if it is one of them, else float32.")
         .but_not({"float16"}, "models are written as float32 or bfloat16; masters are fp32");
     group.serve("chat_template_path", &ModelSettings::chat_template_path,
                 "A .jinja file, or the folder of a tokenizer whose chat template is taken.");

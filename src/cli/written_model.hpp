@@ -1,0 +1,17 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/model/export_weights.hpp"
+
+namespace ringshard::cli {
+
+// The type in which the settings want the model written. auto: the type that config.json of the
+// model names, if models are written in it, else float32. `companions`: on rank 0. Collective over
+// the world.
+model::StoredType find_written_type(const EngineCall& call,
+                                    const std::map<std::string, std::string>& companions);
+
+}  // namespace ringshard::cli
