@@ -6,6 +6,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "write_model.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -49,11 +50,12 @@ std::optional<Failure> Publication::make_way() const {
 
 namespace {
 
+// Of all files that the checkpoint cannot do without.
 Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& folder) {
     std::map<std::string, int64_t> sizes;
     std::error_code error;
     for (const std::filesystem::path& entry : folder_entries(folder, error))
-        if (!error)
+        if (!error && !is_copy_of_weights(entry.filename()))
             sizes[entry.filename()] =
                 static_cast<int64_t>(std::filesystem::file_size(entry, error));
     if (!error) return sizes;

@@ -3,6 +3,7 @@
 #include "node_files.hpp"
 #include "publish.hpp"
 #include "ringshard/base/timer.hpp"
+#include "write_model.hpp"
 #include "write_pieces.hpp"
 
 namespace ringshard::checkpoint {
@@ -67,7 +68,8 @@ std::optional<Failure> Saving::begin() {
     if (job_.extras.make_notes) notes_ = job_.extras.make_notes();
     std::map<std::string, std::string> files = job_.extras.files;
     files.merge(notes_.files);
-    return publication_.begin(files);
+    if (auto failure = publication_.begin(files)) return failure;
+    return lay_out_model(publication_.temporary(), job_.extras.model);
 }
 
 std::optional<comm::AgreedFailure> Saving::run(SaveOutcome& outcome) {
@@ -93,7 +95,9 @@ std::optional<comm::AgreedFailure> Saving::write(std::vector<WrittenRange>& mine
                                         : write_direct(work.value(), faults_));
     if (!written) return written.failure();
     mine = std::move(written).value();
-    return std::nullopt;
+    if (job_.extras.model.empty()) return std::nullopt;
+    return comm::first_failure(groups_.world, write_model(publication_.temporary(),
+                                                          job_.extras.model, job_.pieces, faults_));
 }
 
 // All of it is on disk: now it may get its name.

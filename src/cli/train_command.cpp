@@ -122,6 +122,10 @@ MaybeFailure train(const EngineCall& call) {
                           recorder.value().get());
     if (auto failure = allocate(model.scratch, call)) return failure;
     const model::StoredType written_type = find_written_type(call, companions.value());
+    checkpoint::Extras extras = extras_of(call, here, curve, companions.value());
+    if (config.checkpoint.save_model_in_checkpoints)
+        if (auto failure = add_model(extras, model.zero.units(), written_type, world))
+            return failure;
     const double peak_operations = train::measured_peak(here.device, model.zero.compute_type());
     const std::vector<std::string> hosts = world.gather(comm::host_name());
 
@@ -145,7 +149,7 @@ MaybeFailure train(const EngineCall& call) {
                                      .zero = model.zero,
                                      .optimizer = model.optimizer,
                                      .scratch = model.scratch,
-                                     .extras = extras_of(call, here, curve, companions.value()),
+                                     .extras = extras,
                                      .model_type = written_type,
                                      .faults = faults.value(),
                                      .deadline = deadline,

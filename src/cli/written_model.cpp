@@ -1,5 +1,7 @@
 #include "written_model.hpp"
 
+#include "ringshard/checkpoint/manifest.hpp"
+
 namespace ringshard::cli {
 
 model::StoredType find_written_type(const EngineCall& call,
@@ -11,6 +13,32 @@ model::StoredType find_written_type(const EngineCall& call,
         is_bf16 = model::type_in_config(config->second) == model::StoredType::bf16;
     return call.world.maximum(is_bf16 ? 1 : 0) == 1 ? model::StoredType::bf16
                                                     : model::StoredType::fp32;
+}
+
+std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras,
+                                             const std::vector<shard::FlatUnit>& units,
+                                             model::StoredType type, const comm::Group& world) {
+    std::optional<Failure> failure;
+    if (const auto config = extras.files.find("config.json"); config != extras.files.end()) {
+        auto typed = model::config_with_type(config->second, type);
+        if (typed)
+            config->second = std::move(typed).value();
+        else
+            failure = typed.failure();
+    }
+    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    const auto element = type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
+                                                         : checkpoint::ElementType::fp32;
+    model::WeightFiles planned = model::plan_weight_files(units, {.type = type});
+    for (model::WeightFile& file : planned.files) {
+        checkpoint::ModelFile copy{std::move(file.name), std::move(file.header), {}, element};
+        for (const auto& [tensor, offset] : file.offsets)
+            copy.offsets[checkpoint::weights_group + tensor] = offset;
+        extras.model.push_back(std::move(copy));
+    }
+    if (!planned.index.empty())
+        extras.model.push_back({model::index_name, std::move(planned.index), {}, element});
+    return std::nullopt;
 }
 
 }  // namespace ringshard::cli

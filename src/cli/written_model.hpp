@@ -2,7 +2,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/model/export_weights.hpp"
 
@@ -13,5 +15,10 @@ namespace ringshard::cli {
 // the world.
 model::StoredType find_written_type(const EngineCall& call,
                                     const std::map<std::string, std::string>& companions);
+
+// Adds a Hugging Face model of these weights to every checkpoint. Collective over the world.
+std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras,
+                                             const std::vector<shard::FlatUnit>& units,
+                                             model::StoredType type, const comm::Group& world);
 
 }  // namespace ringshard::cli

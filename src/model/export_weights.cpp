@@ -9,7 +9,6 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
 #include "stored_type.hpp"
-#include "weight_files.hpp"
 
 namespace ringshard::model {
 
@@ -17,15 +16,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* const index_name = "model.safetensors.index.json";
 constexpr int64_t piece_elements = int64_t{1} << 22;  // converted at a time
 
 std::string export_name(StoredType type) {
     return type == StoredType::fp32 ? "float32" : "bfloat16";
 }
 
-// config.json with the type that the weights have; older readers look for it under torch_dtype.
-Expected<std::string> with_type(const std::string& config_json, StoredType type) {
+}  // namespace
+
+Expected<std::string> config_with_type(const std::string& config_json, StoredType type) {
     nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_json, nullptr, false);
     if (!config.is_object())
         return Failure{ExitCode::bad_data, "the model's config.json is not readable JSON"};
@@ -33,6 +32,8 @@ Expected<std::string> with_type(const std::string& config_json, StoredType type)
     if (config.contains("torch_dtype")) config["torch_dtype"] = export_name(type);
     return config.dump(2) + "\n";
 }
+
+namespace {
 
 bool is_weight_file(const std::string& name) {
     static const std::regex names(R"(model(-\d{5}-of-\d{5})?\.safetensors)");
@@ -196,7 +197,7 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
     RINGSHARD_CHECK(form.type != StoredType::fp16, "models are written as float32 or bfloat16");
     std::optional<Failure> failure;
     if (const auto config = files.find("config.json"); config != files.end()) {
-        auto typed = with_type(config->second, form.type);
+        auto typed = config_with_type(config->second, form.type);
         if (typed)
             config->second = std::move(typed).value();
         else

@@ -1,11 +1,10 @@
-#include "weight_files.hpp"
-
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/export_weights.hpp"
 #include "safetensors_header.hpp"
 
 namespace ringshard::model {

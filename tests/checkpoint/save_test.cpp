@@ -66,7 +66,7 @@ void on_ranks(int ranks, Work work) {
 SaveOutcome save(const comm::Group& group, const std::filesystem::path& output, int64_t step,
                  const mesh::MeshShape& shape, const SaveOptions& options, Faults& faults,
                  config::NumberType moments = config::NumberType::fp32,
-                 Extent extent = Extent::everything) {
+                 Extent extent = Extent::everything, const std::vector<ModelFile>& model = {}) {
     const auto settings = with_moments(moments);
     test::MadeState state(group, shape, make_units(shape.zero()), everything, settings);
     state.fill(step);
@@ -75,7 +75,7 @@ SaveOutcome save(const comm::Group& group, const std::filesystem::path& output, 
     BOOST_TEST(!store.value().record_start(step - 1));
     Saver saver(store.value(), options, group, faults);
     saver.start({step, {1, 2}, 3}, state.zero, state.optimizer, extent,
-                {{{"config.json", "{}"}}, {{"settings", "a: 1\n"}}}, {}, step % 2 == 0);
+                {{{"config.json", "{}"}}, {{"settings", "a: 1\n"}}, model}, {}, step % 2 == 0);
     state.fill(step + 1);  // what is copied does not change any more
     if (step % 2 != 0) state.fill(step);
     SaveOutcome outcome = saver.wait();
@@ -172,4 +172,55 @@ BOOST_FIXTURE_TEST_CASE(weights_alone_are_stepped_over_and_named, SharedFolder) 
     BOOST_TEST_REQUIRE(failure.has_value());
     BOOST_TEST(failure->message.find("save_only_model") != std::string::npos);
     BOOST_TEST(!check_fit(named.value(), make_units(1), Extent::weights));
+}
+
+namespace {
+
+std::string read_part(const std::filesystem::path& file, int64_t offset, int64_t bytes) {
+    const std::string content = read_file(file).value_or("");
+    BOOST_TEST_REQUIRE(static_cast<int64_t>(content.size()) >= offset + bytes);
+    return content.substr(static_cast<size_t>(offset), static_cast<size_t>(bytes));
+}
+
+// The upper halves of fp32 numbers that are exact in bf16.
+std::string upper_halves(const std::string& numbers) {
+    std::string halves;
+    for (size_t i = 0; i < numbers.size(); i += 4) halves += numbers.substr(i + 2, 2);
+    return halves;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_CASE(the_weights_lie_beside_the_state_once_more, SharedFolder) {
+    const mesh::MeshShape shape{.shard = test::world().size()};
+    const std::vector<ModelFile> model{
+        {"model-1.safetensors", "HEAD", {{"/model/embed", 4}}, ElementType::fp32},
+        {"model-2.safetensors", "H", {{"/model/cube", 1}, {"/model/norm", 121}}, ElementType::bf16},
+        {"model.safetensors.index.json", "{}", {}, ElementType::fp32}};
+    const SaveOptions mpio{.through_mpio = true};
+    int64_t step = 4;
+    for (const SaveOptions& options : {SaveOptions{}, mpio}) {
+        const auto folder = path / checkpoint_name(++step);
+        save(test::world(), path, step, shape, options, faults, config::NumberType::fp32,
+             Extent::everything, model);
+        const auto found = survey(folder);
+        BOOST_TEST_REQUIRE(static_cast<bool>(found));
+        for (const auto& [name, size] : found.value().manifest.file_sizes)
+            BOOST_TEST(name.find("safetensors") == std::string::npos);
+        const auto stored = [&](const std::string& dataset) {
+            const StateFile::Placed& placed = found.value().state.datasets.at(dataset);
+            return read_part(folder / state_name, placed.offset, *bytes_of(placed));
+        };
+        const std::string embed = stored("/model/embed");
+        BOOST_TEST(embed != std::string(embed.size(), '\0'));
+        BOOST_TEST((read_file(folder / "model-1.safetensors") == "HEAD" + embed));
+        BOOST_TEST(
+            (read_file(folder / "model-2.safetensors") ==
+             "H" + upper_halves(stored("/model/cube")) + upper_halves(stored("/model/norm"))));
+        BOOST_TEST((read_file(folder / "model.safetensors.index.json") == "{}"));
+        test::world().barrier();
+        if (test::world().is_root()) std::filesystem::remove(folder / "model-1.safetensors");
+        test::world().barrier();
+        expect_loads(test::world(), path, step, shape);
+    }
 }

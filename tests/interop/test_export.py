@@ -231,6 +231,23 @@ class Export(TrainerTest):
                                 "is the folder of a run that has not written its model yet",
                                 os.path.join(run_folder, "checkpoint-2"))
 
+    def test_transformers_opens_a_checkpoint(self):
+        for dtype, flags in (("bfloat16", ["--fsdp_state_dict_type", "SHARDED_STATE_DICT"]), ("float32", ["--hdf5_io", "mpio"])):
+            with self.subTest(dtype):
+                output = os.path.join(self.folder.name, "opened-" + dtype)
+                train(MODELS["tied"], output, "--save_model_in_checkpoints", "--save_total_limit", "1", "--dtype", dtype, *flags)
+                self.assertNotIn("checkpoint-1", os.listdir(output))
+                checkpoint = os.path.join(output, "checkpoint-2")
+                self.assertEqual(weight_files(checkpoint), weight_files(output))
+                loaded = AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager")
+                self.assertEqual(loaded.dtype, getattr(torch, dtype))
+                finished = AutoModelForCausalLM.from_pretrained(output, attn_implementation="eager")
+                self.assertTrue(torch.equal(logits(loaded), logits(finished)))
+                self.assertEqual(AutoTokenizer.from_pretrained(checkpoint)("ab c")["input_ids"],
+                                 AutoTokenizer.from_pretrained(MODELS["tied"])("ab c")["input_ids"])
+                os.remove(os.path.join(checkpoint, "model.safetensors"))  # a copy: the checkpoint is whole without it
+                self.expect(run("inspect", checkpoint), 0)
+
     def test_a_checkpoint_of_transformers(self):
         from transformers import Trainer, TrainingArguments
         theirs = os.path.join(self.folder.name, "theirs")

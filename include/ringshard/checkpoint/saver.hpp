@@ -31,6 +31,14 @@ struct SaveOptions {
     std::optional<int64_t> ranks_per_node{};  // unset: ranks that share memory are a node
 };
 
+// A file that holds weights once more, flat, for programs that read no HDF5.
+struct ModelFile {
+    std::string name;
+    std::string head;                        // its first bytes
+    std::map<std::string, int64_t> offsets;  // of the first byte of each dataset in the file
+    ElementType type = ElementType::fp32;
+};
+
 // What rank 0 finds out in the thread of a save, before it writes: training does not wait for it.
 struct SaveNotes {
     std::map<std::string, std::string> files{};  // beside the state, content by name
@@ -41,6 +49,7 @@ struct SaveNotes {
 struct Extras {
     std::map<std::string, std::string> files;  // beside the state, content by name: config.json ...
     std::map<std::string, std::string> texts;  // in the state
+    std::vector<ModelFile> model{};            // beside the state, made of the same numbers
     std::function<SaveNotes()> make_notes{};   // for rank 0; may outlive its maker
 };
 

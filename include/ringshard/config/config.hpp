@@ -195,7 +195,8 @@ struct CheckpointSettings {
     double save_steps = 500;  // below 1: a share of all steps
     std::optional<int64_t> save_total_limit;
     bool save_only_model = false;
-    int64_t max_failed_saves = 3;  // in a row
+    bool save_model_in_checkpoints = false;  // safetensors beside state.h5
+    int64_t max_failed_saves = 3;            // in a row
     Hdf5Io hdf5_io = Hdf5Io::direct;
     std::vector<std::string> hdf5_hint;  // key=value, for MPI-IO
     std::string resume_from_checkpoint = "auto";

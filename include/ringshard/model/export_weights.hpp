@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/model/safetensors.hpp"
@@ -22,6 +23,25 @@ struct ExportForm {
 
 // Why the folder may not be written to, if so.
 using MayWrite = std::function<std::optional<Failure>()>;
+
+struct WeightFile {
+    std::string name;
+    std::string header;
+    std::map<std::string, int64_t> offsets;  // of the first byte of each tensor in the file
+};
+struct WeightFiles {
+    std::vector<WeightFile> files;
+    std::string index;  // of model.safetensors.index.json; empty if there is one file only
+};
+inline constexpr const char* index_name = "model.safetensors.index.json";
+
+// Which weight goes into which file, and where: known to every rank without asking. They are the
+// files that transformers would make: tensors are dealt to files in the order of their names,
+// numbers in them by value, and lie in a file in the order of their names as they are.
+WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form);
+
+// config.json with the type that the weights have; older readers look for it under torch_dtype.
+Expected<std::string> config_with_type(const std::string& config_json, StoredType type);
 
 // "float32" or "bfloat16", as config.json and the setting dtype say it; nothing for other types.
 std::optional<StoredType> read_export_type(std::string_view name);

@@ -18,6 +18,9 @@ void add_checkpoint_options(OptionTable& table) {
     group.serve("save_only_model", &CheckpointSettings::save_only_model,
                 "Leave out what only a resumed run needs. What a signal or a time limit asks for "
                 "is saved whole.");
+    group.serve("save_model_in_checkpoints", &CheckpointSettings::save_model_in_checkpoints,
+                "Write the weights of each checkpoint as safetensors too, of type dtype, so that "
+                "transformers and vLLM open its folder.");
     group
         .serve("max_failed_saves", &CheckpointSettings::max_failed_saves,
                "So many saves that fail in a row end the run; before that, training goes on.")
