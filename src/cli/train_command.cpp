@@ -8,6 +8,7 @@
 #include "check_plan.hpp"
 #include "curve.hpp"
 #include "library_versions.hpp"
+#include "model_card.hpp"
 #include "model_in_training.hpp"
 #include "open_recorder.hpp"
 #include "open_scratch.hpp"
@@ -116,6 +117,7 @@ MaybeFailure train(const EngineCall& call) {
     auto companions = read_companions(world, inputs.model);
     if (!companions) return companions.failure();
     if (auto failure = adopt_text(call, companions.value())) return failure;
+    if (world.is_root()) add_model_card(companions.value(), config, curve);
     auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));
     if (!scratch) return scratch.failure();
     ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),

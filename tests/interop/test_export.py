@@ -271,6 +271,25 @@ class Export(TrainerTest):
             self.assertEqual(read_config(output)["dtype"], dtype)
             self.assertEqual(AutoModelForCausalLM.from_pretrained(output).dtype, getattr(torch, dtype))
 
+    def test_the_model_card(self):
+        from huggingface_hub import ModelCard
+        file = os.path.join(self.runs["tied"], "README.md")
+        card = ModelCard.load(file)
+        self.assertEqual((card.data.library_name, card.data.model_name), ("transformers", "tied"))
+        self.assertIn("| learning_rate | 0.002 |", card.text)
+        self.assertIn("`qwen2-tiny`", card.text)
+        self.assertNotIn(DATA, card.text)  # where it lay here says nothing elsewhere
+        output = os.path.join(self.folder.name, "with-a-card")
+        shutil.copytree(self.runs["tied"], output)
+        train(MODELS["tied"], output, "--max_steps", "1", "--resume_from_checkpoint", "never")
+        with open(os.path.join(output, "README.md")) as file:
+            self.assertIn("| max_steps | 1 |", file.read())
+        with open(os.path.join(output, "README.md"), "w") as file:
+            file.write("mine")
+        train(MODELS["tied"], output, "--resume_from_checkpoint", "never")
+        with open(os.path.join(output, "README.md")) as file:
+            self.assertEqual(file.read(), "mine")
+
 
 if __name__ == "__main__":
     unittest.main()

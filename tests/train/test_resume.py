@@ -105,7 +105,7 @@ class Resume(TrainerTest):
         self.assertIn("checkpoint-4", names)
         self.assertNotIn("checkpoint-8", names)
         self.assertEqual(sorted(os.listdir(os.path.join(self.killed, "checkpoint-4"))),
-                         ["chat_template.jinja", "checkpoint.json", "config.json", "generation_config.json", "manifest.json", "state.h5",
+                         ["README.md", "chat_template.jinja", "checkpoint.json", "config.json", "generation_config.json", "manifest.json", "state.h5",
                           "tokenizer.json", "tokenizer_config.json", "trainer_state.json"])
 
     def test_ways_to_ask(self):

@@ -1,0 +1,72 @@
+#include "model_card.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/hub_cache.hpp"
+#include "ringshard/base/text.hpp"
+#include "version.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+const char* const mark =
+    "<!-- Written by Ringshard, which replaces this file only as long as this line is in it. -->";
+
+// A name on the hub may be published; of a local path only its last part.
+struct Source {
+    explicit Source(const std::string& setting)
+        : is_on_hub(looks_like_repository(setting) && !file_exists(setting)) {
+        const auto path = std::filesystem::path(setting).lexically_normal();
+        const auto folder = path.has_filename() ? path : path.parent_path();
+        name = is_on_hub ? setting : folder.filename().string();
+    }
+    std::string link(const char* folder) const {
+        return is_on_hub ? concat("[", name, "](https://huggingface.co/", folder, name, ")")
+                         : concat("`", name, "`");
+    }
+    bool is_on_hub;
+    std::string name;
+};
+
+std::string quoted(const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string print_card(const config::Config& config, const Curve& curve) {
+    const Source model(config.model.model_name_or_path);
+    const Source data(config.data.dataset_name);
+    const std::string name = Source(std::filesystem::absolute(config.run.output_dir)).name;
+    std::string card = "---\n";
+    if (model.is_on_hub) card += concat("base_model: ", quoted(model.name), "\n");
+    if (data.is_on_hub) card += concat("datasets:\n- ", quoted(data.name), "\n");
+    card += concat("library_name: transformers\nmodel_name: ", quoted(name),
+                   "\ntags:\n- sft\n- ringshard\n---\n\n", mark, "\n\n# ", name, "\n\n",
+                   model.link(""), " after supervised fine-tuning");
+    card += data.name.empty() ? "" : concat(" on ", data.link("datasets/"));
+    card += concat(", with Ringshard ", version::program,
+                   ".\n\n## Use\n\n```python\nfrom transformers import pipeline\n\n"
+                   "generator = pipeline(\"text-generation\", model=",
+                   quoted(name),
+                   ")\nprint(generator([{\"role\": \"user\", \"content\": \"What is a ring?\"}], "
+                   "max_new_tokens=128)[0][\"generated_text\"])\n```\n\n"
+                   "## Training\n\n| setting | value |\n|---|---|\n");
+    for (const auto& [setting, value] : curve)
+        if (!value.empty()) card += concat("| ", setting, " | ", value, " |\n");
+    return card;
+}
+
+}  // namespace
+
+void add_model_card(std::map<std::string, std::string>& files, const config::Config& config,
+                    const Curve& curve) {
+    const auto file = std::filesystem::path(config.run.output_dir) / "README.md";
+    const auto there = read_file(file);
+    const bool is_somebody_elses =
+        there ? there->find(mark) == std::string::npos : file_exists(file);
+    if (!is_somebody_elses) files["README.md"] = print_card(config, curve);
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "curve.hpp"
+#include "ringshard/config/config.hpp"
+
+namespace ringshard::cli {
+
+// Adds README.md, the model card that the Hugging Face hub shows: base model, data, how to use it,
+// and the settings that shape the loss. A README.md in output_dir that somebody else wrote stays,
+// and no card is added. Reads output_dir: for rank 0.
+void add_model_card(std::map<std::string, std::string>& files, const config::Config& config,
+                    const Curve& curve);
+
+}  // namespace ringshard::cli
