@@ -1,9 +1,10 @@
 # What the batch scripts of this folder share; they source it. The site is named by SITE (slurm/sites/SITE.env).
 #
 # From outside: RINGSHARD_ROOT (where the repository is; by default where sbatch was called), RINGSHARD_MPI (what
-# srun --mpi= gets; pmix), RANKS_PER_NODE (by default one per GPU of a node), MAX_RESTARTS (after failures; 20).
+# srun --mpi= gets; pmix), RANKS_PER_NODE (by default one per GPU of a node), MAX_RESTARTS (after failures; 20),
+# MAX_RESTARTS_WITHOUT_PROGRESS (after failures since the newest checkpoint; 3).
 
-: "${RINGSHARD_ROOT:=$SLURM_SUBMIT_DIR}" "${SITE:=generic}" "${MAX_RESTARTS:=20}"
+: "${RINGSHARD_ROOT:=$SLURM_SUBMIT_DIR}" "${SITE:=generic}" "${MAX_RESTARTS:=20}" "${MAX_RESTARTS_WITHOUT_PROGRESS:=3}"
 export RINGSHARD_ROOT
 trainer=$RINGSHARD_ROOT/trainer
 load_modules() { :; }
@@ -43,14 +44,17 @@ output_dir() {
 
 newest_checkpoint() { cat "$out/latest" 2>/dev/null; }
 
-# Changes with every checkpoint: `latest` is written anew, also where a damaged one of the same step is replaced.
-newest_save() { stat -c '%i %y' "$out/latest" 2>/dev/null; }
+# A word that changes with every checkpoint: `latest` is written anew, also where a damaged one of the same step is replaced.
+newest_save() { stat -c '%i-%.9Y' "$out/latest" 2>/dev/null || echo none; }
+
+# Restarts of this job after failures, one line each in OUT/restarts: job, exit code, newest save, newest checkpoint.
+restarts_after_failures() { grep -c "^$SLURM_JOB_ID " "$out/restarts" 2>/dev/null; }
+restarts_since_newest_save() { grep -c "^$SLURM_JOB_ID [0-9]* $(newest_save)\( \|\$\)" "$out/restarts" 2>/dev/null; }
 
 begin_attempt() {
     local reached
     out=$(output_dir "$@") || exit
     reached=$(newest_checkpoint)
-    began_at=$(newest_save)
     say "begins on $SLURM_JOB_NUM_NODES nodes with $ranks_per_node ranks each, in $out${reached:+, after $reached}"
 }
 
@@ -61,7 +65,7 @@ reaction_to() {
         64 | 65 | 66 | 70 | 74 | 76 | 78) echo end ;;  # a restart would meet the same again
         79) echo end ;;                        # a newer attempt owns this run
         75) echo requeue ;;                    # stopped early, with a good checkpoint
-        *) echo requeue-after-progress ;;      # 77: a peer was lost; 137, 143, others: killed from outside
+        *) echo requeue-bounded ;;             # 77: a peer was lost; 137, 143, others: killed from outside
     esac
 }
 
@@ -130,10 +134,11 @@ wait_for() {
 
 # Ends the script with the trainer's code, after asking SLURM to run the job again where that is right.
 end_attempt() {
-    local code=$1 reaction reached failures
+    local code=$1 reaction reached restarts without_progress
     reaction=$(reaction_to "$code")
     reached=$(newest_checkpoint)
-    failures=$(grep -c "^$SLURM_JOB_ID " "$out/restarts" 2>/dev/null)
+    restarts=$(restarts_after_failures)
+    without_progress=$(restarts_since_newest_save)
     [ "$reaction" = end ] || wait_for_controller
     if [ "$reaction" = end ]; then
         say "ends with $code"
@@ -143,13 +148,13 @@ end_attempt() {
         say "ended with $code; SLURM has started this job again meanwhile"
     elif [ "$code" = 75 ] && [ -e "$out/stopped" ]; then
         say "was asked to stop by stop-now; submit it again to go on"
-    elif [ "$reaction" = requeue-after-progress ] && [ "$(newest_save)" = "$began_at" ]; then
-        say "ended with $code and no checkpoint since it began: not started again"
-    elif [ "$reaction" = requeue-after-progress ] && [ "${failures:-0}" -ge "$MAX_RESTARTS" ]; then
-        say "ended with $code after $failures restarts (MAX_RESTARTS): not started again"
+    elif [ "$reaction" = requeue-bounded ] && [ "${without_progress:-0}" -ge "$MAX_RESTARTS_WITHOUT_PROGRESS" ]; then
+        say "ended with $code, after $without_progress restarts without a new checkpoint (MAX_RESTARTS_WITHOUT_PROGRESS): not started again"
+    elif [ "$reaction" = requeue-bounded ] && [ "${restarts:-0}" -ge "$MAX_RESTARTS" ]; then
+        say "ended with $code after $restarts restarts (MAX_RESTARTS): not started again"
     else
         say "ended with $code${reached:+ after $reached}: requeued"
-        [ "$code" = 75 ] || echo "$SLURM_JOB_ID $code $reached" >>"$out/restarts"
+        [ "$code" = 75 ] || echo "$SLURM_JOB_ID $code $(newest_save) $reached" >>"$out/restarts"
         trap 'exit $code' TERM  # requeueing ends this script
         if scontrol requeue "$this_job"; then
             sleep 60 &

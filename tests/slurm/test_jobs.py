@@ -172,9 +172,10 @@ class Endings(SlurmTest):
             self.assertEqual(len(file.readlines()), 1)
 
     def test_killed_before_the_first_checkpoint(self):
-        job = Job(self.cluster, "early", *self.arguments, RINGSHARD_FAULT="step:3:kill@1")
+        job = Job(self.cluster, "early", *self.arguments, RINGSHARD_FAULT="step:3:kill@1", MAX_RESTARTS_WITHOUT_PROGRESS="1")
         self.assertNotIn(job.wait_for_end(), (0, 75), job.story())
-        self.assertIn("no checkpoint since it began: not started again", job.story())
+        self.assertIn("after 1 restarts without a new checkpoint", job.story())
+        self.assertEqual(job.show()["Restarts"], "1")
 
     def test_one_rank_fails(self):
         for action, cause in (("throw", "RINGSHARD_FAULT asked for this"), ("segv", "SIGSEGV")):
