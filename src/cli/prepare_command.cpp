@@ -6,6 +6,7 @@
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/device/host.hpp"
+#include "run_data.hpp"
 
 namespace ringshard::cli {
 
@@ -44,15 +45,21 @@ int run_prepare(const EngineCall& call) {
                                           device::describe_host(), world.split_by_host().size()));
     if (!threads) return tell(threads.failure(), world);
     const data::Workshop workshop = make_workshop(call, threads.value(), hub);
+    int64_t num_rows = 0;
     const auto make = [&](const char* what, Expected<data::Preparation> chosen) -> int {
         const auto preparation = comm::agreed(world, std::move(chosen));
         if (!preparation) return tell(preparation.failure(), world);
         const auto prepared = data::prepare(preparation.value(), workshop, world);
         if (!prepared) return tell(prepared.failure(), world);
         if (world.is_root()) report(what, prepared.value(), preparation.value().rows);
+        num_rows = prepared.value().rows.size();
         return number(ExitCode::done);
     };
     const int code = make("training data", data::training_data(config, hub));
+    constexpr int64_t fewest_ranks = 1;  // the job that trains may have any number
+    if (const auto unused = check_rows_are_dealt(call.settings, num_rows, fewest_ranks);
+        code == 0 && unused)
+        return tell(comm::found_by_all(*unused), world);
     if (code != 0 || !is_evaluated(config)) return code;
     return make("evaluation data", data::evaluation_data(config, hub));
 }

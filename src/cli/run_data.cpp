@@ -82,6 +82,21 @@ comm::Agreed<data::Rows> prepare_rows(const EngineCall& call, const HubCache& hu
 
 }  // namespace
 
+std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, int64_t num_rows,
+                                            int64_t data_ranks) {
+    const int64_t batch = settings.values.training.per_device_train_batch_size;
+    if (!settings.values.data.dataloader_drop_last || num_rows >= batch * data_ranks)
+        return std::nullopt;
+    return Failure{
+        ExitCode::settings,
+        concat("dataloader_drop_last = true [", settings.origin_of("dataloader_drop_last").place,
+               "]: the data has ", num_rows, num_rows == 1 ? " row" : " rows", ", and ", data_ranks,
+               data_ranks == 1 ? " data rank takes " : " data ranks take ", batch * data_ranks,
+               " at once (per_device_train_batch_size = ", batch,
+               "), so no row would be left to train on; give fewer ranks or a smaller "
+               "per_device_train_batch_size, or leave dataloader_drop_last out")};
+}
+
 comm::Agreed<RunData> prepare_run_data(const EngineCall& call, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec) {
     const config::Config& config = call.settings.values;

@@ -21,4 +21,9 @@ struct RunData {
 comm::Agreed<RunData> prepare_run_data(const EngineCall& call, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec);
 
+// Fails (78) where dataloader_drop_last leaves out every row, since there are fewer than so many
+// data ranks take in a batch.
+std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, int64_t num_rows,
+                                            int64_t data_ranks);
+
 }  // namespace ringshard::cli

@@ -161,6 +161,8 @@ MaybeFailure train(const EngineCall& call) {
                                      .peak_operations = peak_operations});
         note_end(*attempt, ending, world);
         if (recorder.value() && world.is_root()) tell_replays(model.transformer.replays());
+    if (const auto unused = check_rows_are_dealt(call.settings, rows.size(), here.shape.data()))
+        return comm::found_by_all(*unused);
         if (!ending) return ending.failure();
         if (ending.value() == train::Ending::complete) return std::nullopt;
         world.journal().doing("going back to the newest checkpoint");

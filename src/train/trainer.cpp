@@ -139,6 +139,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
     StepClock clock(world_.journal(), after_the_sums_);
     world_.journal().doing("waiting for rows");
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
+    RINGSHARD_CHECK(!micro_batches.empty(), "step ", progress_.step + 1, " has no rows");
     clock.has_rows();
     world_.journal().doing("forward and backward");
     // How many tokens there are to learn, before any gradient: it is the divisor of all of them.

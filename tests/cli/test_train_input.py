@@ -138,6 +138,17 @@ class TrainInput(TrainerTest):
                      "--output_dir", os.path.join(self.folder, "file"), ranks=2)
         self.expect_one_message(result, 74, "cannot be made")
 
+    def test_fewer_rows_than_a_step_takes(self):
+        rows = self.write("three.jsonl", '{"input_ids": [1, 2, 3]}\n' * 3)
+        flags = ["--dataset_name", rows, "--dataloader_drop_last", "true", "--per_device_train_batch_size"]
+        words = ("dataloader_drop_last = true [command line]: the data has 3 rows, and 2 data ranks take 4 at once",)
+        for more in (["--dry_run"], []):
+            self.expect_one_message(self.train(*flags, "2", *more, ranks=2), 78, *words)
+        self.expect(self.train(*flags, "2", "--dry_run"), 0)
+        prepared = run("prepare", "--model_name_or_path", MODEL, *flags, "4")
+        self.expect(prepared, 78, "the data has 3 rows, and 1 data rank takes 4 at once")
+        self.expect(run("prepare", "--model_name_or_path", MODEL, *flags, "2"), 0)
+
     def test_a_malformed_fault(self):
         self.expect_one_message(run("train", RINGSHARD_FAULT="step"), 78, "point:nth:kill")
 
