@@ -31,11 +31,27 @@ std::string name_of(c10::Device device, const std::vector<device::Gpu>& gpus) {
     return "cpu";
 }
 
+// A built-in profile's num_processes is an example; any other was written for this job.
+std::string describe_other_world(const config::Settings& settings, int64_t world) {
+    const int64_t wanted = settings.values.parallel.num_processes;
+    const config::Origin origin = settings.origin_of("num_processes");
+    if (wanted <= 0 || wanted == world || origin.place.starts_with("profile ")) return {};
+    return concat("num_processes = ", wanted, " [", origin.place, "]: srun or mpirun started ",
+                  world, world == 1 ? " rank" : " ranks",
+                  ", and that number is in force, in the layout and in the effective batch; start ",
+                  wanted, " with srun --ntasks or mpirun -n, or leave num_processes out");
+}
+
 }  // namespace
 
 comm::Agreed<StartUp> start_up(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::RunSettings& run = call.settings.values.run;
+    if (const auto other = describe_other_world(call.settings, world.size()); !other.empty()) {
+        if (call.settings.values.parallel.strict_launch)
+            return comm::found_by_all({ExitCode::settings, "strict_launch = true: " + other});
+        if (world.is_root()) std::cerr << "warning: " << other << '\n';
+    }
     const comm::Group neighbours = world.split_by_host();
     const device::Host host = device::describe_host();
     const auto gpus = device::visible_gpus();

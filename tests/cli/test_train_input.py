@@ -138,6 +138,21 @@ class TrainInput(TrainerTest):
                      "--output_dir", os.path.join(self.folder, "file"), ranks=2)
         self.expect_one_message(result, 74, "cannot be made")
 
+    def test_another_world_than_was_meant(self):
+        accelerate = self.write("accelerate.yaml", "distributed_type: MULTI_GPU\nnum_processes: 2\n")
+
+        def start(*flags, ranks=None):
+            return self.train("--dry_run", *flags, ranks=ranks)
+
+        self.expect(start("--num_processes", "4"), 0, "warning: num_processes = 4 [command line]: srun or mpirun started 1 rank, and")
+        self.expect(start("--accelerate_config", accelerate), 0, f"warning: num_processes = 2 [{accelerate}:2]")
+        self.expect_one_message(start("--num_processes", "4", "--strict_launch", "true", ranks=2), 78,
+                                "strict_launch = true: num_processes = 4 [command line]: srun or mpirun started 2 ranks")
+        for flags, ranks in ((["--accelerate_config", accelerate], 2), (["--profile", "zero3"], None)):
+            result = start(*flags, "--strict_launch", "true", ranks=ranks)
+            self.expect(result, 0)
+            self.assertNotIn("num_processes", result.stderr)
+
     def test_fewer_rows_than_a_step_takes(self):
         rows = self.write("three.jsonl", '{"input_ids": [1, 2, 3]}\n' * 3)
         flags = ["--dataset_name", rows, "--dataloader_drop_last", "true", "--per_device_train_batch_size"]

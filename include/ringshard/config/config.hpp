@@ -138,7 +138,8 @@ struct TrainingSettings {
 struct ParallelSettings {
     std::string profile;  // a built-in name or a file in Accelerate's format
     DistributedType distributed_type = DistributedType::multi_gpu;
-    int64_t num_processes = 0;  // the world a profile was written for; MPI's world decides
+    int64_t num_processes = 0;   // the world a profile was written for; MPI's world decides
+    bool strict_launch = false;  // num_processes has to be MPI's world
     std::optional<int64_t> dp_replicate_size;
     std::optional<int64_t> dp_shard_size;
     std::optional<int64_t> cp_size;

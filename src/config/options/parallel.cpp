@@ -33,6 +33,9 @@ void add_parallel_options(OptionTable& table) {
         .serve("num_processes", &ParallelSettings::num_processes,
                "World that a profile was written for; MPI says how many ranks there are.")
         .at_least(-1);
+    group.serve("strict_launch", &ParallelSettings::strict_launch,
+                "Refuse a num_processes that differs from the number of ranks; by default a "
+                "warning says so.");
     group.serve("reduce_dtype", &ParallelSettings::reduce_dtype,
                 "Type in which gradients are summed over ranks.");
     group
