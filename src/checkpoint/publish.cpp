@@ -1,5 +1,6 @@
 #include "publish.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "range_check.hpp"
@@ -33,19 +34,50 @@ void Publication::abandon() const {
     std::filesystem::remove_all(temporary_, ignored);
 }
 
-// What stands under the name already is void: this attempt started before that step.
-std::optional<Failure> Publication::make_way() const {
-    if (!file_exists(final_)) return std::nullopt;
-    const auto there = read_info(final_);
+namespace {
+
+constexpr std::string_view superseded_prefix = "superseded-";
+
+// Of "checkpoint-4", not of "checkpoint-4.tmp-1".
+std::optional<int64_t> step_in_name(const std::string& name) {
+    constexpr std::string_view prefix = "checkpoint-";
+    if (!name.starts_with(prefix)) return std::nullopt;
+    return read_whole_number(std::string_view(name).substr(prefix.size()));
+}
+
+// Renames checkpoint-<step>, if it is there: to superseded-<step>-<the attempt that wrote it>.
+std::optional<Failure> set_aside(const std::filesystem::path& output_dir, int64_t step) {
+    const auto folder = output_dir / checkpoint_name(step);
+    if (!file_exists(folder)) return std::nullopt;
+    const auto there = read_info(folder);
     const int64_t attempt = there ? there.value().attempt : 0;
     for (int64_t copy = 0;; ++copy) {
-        const auto aside = claim_.output_dir / concat("superseded-", step_, "-", attempt,
-                                                      copy == 0 ? "" : concat(".", copy));
+        const auto aside = output_dir / concat(superseded_prefix, step, "-", attempt,
+                                               copy == 0 ? "" : concat(".", copy));
         if (file_exists(aside)) continue;
-        if (std::rename(final_.c_str(), aside.c_str()) != 0)
-            return io_failure(final_, "cannot be set aside");
+        if (std::rename(folder.c_str(), aside.c_str()) != 0)
+            return io_failure(folder, "cannot be set aside");
         return std::nullopt;
     }
+}
+
+}  // namespace
+
+std::optional<Failure> set_later_ones_aside(const std::filesystem::path& output_dir, int64_t step) {
+    std::error_code error;
+    bool is_any = false;
+    for (const std::filesystem::path& entry : folder_entries(output_dir, error)) {
+        const auto later = step_in_name(entry.filename());
+        if (!later || *later <= step) continue;
+        if (auto failure = set_aside(output_dir, *later)) return failure;
+        is_any = true;
+    }
+    if (!is_any) return std::nullopt;
+    const auto latest = output_dir / "latest";
+    if (file_exists(output_dir / checkpoint_name(step)))
+        return write_file_atomically(latest, checkpoint_name(step) + "\n");
+    std::remove(latest.c_str());
+    return std::nullopt;
 }
 
 namespace {
@@ -87,7 +119,8 @@ std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, b
 
 std::optional<Failure> Publication::give_name(Faults& faults) const {
     if (auto failure = check_newest(claim_)) return failure;
-    if (auto failure = make_way()) return failure;
+    // A checkpoint of this name is void: this attempt started before that step.
+    if (auto failure = set_aside(claim_.output_dir, step_)) return failure;
     if (auto fault = faults.reach("save:name", temporary_)) return fault;
     if (std::rename(temporary_.c_str(), final_.c_str()) != 0)
         return io_failure(temporary_, "cannot get its name");
@@ -124,12 +157,43 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
     });
 }
 
+namespace {
+
+// Checkpoints that are void count as older than all others. Removes those that the limit does not
+// leave room for beside `valid` ones, the first attempts' first.
+std::optional<Failure> keep_newest_superseded(const Claim& claim, int64_t limit, int64_t valid) {
+    std::vector<std::filesystem::path> superseded;
+    std::error_code error;
+    for (const std::filesystem::path& entry : folder_entries(claim.output_dir, error))
+        if (entry.filename().string().starts_with(superseded_prefix)) superseded.push_back(entry);
+    const auto order = [](const std::filesystem::path& folder) {
+        const auto numbers =
+            split(folder.filename().string().substr(superseded_prefix.size()), '-');
+        return std::pair(numbers.size() < 2 ? 0 : read_whole_number(numbers[1]).value_or(0),
+                         read_whole_number(numbers[0]).value_or(0));
+    };
+    std::ranges::sort(superseded, {}, order);
+    const int64_t kept = std::max<int64_t>(0, limit - valid);
+    for (int64_t i = 0; i + kept < std::ssize(superseded); ++i) {
+        if (auto failure = check_newest(claim)) return failure;
+        const auto& going = superseded[static_cast<size_t>(i)];
+        std::filesystem::remove_all(going, error);
+        if (error)
+            return Failure{ExitCode::io,
+                           concat(going.string(), " cannot be removed: ", error.message())};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Failure> keep_newest(const Claim& claim, const Retention& retention) {
     std::vector<std::string> damaged;  // are left for people to look at
     const auto found = valid_checkpoints(claim.output_dir, damaged);
     if (!found) return found.failure();
     const std::vector<CheckpointEntry>& valid = found.value();
     auto left = static_cast<int64_t>(valid.size());
+    if (auto failure = keep_newest_superseded(claim, *retention.limit, left)) return failure;
     for (auto entry = valid.rbegin(); entry != valid.rend() && left > *retention.limit; ++entry) {
         const bool is_newest = entry->step == valid.front().step;
         if (is_newest || entry->step == retention.kept_step) continue;

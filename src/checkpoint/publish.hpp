@@ -34,7 +34,6 @@ private:
     std::optional<Failure> describe(std::vector<WrittenRange> ranges, bool has_moments,
                                     Faults& faults) const;
     std::optional<Failure> give_name(Faults& faults) const;
-    std::optional<Failure> make_way() const;
 
     Claim claim_;
     int64_t step_;
@@ -44,6 +43,11 @@ private:
 
 // Takes away what attempts before this one did not finish.
 void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt);
+
+// Renames the checkpoints of later steps, which an attempt that starts at `step` makes void, so
+// that no other program takes one for this run's; `latest` names the one that the attempt starts
+// from.
+std::optional<Failure> set_later_ones_aside(const std::filesystem::path& output_dir, int64_t step);
 
 // Takes away the oldest ones until `limit` are left; never a newer attempt's.
 std::optional<Failure> keep_newest(const Claim& claim, const Retention& retention);

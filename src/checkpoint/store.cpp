@@ -88,7 +88,10 @@ std::optional<comm::AgreedFailure> Store::load(const Checkpoint& checkpoint, sha
 
 std::optional<comm::AgreedFailure> Store::record_start(int64_t step) const {
     std::optional<Failure> failure;
-    if (world_.is_root()) failure = checkpoint::record_start(output_dir(), attempt(), step);
+    if (world_.is_root()) {
+        failure = checkpoint::record_start(output_dir(), attempt(), step);
+        if (!failure) failure = set_later_ones_aside(output_dir(), step);
+    }
     return comm::first_failure(world_, failure);
 }
 

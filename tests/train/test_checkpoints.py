@@ -236,6 +236,29 @@ class Kept(Run):
         self.assertEqual(read_metrics(output)[0], {"tool": "mine"})
         self.assertEqual([line["step"] for line in read_steps(output)], [1, 2, 3, 4, 5])
 
+    def test_checkpoints_of_a_run_that_was_begun_again(self):
+        output = self.copy("again")
+        flags = [*COMMON, "--max_steps", "3", "--save_steps", "3", "--learning_rate", "0.01", "--output_dir", output]
+        self.expect(run("train", *flags, "--resume_from_checkpoint", "never", RINGSHARD_FAULT="step:1:kill"), -signal.SIGKILL)
+        # Neither people nor programs meet a checkpoint of the former run under the name of one.
+        names = sorted(name for name in os.listdir(output) if name.startswith(("checkpoint-", "superseded-", "latest")))
+        self.assertEqual(names, ["superseded-2-1", "superseded-4-1"])
+        self.expect(run("train", *flags), 0, "done: step 3")
+        with open(os.path.join(output, "latest")) as file:
+            self.assertEqual(file.read(), "checkpoint-3\n")
+        listed = json.loads(run("inspect", output, "--json").stdout)
+        self.assertEqual([entry["checkpoint"] for entry in listed["checkpoints"]], ["checkpoint-3"])
+        self.expect(run("export", output, "--output_dir", os.path.join(self.folder.name, "exported")), 0, "checkpoint-3 as", stream="stdout")
+        self.expect(run("train", *flags), 0, "this run is complete")
+        # They count as older than all others.
+        longer = [*flags, "--save_steps", "1", "--allow_changed"]
+        self.expect(run("train", *longer, "--max_steps", "4", "--save_total_limit", "3"), 0)
+        kept = sorted(name for name in os.listdir(output) if name.startswith(("checkpoint-", "superseded-")))
+        self.assertEqual(kept, ["checkpoint-3", "checkpoint-4", "superseded-4-1"])
+        self.expect(run("train", *longer, "--max_steps", "5", "--save_total_limit", "1"), 0)
+        kept = sorted(name for name in os.listdir(output) if name.startswith(("checkpoint-", "superseded-")))
+        self.assertEqual(kept, ["checkpoint-5"])
+
     def test_a_model_folder_that_vanishes_ends_no_run(self):
         model = os.path.join(self.folder.name, "model")
         shutil.copytree(os.path.join(DATA, "models", "qwen2-tiny"), model)

@@ -34,7 +34,8 @@ public:
     std::optional<comm::AgreedFailure> load(const Checkpoint& checkpoint, shard::Zero& zero,
                                             optim::AdamW& optimizer) const;
 
-    // From which step this attempt goes on; before it writes anything.
+    // Records from which step this attempt goes on, before it writes anything else. Checkpoints of
+    // later steps are void from then on, and lose their names.
     std::optional<comm::AgreedFailure> record_start(int64_t step) const;
 
 private:
