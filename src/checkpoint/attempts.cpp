@@ -60,6 +60,15 @@ Expected<std::optional<int64_t>> read_start(const std::filesystem::path& folder)
 
 }  // namespace
 
+Expected<int64_t> newest_attempt(const std::filesystem::path& output_dir) {
+    const auto names = names_in(output_dir);
+    if (!names) return names.failure();
+    int64_t newest = 0;
+    for (const std::string& name : names.value())
+        newest = std::max(newest, number_after(name, "attempt-").value_or(0));
+    return newest;
+}
+
 Expected<Attempts> Attempts::read(const std::filesystem::path& output_dir) {
     const auto names = names_in(output_dir);
     if (!names) return names.failure();
@@ -118,29 +127,25 @@ void tell_attempt_before(const Claim& claim) {
 
 }  // namespace
 
-Expected<Claim> claim_attempt(const std::filesystem::path& output_dir, const Claim* before) {
-    if (before != nullptr)
-        if (auto failure = check_newest(*before)) return *failure;
-    std::error_code error;
-    std::filesystem::create_directories(output_dir, error);
-    if (error)
-        return Failure{ExitCode::io, concat("output_dir = ", output_dir.string(),
-                                            " cannot be made: ", error.message())};
-    const auto attempts = Attempts::read(output_dir);
-    if (!attempts) return attempts.failure();
-    int64_t number = (before != nullptr ? before->attempt : attempts.value().newest()) + 1;
-    while (mkdir(attempt_folder(output_dir, number).c_str(), 0777) != 0) {
-        if (errno != EEXIST)
-            return io_failure(attempt_folder(output_dir, number), "cannot be made");
-        if (before != nullptr) return superseded(output_dir, number, before->attempt);
-        ++number;
+Expected<std::optional<Claim>> claim_attempt(const std::filesystem::path& output_dir,
+                                             int64_t attempt) {
+    const auto folder = attempt_folder(output_dir, attempt);
+    if (mkdir(folder.c_str(), 0777) != 0) {
+        if (errno == EEXIST) return std::optional<Claim>();
+        return io_failure(folder, "cannot be made");
     }
-    Claim claim{output_dir, number, random_token()};
-    if (auto failure =
-            write_file_atomically(attempt_folder(output_dir, number) / owner, claim.token))
-        return *failure;
+    Claim claim{output_dir, attempt, random_token()};
+    if (auto failure = write_file_atomically(folder / owner, claim.token)) return *failure;
     tell_attempt_before(claim);
-    return claim;
+    return std::optional(std::move(claim));
+}
+
+Expected<Claim> claim_next(const Claim& before) {
+    if (auto failure = check_newest(before)) return *failure;
+    auto claimed = claim_attempt(before.output_dir, before.attempt + 1);
+    if (!claimed) return claimed.failure();
+    if (!claimed.value()) return superseded(before.output_dir, before.attempt + 1, before.attempt);
+    return *std::move(claimed).value();
 }
 
 std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,

@@ -10,32 +10,32 @@ namespace ringshard::checkpoint {
 
 using nlohmann::json;
 
-comm::Agreed<Store> Store::open(const std::filesystem::path& output_dir, const comm::Group& world,
-                                const Store* before) {
+comm::Agreed<Store> Store::open(const comm::Group& world,
+                                const std::function<Expected<Claim>()>& claim) {
     std::optional<Failure> failure;
-    Claim claim{output_dir, 0, ""};
+    Claim claimed{{}, 0, ""};
     if (world.is_root()) {
-        auto claimed = claim_attempt(output_dir, before != nullptr ? &before->claim_ : nullptr);
-        if (claimed) {
-            claim = std::move(claimed).value();
-            remove_leftovers(output_dir, claim.attempt);
+        if (auto made = claim()) {
+            claimed = std::move(made).value();
+            remove_leftovers(claimed.output_dir, claimed.attempt);
         } else {
-            failure = claimed.failure();
+            failure = made.failure();
         }
     }
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
-    claim.attempt = world.maximum(claim.attempt);
-    claim.token = world.broadcast(claim.token);
-    return Store(std::move(claim), world);
+    claimed.output_dir = world.broadcast(claimed.output_dir.string());
+    claimed.attempt = world.maximum(claimed.attempt);
+    claimed.token = world.broadcast(claimed.token);
+    return Store(std::move(claimed), world);
 }
 
-comm::Agreed<Checkpoint> Store::check(const std::filesystem::path& folder,
-                                      Scrutiny scrutiny) const {
+comm::Agreed<Checkpoint> Reader::check(const std::filesystem::path& folder,
+                                       Scrutiny scrutiny) const {
     return check_checkpoint(folder, Extent::everything, scrutiny, world_);
 }
 
-comm::Agreed<std::optional<Checkpoint>> Store::newest(int64_t num_steps, Scrutiny scrutiny,
-                                                      std::vector<std::string>& warnings) const {
+comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Scrutiny scrutiny,
+                                                       std::vector<std::string>& warnings) const {
     std::vector<std::string> damaged;
     std::vector<CheckpointEntry> found;
     std::optional<Failure> failure;
@@ -77,8 +77,8 @@ comm::Agreed<std::optional<Checkpoint>> Store::newest(int64_t num_steps, Scrutin
     return std::optional<Checkpoint>();
 }
 
-std::optional<comm::AgreedFailure> Store::load(const Checkpoint& checkpoint, shard::Zero& zero,
-                                               optim::AdamW& optimizer) const {
+std::optional<comm::AgreedFailure> Reader::load(const Checkpoint& checkpoint, shard::Zero& zero,
+                                                optim::AdamW& optimizer) const {
     const auto failure = read_shards(
         checkpoint, zero, extent_of(checkpoint) == Extent::everything ? &optimizer : nullptr);
     if (const auto agreed = comm::first_failure(world_, failure)) return agreed;

@@ -1,7 +1,6 @@
 #include "curve.hpp"
 
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "ringshard/config/option_table.hpp"
 
@@ -79,24 +78,31 @@ Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
 
 std::string to_text(const Curve& curve) { return json(curve).dump(); }
 
+std::vector<std::string> differences(const std::string& then, const Curve& now,
+                                     const char* then_word, const char* now_word) {
+    const json read = json::parse(then, nullptr, false);
+    if (!read.is_object()) return {};
+    Curve names = now;
+    for (const auto& [name, value] : read.items()) names.emplace(name, "");
+    std::vector<std::string> found;
+    for (const auto& [name, ignored] : names) {
+        const json stored = read.value(name, json());
+        const std::string before = stored.is_string() ? stored.get<std::string>() : "";
+        const auto given = now.find(name);
+        const std::string value = given == now.end() ? "" : given->second;
+        const auto shown = [](const std::string& text) { return text.empty() ? "not set" : text; };
+        if (before != value)
+            found.push_back(concat(name, ": ", shown(before), " ", then_word, ", ", shown(value),
+                                   " ", now_word));
+    }
+    return found;
+}
+
 std::optional<Failure> check_curve(const checkpoint::Checkpoint& checkpoint, const Curve& now,
                                    bool allow_changed) {
     const auto found = checkpoint.state.texts.find("curve");
     if (allow_changed || found == checkpoint.state.texts.end()) return std::nullopt;
-    const json read = json::parse(found->second, nullptr, false);
-    if (!read.is_object()) return std::nullopt;
-    Curve names = now;
-    for (const auto& [name, value] : read.items()) names.emplace(name, "");
-    std::vector<std::string> changed;
-    for (const auto& [name, ignored] : names) {
-        const json stored = read.value(name, json());
-        const std::string then = stored.is_string() ? stored.get<std::string>() : "";
-        const auto given = now.find(name);
-        const std::string value = given == now.end() ? "" : given->second;
-        const auto shown = [](const std::string& text) { return text.empty() ? "not set" : text; };
-        if (then != value)
-            changed.push_back(concat(name, ": ", shown(then), " then, ", shown(value), " now"));
-    }
+    const std::vector<std::string> changed = differences(found->second, now, "then", "now");
     if (changed.empty()) return std::nullopt;
     return Failure{ExitCode::settings,
                    concat(checkpoint.folder.string(),

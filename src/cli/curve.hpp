@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/config/settings.hpp"
@@ -18,6 +19,11 @@ Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
                const data::Rows& rows);
 
 std::string to_text(const Curve& curve);
+
+// "learning_rate: 0.001 then, 5e-04 now" for every setting whose text is another; `then` is the
+// text of a curve, and nothing differs from one that cannot be read.
+std::vector<std::string> differences(const std::string& then, const Curve& now,
+                                     const char* then_word, const char* now_word);
 
 // Names what has changed since the checkpoint was made.
 std::optional<Failure> check_curve(const checkpoint::Checkpoint& checkpoint, const Curve& now,

@@ -36,22 +36,22 @@ checkpoint::Scrutiny scrutiny_of(const EngineCall& call) {
                                              : checkpoint::Scrutiny::sizes;
 }
 
-comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoint::Store& store,
+comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoint::Reader& reader,
                                           int64_t num_steps, checkpoint::Scrutiny scrutiny) {
     std::vector<std::string> warnings;
-    auto newest = store.newest(num_steps, scrutiny, warnings);
+    auto newest = reader.newest(num_steps, scrutiny, warnings);
     for (const std::string& warning : warnings)
         if (call.world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
     return newest;
 }
 
 comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
-                                              const checkpoint::Store& store, int64_t num_steps,
+                                              const checkpoint::Reader& reader, int64_t num_steps,
                                               Time time) {
     const comm::Group& world = call.world;
     const auto scrutiny = scrutiny_of(call);
     if (time == Time::again) {
-        auto own = find_newest(call, store, num_steps, scrutiny);
+        auto own = find_newest(call, reader, num_steps, scrutiny);
         if (!own || own.value()) return own;
     }
     const std::string& wish = call.settings.values.checkpoint.resume_from_checkpoint;
@@ -63,24 +63,27 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
         if (const auto failure = comm::first_failure(
                 world, world.is_root() ? check_name(wish, folder) : std::nullopt))
             return *failure;
-        auto checked = store.check(folder, scrutiny);
+        auto checked = reader.check(folder, scrutiny);
         if (!checked) return checked.failure();
         return std::optional(std::move(checked).value());
     }
-    auto newest = find_newest(call, store, num_steps, scrutiny);
+    auto newest = find_newest(call, reader, num_steps, scrutiny);
     if (newest && !newest.value() && word == "true")
         return comm::found_by_all(
             {ExitCode::missing_input,
-             concat("resume_from_checkpoint = true: ", store.output_dir().string(),
+             concat("resume_from_checkpoint = true: ", reader.output_dir().string(),
                     " holds no finished checkpoint; leave the setting out to begin a run")});
     return newest;
 }
 
-comm::Agreed<Origin> find_origin(const RunStart& start, const checkpoint::Store& store, Time time) {
+}  // namespace
+
+comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     const EngineCall& call = start.call;
+    const checkpoint::Reader reader(call.settings.values.run.output_dir, call.world);
     constexpr int64_t whole = 1;
     const std::vector<shard::FlatUnit> units = model::make_units(start.spec, whole);
-    auto checkpoint = find_checkpoint(call, store, start.num_steps, time);
+    auto checkpoint = find_checkpoint(call, reader, start.num_steps, time);
     if (!checkpoint) return checkpoint.failure();
     if (checkpoint.value()) {
         const checkpoint::Checkpoint& found = *checkpoint.value();
@@ -104,8 +107,6 @@ comm::Agreed<Origin> find_origin(const RunStart& start, const checkpoint::Store&
     return Origin{.pretrained = std::move(stored).value()};
 }
 
-}  // namespace
-
 namespace {
 
 std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin, bool tied,
@@ -117,27 +118,33 @@ std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin, bool ti
 
 }  // namespace
 
-Attempt::Attempt(checkpoint::Store its_store, const comm::Group& world)
+Attempt::Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::Heartbeat> its_heartbeat,
+                 const comm::Group& world)
     : store(std::move(its_store)),
+      heartbeat(std::move(its_heartbeat)),
       crash_report(world, checkpoint::attempt_folder(store.output_dir(), store.attempt()) /
                               concat("crash-rank", world.rank(), ".txt")) {}
 
-std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
-                                                 const RunStart& start, Time time,
+std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt, RunEntry& entry,
+                                                 const comm::Group& world,
                                                  watch::Watchdog& watchdog) {
-    const EngineCall& call = start.call;
-    watchdog.at_attempt(std::nullopt);  // a newer one than its own is no stranger's now
-    auto store = checkpoint::Store::open(call.settings.values.run.output_dir, call.world,
-                                         attempt ? &attempt->store : nullptr);
+    // The watchdog must not take the attempt that is claimed here for another job's.
+    watchdog.at_attempt(std::nullopt);
+    std::unique_ptr<checkpoint::Heartbeat> heartbeat;
+    auto store = checkpoint::Store::open(world, [&]() -> Expected<checkpoint::Claim> {
+        auto claimed = attempt ? checkpoint::claim_next(attempt->store.claim()) : entry.claim();
+        if (!claimed) return claimed;
+        auto begun = entry.begin_heartbeat(claimed.value());
+        if (!begun) return begun.failure();
+        heartbeat = std::move(begun).value();
+        return claimed;
+    });
     if (!store) return store.failure();
-    attempt.emplace(std::move(store).value(), call.world);
+    attempt.emplace(std::move(store).value(), std::move(heartbeat), world);
     const checkpoint::Claim& claim = attempt->store.claim();
     watchdog.at_attempt(
         watch::Watchdog::Attempt{checkpoint::attempt_folder(claim.output_dir, claim.attempt),
                                  [claim] { return checkpoint::check_newest(claim); }});
-    auto origin = find_origin(start, attempt->store, time);
-    if (!origin) return origin.failure();
-    attempt->origin = std::move(origin).value();
     return std::nullopt;
 }
 
@@ -156,11 +163,12 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
 }
 
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
-                                              const checkpoint::Store& store, bool tied,
-                                              shard::Zero& zero, optim::AdamW& optimizer) {
+                                              bool tied, shard::Zero& zero,
+                                              optim::AdamW& optimizer) {
     checkpoint::Progress progress;
     if (origin.checkpoint) {
-        if (const auto failure = store.load(*origin.checkpoint, zero, optimizer)) return *failure;
+        const checkpoint::Reader reader(call.settings.values.run.output_dir, call.world);
+        if (const auto failure = reader.load(*origin.checkpoint, zero, optimizer)) return *failure;
         progress = origin.checkpoint->progress;
         if (call.world.is_root())
             std::cerr << "going on from " << origin.checkpoint->folder.string() << '\n';
@@ -170,7 +178,6 @@ comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Orig
         optimizer.forget(zero);
     }
     zero.publish_weights();
-    if (const auto failure = store.record_start(progress.step)) return *failure;
     return progress;
 }
 

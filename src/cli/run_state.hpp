@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/train/training_loop.hpp"
 #include "ringshard/watch/watchdog.hpp"
+#include "run_entry.hpp"
 
 namespace ringshard::cli {
 
@@ -22,8 +24,9 @@ struct Origin {
     std::optional<checkpoint::Checkpoint> pretrained_checkpoint{};
 };
 
-// Is it the first time that this process begins the run, or does it begin again because numbers
-// went bad? Then its own newest checkpoint comes before what the settings ask for.
+// Whether this job begins the run for the first time. It begins again after a rewind, in the same
+// process, or after SLURM has requeued it: its own newest checkpoint then comes before
+// resume_from_checkpoint.
 enum class Time { first, again };
 
 // What a run is, every time it begins.
@@ -35,30 +38,34 @@ struct RunStart {
     int64_t num_steps;
 };
 
-// One start of the run (checkpoint/attempts.hpp), and where its state comes from.
+// An attempt of this job (checkpoint/attempts.hpp).
 struct Attempt {
-    Attempt(checkpoint::Store its_store, const comm::Group& world);
+    Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::Heartbeat> its_heartbeat,
+            const comm::Group& world);
     checkpoint::Store store;
+    std::unique_ptr<checkpoint::Heartbeat> heartbeat;  // on rank 0
     comm::CrashReport crash_report;
-    Origin origin;
 };
 
-// Claims the next attempt, in the place of one that may be there, and finds what the settings ask
-// to go on from, looked through: names and shapes are those of the model, and nothing has changed
-// that would change the curve, unless that is allowed. Before anything large is allocated.
-// Collective over the world.
-std::optional<comm::AgreedFailure> begin_attempt(std::optional<Attempt>& attempt,
-                                                 const RunStart& start, Time time,
+// Finds the checkpoint or model to go on from, and verifies it: names and shapes are those of the
+// model, and no setting has changed that shapes the curve, unless that is allowed. Allocates
+// nothing large. Collective over the world.
+comm::Agreed<Origin> find_origin(const RunStart& start, Time time);
+
+// Claims the next attempt: with the entry, where this process has none yet, else the one after its
+// own. Other jobs that run there end from now on. Collective over the world.
+std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt, RunEntry& entry,
+                                                 const comm::Group& world,
                                                  watch::Watchdog& watchdog);
 
 // Leaves a word on how the attempt ended. What cannot be written is told, and changes nothing.
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
               const comm::Group& world);
 
-// Fills the shards of this rank, and tells the run where it goes on. Collective over the world.
+// Fills the shards of this rank, and returns where the run goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
-                                              const checkpoint::Store& store, bool tied,
-                                              shard::Zero& zero, optim::AdamW& optimizer);
+                                              bool tied, shard::Zero& zero,
+                                              optim::AdamW& optimizer);
 
 // The files of a model folder that belong beside its weights, as they are now: a folder that
 // vanishes later ends no run. On rank 0; elsewhere empty. Collective over the world.

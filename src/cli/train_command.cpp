@@ -71,6 +71,66 @@ checkpoint::Extras extras_of(const EngineCall& call, const StartUp& here, const 
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
+Time first_time(const RunEntry& entry) {
+    return entry.follows_itself() ? Time::again : Time::first;
+}
+
+// How a run begins: state in memory, and an attempt that is claimed. Collective over the world.
+class Beginning {
+public:
+    Beginning(const RunStart& start, RunEntry& entry, ModelInTraining& model, Faults& faults,
+              watch::Watchdog& watchdog)
+        : start_(start), entry_(entry), model_(model), faults_(faults), watchdog_(watchdog) {}
+
+    // Loads first and claims last: until then this start can fail, and another job goes on.
+    comm::Agreed<checkpoint::Progress> first(Origin origin) {
+        auto loaded = load(std::move(origin));
+        if (!loaded) return loaded;
+        return after_claim([&] {
+            // A job that was replaced may have saved meanwhile.
+            if (!entry_.finds_other_checkpoints(world())) return loaded;
+            return load_newest(first_time(entry_));
+        });
+    }
+    // Goes back to the newest checkpoint, as a new attempt.
+    comm::Agreed<checkpoint::Progress> again() {
+        return after_claim([&] { return load_newest(Time::again); });
+    }
+
+    Attempt& attempt() { return *attempt_; }
+
+private:
+    const comm::Group& world() const { return start_.call.world; }
+
+    comm::Agreed<checkpoint::Progress> load(Origin origin) {
+        return load_state(start_.call, origin, start_.spec.tied, model_.zero, model_.optimizer);
+    }
+    comm::Agreed<checkpoint::Progress> load_newest(Time time) {
+        auto origin = find_origin(start_, time);
+        if (!origin) return origin.failure();
+        return load(std::move(origin).value());
+    }
+    template <class Load>
+    comm::Agreed<checkpoint::Progress> after_claim(Load load) {
+        faults_.reach("claim");
+        if (const auto failure = claim_attempt(attempt_, entry_, world(), watchdog_))
+            return *failure;
+        comm::Agreed<checkpoint::Progress> progress = load();
+        if (progress)
+            if (const auto failure = attempt_->store.record_start(progress.value().step))
+                progress = *failure;
+        if (!progress) note_end(*attempt_, progress.failure(), world());
+        return progress;
+    }
+
+    const RunStart& start_;
+    RunEntry& entry_;
+    ModelInTraining& model_;
+    Faults& faults_;
+    watch::Watchdog& watchdog_;
+    std::optional<Attempt> attempt_;
+};
+
 MaybeFailure train(const EngineCall& call) {
     const comm::Group& world = call.world;
     const config::Config& config = call.settings.values;
@@ -94,6 +154,8 @@ MaybeFailure train(const EngineCall& call) {
     if (!found) return found.failure();
     const RunInputs& inputs = found.value();
     const data::Rows& rows = inputs.data.training;
+    if (const auto unused = check_rows_are_dealt(call.settings, rows.size(), here.shape.data()))
+        return comm::found_by_all(*unused);
     data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data().rank(),
                         config.training.gradient_accumulation_steps);
     const auto check_memory = [&] {
@@ -111,8 +173,10 @@ MaybeFailure train(const EngineCall& call) {
     const Curve curve = curve_of(call.settings, here.shape, rows);
     const RunStart run{call, inputs.model, inputs.spec, curve,
                        train::count_steps(config.training, loader.steps_per_epoch())};
-    std::optional<Attempt> attempt;
-    if (auto failure = begin_attempt(attempt, run, Time::first, watchdog)) return failure;
+    auto entry = RunEntry::begin(call, curve);
+    if (!entry) return entry.failure();
+    auto origin = find_origin(run, first_time(entry.value()));
+    if (!origin) return origin.failure();
     if (auto failure = check_memory()) return failure;
     auto companions = read_companions(world, inputs.model);
     if (!companions) return companions.failure();
@@ -131,21 +195,23 @@ MaybeFailure train(const EngineCall& call) {
     const double peak_operations = train::measured_peak(here.device, model.zero.compute_type());
     const std::vector<std::string> hosts = world.gather(comm::host_name());
 
+    Beginning beginning{run, entry.value(), model, faults.value(), watchdog};
+    auto progress = beginning.first(std::move(origin).value());
     for (;;) {
-        const auto progress = load_state(call, attempt->origin, attempt->store, inputs.spec.tied,
-                                         model.zero, model.optimizer);
         if (!progress) return progress.failure();
-        attempt->origin = {};  // the pretrained files are no longer needed
+        Attempt& attempt = beginning.attempt();
         model.trainer.go_on_from(progress.value());
-        if (auto failure = write_run_record(call, here, attempt->store.attempt(), run.num_steps))
+        if (auto failure = write_run_record(call, here, attempt.store.attempt(), run.num_steps)) {
+            note_end(attempt, *failure, world);
             return failure;
-        checkpoint::Saver saver(attempt->store, save_options(call), world, faults.value());
+        }
+        checkpoint::Saver saver(attempt.store, save_options(call), world, faults.value());
         const auto ending =
             train::train_to_the_end({.config = config,
                                      .world = world,
                                      .trainer = model.trainer,
                                      .evaluator = model.evaluator ? &*model.evaluator : nullptr,
-                                     .store = attempt->store,
+                                     .store = attempt.store,
                                      .saver = saver,
                                      .free_host_memory = free_host_memory(call.environment),
                                      .zero = model.zero,
@@ -155,18 +221,16 @@ MaybeFailure train(const EngineCall& call) {
                                      .model_type = written_type,
                                      .faults = faults.value(),
                                      .deadline = deadline,
-                                     .crash_report = attempt->crash_report,
+                                     .crash_report = attempt.crash_report,
                                      .watchdog = watchdog,
                                      .hosts = hosts,
                                      .peak_operations = peak_operations});
-        note_end(*attempt, ending, world);
+        note_end(attempt, ending, world);
         if (recorder.value() && world.is_root()) tell_replays(model.transformer.replays());
-    if (const auto unused = check_rows_are_dealt(call.settings, rows.size(), here.shape.data()))
-        return comm::found_by_all(*unused);
         if (!ending) return ending.failure();
         if (ending.value() == train::Ending::complete) return std::nullopt;
         world.journal().doing("going back to the newest checkpoint");
-        if (auto failure = begin_attempt(attempt, run, Time::again, watchdog)) return failure;
+        progress = beginning.again();
     }
 }
 

@@ -26,6 +26,7 @@ Slurm read_slurm(const Environment& environment) {
     const auto element = environment.find("SLURM_ARRAY_TASK_ID");
     slurm.name_in_queue = array && element ? concat(*array, "_", *element) : slurm.job_id;
     slurm.restart_count = environment.find("SLURM_RESTART_COUNT").value_or("");
+    slurm.cluster = environment.find("SLURM_CLUSTER_NAME").value_or("");
     slurm.node_list = environment.find("SLURM_JOB_NODELIST").value_or("");
     slurm.partition = environment.find("SLURM_JOB_PARTITION").value_or("");
     slurm.end_time = whole_number(environment.find("SLURM_JOB_END_TIME"));

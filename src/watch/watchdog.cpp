@@ -242,9 +242,10 @@ void Watchdog::Guard::dump(const std::string& message) {
 }
 
 void Watchdog::Guard::raise_alarm() {
-    const std::string message =
-        concat("nothing gets done: ", find_cause(),
-               "; what each rank was at is in attempt-<n>/hang-rank<r>.txt in output_dir");
+    const std::string message = concat(
+        "nothing gets done: ", find_cause(),
+        attempt() ? "; what each rank was at is in attempt-<n>/hang-rank<r>.txt in output_dir"
+                  : "");      // a start that still loads has no folder for it
     constexpr int times = 3;  // letters may be lost
     constexpr auto pause = std::chrono::milliseconds(200);
     for (int i = 0; i < times; ++i) {

@@ -109,7 +109,11 @@ int main(int argc, char** argv) {
     const auto parts = own_bytes(state);
     size_t size = 0;
     for (const auto& part : parts) size += part.size();
-    const auto store = checkpoint::Store::open(folder / "run", world);
+    const auto run = folder / "run";
+    const auto store = checkpoint::Store::open(world, [&]() -> Expected<checkpoint::Claim> {
+        std::filesystem::create_directories(run);
+        return *checkpoint::claim_attempt(run, checkpoint::newest_attempt(run).value() + 1).value();
+    });
     Faults faults;
     const int64_t before = peak_bytes();
     checkpoint::Saver saver(store.value(), {}, world, faults);

@@ -19,8 +19,13 @@ struct Folder {
     std::filesystem::path path =
         std::filesystem::temp_directory_path() / concat("ringshard_attempts_", getpid());
 
+    Claim claim(int64_t attempt) const {
+        auto claimed = claim_attempt(path, attempt).value();
+        BOOST_TEST_REQUIRE(claimed.has_value());
+        return *claimed;
+    }
     void start(int64_t attempt, int64_t step) const {
-        BOOST_TEST(claim_attempt(path).value().attempt == attempt);
+        BOOST_TEST(claim(attempt).attempt == attempt);
         BOOST_TEST(!record_start(path, attempt, step));
     }
     void save(int64_t step, int64_t attempt) const {
@@ -77,27 +82,30 @@ BOOST_FIXTURE_TEST_CASE(a_later_attempt_makes_void_what_it_did_not_build_on, Fol
 BOOST_FIXTURE_TEST_CASE(an_attempt_that_has_not_recorded_its_start_makes_nothing_void, Folder) {
     start(1, 0);
     save(4, 1);
-    BOOST_TEST(claim_attempt(path).value().attempt == 2);
+    claim(2);
     BOOST_TEST(valid() == (std::vector<int64_t>{4}));
 }
 
 BOOST_FIXTURE_TEST_CASE(who_owns_the_run_is_told_by_number_and_token, Folder) {
-    const Claim first = claim_attempt(path).value();
+    const Claim first = claim(1);
     BOOST_TEST(!check_newest(first));
-    const Claim second = claim_attempt(path, &first).value();  // of the same process
+    const Claim second = claim_next(first).value();  // of the same process
     BOOST_TEST(second.attempt == 2);
     BOOST_TEST(!check_newest(second));
     const auto left = check_newest(first);
     BOOST_TEST_REQUIRE(left.has_value());
     BOOST_TEST((left->code == ExitCode::superseded));
-    const auto third = claim_attempt(path).value();  // of another
-    const auto too_late = claim_attempt(path, &second);
+    BOOST_TEST(!claim_attempt(path, 2).value().has_value());
+    const auto third = claim(3);  // of another process
+    const auto too_late = claim_next(second);
     BOOST_TEST_REQUIRE(!too_late);
     BOOST_TEST((too_late.failure().code == ExitCode::superseded));
     BOOST_TEST(Attempts(path).newest() == third.attempt);
+    BOOST_TEST(newest_attempt(path).value() == third.attempt);
 
     std::filesystem::remove_all(path);
     BOOST_TEST(!check_newest(third));  // the folder is gone, and nobody has made a new one
+    std::filesystem::create_directories(path);
     for (int64_t attempt = 1; attempt <= third.attempt; ++attempt) {
         start(attempt, 0);  // the first ones have smaller numbers
         const auto other_run = check_newest(third);
@@ -110,8 +118,8 @@ BOOST_FIXTURE_TEST_CASE(who_owns_the_run_is_told_by_number_and_token, Folder) {
 // As on NFS, where a client that looked for the folder before may believe for a minute that there
 // is none.
 BOOST_FIXTURE_TEST_CASE(an_attempt_learns_of_the_next_one_from_its_own_file, Folder) {
-    const Claim first = claim_attempt(path).value();
-    const Claim second = claim_attempt(path).value();
+    const Claim first = claim(1);
+    const Claim second = claim(2);
     std::filesystem::rename(path / "attempt-2", path / "unseen");
     const auto left = check_newest(first);
     BOOST_TEST_REQUIRE(left.has_value());
@@ -125,7 +133,7 @@ BOOST_FIXTURE_TEST_CASE(an_attempt_learns_of_the_next_one_from_its_own_file, Fol
 BOOST_FIXTURE_TEST_CASE(nothing_is_decided_on_what_cannot_be_read, Folder) {
     start(1, 0);
     save(4, 1);
-    const Claim second = claim_attempt(path).value();
+    const Claim second = claim(2);
     std::filesystem::create_directories(path / "attempt-1" / "start.json.d");
     std::filesystem::remove(path / "attempt-1" / "start.json");
     std::filesystem::rename(path / "attempt-1" / "start.json.d", path / "attempt-1" / "start.json");
@@ -133,13 +141,13 @@ BOOST_FIXTURE_TEST_CASE(nothing_is_decided_on_what_cannot_be_read, Folder) {
     const auto valid = valid_checkpoints(path, warnings);
     BOOST_TEST_REQUIRE(!valid);
     BOOST_TEST((valid.failure().code == ExitCode::io));
-    BOOST_TEST(!claim_attempt(path));
     BOOST_TEST(!check_newest(second));  // a run in good health goes on
     std::filesystem::remove(path / "attempt-1" / "start.json");
     std::filesystem::create_symlink("start.json", path / "attempt-1" / "start.json");  // in circles
     BOOST_TEST(!valid_checkpoints(path, warnings));
     std::ofstream(path / "file") << "";
-    BOOST_TEST(!claim_attempt(path / "file"));
+    BOOST_TEST(!claim_attempt(path / "file", 1));
+    BOOST_TEST(!newest_attempt(path / "file"));
     BOOST_TEST(!Attempts::read(path / "file"));
     BOOST_TEST(Attempts::read(path / "nothing").value().newest() == 0);
 }

@@ -70,7 +70,10 @@ SaveOutcome save(const comm::Group& group, const std::filesystem::path& output, 
     const auto settings = with_moments(moments);
     test::MadeState state(group, shape, make_units(shape.zero()), everything, settings);
     state.fill(step);
-    const auto store = Store::open(output, group);
+    std::filesystem::create_directories(output);
+    const auto store = Store::open(group, [&]() -> Expected<Claim> {
+        return *claim_attempt(output, newest_attempt(output).value() + 1).value();
+    });
     BOOST_TEST_REQUIRE(static_cast<bool>(store));
     BOOST_TEST(!store.value().record_start(step - 1));
     Saver saver(store.value(), options, group, faults);
@@ -89,16 +92,16 @@ void expect_loads(const comm::Group& group, const std::filesystem::path& output,
     const auto settings = with_moments(moments);
     test::MadeState state(group, shape, make_units(shape.zero()), everything, settings);
     state.fill(step + 5);
-    const auto store = Store::open(output, group);
+    const Reader reader(output, group);
     std::vector<std::string> warnings;
-    const auto found = store.value().newest(1000, Scrutiny::hashes, warnings);
+    const auto found = reader.newest(1000, Scrutiny::hashes, warnings);
     BOOST_TEST_REQUIRE(static_cast<bool>(found), (found ? "" : found.failure().message()));
     BOOST_TEST_REQUIRE(found.value().has_value());
     const Checkpoint& checkpoint = *found.value();
     BOOST_TEST(checkpoint.progress.step == step);
     BOOST_TEST(checkpoint.progress.data.samples_done == 2);
     BOOST_TEST(!check_fit(checkpoint, state.zero.units(), Extent::everything));
-    BOOST_TEST(!store.value().load(checkpoint, state.zero, state.optimizer));
+    BOOST_TEST(!reader.load(checkpoint, state.zero, state.optimizer));
     BOOST_TEST(state.count_wrong(step) == 0);
 }
 

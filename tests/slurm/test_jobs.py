@@ -207,6 +207,10 @@ class Endings(SlurmTest):
         first_log, first.log = first.log, self.cluster.path("shared-first.log")
         os.rename(first_log, first.log)  # it is open, so the job goes on writing there
         second = Job(self.cluster, "shared", *self.arguments, FAST="1")
+        self.assertEqual(second.wait_for_end(), 78, second.story())
+        self.expect_one_line_of_ours(second.said(), "is at work there: rank 0 on hn1", f"SLURM job {first.id}@")
+        os.remove(second.log)
+        second = Job(self.cluster, "shared", *self.arguments, "--take_over", "true", FAST="1")
         self.assertEqual(first.wait_for_end(), 79, first.story())
         self.assertEqual(first.show()["Restarts"], "0")
         self.expect_one_line_of_ours(first.said(), "it leaves the run alone")

@@ -55,9 +55,9 @@ class Week:
         self.submit()
         self.out = self.job.out
 
-    def submit(self):
+    def submit(self, *flags):
         self.jobs += 1
-        self.job = Job(self.cluster, os.path.join("week", "run"), *ARGUMENTS, MAX_RESTARTS="1000",
+        self.job = Job(self.cluster, os.path.join("week", "run"), *ARGUMENTS, *flags, MAX_RESTARTS="1000",
                        flags=("--nodes", "2", "--output", os.path.join(self.folder, f"job-{self.jobs}.log")))
         self.job.log = os.path.join(self.folder, f"job-{self.jobs}.log")
 
@@ -211,7 +211,7 @@ class Week:
 
     def a_second_job_takes_over(self):
         first = self.job
-        self.submit()
+        self.submit("--take_over", "true")
         self.wait(lambda: first.show()["JobState"] == "FAILED", "the end of the first job")
         code = first.show()["ExitCode"]
         if code != "79:0":

@@ -309,7 +309,7 @@ class Zombies(SavesTest):
         wait_for(lambda: os.path.exists(os.path.join(saving, "manifest.json")))
         kept = os.path.join(self.folder.name, "kept")
         shutil.copytree(saving, kept)
-        second = run("train", *COMMON, "--max_steps", "8", "--save_steps", "6", "--output_dir", self.output)
+        second = run("train", *COMMON, "--max_steps", "8", "--save_steps", "6", "--output_dir", self.output, "--take_over", "true")
         self.expect(second, 0, "going on from " + os.path.join(self.output, "checkpoint-2"))
         self.assertFalse(os.path.exists(saving))
         prepare(kept, saving)
@@ -373,7 +373,8 @@ class OtherRuns(SavesTest):
 
     def test_a_model_is_not_replaced_by_an_older_attempts(self):
         self.stand_still("export:1:stall", "checkpoint-8/manifest.json")
-        other = run("train", *SHORT, "--resume_from_checkpoint", "never", "--learning_rate", "0.01", "--output_dir", self.output)
+        other = run("train", *SHORT, "--resume_from_checkpoint", "never", "--learning_rate", "0.01", "--allow_changed", "--take_over",
+                    "true", "--output_dir", self.output)
         self.expect(other, 0)
         kept = self.model()
         self.wake("attempt 2 of this run has begun")

@@ -19,11 +19,11 @@ namespace ringshard {
 // disk takes half of it and no more. Where numbers are, flip turns a bit of one over, and
 // nan makes one none.
 // Off unless the variable is set. Points:
-// start (before data are prepared), load (before weights are), step, compute (before the sums of
-// a step), evaluate, weights (after a step, for flip and nan alone), export; and in a save, with
-// files marked *: save:copy (before the copy of the shard), save:begin, save:layout*, save:write*
-// (every range), save:flush*, save:written (all of it is on disk), save:describe* (the manifest),
-// save:name* (before the rename), save:named, save:latest*.
+// start (before data are prepared), load (before weights are), claim (before the attempt is), step,
+// compute (before the sums of a step), evaluate, weights (after a step, for flip and nan alone),
+// export; and in a save, with files marked *: save:copy (before the copy of the shard), save:begin,
+// save:layout*, save:write* (every range), save:flush*, save:written (all of it is on disk),
+// save:describe* (the manifest), save:name* (before the rename), save:named, save:latest*.
 class Faults {
 public:
     Faults() = default;

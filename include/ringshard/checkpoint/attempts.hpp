@@ -44,10 +44,15 @@ struct Claim {
     std::string token;
 };
 
-// Makes the next attempt folder. `before`: the attempt of this process that it follows; fails with
-// the code `superseded` if another one has begun meanwhile.
-Expected<Claim> claim_attempt(const std::filesystem::path& output_dir,
-                              const Claim* before = nullptr);
+// 0 where there is none. Fails where the folder cannot be read.
+Expected<int64_t> newest_attempt(const std::filesystem::path& output_dir);
+
+// Makes the folder of this attempt, which is atomic; nothing where another process has made it.
+Expected<std::optional<Claim>> claim_attempt(const std::filesystem::path& output_dir,
+                                             int64_t attempt);
+// Makes the attempt after that of this process. Fails with the code `superseded` if another process
+// has begun one meanwhile.
+Expected<Claim> claim_next(const Claim& before);
 std::optional<Failure> record_start(const std::filesystem::path& output_dir, int64_t attempt,
                                     int64_t step);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,18 +12,14 @@
 
 namespace ringshard::checkpoint {
 
-// The checkpoints of one run. Any number of ranks reads one, cut in any way. Everything is
+// Reads the checkpoints of a run. Any number of ranks reads one, cut in any way. Everything is
 // collective over the world.
-class Store {
+class Reader {
 public:
-    // Claims the next attempt of the run, and takes away what earlier ones left unfinished.
-    // `before`: of this process, which the new one follows (claim_attempt).
-    static comm::Agreed<Store> open(const std::filesystem::path& output_dir,
-                                    const comm::Group& world, const Store* before = nullptr);
+    Reader(std::filesystem::path output_dir, const comm::Group& world)
+        : output_dir_(std::move(output_dir)), world_(world) {}
 
-    const Claim& claim() const { return claim_; }
-    int64_t attempt() const { return claim_.attempt; }
-    const std::filesystem::path& output_dir() const { return claim_.output_dir; }
+    const std::filesystem::path& output_dir() const { return output_dir_; }
 
     // The newest checkpoint that is whole and that a run of so many steps can go on from; nothing
     // if there is none at all. Weights alone will do where no step is left. Damaged ones are
@@ -33,6 +30,22 @@ public:
     // Fills this rank's shards with all that the checkpoint holds.
     std::optional<comm::AgreedFailure> load(const Checkpoint& checkpoint, shard::Zero& zero,
                                             optim::AdamW& optimizer) const;
+
+private:
+    std::filesystem::path output_dir_;
+    const comm::Group& world_;
+};
+
+// An attempt that this job has claimed, and so may write. Everything is collective over the world.
+class Store {
+public:
+    // Calls `claim` on rank 0, then removes the files that earlier attempts left unfinished.
+    static comm::Agreed<Store> open(const comm::Group& world,
+                                    const std::function<Expected<Claim>()>& claim);
+
+    const Claim& claim() const { return claim_; }
+    int64_t attempt() const { return claim_.attempt; }
+    const std::filesystem::path& output_dir() const { return claim_.output_dir; }
 
     // Records from which step this attempt goes on, before it writes anything else. Checkpoints of
     // later steps are void from then on, and lose their names.

@@ -203,6 +203,7 @@ struct CheckpointSettings {
     std::string resume_from_checkpoint = "auto";
     Verification verify_checkpoint = Verification::full;
     bool allow_changed = false;
+    bool take_over = false;
 };
 
 struct Config {

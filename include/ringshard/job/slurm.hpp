@@ -16,6 +16,7 @@ struct Slurm {
     // What squeue calls this job alone, "17" or "15_3": an array's last element has the array's id.
     std::string name_in_queue;
     std::string restart_count;
+    std::string cluster;
     std::string node_list;
     std::string partition;
     std::optional<int64_t> end_time;  // of the job, in seconds since 1970; SLURM 23.02 and later

@@ -38,6 +38,9 @@ void add_checkpoint_options(OptionTable& table) {
     group.serve("allow_changed", &CheckpointSettings::allow_changed,
                 "Go on with settings that change the curve, though the checkpoint was made with "
                 "other ones.");
+    group.serve("take_over", &CheckpointSettings::take_over,
+                "Go on in the place of another job that is at work in output_dir, with the same "
+                "settings: it ends with 79. By default such a start is refused.");
 
     group.accept(
         "enable_jit_checkpoint", Shape::boolean, "false",

@@ -1,0 +1,79 @@
+#include "run_entry.hpp"
+
+#include <algorithm>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/job/slurm.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+checkpoint::Holder identify(const EngineCall& call, const Curve& curve) {
+    checkpoint::Holder me = checkpoint::this_process();
+    const job::Slurm slurm = job::read_slurm(call.environment);
+    if (!slurm.job_id.empty()) me.job = concat(slurm.job_id, "@", slurm.cluster);
+    me.restarts = read_whole_number(slurm.restart_count).value_or(0);
+    me.curve = to_text(curve);
+    return me;
+}
+
+checkpoint::Claimant::Rules rules_of(const config::Settings& settings, const Curve& curve) {
+    const config::CheckpointSettings& checkpoint = settings.values.checkpoint;
+    return {.takes_over = checkpoint.take_over,
+            .differences =
+                [curve, allowed = checkpoint.allow_changed](const std::string& theirs) {
+                    return allowed ? std::string()
+                                   : join(differences(theirs, curve, "there", "here"), "\n  ");
+                },
+            .output_dir_said = concat("output_dir = ", settings.values.run.output_dir, " [",
+                                      settings.origin_of("output_dir").place, "]")};
+}
+
+std::optional<Failure> make_folder(const std::filesystem::path& folder) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (!error) return std::nullopt;
+    return Failure{ExitCode::io,
+                   concat("output_dir = ", folder.string(), " cannot be made: ", error.message())};
+}
+
+// By name: a save makes a new one, and sets aside one that it replaces.
+std::vector<std::string> names_of_checkpoints(const std::filesystem::path& output_dir) {
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry : folder_entries(output_dir, ignored)) {
+        const std::string name = entry.filename();
+        const bool is_finished = name.find(".tmp-") == std::string::npos;
+        if (is_finished && (name.starts_with("checkpoint-") || name.starts_with("superseded-")))
+            names.push_back(name);
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+}  // namespace
+
+comm::Agreed<RunEntry> RunEntry::begin(const EngineCall& call, const Curve& curve) {
+    RunEntry entry;
+    entry.output_dir_ = call.settings.values.run.output_dir;
+    std::optional<Failure> failure;
+    if (call.world.is_root()) {
+        entry.claimant_.emplace(entry.output_dir_, identify(call, curve),
+                                rules_of(call.settings, curve));
+        failure = make_folder(entry.output_dir_);
+        if (!failure) failure = entry.claimant_->check();
+        entry.follows_itself_ = entry.claimant_->follows_itself();
+        entry.checkpoints_ = names_of_checkpoints(entry.output_dir_);
+    }
+    if (const auto agreed = comm::first_failure(call.world, failure)) return *agreed;
+    entry.follows_itself_ = call.world.maximum(entry.follows_itself_ ? 1 : 0) == 1;
+    return entry;
+}
+
+bool RunEntry::finds_other_checkpoints(const comm::Group& world) const {
+    const bool differs = claimant_ && names_of_checkpoints(output_dir_) != checkpoints_;
+    return world.maximum(differs ? 1 : 0) == 1;
+}
+
+}  // namespace ringshard::cli

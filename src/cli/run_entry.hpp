@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "curve.hpp"
+#include "ringshard/checkpoint/liveness.hpp"
+#include "ringshard/cli/engine.hpp"
+#include "ringshard/comm/agree.hpp"
+
+namespace ringshard::cli {
+
+// The way of a start into output_dir: it looks first and claims an attempt last, so that a start
+// that fails ends no job that runs there.
+class RunEntry {
+public:
+    // Makes output_dir. Fails (78) where another job runs in it that this start may not replace.
+    // Collective over the world.
+    static comm::Agreed<RunEntry> begin(const EngineCall& call, const Curve& curve);
+
+    // SLURM has requeued this job, and the newest attempt is its own.
+    bool follows_itself() const { return follows_itself_; }
+    // On rank 0.
+    Expected<checkpoint::Claim> claim() { return claimant_->claim(); }
+    Expected<std::unique_ptr<checkpoint::Heartbeat>> begin_heartbeat(
+        const checkpoint::Claim& claim) const {
+        return checkpoint::Heartbeat::begin(claim, claimant_->me());
+    }
+    // Another attempt has saved a checkpoint since begin(). Collective over the world.
+    bool finds_other_checkpoints(const comm::Group& world) const;
+
+private:
+    RunEntry() = default;
+
+    std::optional<checkpoint::Claimant> claimant_;  // on rank 0
+    std::filesystem::path output_dir_;
+    std::vector<std::string> checkpoints_;  // on rank 0: those that begin() saw
+    bool follows_itself_ = false;
+};
+
+}  // namespace ringshard::cli
