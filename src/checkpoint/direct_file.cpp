@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/offload/scratch_file.hpp"
 
 namespace ringshard::checkpoint {
@@ -13,7 +14,7 @@ namespace ringshard::checkpoint {
 using offload::page_bytes;
 
 Expected<DirectFile> DirectFile::open(const std::filesystem::path& file) {
-    auto opened = File::open(file, O_WRONLY);
+    auto opened = open_when_visible(file, O_WRONLY);  // rank 0 has made it
     if (!opened) return opened.failure();
     DirectFile direct;
     direct.name_ = file;

@@ -39,6 +39,9 @@ comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
         else
             failure = made.failure();
         if (const auto fault = faults.reach("save:layout", file)) failure = fault;
+        // The others would wait for it.
+        if (!failure && !file_exists(file))
+            failure = Failure{ExitCode::io, concat(file.string(), ": has gone since it was made")};
     }
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
     work.layout = broadcast_layout(work.layout, writers);

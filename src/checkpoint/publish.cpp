@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "range_check.hpp"
-#include "ringshard/base/files.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "write_model.hpp"
@@ -99,6 +100,12 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
 std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, bool has_moments,
                                              Faults& faults) const {
     const auto file = temporary_ / manifest_name;
+    std::set<std::string> files;  // made on other nodes, with SHARDED_STATE_DICT
+    for (const WrittenRange& range : ranges) files.insert(range.file);
+    for (const std::string& name : files) {
+        if (!folder_exists(temporary_)) break;  // made by this process: it has gone away
+        if (auto failure = wait_until_visible(temporary_ / name)) return failure;
+    }
     Manifest manifest{step_, claim_.attempt, {}, {}, std::move(ranges), has_moments};
     auto sizes = sizes_in(temporary_);
     if (!sizes) return sizes.failure();

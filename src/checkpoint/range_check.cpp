@@ -9,6 +9,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/finite.hpp"
+#include "ringshard/base/shared_file.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -140,7 +141,7 @@ std::optional<Failure> check_content(const std::filesystem::path& folder, const 
         const WrittenRange& range = ranges[i];
         const auto file = folder / range.file;
         if (!files.contains(range.file)) {
-            auto opened = File::open(file, O_RDONLY);
+            auto opened = open_when_visible(file, O_RDONLY);  // rank 0 has seen it
             if (!opened) return opened.failure();
             files[range.file] = std::move(opened).value();
         }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ringshard/base/files.hpp"
+#include "ringshard/base/shared_file.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -143,7 +143,7 @@ public:
 private:
     Expected<const File*> open(const std::string& name) {
         if (!files_.contains(name)) {
-            auto opened = File::open(checkpoint_.folder / name, O_RDONLY);
+            auto opened = open_when_visible(checkpoint_.folder / name, O_RDONLY);
             if (!opened) return opened.failure();
             files_[name] = std::move(opened).value();
         }

@@ -5,7 +5,7 @@
 
 #include "hdf5_elements.hpp"
 #include "range_check.hpp"
-#include "ringshard/base/files.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "write_pieces.hpp"
@@ -68,6 +68,7 @@ void write_dataset(const FileId& file, const std::string& name, const StateFile:
 }
 
 Expected<std::vector<WrittenRange>> describe(const FileWork& work) {
+    if (auto failure = wait_until_visible(work.file)) return *failure;  // rank 0 has made it
     std::vector<WrittenRange> ranges;
     SlotReader slots;
     for (const PlacedPiece& placed : work.pieces) {

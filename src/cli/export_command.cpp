@@ -4,7 +4,7 @@
 
 #include <iostream>
 
-#include "ringshard/base/files.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
@@ -110,7 +110,11 @@ comm::Agreed<checkpoint::Checkpoint> choose_checkpoint(const comm::Group& world,
 // better. Collective over the world.
 comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
                                          const checkpoint::Checkpoint& checkpoint) {
-    auto spec = comm::agreed(world, model::read_model_spec(checkpoint.folder / "config.json"));
+    const auto config = checkpoint.folder / "config.json";
+    const bool is_there = world.maximum(world.is_root() && file_exists(config) ? 1 : 0) == 1;
+    auto invisible = is_there ? wait_until_visible(config) : std::nullopt;
+    auto spec = comm::agreed(
+        world, invisible ? Expected<model::ModelSpec>(*invisible) : model::read_model_spec(config));
     if (!spec) return spec;
     const auto misfit =
         check_fit(checkpoint, model::make_units(spec.value(), 1), checkpoint::Extent::weights);

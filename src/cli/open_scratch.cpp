@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/offload/file_depot.hpp"
 #include "ringshard/offload/host_depot.hpp"
 
@@ -88,6 +89,8 @@ MaybeDepot open_for_activations(const EngineCall& call, const StartUp& start,
     if (call.world.is_root())
         std::cerr << "note: activation_offloading keeps activations in a file in output_dir = "
                   << config.run.output_dir << "; name a disk of the node with offload_dir\n";
+    // Rank 0 has made it.
+    if (auto failure = wait_until_visible(config.run.output_dir)) return *failure;
     return open_file("output_dir", config.run.output_dir, staging);
 }
 

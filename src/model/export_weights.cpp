@@ -8,6 +8,7 @@
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "stored_type.hpp"
 
 namespace ringshard::model {
@@ -92,7 +93,7 @@ public:
                     const auto place = file.offsets.find(piece.tensor->spec.name);
                     if (place == file.offsets.end()) continue;
                     if (!output) {
-                        auto opened = File::open(path(file.name), O_WRONLY);
+                        auto opened = open_when_visible(path(file.name), O_WRONLY);
                         if (!opened) return opened.failure();
                         output = std::move(opened).value();
                     }

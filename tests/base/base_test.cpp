@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -5,12 +6,14 @@
 #include <cerrno>
 #include <filesystem>
 #include <limits>
+#include <thread>
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/expected.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/nesting.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/base/text.hpp"
 
 using namespace ringshard;
@@ -129,4 +132,23 @@ BOOST_AUTO_TEST_CASE(environment_is_a_value) {
     BOOST_TEST(environment.find("A").value() == "1");
     BOOST_TEST(!environment.find("B"));
     BOOST_TEST(Environment::of_this_process().find("PATH").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(files_of_other_processes_are_waited_for) {
+    const auto folder =
+        std::filesystem::temp_directory_path() / concat("ringshard_shared_", getpid());
+    const auto file = folder / "deeper" / "file";
+    const auto failure = wait_until_visible(file, std::chrono::milliseconds(30));
+    BOOST_TEST_REQUIRE(failure.has_value());
+    BOOST_TEST(number(failure->code) == 74);
+    BOOST_TEST(failure->message.starts_with(file.string() + ": another rank has made this file"));
+    std::jthread maker([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::filesystem::create_directories(file.parent_path());
+        std::ignore = write_file_atomically(file, "made");
+    });
+    const auto opened = open_when_visible(file, O_RDONLY);
+    BOOST_TEST(opened.value().read_to_end().value() == "made");
+    maker.join();
+    std::filesystem::remove_all(folder);
 }
