@@ -81,6 +81,7 @@ std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
     std::vector<Document> documents;
     for (const data::Piece& piece : rows.pieces(row)) {
         if (piece.goes_on == 0) documents.emplace_back();
+        rows.store().check_ids(piece.begin, piece.length);
         for (uint64_t at = piece.begin; at < piece.begin + piece.length; ++at) {
             documents.back().tokens.push_back(rows.store().token(at));
             documents.back().labels.push_back(rows.store().label(at));

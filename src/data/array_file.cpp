@@ -4,40 +4,22 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+
+#include "array_file_format.hpp"
 
 namespace ringshard::data {
 
 namespace {
 
-// The head, all numbers as this machine keeps them: magic, length of the head, length of the file,
-// hash of the rest of the head; then the text about the file and the table of arrays.
-struct HeadStart {
-    std::array<char, 8> magic{'r', 's', 'd', 'a', 't', 'a', '0', '1'};
-    uint64_t head_bytes = 0;
-    uint64_t file_bytes = 0;
-    uint64_t hash = 0;
-};
-
-constexpr uint64_t round_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-void put(std::string& head, uint64_t number) {
-    head.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-void put(std::string& head, const std::string& text) {
-    put(head, text.size());
-    head += text;
-}
-
-// Reads what put() wrote; goes to `is_broken` instead of past the end.
-class HeadReader {
+// Reads the table; goes to `is_broken` instead of past the end.
+class TableReader {
 public:
-    explicit HeadReader(std::string_view head) : rest_(head) {}
+    explicit TableReader(std::string_view table) : rest_(table) {}
     uint64_t number() {
         uint64_t value = 0;
         const std::string_view bytes = take(sizeof(value));
@@ -57,27 +39,6 @@ private:
     std::string_view rest_;
 };
 
-// Sets the offsets, and returns the head with its start.
-std::string make_head(const std::string& about, std::vector<ArrayPlace>& arrays) {
-    uint64_t table = 2 * sizeof(uint64_t) + about.size();
-    for (const ArrayPlace& array : arrays) table += 3 * sizeof(uint64_t) + array.name.size();
-    HeadStart start{.head_bytes = sizeof(HeadStart) + table};
-    uint64_t offset = round_up(start.head_bytes);
-    std::string rest;
-    put(rest, about);
-    put(rest, arrays.size());
-    for (ArrayPlace& array : arrays) {
-        array.offset = offset;
-        offset = round_up(offset + array.bytes);
-        put(rest, array.name);
-        put(rest, array.bytes);
-        put(rest, array.offset);
-    }
-    start.file_bytes = offset;
-    start.hash = XXH3_64bits(rest.data(), rest.size());
-    return std::string(reinterpret_cast<const char*>(&start), sizeof(start)) + rest;
-}
-
 struct Unmap {
     size_t bytes;
     void operator()(const std::byte* address) const {
@@ -85,30 +46,23 @@ struct Unmap {
     }
 };
 
-}  // namespace
-
-Expected<ArrayFileWriter> ArrayFileWriter::open(const std::filesystem::path& file,
-                                                const std::string& about,
-                                                std::vector<ArrayPlace> arrays, bool writes_head) {
-    auto opened = File::open(file, O_WRONLY | O_CREAT);
-    if (!opened) return opened.failure();
-    const std::string head = make_head(about, arrays);
-    if (writes_head) {
-        HeadStart start;
-        std::memcpy(&start, head.data(), sizeof(start));
-        if (truncate(file.c_str(), static_cast<off_t>(start.file_bytes)) != 0)
-            return io_failure(file, "cannot be made as large as the data");
-        if (const auto failure = opened.value().write_at(std::as_bytes(std::span(head)), 0))
-            return *failure;
-    }
-    return ArrayFileWriter(std::move(opened).value(), std::move(arrays));
+bool is_inside(uint64_t offset, uint64_t bytes, uint64_t end) {
+    return offset <= end && bytes <= end - offset;
 }
 
-std::optional<Failure> ArrayFileWriter::write(const std::string& array, uint64_t at,
-                                              std::span<const std::byte> bytes) {
-    const auto place = std::ranges::find(arrays_, array, &ArrayPlace::name);
-    RINGSHARD_CHECK(place != arrays_.end() && at + bytes.size() <= place->bytes, array);
-    return file_.write_at(bytes, static_cast<int64_t>(place->offset + at));
+// Asks for the pages ahead in large reads; or gives pages back, which count as this process's
+// memory from the first look at them, and which the system may keep.
+void advise(const std::byte* begin, uint64_t bytes, int advice) {
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto first = std::bit_cast<uintptr_t>(begin) / page * page;
+    madvise(std::bit_cast<void*>(first), std::bit_cast<uintptr_t>(begin) + bytes - first, advice);
+}
+
+}  // namespace
+
+Failure damaged_data(const std::filesystem::path& file, const std::string& what) {
+    return {ExitCode::bad_data, concat(file.string(), ": ", what,
+                                       ": the file is damaged; remove it, and it is made again")};
 }
 
 Expected<ArrayFile> ArrayFile::map(const std::filesystem::path& file) {
@@ -131,38 +85,78 @@ Expected<ArrayFile> ArrayFile::map(const std::filesystem::path& file) {
                        concat(file.string(), ": cannot be mapped: ", std::strerror(why))};
 
     ArrayFile mapped;
+    mapped.name_ = file;
     mapped.mapping_ = {static_cast<const std::byte*>(address), Unmap{size}};
     HeadStart start;
     std::memcpy(&start, address, sizeof(start));
     if (start.magic != HeadStart().magic)
         return refuse(" is no prepared data of this version of the program");
-    if (start.file_bytes != size || start.head_bytes > size || start.head_bytes < sizeof(HeadStart))
+    if (start.file_bytes != size || !is_inside(sizeof(start), 0, start.table_offset) ||
+        start.table_offset > size)
         return refuse(" is not whole: it has another size than its head says");
-    const std::string_view rest(static_cast<const char*>(address) + sizeof(start),
-                                start.head_bytes - sizeof(start));
-    if (start.hash != XXH3_64bits(rest.data(), rest.size()))
-        return refuse(" is damaged: its head has another hash");
-    HeadReader reader(rest);
+    const std::string_view table(static_cast<const char*>(address) + start.table_offset,
+                                 size - start.table_offset);
+    if (start.hash != hash_of_table(table, start))
+        return damaged_data(file, "its head has another hash");
+    TableReader reader(table);
     mapped.about_ = reader.text();
+    mapped.chunks_offset_ = reader.number();
+    mapped.num_chunks_ = reader.number();
+    mapped.chunk_sum_ = reader.number();
+    const auto is_in_place = [&](uint64_t offset, uint64_t bytes) {
+        return offset % array_alignment == 0 && is_inside(offset, bytes, start.table_offset);
+    };
+    bool fits = mapped.num_chunks_ <= size / sizeof(Chunk) &&
+                is_in_place(mapped.chunks_offset_, mapped.num_chunks_ * sizeof(Chunk));
     for (uint64_t left = reader.number(); left > 0 && !reader.is_broken; --left) {
         ArrayPlace place;
         place.name = reader.text();
         place.bytes = reader.number();
         place.offset = reader.number();
-        if (place.offset > size || place.bytes > size - place.offset) reader.is_broken = true;
+        fits = fits && is_in_place(place.offset, place.bytes);
         mapped.arrays_.push_back(std::move(place));
     }
-    if (reader.is_broken) return refuse(" is damaged: its table of arrays does not fit");
+    if (reader.is_broken || !fits) return damaged_data(file, "its table of arrays does not fit");
     return mapped;
 }
 
-bool ArrayFile::has(const std::string& name) const {
-    return std::ranges::find(arrays_, name, &ArrayPlace::name) != arrays_.end();
+Expected<uint64_t> ArrayFile::sum_checked(uint64_t first, uint64_t last) const {
+    RINGSHARD_CHECK(first <= last && last <= num_chunks_);
+    const std::span list(reinterpret_cast<const Chunk*>(mapping_.get() + chunks_offset_),
+                         num_chunks_);
+    uint64_t sum = 0;
+    for (uint64_t i = first; i < last; ++i) {
+        const Chunk chunk = list[i];
+        if (!is_inside(chunk.offset, chunk.bytes, chunks_offset_))
+            return damaged_data(
+                name_, concat("its list of hashes, at byte ", chunks_offset_ + i * sizeof(Chunk)));
+        if (i + 1 < last && is_inside(list[i + 1].offset, list[i + 1].bytes, chunks_offset_))
+            advise(mapping_.get() + list[i + 1].offset, list[i + 1].bytes, MADV_WILLNEED);
+        const std::byte* bytes = mapping_.get() + chunk.offset;
+        if (XXH3_64bits(bytes, chunk.bytes) != chunk.hash)
+            return damaged_data(name_, concat("the ", chunk.bytes, " bytes from byte ",
+                                              chunk.offset, " on are not those that were written"));
+        advise(bytes, chunk.bytes, MADV_DONTNEED);
+        sum += summand_of(chunk);
+    }
+    return sum;
+}
+
+const ArrayPlace* ArrayFile::find(const std::string& name) const {
+    const auto place = std::ranges::find(arrays_, name, &ArrayPlace::name);
+    return place == arrays_.end() ? nullptr : &*place;
+}
+
+bool ArrayFile::has(const std::string& name) const { return find(name) != nullptr; }
+
+uint64_t ArrayFile::offset_of(const std::string& array) const {
+    const ArrayPlace* place = find(array);
+    return place == nullptr ? 0 : place->offset;
 }
 
 std::span<const std::byte> ArrayFile::bytes_of(const std::string& name) const {
-    const auto place = std::ranges::find(arrays_, name, &ArrayPlace::name);
-    if (place == arrays_.end()) return {};
+    const ArrayPlace* place = find(name);
+    if (place == nullptr) return {};
     return {mapping_.get() + place->offset, place->bytes};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "tokenize_blocks.hpp"
 
@@ -18,18 +19,25 @@ Share share_of(int64_t total, const comm::Group& group) {
     return {total * group.rank() / group.size(), total * (group.rank() + 1) / group.size()};
 }
 
-// Compressed files get their plain form in the work folder. Collective over the group.
+// Compressed files get their plain form in the work folder; a rank looks at those of its share.
+// Collective over the group.
 std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
                                                 const std::filesystem::path& work,
                                                 const comm::Group& group) {
-    std::optional<Failure> failure;
-    for (size_t i = 0; i < files.size(); ++i) {
+    const auto unpacked_name = [&](size_t i) { return work / concat("unpacked-", i); };
+    std::optional<Failure> failure = wait_until_visible(work);  // rank 0 has made it
+    std::vector<double> is_packed(files.size());
+    for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
+         i += static_cast<size_t>(group.size())) {
         if (!is_compressed(files[i].name)) continue;
-        files[i].plain = work / concat("unpacked-", i);
-        if (!failure && static_cast<int>(i % static_cast<size_t>(group.size())) == group.rank())
-            failure = unpack(files[i].name, files[i].plain);
+        is_packed[i] = 1;
+        failure = unpack(files[i].name, unpacked_name(i));
     }
-    return comm::first_failure(group, failure);
+    if (auto agreed = comm::first_failure(group, failure)) return agreed;
+    is_packed = group.sum(std::move(is_packed));
+    for (size_t i = 0; i < files.size(); ++i)
+        if (is_packed[i] == 1) files[i].plain = unpacked_name(i);
+    return std::nullopt;
 }
 
 // Counts the blocks of all files, each rank those of some. Collective over the group.
@@ -56,7 +64,7 @@ comm::Agreed<WorkList> list_work(std::vector<InputFile> files, std::vector<std::
 std::string describe(const BadRow& bad, const WorkList& work) {
     const size_t number = work.file_of(bad.item);
     const InputFile& input = work.files[number];
-    const auto file = open_row_file(input.plain, work.wanted);
+    const auto file = work.open(number);
     if (!file) return file.failure().message;
     std::string place = file.value()->place(bad.item - work.first_items[number], bad.row);
     if (place.starts_with(input.plain.string()))
@@ -67,7 +75,7 @@ std::string describe(const BadRow& bad, const WorkList& work) {
 // `bad`: the first row that cannot be read.
 std::optional<Failure> find_first_row(const WorkList& work, size_t number, text::Value& first,
                                       std::optional<BadRow>& bad) {
-    const auto file = open_row_file(work.files[number].plain, work.wanted);
+    const auto file = work.open(number);
     if (!file) return file.failure();
     std::optional<Failure> failure;
     for (int64_t block = 0; block < file.value()->num_blocks() && first.is_null() && !failure;
@@ -137,27 +145,31 @@ public:
                 const comm::Group& group)
         : part_(part), spool_(spool), group_(group), per_source_(num_sources) {}
 
+    // `about`: of the root.
     std::optional<comm::AgreedFailure> write(const std::filesystem::path& file,
                                              const std::string& about) {
-        plan();
-        const auto write_head = [&](bool is_mine) {
-            return ArrayFileWriter::open(file, about, arrays_, is_mine);
+        const ArrayLayout layout = plan();
+        // The file is there before anybody else writes, and its head when everything is.
+        std::optional<ArrayFileWriter> writer;
+        const auto open = [&](Expected<ArrayFileWriter> opened) {
+            if (!opened) return std::optional(opened.failure());
+            writer.emplace(std::move(opened).value());
+            return std::optional<Failure>();
         };
-        // The head is there before anybody else writes.
-        if (auto failure = comm::first_failure(
-                group_, group_.is_root() ? failure_of(write_head(true)) : std::nullopt))
-            return failure;
-        return comm::first_failure(group_, write_part(write_head(false)));
+        std::optional<Failure> failure;
+        if (group_.is_root()) failure = open(ArrayFileWriter::begin(file, layout));
+        if (auto agreed = comm::first_failure(group_, failure)) return agreed;
+        if (!group_.is_root()) failure = open(ArrayFileWriter::join(file, layout));
+        if (!failure) failure = write_part(*writer);
+        if (auto agreed = comm::first_failure(group_, failure)) return agreed;
+        const auto sum = group_.sum(static_cast<int64_t>(writer->chunk_sum()));
+        if (group_.is_root()) failure = writer->write_head(about, static_cast<uint64_t>(sum));
+        return comm::first_failure(group_, failure);
     }
 
 private:
-    template <class T>
-    static std::optional<Failure> failure_of(const Expected<T>& made) {
-        return made ? std::nullopt : std::optional(made.failure());
-    }
-
     // Agrees on the sizes. Collective over the group.
-    void plan() {
+    ArrayLayout plan() {
         uint64_t tokens = 0;
         uint64_t samples = 0;
         uint64_t documents = 0;
@@ -180,21 +192,34 @@ private:
         tokens_ = count(group_, tokens);
         samples_ = count(group_, samples);
         documents_ = count(group_, documents);
-        arrays_ = {{"tokens", tokens_.total * sizeof(int32_t)},
-                   {"samples", samples_.total * sizeof(Sample)},
-                   {"source_ends", per_source_.size() * sizeof(uint64_t)}};
-        if (has_labels_) arrays_.push_back({"labels", tokens_.total * sizeof(int32_t)});
+        std::vector<ArrayPlace> arrays{{"source_ends", per_source_.size() * sizeof(uint64_t)},
+                                       {"tokens", tokens_.total * sizeof(int32_t)},
+                                       {"samples", samples_.total * sizeof(Sample)}};
+        if (has_labels_) arrays.push_back({"labels", tokens_.total * sizeof(int32_t)});
         if (has_documents_) {
-            arrays_.push_back({"document_ends", samples_.total * sizeof(uint64_t)});
-            arrays_.push_back({"document_lengths", documents_.total * sizeof(uint32_t)});
+            arrays.push_back({"document_ends", samples_.total * sizeof(uint64_t)});
+            arrays.push_back({"document_lengths", documents_.total * sizeof(uint32_t)});
         }
+        chunks_ = count(group_, count_chunks());
+        return {std::move(arrays), chunks_.total};
     }
 
-    std::optional<Failure> write_part(Expected<ArrayFileWriter> opened) {
-        if (!opened) return opened.failure();
-        ArrayFileWriter& file = opened.value();
-        for (SpooledBlock& block : part_.blocks)
-            if (auto failure = write_block(block, file)) return failure;
+    // Of this rank; what write_part() makes.
+    uint64_t count_chunks() const {
+        uint64_t chunks = group_.is_root() ? chunks_of(per_source_.size() * sizeof(uint64_t)) : 0;
+        for (const SpooledBlock& block : part_.blocks) {
+            const uint64_t samples = block.rest.samples.size();
+            chunks += chunks_of(block.num_tokens * sizeof(int32_t)) * (has_labels_ ? 2 : 1) +
+                      chunks_of(samples * sizeof(Sample));
+            if (has_documents_)
+                chunks += chunks_of(samples * sizeof(uint64_t)) +
+                          chunks_of(block.rest.document_lengths.size() * sizeof(uint32_t));
+        }
+        return chunks;
+    }
+
+    // Chunks end where blocks do, so they are the same ones at any number of ranks.
+    std::optional<Failure> write_part(ArrayFileWriter& file) {
         if (group_.is_root()) {
             std::vector<uint64_t> ends;
             uint64_t end = 0;
@@ -203,7 +228,9 @@ private:
             if (auto failure = file.write("source_ends", 0, std::as_bytes(std::span(ends))))
                 return failure;
         }
-        return file.flush();
+        for (SpooledBlock& block : part_.blocks)
+            if (auto failure = write_block(block, file)) return failure;
+        return file.finish_part(chunks_.before);
     }
 
     std::optional<Failure> write_block(SpooledBlock& block, ArrayFileWriter& file) {
@@ -236,10 +263,9 @@ private:
     const TokenSpool& spool_;
     const comm::Group& group_;
     std::vector<double> per_source_;  // samples, over all ranks
-    Count tokens_, samples_, documents_;
+    Count tokens_, samples_, documents_, chunks_;
     bool has_labels_ = false;
     bool has_documents_ = false;
-    std::vector<ArrayPlace> arrays_;
 };
 
 // Lists the rows that are left out, or fails if they are too many. Collective over the group.

@@ -1,9 +1,12 @@
 #include "ringshard/data/prepare.hpp"
 
+#include <algorithm>
+#include <array>
 #include <iostream>
 
 #include "cache_entry.hpp"
 #include "make_tokens.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/text/value.hpp"
 
@@ -15,7 +18,7 @@ namespace fs = std::filesystem;
 using text::Value;
 
 // Goes up when the same settings come to other files.
-constexpr int64_t version = 2;
+constexpr int64_t version = 3;
 
 // Names are written with their sizes and times: a file that was changed is another file.
 Value describe_file(const fs::path& file) {
@@ -125,30 +128,60 @@ comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Cla
     std::optional<Failure> failure;
     if (group.is_root()) {
         auto entry = CacheEntry::claim(file);
-        if (!entry)
+        if (!entry) {
             failure =
                 Failure{entry.failure().code, concat("data_cache_dir: ", entry.failure().message)};
-        else if (!ArrayFile::map(file))
-            mine.emplace(std::move(entry).value());
+        } else {
+            wait_until_visible(file, std::chrono::seconds(0));
+            if (!ArrayFile::map(file)) mine.emplace(std::move(entry).value());
+        }
     }
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
     return fs::path(group.broadcast(mine ? mine->work().string() : ""));
 }
 
+// Whether the file was made before. Rank 0 alone looks: a host that asks for a name too early may
+// not see the file for a while. Collective over the group.
+bool is_made(const fs::path& file, const comm::Group& group) {
+    return group.maximum(group.is_root() && ArrayFile::map(file) ? 1 : 0) == 1;
+}
+
+// Maps a file that is there on every rank. Every rank hashes its share of the chunks, so that the
+// job reads each byte once. Collective over the group.
+comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& group) {
+    auto invisible = wait_until_visible(file);
+    auto mapped =
+        comm::agreed(group, invisible ? Expected<ArrayFile>(*invisible) : ArrayFile::map(file));
+    if (!mapped) return mapped;
+    const auto share = [&](int rank) {
+        return mapped.value().num_chunks() * static_cast<uint64_t>(rank) /
+               static_cast<uint64_t>(group.size());
+    };
+    const auto sum = comm::agreed(
+        group, mapped.value().sum_checked(share(group.rank()), share(group.rank() + 1)));
+    if (!sum) return sum.failure();
+    const auto total = static_cast<uint64_t>(group.sum(static_cast<int64_t>(sum.value())));
+    std::optional<Failure> failure;
+    if (total != mapped.value().chunk_sum())
+        failure = damaged_data(file, "its list of hashes is not the one that was written");
+    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    return mapped;
+}
+
 // The file of the tokens, made if it is not there. Collective over the group.
-comm::Agreed<fs::path> provide_tokens(const Preparation& preparation, const Workshop& workshop,
-                                      const comm::Group& group) {
+comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Workshop& workshop,
+                                       const comm::Group& group) {
     auto files = find_files(preparation, workshop.hub, group);
     if (!files) return files.failure();
     const std::string about = group.broadcast(
         group.is_root() ? to_json(describe_tokens(preparation, files.value())) : "");
     const fs::path file = workshop.cache / concat("tokens-", hash_of(about));
-    if (group.all(ArrayFile::map(file).operator bool())) return file;
+    if (is_made(file, group)) return open_checked(file, group);
 
     Claim mine;
     const auto work = claim(file, group, mine);
-    if (!work) return work;
-    if (work.value().empty()) return file;
+    if (!work) return work.failure();
+    if (work.value().empty()) return open_checked(file, group);
     TokensToMake tokens{.files = std::move(files).value(),
                         .columns = {},
                         .format = preparation.format,
@@ -158,56 +191,52 @@ comm::Agreed<fs::path> provide_tokens(const Preparation& preparation, const Work
     if (auto failure = make_tokens(tokens, work.value(), workshop, group)) return *failure;
     if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
         return *agreed;
-    return file;
-}
-
-std::optional<Failure> write_plan(const fs::path& file, const std::string& about,
-                                  const RowPlan& plan) {
-    const auto starts = std::as_bytes(std::span(plan.row_starts));
-    const auto pieces = std::as_bytes(std::span(plan.pieces));
-    auto writer = ArrayFileWriter::open(
-        file, about, {{"row_starts", starts.size()}, {"pieces", pieces.size()}}, true);
-    if (!writer) return writer.failure();
-    if (auto failure = writer.value().write("row_starts", 0, starts)) return failure;
-    if (auto failure = writer.value().write("pieces", 0, pieces)) return failure;
-    return writer.value().flush();
+    return open_checked(file, group);
 }
 
 // Plans the rows of a store. Only rank 0 does.
-std::optional<Failure> make_plan(const Preparation& preparation, const fs::path& store_file,
+std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile& store_file,
                                  Value about, const CacheEntry& entry) {
-    const auto store = TokenStore::map(store_file);
-    const auto arrays = ArrayFile::map(store_file);
-    if (!store || !arrays) return store ? arrays.failure() : store.failure();
+    const auto store = TokenStore::of(store_file);
+    if (!store) return store.failure();
     SampleChoice choice{.side = preparation.side,
                         .test_size = preparation.test_size,
                         .seed = preparation.split_seed};
-    for (const uint64_t end : arrays.value().array<uint64_t>("source_ends"))
+    for (const uint64_t end : store_file.array<uint64_t>("source_ends"))
         choice.source_ends.push_back(end);
+    const auto& ends = choice.source_ends;
+    if (ends.size() != preparation.sources.size() || !std::ranges::is_sorted(ends) ||
+        ends.back() != static_cast<uint64_t>(store.value().size()))
+        return damaged_data(store_file.name(), "its sources have other samples than it holds");
     for (const Source& source : preparation.sources)
         if (source.fraction > 0) choice.fractions.push_back(source.fraction);
     RowReport report;
     const auto samples = choose_samples(choice);
     const RowPlan plan = plan_rows(store.value(), samples, preparation.rows, report);
-    about.set("tokens_file", Value(store_file.filename().string()));
     about.set("report", to_value(report));
-    if (auto failure = write_plan(entry.work() / "result", to_json(about), plan)) return failure;
+    const std::array<NamedBytes, 2> arrays{
+        {{"row_starts", std::as_bytes(std::span(plan.row_starts))},
+         {"pieces", std::as_bytes(std::span(plan.pieces))}}};
+    if (auto failure = write_array_file(entry.work() / "result", to_json(about), arrays))
+        return failure;
     return entry.publish();
 }
 
 // The file of the plan, made if it is not there. Collective over the group.
-comm::Agreed<fs::path> provide_plan(const Preparation& preparation, const Workshop& workshop,
-                                    const fs::path& store_file, const comm::Group& group) {
-    const Value about = describe_rows(preparation, store_file.filename().string());
+comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation, const Workshop& workshop,
+                                     const ArrayFile& store_file, const comm::Group& group) {
+    const std::string store_name = store_file.name().filename().string();
+    Value about = describe_rows(preparation, store_name);
     const fs::path file = workshop.cache / concat("rows-", hash_of(to_json(about)));
-    if (group.all(ArrayFile::map(file).operator bool())) return file;
+    if (is_made(file, group)) return open_checked(file, group);
     Claim mine;
     const auto work = claim(file, group, mine);
-    if (!work) return work;
+    if (!work) return work.failure();
+    about.set("tokens_file", Value(store_name));
     std::optional<Failure> failure;
-    if (mine) failure = make_plan(preparation, store_file, about, *mine);
+    if (mine) failure = make_plan(preparation, store_file, std::move(about), *mine);
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
-    return file;
+    return open_checked(file, group);
 }
 
 }  // namespace
@@ -219,7 +248,7 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& w
     if (!store_file) return store_file.failure();
     const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group);
     if (!plan_file) return plan_file.failure();
-    auto rows = comm::agreed(group, Rows::map(store_file.value(), plan_file.value()));
+    auto rows = comm::agreed(group, Rows::of(store_file.value(), plan_file.value()));
     if (!rows) return rows.failure();
     const auto about = text::read_json(rows.value().about());
     const RowReport report =
@@ -235,12 +264,12 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& w
                                         preparation.sources.front().dataset.path, ": ", why)});
     }
     const Value store_about = text::read_json(rows.value().store().about()).value();
-    const Value* largest = store_about.find("largest_token");
+    const int64_t largest_token = rows.value().store().largest_token();
     return Prepared{.rows = std::move(rows).value(),
                     .report = report,
-                    .largest_token = largest != nullptr ? *largest->integer() : 0,
-                    .store_file = store_file.value(),
-                    .plan_file = plan_file.value(),
+                    .largest_token = largest_token,
+                    .store_file = store_file.value().name(),
+                    .plan_file = plan_file.value().name(),
                     .warnings = warnings_of(store_about)};
 }
 

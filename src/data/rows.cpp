@@ -2,18 +2,6 @@
 
 namespace ringshard::data {
 
-namespace {
-
-[[noreturn]] void throw_damaged(int64_t row) {
-    throw Error(ExitCode::bad_data,
-                concat("row ", row,
-                       " of the prepared data names tokens that are not there: the "
-                       "files tokens-... and rows-... are damaged, or do not belong together; "
-                       "delete them, and they are made again"));
-}
-
-}  // namespace
-
 Rows::Rows(TokenStore store, RowPlan plan) : store_(std::move(store)) {
     const auto held = std::make_shared<const RowPlan>(std::move(plan));
     row_starts_ = held->row_starts;
@@ -23,36 +11,48 @@ Rows::Rows(TokenStore store, RowPlan plan) : store_(std::move(store)) {
 
 Rows::Rows(TokenStore store, const ArrayFile& plan)
     : store_(std::move(store)),
+      name_(plan.name()),
       about_(plan.about()),
       owner_(plan.owner()),
       row_starts_(plan.array<uint64_t>("row_starts")),
       pieces_(plan.array<Piece>("pieces")) {}
 
-Expected<Rows> Rows::map(const std::filesystem::path& store_file,
-                         const std::filesystem::path& plan_file) {
-    auto store = TokenStore::map(store_file);
+Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
+    auto store = TokenStore::of(store_file);
     if (!store) return store.failure();
-    const auto plan = ArrayFile::map(plan_file);
-    if (!plan) return plan.failure();
-    Rows rows(std::move(store).value(), plan.value());
+    Rows rows(std::move(store).value(), plan);
     if (rows.row_starts_.empty() || rows.row_starts_.back() != rows.pieces_.size())
-        return Failure{ExitCode::bad_data, concat(plan_file.string(), " holds no plan of rows")};
+        return Failure{ExitCode::bad_data, concat(plan.name().string(), " holds no plan of rows")};
     return rows;
 }
 
-// The head of a file is hashed and its arrays are not: what lies outside them is found here.
+Expected<Rows> Rows::map(const std::filesystem::path& store_file,
+                         const std::filesystem::path& plan_file) {
+    const auto store = ArrayFile::map(store_file);
+    if (!store) return store.failure();
+    const auto plan = ArrayFile::map(plan_file);
+    if (!plan) return plan.failure();
+    return of(store.value(), plan.value());
+}
+
+// Hashes are compared once, at the start of a run; this holds whatever the files hold later.
 std::span<const Piece> Rows::pieces(int64_t row) const {
     const auto i = static_cast<size_t>(row);
     RINGSHARD_CHECK(row >= 0 && row < size());
+    const auto refuse = [&] {
+        const Failure failure = damaged_data(
+            name_, concat("row ", row, " names tokens that are not in ", store_.name().string()));
+        throw Error(failure.code, failure.message);
+    };
     const uint64_t begin = row_starts_[i];
     const uint64_t end = row_starts_[i + 1];
-    if (begin > end || end > pieces_.size()) throw_damaged(row);
+    if (begin > end || end > pieces_.size()) refuse();
     const auto found = pieces_.subspan(begin, end - begin);
     const uint64_t num_tokens = store_.num_tokens();
     bool has_tokens = false;
     for (const Piece& piece : found) {
-        if (piece.begin > num_tokens || piece.length > num_tokens - piece.begin) throw_damaged(row);
-        if (piece.goes_on != 0 && !has_tokens) throw_damaged(row);  // on from nothing
+        if (piece.begin > num_tokens || piece.length > num_tokens - piece.begin) refuse();
+        if (piece.goes_on != 0 && !has_tokens) refuse();  // on from nothing
         has_tokens = has_tokens || piece.length > 0;
     }
     return found;
@@ -67,6 +67,7 @@ int64_t Rows::length(int64_t row) const {
 void Rows::append(int64_t row, FlatBatch& batch) const {
     for (const Piece& piece : pieces(row)) {
         if (piece.length == 0) continue;
+        store_.check_ids(piece.begin, piece.length);
         if (piece.goes_on == 0)
             batch.document_starts.push_back(static_cast<int64_t>(batch.tokens.size()));
         else

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ringshard/text/value.hpp"
+
 namespace ringshard::data {
 
 void SampleList::add(std::span<const int32_t> new_tokens, std::span<const int32_t> new_labels) {
@@ -58,47 +60,62 @@ TokenStore::TokenStore(SampleList list) {
     samples_ = held->samples;
     document_ends_ = held->document_ends;
     document_lengths_ = held->document_lengths;
+    largest_token_ = held->largest_token;
     owner_ = held;
 }
 
-Expected<TokenStore> TokenStore::map(const std::filesystem::path& path) {
-    const auto file = ArrayFile::map(path);
-    if (!file) return file.failure();
+Expected<TokenStore> TokenStore::of(const ArrayFile& file) {
     TokenStore store;
-    store.owner_ = file.value().owner();
-    store.about_ = file.value().about();
-    store.tokens_ = file.value().array<int32_t>("tokens");
-    store.labels_ = file.value().array<int32_t>("labels");
-    store.samples_ = file.value().array<Sample>("samples");
-    store.document_ends_ = file.value().array<uint64_t>("document_ends");
-    store.document_lengths_ = file.value().array<uint32_t>("document_lengths");
+    store.owner_ = file.owner();
+    store.name_ = file.name();
+    store.about_ = file.about();
+    store.tokens_ = file.array<int32_t>("tokens");
+    store.labels_ = file.array<int32_t>("labels");
+    store.samples_ = file.array<Sample>("samples");
+    store.document_ends_ = file.array<uint64_t>("document_ends");
+    store.document_lengths_ = file.array<uint32_t>("document_lengths");
+    store.tokens_offset_ = file.offset_of("tokens");
+    store.labels_offset_ = file.offset_of("labels");
+    const auto about = text::read_json(store.about_);
+    const text::Value* largest = about ? about.value().find("largest_token") : nullptr;
     const auto is_none_or = [](size_t size, size_t expected) {
         return size == 0 || size == expected;
     };
-    if (!file.value().has("tokens") || !file.value().has("samples") ||
+    if (!file.has("tokens") || !file.has("samples") ||
         !is_none_or(store.labels_.size(), store.tokens_.size()) ||
-        !is_none_or(store.document_ends_.size(), store.samples_.size()))
-        return Failure{ExitCode::bad_data, concat(path.string(), " holds no token store")};
+        !is_none_or(store.document_ends_.size(), store.samples_.size()) || largest == nullptr ||
+        largest->integer() == nullptr)
+        return Failure{ExitCode::bad_data, concat(store.name_.string(), " holds no token store")};
+    store.largest_token_ = *largest->integer();
     return store;
 }
 
-namespace {
-
-// The head of a file is hashed and its arrays are not.
-void expect_inside(uint64_t begin, uint64_t end, uint64_t size, int64_t sample) {
-    if (begin > end || end > size)
-        throw Error(ExitCode::bad_data,
-                    concat("sample ", sample,
-                           " of the prepared data lies outside of it: the file "
-                           "tokens-... is damaged; delete it, and it is made again"));
+void TokenStore::check_ids(uint64_t begin, uint64_t count) const {
+    const auto refuse = [&](const char* what, int32_t id, uint64_t offset) {
+        const Failure failure = damaged_data(
+            name_, concat("the ", what, " ", id, " at byte ", offset, " is not one of 0 to ",
+                          largest_token_, ", which its head names"));
+        throw Error(failure.code, failure.message);
+    };
+    for (uint64_t at = begin; at < begin + count; ++at) {
+        if (token(at) > largest_token_)
+            refuse("token", token(at), tokens_offset_ + at * sizeof(int32_t));
+        const int32_t learned = label(at);
+        if (learned != no_label && (learned < 0 || learned > largest_token_))
+            refuse("label", learned, labels_offset_ + at * sizeof(int32_t));
+    }
 }
 
-}  // namespace
+void TokenStore::check_inside(uint64_t begin, uint64_t end, uint64_t size, int64_t sample) const {
+    if (begin <= end && end <= size) return;
+    const Failure failure = damaged_data(name_, concat("sample ", sample, " lies outside of it"));
+    throw Error(failure.code, failure.message);
+}
 
 uint32_t TokenStore::length(int64_t number) const {
     const auto i = static_cast<size_t>(number);
     const uint64_t end = i + 1 < samples_.size() ? samples_[i + 1].begin : tokens_.size();
-    expect_inside(samples_[i].begin, end, tokens_.size(), number);
+    check_inside(samples_[i].begin, end, tokens_.size(), number);
     return static_cast<uint32_t>(end - samples_[i].begin);
 }
 
@@ -106,7 +123,7 @@ std::span<const uint32_t> TokenStore::documents(int64_t number) const {
     if (document_ends_.empty()) return {};
     const auto i = static_cast<size_t>(number);
     const uint64_t begin = i == 0 ? 0 : document_ends_[i - 1];
-    expect_inside(begin, document_ends_[i], document_lengths_.size(), number);
+    check_inside(begin, document_ends_[i], document_lengths_.size(), number);
     return document_lengths_.subspan(begin, document_ends_[i] - begin);
 }
 

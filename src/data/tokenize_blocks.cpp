@@ -6,12 +6,20 @@
 #include <thread>
 
 #include "progress.hpp"
+#include "ringshard/base/shared_file.hpp"
 
 namespace ringshard::data {
 
 size_t WorkList::file_of(int64_t item) const {
     return static_cast<size_t>(std::ranges::upper_bound(first_items, item) - first_items.begin()) -
            1;
+}
+
+Expected<std::unique_ptr<RowFile>> WorkList::open(size_t file) const {
+    const InputFile& input = files[file];
+    if (input.plain != input.name)
+        if (auto failure = wait_until_visible(input.plain)) return *failure;
+    return open_row_file(input.plain, wanted);
 }
 
 namespace {
@@ -98,7 +106,7 @@ Expected<TokenizedPart> tokenize_blocks(const TokensToMake& tokens, const WorkLi
     std::vector<std::unique_ptr<RowFile>> files(work.files.size());
     for (int64_t item = first; item < last;) {
         const size_t number = work.file_of(item);
-        auto file = open_row_file(work.files[number].plain, work.wanted);
+        auto file = work.open(number);
         if (!file) return file.failure();
         files[number] = std::move(file).value();
         item = work.first_items[number + 1];

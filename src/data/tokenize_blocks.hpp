@@ -28,6 +28,8 @@ struct WorkList {
     std::vector<std::string> wanted;   // columns
     int64_t size() const { return first_items.back(); }
     size_t file_of(int64_t item) const;
+    // Another rank may have unpacked the file.
+    Expected<std::unique_ptr<RowFile>> open(size_t file) const;
 };
 
 // The rows of the items from `first` to `last` as tokens. Several threads share them. Gives up

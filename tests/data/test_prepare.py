@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,26 @@ DATA = HERE.parent / "parity" / "data"
 MODEL = DATA / "models" / "qwen2-tiny"
 CHAT = DATA / "text" / "data"
 APPLY = HERE.parent / "text" / "data" / "chat" / "apply"
+
+
+def places_of_arrays(file):
+    """Offset and size of each array of a file of prepared data."""
+    content = file.read_bytes()
+    at, = struct.unpack_from("Q", content, 8)
+
+    def number():
+        nonlocal at
+        at += 8
+        return struct.unpack_from("Q", content, at - 8)[0]
+
+    def text():
+        nonlocal at
+        length = number()
+        at += length
+        return content[at - length:at].decode()
+
+    text(), number(), number(), number()
+    return {text(): (number(), number())[::-1] for _ in range(number())}
 
 
 class Prepare(TrainerTest):
@@ -216,6 +237,38 @@ class Prepare(TrainerTest):
         self.assertEqual([folder for folder in dead if folder.exists()], [])
         for folder in living:
             self.assertEqual((folder / "result").read_text(), "half")
+
+    def test_altered_data_are_refused_and_made_again(self):
+        rows = self.write("rows.jsonl", [{"input_ids": [i % 300, 1, 2], "labels": [7, 8, 9]} for i in range(4000)])
+        cache = self.folder / "cache"
+        flags = ("--dataset_name", rows, "--model_name_or_path", str(MODEL), "--data_cache_dir", str(cache), "--max_length", "16",
+                 "--output_dir", str(self.folder / "run"), "--max_steps", "1", "--use_cpu", "--report_to", "none")
+
+        def made(name):
+            return next(file for file in cache.iterdir() if file.name.startswith(name) and file.suffix != ".lock")
+
+        for name, array, place, content in (
+            ("tokens-", "tokens", 8192, bytes(4096)),  # an extent that was lost
+            ("tokens-", "tokens", 4000, struct.pack("i", 200_000_000)),
+            ("tokens-", "labels", 8000, struct.pack("i", 700)),
+            ("rows-", "pieces", 16, struct.pack("Q", 1 << 40)),
+        ):
+            with self.subTest(array=array, content=len(content)):
+                self.expect(run("train", *flags, "--dry_run", ranks=2), 0)
+                file = made(name)
+                offset, size = places_of_arrays(file)[array]
+                with open(file, "r+b") as opened:
+                    opened.seek(offset + place)
+                    self.assertNotEqual(opened.read(len(content)), content)
+                    opened.seek(offset + place)
+                    opened.write(content)
+                chunk = min(size, 1 << 20)
+                self.expect_one_message(run("train", *flags, ranks=2), 65,
+                                        f"{file}: the {chunk} bytes from byte {offset} on are not those that were written: "
+                                        "the file is damaged; remove it, and it is made again")
+                self.assertFalse((self.folder / "run" / "metrics.jsonl").exists())
+                file.unlink()
+        self.expect(run("train", *flags), 0)
 
     def test_a_cut_store_is_made_again(self):
         flags = ("--dataset_name", str(CHAT / "chat_small.jsonl"))

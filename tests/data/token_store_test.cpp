@@ -134,27 +134,104 @@ BOOST_FIXTURE_TEST_CASE(rows_that_reach_outside_are_refused, Folder) {
 BOOST_FIXTURE_TEST_CASE(damaged_files_are_refused, Folder) {
     const auto file = path / "arrays";
     const std::vector<uint64_t> numbers{1, 2, 3};
-    auto writer = ArrayFileWriter::open(file, "about it", {{"numbers", 24}, {"none", 0}}, true);
-    BOOST_TEST(!writer.value().write("numbers", 0, std::as_bytes(std::span(numbers))));
+    const std::vector<NamedBytes> arrays{{"numbers", std::as_bytes(std::span(numbers))},
+                                         {"none", {}}};
+    BOOST_TEST(!write_array_file(file, "about it", arrays));
     {
         const ArrayFile mapped = ArrayFile::map(file).value();
         BOOST_TEST(mapped.about() == "about it");
         BOOST_TEST(mapped.array<uint64_t>("numbers").back() == 3U);
         BOOST_TEST(mapped.has("none"));
         BOOST_TEST(!mapped.has("other"));
+        BOOST_TEST(mapped.num_chunks() == 1U);
+        BOOST_TEST(mapped.sum_checked(0, 1).value() == mapped.chunk_sum());
     }
     const std::string whole = read_file(file).value();
+    const size_t array = 64;
+    const size_t chunks = 128;  // one: after the array and what fills it up
     for (size_t i = 0; i < whole.size(); i += 3) {
         std::string changed = whole;
         changed[i] = static_cast<char>(changed[i] ^ 0x21);
         std::ofstream(file, std::ios::binary) << changed;
         const auto mapped = ArrayFile::map(file);
-        const bool is_head = i < 32 + 2 * 8 + 8 + 2 * 24 + 11;
-        BOOST_TEST(mapped.operator bool() == !is_head, "byte " << i);
+        const bool is_head = i < 32 || i >= chunks + 24;
+        BOOST_TEST_REQUIRE(mapped.operator bool() == !is_head, "byte " << i);
+        if (is_head) continue;
+        const bool is_content = i >= array && i < array + 24;
+        const auto sum = mapped.value().sum_checked(0, 1);
+        const bool is_whole = sum && sum.value() == mapped.value().chunk_sum();
+        BOOST_TEST(is_whole == (!is_content && i < chunks), "byte " << i);
+        if (is_content)
+            BOOST_TEST(
+                sum.failure().message ==
+                concat(file.string(),
+                       ": the 24 bytes from byte 64 on are not those that "
+                       "were written: the file is damaged; remove it, and it is made again"));
     }
     for (size_t length = 0; length < whole.size(); length += 7) {
         std::ofstream(file, std::ios::binary) << whole.substr(0, length);
         BOOST_TEST(!ArrayFile::map(file), "length " << length);
     }
     BOOST_TEST(!ArrayFile::map(path / "not there"));
+}
+
+BOOST_FIXTURE_TEST_CASE(several_writers_make_one_file, Folder) {
+    const auto file = path / "arrays";
+    const std::vector<int32_t> numbers(700'000, 7);  // 2.8 MB: chunks of 1, 1 and 0.7 MiB
+    const auto bytes = std::as_bytes(std::span(numbers));
+    const auto write = [&](size_t cut) {
+        const ArrayLayout layout({{"numbers", 2 * bytes.size()}}, 6);
+        auto first = ArrayFileWriter::begin(file, layout).value();
+        auto second = ArrayFileWriter::join(file, layout).value();
+        // The second half is the second writer's, or the first one's too.
+        auto& other = cut == 1 ? second : first;
+        BOOST_TEST(!first.write("numbers", 0, bytes));
+        BOOST_TEST(!other.write("numbers", bytes.size(), bytes));
+        BOOST_TEST(!first.finish_part(0));
+        BOOST_TEST(!second.finish_part(cut == 1 ? 3 : 6));
+        BOOST_TEST(!ArrayFile::map(file));  // not before it is whole
+        BOOST_TEST(!first.write_head("{}", first.chunk_sum() + second.chunk_sum()));
+        return read_file(file).value();
+    };
+    const bool is_same = write(1) == write(2);
+    BOOST_TEST(is_same);
+    const ArrayFile mapped = ArrayFile::map(file).value();
+    BOOST_TEST(mapped.num_chunks() == 6U);
+    BOOST_TEST(mapped.sum_checked(0, 2).value() + mapped.sum_checked(2, 6).value() ==
+               mapped.chunk_sum());
+}
+
+// Their hashes are right: somebody made them so.
+BOOST_FIXTURE_TEST_CASE(ids_beyond_the_vocabulary_are_refused, Folder) {
+    const auto refusal = [&](std::vector<int32_t> tokens, std::vector<int32_t> labels) {
+        const std::vector<Sample> samples{{0, 0, 3}};
+        const std::vector<uint64_t> starts{0, 1};
+        const std::vector<Piece> pieces{{0, static_cast<uint32_t>(tokens.size()), 0}};
+        const auto bytes = [](const auto& items) { return std::as_bytes(std::span(items)); };
+        const std::vector<NamedBytes> arrays{
+            {"tokens", bytes(tokens)}, {"labels", bytes(labels)}, {"samples", bytes(samples)}};
+        const std::vector<NamedBytes> plan{{"row_starts", bytes(starts)},
+                                           {"pieces", bytes(pieces)}};
+        BOOST_TEST(!write_array_file(path / "tokens-0", R"({"largest_token": 319})", arrays));
+        BOOST_TEST(!write_array_file(path / "rows-0", "{}", plan));
+        FlatBatch batch;
+        try {
+            Rows::map(path / "tokens-0", path / "rows-0").value().append(0, batch);
+        } catch (const Error& error) {
+            BOOST_TEST(number(error.code()) == 65);
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    const std::string file = (path / "tokens-0").string();
+    const std::string end =
+        " is not one of 0 to 319, which its head names: the file is damaged; remove it, and it is "
+        "made again";
+    BOOST_TEST(refusal({1, 319, ~318}, {}).empty());
+    BOOST_TEST(refusal({1, 319, ~318}, {1, no_label, 319}).empty());
+    BOOST_TEST(refusal({1, 200'000'000, 3}, {}) ==
+               concat(file, ": the token 200000000 at byte 68", end));
+    BOOST_TEST(refusal({1, ~320, 3}, {}) == concat(file, ": the token 320 at byte 68", end));
+    BOOST_TEST(refusal({1, 2, 3}, {1, 2, 700}) == concat(file, ": the label 700 at byte 136", end));
+    BOOST_TEST(refusal({1, 2, 3}, {-5, 2, 3}) == concat(file, ": the label -5 at byte 128", end));
 }

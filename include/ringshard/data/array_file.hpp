@@ -11,39 +11,79 @@
 
 namespace ringshard::data {
 
-// A file of named arrays, made once and then mapped into memory by everybody who reads it: a table
-// of contents, a text about the file as a whole, the arrays, each from a multiple of 64 bytes on.
+// A file of named arrays that is written once, by any number of processes, and then mapped into
+// memory by every reader: the arrays, each from a multiple of 64 bytes on; the list of their
+// chunks; a table of contents with a text about the whole file.
 struct ArrayPlace {
     std::string name;
     uint64_t bytes = 0;
-    uint64_t offset = 0;  // set by ArrayFileWriter::plan
+    uint64_t offset = 0;  // in the file
 };
 
-// Several processes may write parts of one file.
+// A piece of an array as it was written, with its hash.
+struct Chunk {
+    uint64_t offset = 0;  // in the file
+    uint64_t bytes = 0;   // at most largest_chunk
+    uint64_t hash = 0;
+};
+constexpr uint64_t largest_chunk = uint64_t{1} << 20;
+
+// As many chunks as a write of so many bytes makes.
+constexpr uint64_t chunks_of(uint64_t bytes) { return (bytes + largest_chunk - 1) / largest_chunk; }
+
+// Where everything lies in a file.
+struct ArrayLayout {
+    ArrayLayout(std::vector<ArrayPlace> arrays, uint64_t num_chunks);  // sets their offsets
+
+    std::vector<ArrayPlace> arrays;
+    uint64_t num_chunks;
+    uint64_t chunks_offset;
+    uint64_t table_offset() const { return chunks_offset + num_chunks * sizeof(Chunk); }
+};
+
+// Writes parts of one file; several processes may do so at the same time. The file is valid when
+// one of them has written the head, which comes last.
 class ArrayFileWriter {
 public:
-    // Sizes the file and writes its head if `writes_head`.
-    static Expected<ArrayFileWriter> open(const std::filesystem::path& file,
-                                          const std::string& about, std::vector<ArrayPlace> arrays,
-                                          bool writes_head);
+    // The process that begins makes the file; the others open it after that.
+    static Expected<ArrayFileWriter> begin(const std::filesystem::path& file, ArrayLayout layout);
+    static Expected<ArrayFileWriter> join(const std::filesystem::path& file, ArrayLayout layout);
 
-    // `at`: bytes from the beginning of the array.
+    // `at`: bytes from the beginning of the array. Makes chunks_of(bytes.size()) chunks.
     std::optional<Failure> write(const std::string& array, uint64_t at,
                                  std::span<const std::byte> bytes);
-    std::optional<Failure> flush() { return file_.flush(); }
+    // Writes the list of the chunks that this process made, which is number `first_chunk` and those
+    // after it, and flushes.
+    std::optional<Failure> finish_part(uint64_t first_chunk);
+    // To be added up over all writers, modulo 2^64, for write_head().
+    uint64_t chunk_sum() const { return chunk_sum_; }
+
+    std::optional<Failure> write_head(const std::string& about, uint64_t total_chunk_sum);
 
 private:
-    ArrayFileWriter(File file, std::vector<ArrayPlace> arrays)
-        : file_(std::move(file)), arrays_(std::move(arrays)) {}
+    ArrayFileWriter(File file, ArrayLayout layout)
+        : file_(std::move(file)), layout_(std::move(layout)) {}
     File file_;
-    std::vector<ArrayPlace> arrays_;
+    ArrayLayout layout_;
+    std::vector<Chunk> chunks_;
+    uint64_t chunk_sum_ = 0;
 };
+
+// Writes a whole file from one process.
+struct NamedBytes {
+    std::string name;
+    std::span<const std::byte> bytes;
+};
+std::optional<Failure> write_array_file(const std::filesystem::path& file, const std::string& about,
+                                        std::span<const NamedBytes> arrays);
 
 class ArrayFile {
 public:
-    // Refuses what is not such a file, is of another version or is not whole.
+    // Refuses what is not such a file, is of another version or is not whole. The content is hashed
+    // by sum_checked() alone.
     static Expected<ArrayFile> map(const std::filesystem::path& file);
 
+    const std::filesystem::path& name() const { return name_; }
     const std::string& about() const { return about_; }
     bool has(const std::string& name) const;
     template <class T>
@@ -51,15 +91,31 @@ public:
         const auto bytes = bytes_of(name);
         return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
+    uint64_t offset_of(const std::string& array) const;  // in the file; 0 if there is none
+
+    uint64_t num_chunks() const { return num_chunks_; }
+    // Hashes the chunks from `first` up to `last`. Returns their sum; that of all is chunk_sum(),
+    // modulo 2^64. Fails where the bytes of a chunk are not those that were written.
+    Expected<uint64_t> sum_checked(uint64_t first, uint64_t last) const;
+    uint64_t chunk_sum() const { return chunk_sum_; }
+
     // Keeps the arrays where they are for as long as it lives.
     std::shared_ptr<const void> owner() const { return mapping_; }
 
 private:
     std::span<const std::byte> bytes_of(const std::string& name) const;  // empty if there is none
+    const ArrayPlace* find(const std::string& name) const;
 
+    std::filesystem::path name_;
     std::shared_ptr<const std::byte> mapping_;
     std::string about_;
     std::vector<ArrayPlace> arrays_;
+    uint64_t num_chunks_ = 0;
+    uint64_t chunks_offset_ = 0;
+    uint64_t chunk_sum_ = 0;
 };
+
+// "<file>: <what>: the file is damaged; remove it, and it is made again"
+Failure damaged_data(const std::filesystem::path& file, const std::string& what);
 
 }  // namespace ringshard::data

@@ -24,6 +24,7 @@ struct FlatBatch {
 class Rows {
 public:
     Rows(TokenStore store, RowPlan plan);
+    static Expected<Rows> of(const ArrayFile& store, const ArrayFile& plan);
     static Expected<Rows> map(const std::filesystem::path& store,
                               const std::filesystem::path& plan);
 
@@ -34,11 +35,14 @@ public:
     // How the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
 
-    void append(int64_t row, FlatBatch& batch) const;  // to its end
+    // To its end. Throws where the row names tokens that are not there, or ids that no vocabulary
+    // of this size has: see TokenStore::check_ids().
+    void append(int64_t row, FlatBatch& batch) const;
 
 private:
     Rows(TokenStore store, const ArrayFile& plan);
     TokenStore store_;
+    std::filesystem::path name_ = "rows in memory";
     std::string about_;
     std::shared_ptr<const void> owner_;  // of what the spans show
     std::span<const uint64_t> row_starts_;

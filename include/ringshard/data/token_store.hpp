@@ -47,7 +47,7 @@ struct SampleList {
 // The tokens of all samples of a dataset.
 class TokenStore {
 public:
-    static Expected<TokenStore> map(const std::filesystem::path& file);
+    static Expected<TokenStore> of(const ArrayFile& file);
     explicit TokenStore(SampleList samples);
 
     int64_t size() const { return static_cast<int64_t>(samples_.size()); }
@@ -67,13 +67,24 @@ public:
         return tokens_[place] < 0 ? no_label : tokens_[place];
     }
 
+    // Throws, with file and byte, where a token or label of these places is above largest_token():
+    // arrays indexed with it would be read or written beyond their end.
+    void check_ids(uint64_t begin, uint64_t count) const;
+    int64_t largest_token() const { return largest_token_; }
+
     // How the store was made, as JSON; empty for one in memory.
     const std::string& about() const { return about_; }
+    const std::filesystem::path& name() const { return name_; }  // of the file, if there is one
 
 private:
     TokenStore() = default;
+    void check_inside(uint64_t begin, uint64_t end, uint64_t size, int64_t sample) const;
     std::shared_ptr<const void> owner_;  // of what the spans show
+    std::filesystem::path name_ = "tokens in memory";
     std::string about_;
+    int64_t largest_token_ = -1;  // of tokens and labels, by the hashed head of the file
+    uint64_t tokens_offset_ = 0;  // in the file
+    uint64_t labels_offset_ = 0;
     std::span<const int32_t> tokens_;
     std::span<const int32_t> labels_;
     std::span<const Sample> samples_;
