@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "cgroup_memory.hpp"
 #include "ringshard/base/error.hpp"
 
 namespace ringshard::device {
@@ -52,35 +53,12 @@ std::optional<int64_t> number_behind(const std::string& file, const std::string&
     return std::nullopt;
 }
 
-// A file that holds one number; nothing if it holds another word, such as max.
-std::optional<int64_t> number_in(const std::string& file) {
-    std::ifstream stream(file);
-    int64_t number = 0;
-    return stream >> number ? std::optional(number) : std::nullopt;
-}
-
-// What is left in the control group of this process. The files that it keeps in memory do not
-// count: the kernel gives them up when it needs room.
-std::optional<int64_t> left_in_control_group() {
-    std::ifstream groups("/proc/self/cgroup");
-    for (std::string line; std::getline(groups, line);) {
-        if (!line.starts_with("0::")) continue;
-        const std::string folder = "/sys/fs/cgroup" + line.substr(3) + "/";
-        const auto limit = number_in(folder + "memory.max");
-        const auto used = number_in(folder + "memory.current");
-        if (!limit || !used) return std::nullopt;
-        const auto files = number_behind(folder + "memory.stat", "file");
-        return *limit - *used + files.value_or(0);
-    }
-    return std::nullopt;
-}
-
 }  // namespace
 
 int64_t free_host_memory() {
     constexpr int64_t unit = 1024;
     const int64_t of_host = number_behind("/proc/meminfo", "MemAvailable:").value_or(0) * unit;
-    return std::max<int64_t>(0, std::min(of_host, left_in_control_group().value_or(of_host)));
+    return std::max<int64_t>(0, std::min(of_host, memory_left_in_cgroups().value_or(of_host)));
 }
 
 Host describe_host() {

@@ -1,6 +1,7 @@
 """What `trainer plan` says of a step, beside what runs account for: bytes within 2 %, in thirty configurations."""
 
 import concurrent.futures
+import contextlib
 import itertools
 import json
 import os
@@ -61,6 +62,37 @@ RATES = ("products", "products_backward", "attention", "attention_backward", "at
          "attention_backward_extra_keys", "peak", "row_bytes")
 OTHERS = ("loss_logits", "optimizer_bytes", "host_copy_bytes", "scratch_bytes", "link_bytes", "network_bytes", "save_bytes",
           "host_memory_bytes", "scratch_room_bytes")
+
+
+@contextlib.contextmanager
+def memory_group(limit):
+    """A function for preexec_fn: it moves a process below a control group with that limit, as SLURM does, into a group that
+    has none of its own. Needs root, and a hierarchy that can be written to."""
+    for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        job = os.path.join(root, f"ringshard-test-{os.getpid()}")
+        step = os.path.join(job, "step")
+        try:
+            os.mkdir(job)
+            os.mkdir(step)
+            with open(os.path.join(job, file), "w") as limits:
+                limits.write(str(limit))
+            break
+        except OSError:
+            for folder in (step, job):
+                if os.path.isdir(folder):
+                    os.rmdir(folder)
+    else:
+        raise unittest.SkipTest("no control group with a memory limit can be made here")
+
+    def join():
+        with open(os.path.join(step, "cgroup.procs"), "w") as processes:
+            processes.write(str(os.getpid()))
+
+    try:
+        yield join
+    finally:
+        for folder in (step, job):
+            os.rmdir(folder)
 
 
 class Plan(TrainerTest):
@@ -158,6 +190,15 @@ class Plan(TrainerTest):
                                 "--activation_policy input", "--ignore_plan begins all the same")
         self.expect(run("train", *flags, "--ignore_plan", ranks=2, **small), 0, "warning: a step takes")
         self.assertFalse(os.path.exists(os.path.join(self.folder.name, "never")))
+
+    def test_the_memory_limit_of_the_job_counts(self):
+        flags = [*self.flags("single_gpu", 1, 1, 16384, "all", "fp32", []), "--dataset_name", self.rows(16384), "--output_dir",
+                 os.path.join(self.folder.name, "limited"), "--dry_run"]
+        held = self.planned(flags)["peak_bytes"]
+        self.assertGreater(held, 1 << 30)  # a process that only plans stays below the limit
+        with memory_group(held // 2) as join:
+            refused = run("train", *flags, preexec_fn=join)
+        self.expect_one_message(refused, 78, "a step takes", "at: ", "rows of 16384 tokens")
 
     def test_the_longest_row(self):
         flags = self.flags("zero3", 2, 1, 512, "input", "bf16", [])

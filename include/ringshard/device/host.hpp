@@ -23,8 +23,8 @@ struct Host {
 
 Host describe_host();
 
-// Bytes that this process could still take without pushing others out: of the host, and of the
-// control group that holds it.
+// Returns the bytes that this process can still allocate: the minimum of what the host has
+// available and of what the memory limits of its control groups leave (a job's --mem under SLURM).
 int64_t free_host_memory();
 
 // Threads for the computation of one rank: what the user says, else OMP_NUM_THREADS, else its share
