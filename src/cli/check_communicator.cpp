@@ -77,9 +77,11 @@ private:
 
 std::vector<std::string> check_communicators(const mesh::Mesh& mesh) {
     const std::pair<const char*, comm::Communicator*> all[] = {
-        {"replicate", &mesh.replicate()}, {"shard", &mesh.shard()}, {"ring", &mesh.ring()},
-        {"ulysses", &mesh.ulysses()},     {"data", &mesh.data()},   {"sequence", &mesh.sequence()},
-        {"zero", &mesh.zero()},           {"world", &mesh.world()}};
+        {"replicate", &mesh.replicate()},
+        {"ring", &mesh.ring()},
+        {"ulysses", &mesh.ulysses()},
+        {"zero", &mesh.zero()},
+        {"world", &mesh.world()}};
     std::vector<std::string> wrong;
     for (const auto& [name, communicator] : all)
         for (const auto type : {at::kFloat, at::kBFloat16, at::kLong})

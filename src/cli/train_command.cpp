@@ -156,7 +156,7 @@ MaybeFailure train(const EngineCall& call) {
     const data::Rows& rows = inputs.data.training;
     if (const auto unused = check_rows_are_dealt(call.settings, rows.size(), here.shape.data()))
         return comm::found_by_all(*unused);
-    data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data().rank(),
+    data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data_rank(),
                         config.training.gradient_accumulation_steps);
     const auto check_memory = [&] {
         return check_plan(call, here, inputs.spec, rows, device_memory(call.environment));

@@ -7,6 +7,7 @@ namespace ringshard::comm {
 
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,
                                                 const CommunicatorOptions& options) {
+    if (group.size() == 1) return make_self_communicator(device);
     if (device.is_cuda() && !options.by_way_of_host)
         return std::make_unique<NcclCommunicator>(std::move(group), device);
     auto of_host = std::make_unique<MpiCommunicator>(std::move(group), options.test_delay);

@@ -1,7 +1,6 @@
 #include "mpi_communicator.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <thread>
 
@@ -41,11 +40,6 @@ std::vector<std::span<std::byte>> nearly_equal_parts(std::span<std::byte> whole,
         parts.push_back(whole.subspan(begin, std::min(length, whole.size() - begin)));
     }
     return parts;
-}
-
-void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
-    if (to.nbytes() > 0 && to.data_ptr() != from.data_ptr())
-        std::memcpy(to.data_ptr(), from.data_ptr(), static_cast<size_t>(from.nbytes()));
 }
 
 MPI_Datatype mpi_type_of(at::ScalarType type) {
@@ -88,10 +82,6 @@ private:
 }  // namespace
 
 Pending MpiCommunicator::start(const char* what, size_t bytes, std::function<void()> task) {
-    if (size() == 1) {
-        task();
-        return {};
-    }
     JournalPage& page = group_.page();
     const int64_t number = page.begin(what, narrow<int64_t>(bytes));
     auto noted = [this, number, task = std::move(task)] {
@@ -105,7 +95,6 @@ Pending MpiCommunicator::start(const char* what, size_t bytes, std::function<voi
 
 Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
     check_tensor(in_out, at::kCPU);
-    if (size() == 1) return {};
     return start("all-reduce", in_out.nbytes(), [this, in_out] {
         const auto whole = bytes_of(in_out);
         const MPI_Datatype type = mpi_type_of(in_out.scalar_type());
@@ -136,7 +125,6 @@ Pending MpiCommunicator::all_gather(at::Tensor out, at::Tensor in) {
 Pending MpiCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
     check_parts(in, out, size(), at::kCPU);
     return start("reduce-scatter", in.nbytes(), [this, out, in] {
-        if (size() == 1) return copy_bytes(out, in);
         std::vector<std::span<const std::byte>> parts;
         for (const auto part : equal_parts(bytes_of(in), size())) parts.emplace_back(part);
         ring_reduce_scatter(
@@ -180,10 +168,6 @@ Pending MpiCommunicator::shift(std::vector<Exchange> exchanges) {
         bytes += exchange.send.nbytes();
     }
     return start("shift", bytes, [this, exchanges = std::move(exchanges)] {
-        if (size() == 1) {
-            for (const Exchange& exchange : exchanges) copy_bytes(exchange.receive, exchange.send);
-            return;
-        }
         std::vector<MPI_Request> requests;
         for (const Exchange& exchange : exchanges) {
             start_receive(ring_, bytes_of(exchange.receive), ring_.previous(), requests);
@@ -195,7 +179,6 @@ Pending MpiCommunicator::shift(std::vector<Exchange> exchanges) {
 
 Pending MpiCommunicator::broadcast(at::Tensor in_out, int root) {
     check_tensor(in_out, at::kCPU);
-    if (size() == 1) return {};
     return start("broadcast", in_out.nbytes(), [this, in_out, root] {
         constexpr size_t longest_message = size_t{1} << 30;
         const auto whole = bytes_of(in_out);

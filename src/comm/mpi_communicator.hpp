@@ -8,8 +8,9 @@
 
 namespace ringshard::comm {
 
-// Tensors in host memory over MPI. A worker thread with an MPI communicator of its own does the
-// operations in the order in which they were given, while the rank computes.
+// Tensors in host memory over MPI, between two ranks or more. A worker thread with an MPI
+// communicator of its own does the operations in the order in which they were given, while the rank
+// computes.
 class MpiCommunicator final : public Communicator {
 public:
     // delay: a sleep before every operation, for each of its messages to neighbours. For tests of
@@ -29,8 +30,7 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
-    // The task holds the tensors; it runs on the worker, or at once where there is nobody to wait
-    // for.
+    // Runs the task, which holds the tensors, on the worker.
     Pending start(const char* what, size_t bytes, std::function<void()> task);
 
     Group group_;

@@ -57,12 +57,14 @@ private:
 NcclCommunicator::NcclCommunicator(Group group, at::Device device)
     : group_(std::move(group)),
       device_(device),
-      stream_(c10::cuda::getStreamFromPool(true, device.index())) {
+      stream_(c10::cuda::getStreamFromPool(true, device.index())) {}
+
+void NcclCommunicator::connect() {
     const c10::cuda::CUDAGuard guard(device_);
     ncclUniqueId id{};
     if (group_.is_root()) RINGSHARD_NCCL(ncclGetUniqueId(&id));
-    const std::string letter = group_.broadcast(std::string(id.internal, sizeof(id.internal)));
-    std::copy(letter.begin(), letter.end(), id.internal);
+    const std::string id_of_root = group_.broadcast(std::string(id.internal, sizeof(id.internal)));
+    std::copy(id_of_root.begin(), id_of_root.end(), id.internal);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.maxCTAs = 16;  // what travels while a block computes must leave it the GPU
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
@@ -71,6 +73,7 @@ NcclCommunicator::NcclCommunicator(Group group, at::Device device)
 }
 
 NcclCommunicator::~NcclCommunicator() {
+    if (communicator_ == nullptr) return;
     group_.page().set_backend({}, {});
     // Ending is collective: while an exception unwinds, the peers are elsewhere.
     if (std::uncaught_exceptions() > 0)
@@ -87,6 +90,7 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
         check_tensor(tensor, at::kCUDA);
         bytes = std::max(bytes, tensor.nbytes());
     }
+    if (communicator_ == nullptr) connect();
     const int64_t number = group_.page().begin(what, static_cast<int64_t>(bytes));
     const c10::cuda::CUDAGuard guard(device_);
     at::cuda::CUDAEvent ready;

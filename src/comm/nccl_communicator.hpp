@@ -12,11 +12,13 @@
 
 namespace ringshard::comm {
 
-// Tensors on GPUs over NCCL. Operations run on a stream of the communicator's own, after what the
-// caller's current stream holds; waiting for one makes the current stream wait, never the host.
+// Tensors on GPUs over NCCL. It connects with its first operation, which every rank of the group
+// comes to in the same order: NCCL takes memory and time for each communicator. Operations run on a
+// stream of the communicator's own, after what the caller's current stream holds; waiting for one
+// makes the current stream wait, never the host.
 class NcclCommunicator final : public Communicator {
 public:
-    NcclCommunicator(Group group, at::Device device);  // collective over the group
+    NcclCommunicator(Group group, at::Device device);
     ~NcclCommunicator() override;
 
     int rank() const override { return group_.rank(); }
@@ -34,6 +36,7 @@ private:
         int64_t number;
         std::shared_ptr<at::cuda::CUDAEvent> end;
     };
+    void connect();  // collective over the group
     template <class Enqueue>
     Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);
     void note_what_has_ended();
@@ -41,8 +44,8 @@ private:
     Group group_;
     at::Device device_;
     c10::cuda::CUDAStream stream_;
-    ncclComm_t communicator_ = nullptr;
-    std::mutex mutex_;  // of what follows: the one who watches asks too
+    ncclComm_t communicator_ = nullptr;  // null before the first operation
+    std::mutex mutex_;                   // of what follows: the one who watches asks too
     std::deque<UnderWay> under_way_;
 };
 

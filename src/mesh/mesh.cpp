@@ -9,18 +9,17 @@ Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
                     world.size());
     // The ranks of a group differ along its axes and agree on all others: so the rank with zeros
     // along the axes of the group names it.
-    const auto along = [&](const char* name, Coordinates at_zero) {
+    // A split is collective over the world: groups of one rank do without.
+    const auto along = [&](const char* name, int64_t size, Coordinates at_zero) {
+        if (size == 1) return comm::make_self_communicator(device);
         return comm::make_communicator(world.split(rank_of(at_zero, shape_), name), device,
                                        options);
     };
-    replicate_ = along("replicate", {0, at_.shard, at_.ring, at_.ulysses});
-    shard_ = along("shard", {at_.replicate, 0, at_.ring, at_.ulysses});
-    ring_ = along("ring", {at_.replicate, at_.shard, 0, at_.ulysses});
-    ulysses_ = along("ulysses", {at_.replicate, at_.shard, at_.ring, 0});
-    data_ = along("data", {0, 0, at_.ring, at_.ulysses});
-    sequence_ = along("sequence", {at_.replicate, at_.shard, 0, 0});
-    zero_ = along("zero", {at_.replicate, 0, 0, 0});
-    world_ = along("tensors of all", {0, 0, 0, 0});
+    replicate_ = along("replicate", shape.replicate, {0, at_.shard, at_.ring, at_.ulysses});
+    ring_ = along("ring", shape.ring, {at_.replicate, at_.shard, 0, at_.ulysses});
+    ulysses_ = along("ulysses", shape.ulysses, {at_.replicate, at_.shard, at_.ring, 0});
+    zero_ = along("zero", shape.zero(), {at_.replicate, 0, 0, 0});
+    world_ = along("tensors of all", shape.world(), {0, 0, 0, 0});
 }
 
 Mesh::Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCommunicator& make)
@@ -28,11 +27,8 @@ Mesh::Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCo
       at_(coordinates_of(rank, shape)),
       device_(device),
       replicate_(make("replicate", at_.replicate, shape.replicate)),
-      shard_(make("shard", at_.shard, shape.shard)),
       ring_(make("ring", at_.ring, shape.ring)),
       ulysses_(make("ulysses", at_.ulysses, shape.ulysses)),
-      data_(make("data", at_.replicate * shape.shard + at_.shard, shape.data())),
-      sequence_(make("sequence", at_.ring * shape.ulysses + at_.ulysses, shape.sequence())),
       zero_(make("zero", rank % shape.zero(), shape.zero())),
       world_(make("tensors of all", rank, shape.world())) {}
 

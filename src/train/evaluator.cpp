@@ -14,7 +14,7 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void()>& after_batch) 
     ops::TokenSums sums;
     // A rank for which no rows are left takes part with an empty batch.
     for (int64_t round = 0; round < rows_.size(); round += per_round) {
-        const int64_t begin = std::min(rows_.size(), round + mesh_.data().rank() * batch_size_);
+        const int64_t begin = std::min(rows_.size(), round + mesh_.data_rank() * batch_size_);
         const int64_t end = std::min(rows_.size(), begin + batch_size_);
         std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
         std::iota(numbers.begin(), numbers.end(), begin);

@@ -63,7 +63,7 @@ struct Trainer::Work {
 Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) const {
     enum { targets, counted, tokens, filled, pairs, worst_of_ring, mean_of_ring, size };
     std::vector<double> sums(size);
-    if (mesh_.sequence().rank() == 0) {
+    if (mesh_.sequence_rank() == 0) {
         for (const data::FlatBatch& batch : micro_batches) {
             const auto length = static_cast<int64_t>(batch.tokens.size());
             sums[targets] += count_targets(batch);

@@ -43,10 +43,6 @@ BOOST_AUTO_TEST_CASE(every_group_joins_the_ranks_it_should) {
         BOOST_TEST(members(mesh.replicate()) == expected(shape, [&](C c) {
                        return c.shard == at.shard && c.ring == at.ring && c.ulysses == at.ulysses;
                    }));
-        BOOST_TEST(members(mesh.shard()) == expected(shape, [&](C c) {
-                       return c.replicate == at.replicate && c.ring == at.ring &&
-                              c.ulysses == at.ulysses;
-                   }));
         BOOST_TEST(members(mesh.ring()) == expected(shape, [&](C c) {
                        return c.replicate == at.replicate && c.shard == at.shard &&
                               c.ulysses == at.ulysses;
@@ -55,18 +51,39 @@ BOOST_AUTO_TEST_CASE(every_group_joins_the_ranks_it_should) {
                        return c.replicate == at.replicate && c.shard == at.shard &&
                               c.ring == at.ring;
                    }));
-        BOOST_TEST(members(mesh.data()) == expected(shape, [&](C c) {
-                       return c.ring == at.ring && c.ulysses == at.ulysses;
-                   }));
-        BOOST_TEST(members(mesh.sequence()) == expected(shape, [&](C c) {
-                       return c.replicate == at.replicate && c.shard == at.shard;
-                   }));
         BOOST_TEST(members(mesh.zero()) ==
                    expected(shape, [&](C c) { return c.replicate == at.replicate; }));
         BOOST_TEST(members(mesh.world()) == expected(shape, [](C) { return true; }));
         BOOST_TEST(mesh.ring().rank() == at.ring);
         BOOST_TEST(mesh.ulysses().rank() == at.ulysses);
-        BOOST_TEST(mesh.shard().rank() == at.shard);
         BOOST_TEST(mesh.replicate().rank() == at.replicate);
+        BOOST_TEST(mesh.data_rank() == at.replicate * shape.shard + at.shard);
+        BOOST_TEST(mesh.sequence_rank() == at.ring * shape.ulysses + at.ulysses);
     }
+}
+
+namespace {
+
+// Groups that this process has made so far, by their pages in the journal.
+size_t num_groups() { return test::world().journal().pages().size(); }
+
+}  // namespace
+
+// Each group is a collective over the world and a place in the tables of MPI and NCCL.
+BOOST_AUTO_TEST_CASE(only_groups_of_several_ranks_that_exchange_tensors_are_made) {
+    const size_t before = num_groups();
+    const auto made = [&](const mesh::MeshShape& shape) {
+        const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+        return num_groups() - before;
+    };
+    const int64_t world = test::world().size();
+    if (world == 1) {
+        BOOST_TEST(made({1, 1, 1, 1}) == 0U);
+        return;
+    }
+    BOOST_TEST(made({1, world, 1, 1}) == 2U);  // zero and world
+    BOOST_TEST(made({world, 1, 1, 1}) == 2U);  // replicate and world
+    BOOST_TEST(made({1, 1, world, 1}) == 3U);  // ring, zero and world
+    if (world == 8) BOOST_TEST(made({2, 2, 2, 1}) == 4U);
+    BOOST_TEST(num_groups() == before);
 }

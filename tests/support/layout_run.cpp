@@ -53,7 +53,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .policy = config::ActivationPolicy::attention,
                      .travel = layout.travel});
     data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
-                        model.mesh.data().rank(), layout.accumulation);
+                        model.mesh.data_rank(), layout.accumulation);
     optim::AdamW optimizer(model.zero, config.training);
     train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,
                            model.zero, optimizer);

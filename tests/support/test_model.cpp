@@ -37,7 +37,10 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
            {options.compute, at::kFloat}, mesh),
       transformer(
           spec, zero, mesh,
-          {.policy = options.policy, .travel = options.travel, .recorder = options.recorder}) {
+          {.policy = options.policy, .travel = options.travel, .recorder = options.recorder}),
+      sequence_(
+          comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
+                                  device(), communicator_options(group))) {
     const auto stored = model::StoredModel::open(folder);
     if (const auto failure = model::load_weights(stored.value(), spec.tied, zero))
         throw Error(*failure);
@@ -69,8 +72,8 @@ std::map<std::string, at::Tensor> TestModel::weights() { return put_together(fal
 at::Tensor TestModel::logits(const data::FlatBatch& batch) {
     const at::Tensor mine = transformer.logits(cut(batch)).to(at::kFloat).contiguous();
     at::Tensor gathered =
-        at::empty({mesh.sequence().size() * mine.size(0), mine.size(1)}, mine.options());
-    mesh.sequence().all_gather(gathered, mine).wait();
+        at::empty({sequence_->size() * mine.size(0), mine.size(1)}, mine.options());
+    sequence_->all_gather(gathered, mine).wait();
     at::Tensor all = at::empty_like(gathered);
     const attention::SequencePartition partition = data::partition_of(batch, mesh.shape());
     int64_t row = 0;

@@ -51,6 +51,8 @@ public:
 
 private:
     std::map<std::string, at::Tensor> put_together(bool gradients);
+
+    std::unique_ptr<comm::Communicator> sequence_;  // ranks that share a batch
 };
 
 }  // namespace ringshard::test

@@ -20,7 +20,7 @@ struct Exchange {
 // Everything tensors can do between ranks. Every call is collective over the communicator, is made
 // in the same order on all its ranks, and returns before it is done. Tensors are contiguous and of
 // type fp32, bf16, int32, int64 or uint8; sums wrap around or round as their type does. At size 1
-// every operation exists too, as a copy or as nothing. Sums only: whoever calls knows the divisor.
+// every operation exists too, as a copy or as nothing. Sums only: the caller knows the divisor.
 class Communicator {
 public:
     virtual ~Communicator() = default;
@@ -49,9 +49,13 @@ struct CommunicatorOptions {
     // Tensors of a GPU go over MPI: for ranks that share one.
     bool by_way_of_host;
 };
-// NCCL for a CUDA device, MPI for the CPU. The communicator takes the group over: nothing else may
-// travel through it. Collective over the group.
+// Makes one of NCCL for a CUDA device, of MPI for the CPU, and of copies for a group of one rank.
+// The communicator takes the group over: nothing else may travel through it. NCCL connects with
+// the first operation, so a group without tensors costs nothing there. Collective over the group.
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,
                                                 const CommunicatorOptions& options = {});
+
+// Makes one for this rank alone. Not collective.
+std::unique_ptr<Communicator> make_self_communicator(at::Device device);
 
 }  // namespace ringshard::comm

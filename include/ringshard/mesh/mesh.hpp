@@ -9,8 +9,8 @@
 
 namespace ringshard::mesh {
 
-// The world as a mesh of ranks, seen from one of them: a communicator for every axis and for every
-// named group of axes. They exist at size 1 too, so nobody needs to ask.
+// The world as a mesh of ranks, seen from one of them: its place, and a communicator for every
+// group that exchanges tensors. They exist at size 1 too, so no caller compares sizes.
 class Mesh {
 public:
     // Collective over the world.
@@ -27,17 +27,16 @@ public:
     const Coordinates& at() const { return at_; }
     at::Device device() const { return device_; }
 
-    // Axes.
+    // Ranks with different data ranks have different batches (replicate x shard); the sequence
+    // ranks of one batch have different tokens of it (ring x ulysses).
+    int64_t data_rank() const { return at_.replicate * shape_.shard + at_.shard; }
+    int64_t sequence_rank() const { return at_.ring * shape_.ulysses + at_.ulysses; }
+
     comm::Communicator& replicate() const { return *replicate_; }
-    comm::Communicator& shard() const { return *shard_; }
     comm::Communicator& ring() const { return *ring_; }
     comm::Communicator& ulysses() const { return *ulysses_; }
-    // Groups of axes.
-    comm::Communicator& data() const { return *data_; }  // replicate x shard: different batches
-    comm::Communicator& sequence() const { return *sequence_; }  // ring x ulysses: one batch
-    comm::Communicator& zero() const {
-        return *zero_;
-    }  // shard x ring x ulysses: one copy of the model
+    // shard x ring x ulysses: one copy of the model
+    comm::Communicator& zero() const { return *zero_; }
     comm::Communicator& world() const { return *world_; }
 
 private:
@@ -45,11 +44,8 @@ private:
     Coordinates at_;
     at::Device device_;
     std::unique_ptr<comm::Communicator> replicate_;
-    std::unique_ptr<comm::Communicator> shard_;
     std::unique_ptr<comm::Communicator> ring_;
     std::unique_ptr<comm::Communicator> ulysses_;
-    std::unique_ptr<comm::Communicator> data_;
-    std::unique_ptr<comm::Communicator> sequence_;
     std::unique_ptr<comm::Communicator> zero_;
     std::unique_ptr<comm::Communicator> world_;
 };
