@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "check_numbers.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 
@@ -11,27 +12,26 @@ namespace ringshard::cli {
 
 namespace {
 
-// Element i of rank r: small whole numbers, so that sums are exact in every type and order.
-at::Tensor numbers_of(int64_t rank, int64_t count, at::TensorOptions options) {
-    return ((at::arange(count, options.dtype(at::kLong)) + rank) % 4).to(options.dtype());
-}
-
+// Exchanges tensors through one communicator by every operation, and compares what arrives.
 class CommunicatorCheck {
 public:
     CommunicatorCheck(std::string name, comm::Communicator& communicator, at::TensorOptions options)
-        : name_(std::move(name)), communicator_(communicator), options_(options) {}
+        : name_(std::move(name)),
+          communicator_(communicator),
+          options_(options),
+          numbers_(communicator.size(), options) {}
 
     std::vector<std::string> run() {
         const int64_t size = communicator_.size();
         const int64_t rank = communicator_.rank();
-        const int64_t part = 1000;
+        constexpr int64_t most_elements = int64_t{1} << 20;
+        const int64_t part = std::clamp<int64_t>(most_elements / size, 8, 1000);
         const int64_t whole = part * size;
-        const auto all = [&](int64_t r) { return numbers_of(r, whole, options_); };
-        const auto part_of = [&](const at::Tensor& tensor, int64_t p) {
-            return tensor.narrow(0, p * part, part);
+        const auto all = [&](int64_t r) { return numbers_.of_rank(r, 0, whole); };
+        const auto part_of_rank = [&](int64_t r, int64_t p) {
+            return numbers_.of_rank(r, p * part, part);
         };
-        at::Tensor sum = at::zeros({whole}, options_);
-        for (int64_t r = 0; r < size; ++r) sum += all(r);
+        const at::Tensor sum = numbers_.sum_of_all(0, whole);
 
         at::Tensor reduced = all(rank);
         communicator_.all_reduce(reduced).wait();
@@ -39,7 +39,7 @@ public:
 
         at::Tensor scattered = at::zeros({part}, options_);
         communicator_.reduce_scatter(scattered, all(rank)).wait();
-        expect("reduce-scatter", scattered, part_of(sum, rank));
+        expect("reduce-scatter", scattered, numbers_.sum_of_all(rank * part, part));
 
         at::Tensor gathered = at::zeros({whole}, options_);
         communicator_.all_gather(gathered, scattered).wait();
@@ -48,15 +48,15 @@ public:
         at::Tensor exchanged = at::zeros({whole}, options_);
         communicator_.all_to_all(exchanged, all(rank)).wait();
         for (int64_t r = 0; r < size; ++r)
-            expect("all-to-all", part_of(exchanged, r), part_of(all(r), rank));
+            expect("all-to-all", exchanged.narrow(0, r * part, part), part_of_rank(r, rank));
 
         at::Tensor from_previous = at::zeros({whole}, options_);
         communicator_.shift({{all(rank), from_previous}}).wait();
         expect("shift", from_previous, all((rank + size - 1) % size));
 
-        at::Tensor told = rank == 0 ? all(7) : at::zeros({whole}, options_);
-        communicator_.broadcast(told, 0).wait();
-        expect("broadcast", told, all(7));
+        at::Tensor received = rank == 0 ? all(7) : at::zeros({whole}, options_);
+        communicator_.broadcast(received, 0).wait();
+        expect("broadcast", received, all(7));
         return wrong_;
     }
 
@@ -70,18 +70,18 @@ private:
     std::string name_;
     comm::Communicator& communicator_;
     at::TensorOptions options_;
+    CheckNumbers numbers_;
     std::vector<std::string> wrong_;
 };
 
 }  // namespace
 
 std::vector<std::string> check_communicators(const mesh::Mesh& mesh) {
-    const std::pair<const char*, comm::Communicator*> all[] = {
-        {"replicate", &mesh.replicate()},
-        {"ring", &mesh.ring()},
-        {"ulysses", &mesh.ulysses()},
-        {"zero", &mesh.zero()},
-        {"world", &mesh.world()}};
+    const std::pair<const char*, comm::Communicator*> all[] = {{"replicate", &mesh.replicate()},
+                                                               {"ring", &mesh.ring()},
+                                                               {"ulysses", &mesh.ulysses()},
+                                                               {"zero", &mesh.zero()},
+                                                               {"world", &mesh.world()}};
     std::vector<std::string> wrong;
     for (const auto& [name, communicator] : all)
         for (const auto type : {at::kFloat, at::kBFloat16, at::kLong})
