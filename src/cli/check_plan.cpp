@@ -12,8 +12,7 @@ namespace {
 // Of the rank that has least.
 plan::Device smallest_device(const EngineCall& call, const StartUp& here,
                              int64_t free_host_memory) {
-    const comm::Group neighbours = call.world.split_by_host();
-    int64_t bytes = free_host_memory / neighbours.size();
+    int64_t bytes = free_host_memory / here.ranks_on_host;
     for (const device::Gpu& gpu : device::visible_gpus())
         if (here.device.is_cuda() && gpu.index == here.device.index()) bytes = gpu.memory_bytes;
     return {.name = here.device.is_cuda() ? "the GPU" : "cpu",

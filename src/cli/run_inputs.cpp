@@ -8,9 +8,10 @@ namespace ringshard::cli {
 
 namespace {
 
-Expected<model::ModelSpec> read_spec(const std::filesystem::path& folder, int64_t ulysses,
-                                     const config::Settings& settings) {
-    const auto spec = model::read_model_spec(folder / "config.json");
+Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
+                                      const std::string& text, int64_t ulysses,
+                                      const config::Settings& settings) {
+    const auto spec = model::parse_model_spec(config_json, text);
     if (!spec) return spec;
     const attention::HeadCounts& heads = spec.value().heads;
     const std::string why_not = attention::why_heads_do_not_split(heads, ulysses);
@@ -29,22 +30,26 @@ comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here,
     const comm::Group& world = call.world;
     const config::ModelSettings& wish = call.settings.values.model;
     const HubCache hub(call.environment);
-    const auto folder = comm::agreed(
-        world,
-        hub.model_folder(wish.model_name_or_path, wish.model_revision, "model_name_or_path"));
-    if (!folder) return folder.failure();
-    if (const auto failure = comm::first_failure(
-            world, world.is_root() ? refuse_unfinished_run(folder.value(), "model_name_or_path")
-                                   : std::nullopt))
-        return *failure;
-    const auto spec =
-        comm::agreed(world, read_spec(folder.value(), here.shape.ulysses, call.settings));
-    if (!spec) return spec.failure();
+    const auto found = comm::of_root(world, [&]() -> Expected<std::string> {
+        const auto name =
+            hub.model_folder(wish.model_name_or_path, wish.model_revision, "model_name_or_path");
+        if (!name) return name.failure();
+        if (auto unfinished = refuse_unfinished_run(name.value(), "model_name_or_path"))
+            return *unfinished;
+        return name.value().string();
+    });
+    if (!found) return found.failure();
+    const std::filesystem::path folder = found.value();
+    const auto config_json = folder / "config.json";
+    const auto text = comm::of_root(world, [&] { return model::read_config_json(config_json); });
+    if (!text) return text.failure();
+    const auto spec = parse_spec(config_json, text.value(), here.shape.ulysses, call.settings);
+    if (!spec) return comm::found_by_all(spec.failure());
     world.journal().doing("preparing data");
     faults.reach("start");
     auto data = prepare_run_data(call, hub, here.num_threads, spec.value());
     if (!data) return data.failure();
-    return RunInputs{folder.value(), spec.value(), std::move(data).value()};
+    return RunInputs{folder, spec.value(), std::move(data).value()};
 }
 
 }  // namespace ringshard::cli

@@ -99,7 +99,7 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     auto as_model = open_as_model(start.model, units, scrutiny_of(call), call.world);
     if (!as_model) return as_model.failure();
     if (as_model.value()) return Origin{.pretrained_checkpoint = std::move(as_model).value()};
-    auto stored = comm::agreed(call.world, model::StoredModel::open(start.model));
+    auto stored = model::StoredModel::open(start.model, call.world);
     if (!stored) return stored.failure();
     if (const auto failure = comm::first_failure(
             call.world, model::check_weights(stored.value(), start.spec.tied, units)))

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/device/host_memory.hpp"
 
 namespace ringshard::cli {
@@ -42,6 +43,41 @@ std::string describe_other_world(const config::Settings& settings, int64_t world
                   wanted, " with srun --ntasks or mpirun -n, or leave num_processes out");
 }
 
+struct RankDevice {
+    std::string host;
+    std::string bus_id;  // of its GPU; empty on the CPU
+    std::string model;   // of its GPU; empty on the CPU
+    std::string device;  // as users see it
+};
+
+// Of every rank, on rank 0; empty elsewhere, where nobody needs it. Collective over the world.
+std::vector<RankDevice> gather_devices(const device::Host& host, c10::Device device,
+                                       const std::vector<device::Gpu>& gpus,
+                                       const comm::Group& world) {
+    std::vector<RankDevice> devices;
+    for (const std::string& line : world.gather_to_root(join(
+             {host.name, bus_id_of(device, gpus), model_of(device, gpus), name_of(device, gpus)},
+             "\t"))) {
+        const std::vector<std::string> fields = split(line, '\t');
+        devices.push_back({fields.at(0), fields.at(1), fields.at(2), fields.at(3)});
+    }
+    return devices;
+}
+
+std::optional<Failure> check_distinct(const std::vector<RankDevice>& devices) {
+    std::vector<std::string> places;
+    for (const RankDevice& rank : devices)
+        places.push_back(rank.bus_id.empty() ? "" : rank.host + " " + rank.bus_id);
+    return device::check_distinct(places);
+}
+
+void warn_of_mixture(const std::vector<RankDevice>& devices) {
+    std::vector<std::string> models;
+    for (const RankDevice& rank : devices) models.push_back(rank.model);
+    const std::string mixture = device::describe_mixture(models);
+    if (!mixture.empty()) std::cerr << "warning: " << mixture << '\n';
+}
+
 }  // namespace
 
 comm::Agreed<StartUp> start_up(const EngineCall& call) {
@@ -59,10 +95,10 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     const auto device =
         comm::agreed(world, device::choose_device(run.device, neighbours.rank(), gpus));
     if (!device) return device.failure();
-    const std::string bus_id = bus_id_of(device.value(), gpus);
-    const auto gpu_places = world.gather(bus_id.empty() ? "" : host.name + " " + bus_id);
-    const auto shared = device::check_distinct(gpu_places);
-    if (shared && !run.allow_shared_gpu) return comm::found_by_all(*shared);
+    const std::vector<RankDevice> devices = gather_devices(host, device.value(), gpus, world);
+    const std::optional<Failure> shared = check_distinct(devices);
+    if (!run.allow_shared_gpu)
+        if (const auto failure = comm::first_failure(world, shared)) return *failure;
 
     const int64_t num_hosts = world.sum(neighbours.is_root() ? 1 : 0);
     const auto shape = mesh::choose_shape(call.settings, world.size(), num_hosts);
@@ -76,22 +112,16 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     if (!num_threads) return num_threads.failure();
     at::set_num_threads(narrow<int>(num_threads.value()));
 
-    const auto models = world.gather(model_of(device.value(), gpus));
-    if (const std::string mixture = device::describe_mixture(models);
-        world.is_root() && !mixture.empty())
-        std::cerr << "warning: " << mixture << '\n';
-
+    warn_of_mixture(devices);
     std::vector<RankPlace> places;
-    const auto host_names = world.gather(host.name);
-    const auto device_names = world.gather(name_of(device.value(), gpus));
-    for (size_t rank = 0; rank < host_names.size(); ++rank)
-        places.push_back({host_names[rank], device_names[rank]});
+    for (const RankDevice& rank : devices) places.push_back({rank.host, rank.device});
     return StartUp{host,
                    device.value(),
                    shape.value(),
                    std::move(places),
+                   neighbours.size(),
                    num_threads.value(),
-                   shared.has_value()};
+                   world.maximum(shared ? 1 : 0) == 1};
 }
 
 void print_start(const EngineCall& call, const StartUp& start) {

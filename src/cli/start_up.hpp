@@ -17,7 +17,8 @@ struct StartUp {
     device::Host host;
     c10::Device device;
     mesh::MeshShape shape;
-    std::vector<RankPlace> places;  // of every rank
+    std::vector<RankPlace> places;  // of every rank, on rank 0; empty elsewhere
+    int64_t ranks_on_host;
     int64_t num_threads;
     bool shares_gpus;  // several ranks on one, which somebody allowed
 };

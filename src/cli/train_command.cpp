@@ -193,7 +193,7 @@ MaybeFailure train(const EngineCall& call) {
         if (auto failure = add_model(extras, model.zero.units(), written_type, world))
             return failure;
     const double peak_operations = train::measured_peak(here.device, model.zero.compute_type());
-    const std::vector<std::string> hosts = world.gather(comm::host_name());
+    const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
 
     Beginning beginning{run, entry.value(), model, faults.value(), watchdog};
     auto progress = beginning.first(std::move(origin).value());

@@ -25,6 +25,13 @@ std::optional<AgreedFailure> first_failure(const Group& group, const std::option
     return AgreedFailure({agreed_code, group.broadcast(mine ? whose + mine->message : "", root)});
 }
 
+Agreed<std::string> of_root(const Group& group,
+                            const std::function<Expected<std::string>()>& make) {
+    const auto text = agreed(group, group.is_root() ? make() : std::string());
+    if (!text) return text;
+    return group.broadcast(text.value());
+}
+
 AgreedFailure found_by_all(Failure failure) { return AgreedFailure(std::move(failure)); }
 
 }  // namespace ringshard::comm

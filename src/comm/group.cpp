@@ -1,10 +1,12 @@
 #include "ringshard/comm/group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 
 #include "mpi_call.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/text.hpp"
 
 namespace ringshard::comm {
 
@@ -147,7 +149,7 @@ std::string Group::broadcast(const std::string& text, int root) const {
 
 namespace {
 
-// One call of a gather: bytes from `begin` on of every text, at most `share` of each, one rank's
+// One call of a gather or scatter: bytes from `begin` on of every text, at most `share` of each, one rank's
 // behind the other's.
 struct Round {
     Round(const std::vector<int64_t>& lengths, int64_t begin, int64_t share) {
@@ -163,12 +165,47 @@ struct Round {
         for (size_t i = 0; i < texts.size(); ++i)
             texts[i].append(whole, static_cast<size_t>(offsets[i]), static_cast<size_t>(counts[i]));
     }
+    void take_from(const std::vector<std::string>& texts, int64_t begin) {
+        for (size_t i = 0; i < texts.size(); ++i)
+            if (counts[i] > 0)
+                texts[i].copy(whole.data() + offsets[i], static_cast<size_t>(counts[i]),
+                              static_cast<size_t>(begin));
+    }
     std::vector<int> counts;
     std::vector<int> offsets;
     std::string whole;
 };
 
 }  // namespace
+
+std::string Group::scatter(const std::vector<std::string>& texts) const {
+    RINGSHARD_CHECK(!is_root() || std::ssize(texts) == size_, "a text for each rank");
+    const JournalPage::Operation noted(*page_, "scatter", 0);
+    std::vector<int64_t> lengths;
+    if (is_root())
+        for (const std::string& text : texts) lengths.push_back(std::ssize(text));
+    const int64_t longest = is_root() ? std::ranges::max(lengths) : 0;
+    std::vector<std::array<int64_t, 2>> sizes;  // of a rank's text, and of the longest
+    for (const int64_t length : lengths) sizes.push_back({length, longest});
+    std::array<int64_t, 2> own{};
+    MPI_Request request = MPI_REQUEST_NULL;
+    RINGSHARD_MPI(MPI_Iscatter(sizes.data(), 2, MPI_INT64_T, own.data(), 2, MPI_INT64_T, 0,
+                               handle(), &request));
+    wait_for(request);
+    std::string mine;
+    const int64_t share = std::max<int64_t>(1, most_at_once / size_);
+    for (int64_t begin = 0; begin < own[1]; begin += share) {
+        Round round(lengths, begin, share);
+        if (is_root()) round.take_from(texts, begin);
+        std::string part(static_cast<size_t>(std::clamp<int64_t>(own[0] - begin, 0, share)), '\0');
+        RINGSHARD_MPI(MPI_Iscatterv(round.whole.data(), round.counts.data(), round.offsets.data(),
+                                    MPI_BYTE, part.data(), narrow<int>(part.size()), MPI_BYTE, 0,
+                                    handle(), &request));
+        wait_for(request);
+        mine += part;
+    }
+    return mine;
+}
 
 std::vector<std::string> Group::gather(const std::string& text, Receivers receivers) const {
     const std::vector<int64_t> lengths = gather(static_cast<int64_t>(text.size()));

@@ -159,12 +159,22 @@ std::optional<int64_t> read_padding_token(ConfigReader& config, const Architectu
 
 }  // namespace
 
-Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
-    const auto text = read_file(config_json);
+Expected<std::string> read_config_json(const std::filesystem::path& config_json) {
+    auto text = read_file(config_json);
     if (!text)
         return Failure{ExitCode::missing_input,
                        concat(config_json.string(), ": there is no such file")};
-    json content = is_nested_deeply(*text) ? json() : json::parse(*text, nullptr, false);
+    return std::move(*text);
+}
+
+Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
+    const auto text = read_config_json(config_json);
+    return text ? parse_model_spec(config_json, text.value()) : text.failure();
+}
+
+Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
+                                     const std::string& text) {
+    json content = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
     if (!content.is_object())
         return Failure{ExitCode::bad_data, concat(config_json.string(), ": is not readable JSON")};
 
@@ -172,7 +182,7 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     const Architecture* const architecture = find_architecture(config);
     if (architecture == nullptr) return *config.failure();
     ModelSpec spec;
-    spec.config_json = *text;
+    spec.config_json = text;
     spec.architecture = architecture->name;
     read_sizes(config, *architecture, spec);
     read_biases(config, *architecture, spec);

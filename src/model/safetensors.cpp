@@ -71,7 +71,7 @@ std::optional<std::vector<int64_t>> read_shape(const json& shape) {
 }
 
 // One entry of the header: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}.
-Expected<StoredTensor> read_entry(const json& entry, std::span<const std::byte> data) {
+Expected<StoredTensor> read_entry(const json& entry, size_t data_begin, size_t data_size) {
     const auto unreadable = [](const std::string& why) { return Failure{ExitCode::bad_data, why}; };
     if (!entry.is_object()) return unreadable("its entry is not an object");
     const json dtype = entry.value("dtype", json());
@@ -85,13 +85,14 @@ Expected<StoredTensor> read_entry(const json& entry, std::span<const std::byte> 
         return unreadable("its data_offsets are not two numbers");
     const auto begin = offsets[0].get<uint64_t>();
     const auto end = offsets[1].get<uint64_t>();
-    if (begin > end || end > data.size())
-        return unreadable(concat("its data end at ", end, " and the file's at ", data.size(),
+    if (begin > end || end > data_size)
+        return unreadable(concat("its data end at ", end, " and the file's at ", data_size,
                                  ": is the file whole?"));
-    if (static_cast<uint64_t>(num_elements(*shape)) > data.size() ||
+    if (static_cast<uint64_t>(num_elements(*shape)) > data_size ||
         end - begin != static_cast<uint64_t>(num_elements(*shape)) * bytes_per_element(*type))
         return unreadable(concat(end - begin, " bytes do not fit its shape"));
-    return StoredTensor{*type, *shape, data.subspan(begin, end - begin)};
+    return StoredTensor{
+        .type = *type, .shape = *shape, .offset = data_begin + begin, .length = end - begin};
 }
 
 // Files of a folder that hold weights: one, or those of the index.
@@ -118,11 +119,18 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
 
 }  // namespace
 
+namespace {
+
+Failure not_there(const std::filesystem::path& file) {
+    return {ExitCode::missing_input,
+            concat(file.string(), ": there is no such file, or it cannot be read")};
+}
+
+}  // namespace
+
 std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) {
     const auto mapping = std::make_shared<Mapping>(file);
-    if (!mapping->is_open())
-        return Failure{ExitCode::missing_input,
-                       concat(file.string(), ": there is no such file, or it cannot be read")};
+    if (!mapping->is_open()) return not_there(file);
     const auto bytes = mapping->bytes();
     uint64_t header_length = 0;
     if (bytes.size() >= length_field) std::memcpy(&header_length, bytes.data(), length_field);
@@ -134,24 +142,24 @@ std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) 
     const json header = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
     if (!header.is_object()) return damaged(file, "has no readable header");
 
-    const auto data = bytes.subspan(length_field + header_length);
-    std::map<const std::byte*, std::string> by_place;
+    const size_t data_begin = length_field + header_length;
+    std::map<size_t, std::string> by_place;
     for (const auto& [name, entry] : header.items()) {
         if (name == "__metadata__") continue;
-        const auto tensor = read_entry(entry, data);
+        auto tensor = read_entry(entry, data_begin, bytes.size() - data_begin);
         if (!tensor) return damaged(file, concat(name, ": ", tensor.failure().message));
+        tensor.value().file = files_.size();
         if (!tensors_.emplace(name, tensor.value()).second)
             return damaged(file, concat(name, " stands in two files"));
-        if (!tensor.value().bytes.empty() &&
-            !by_place.emplace(tensor.value().bytes.data(), name).second)
+        if (tensor.value().length > 0 && !by_place.emplace(tensor.value().offset, name).second)
             return damaged(file, concat(name, " lies where another tensor does"));
     }
-    const std::byte* free_from = data.data();
+    size_t free_from = data_begin;
     for (const auto& [place, name] : by_place) {
         if (place < free_from) return damaged(file, concat(name, " overlaps the tensor before it"));
-        free_from = place + tensors_.at(name).bytes.size();
+        free_from = place + tensors_.at(name).length;
     }
-    mappings_.push_back(mapping);
+    files_.push_back({file, mapping});
     return std::nullopt;
 }
 
@@ -162,6 +170,33 @@ Expected<StoredModel> StoredModel::open(const std::filesystem::path& folder) {
     for (const std::string& file : files.value())
         if (const auto failure = model.add_file(folder / file)) return *failure;
     return model;
+}
+
+std::string StoredModel::to_text() const {
+    json files = json::array();
+    for (const TensorFile& file : files_) files.push_back(file.name.string());
+    json tensors = json::object();
+    for (const auto& [name, tensor] : tensors_)
+        tensors[name] = {tensor.type, tensor.shape, tensor.file, tensor.offset, tensor.length};
+    return json{files, tensors}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+StoredModel StoredModel::from_text(const std::string& text) {
+    const json read = json::parse(text);
+    StoredModel model;
+    for (const json& file : read[0]) model.files_.push_back({file.get<std::string>(), nullptr});
+    for (const auto& [name, tensor] : read[1].items())
+        model.tensors_[name] = {tensor[0], tensor[1], tensor[2], tensor[3], tensor[4]};
+    return model;
+}
+
+comm::Agreed<StoredModel> StoredModel::open(const std::filesystem::path& folder,
+                                            const comm::Group& group) {
+    Expected<StoredModel> mine = group.is_root() ? open(folder) : StoredModel();
+    auto model = comm::agreed(group, std::move(mine));
+    if (!model) return model;
+    const std::string list = group.broadcast(group.is_root() ? model.value().to_text() : "");
+    return group.is_root() ? std::move(model) : from_text(list);
 }
 
 const StoredTensor* StoredModel::find(const std::string& name) const {
@@ -183,11 +218,21 @@ void give_back_pages(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> into) {
+std::optional<Failure> StoredModel::read(const StoredTensor& tensor, int64_t first,
+                                         std::span<float> into) const {
+    if (into.empty()) return std::nullopt;
+    const TensorFile& file = files_.at(tensor.file);
+    if (!file.mapping) file.mapping = std::make_shared<Mapping>(file.name);
+    if (!file.mapping->is_open()) return not_there(file.name);
+    const auto bytes = file.mapping->bytes();
+    if (tensor.offset + tensor.length > bytes.size())
+        return damaged(file.name, "is shorter on this host than rank 0 found it");
     const size_t size = bytes_per_element(tensor.type);
-    const auto from = tensor.bytes.subspan(static_cast<size_t>(first) * size, into.size() * size);
+    const auto from =
+        bytes.subspan(tensor.offset + static_cast<size_t>(first) * size, into.size() * size);
     to_fp32(tensor.type, from, into);
     give_back_pages(from);
+    return std::nullopt;
 }
 
 }  // namespace ringshard::model

@@ -61,7 +61,9 @@ std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard:
         auto* const weights = static_cast<float*>(here.data_ptr());
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
             const std::span<float> into(weights + piece.in_range, static_cast<size_t>(piece.size));
-            read_elements(*stored.find(piece.tensor->spec.name), piece.first, into);
+            if (auto failure =
+                    stored.read(*stored.find(piece.tensor->spec.name), piece.first, into))
+                return failure;
             if (!all_finite(into))
                 return Failure{ExitCode::bad_data, concat(piece.tensor->spec.name,
                                                           " holds NaN or infinite numbers in "

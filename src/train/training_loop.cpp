@@ -53,6 +53,7 @@ public:
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
+    void tell_slow_ranks(const std::vector<RankTimes>& ranks);
 
 private:
     MemoryByKind memory() const;
@@ -130,17 +131,22 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
     return std::nullopt;
 }
 
+// On rank 0, which knows the hosts of all.
+void Run::tell_slow_ranks(const std::vector<RankTimes>& ranks) {
+    for (const SlowRanks::Found& slow : slow_ranks_.look(ranks))
+        log_.say(concat(
+            "warning: rank ", slow.rank, " on ", parts_.hosts[static_cast<size_t>(slow.rank)],
+            " is slow: step after step it computes ", std::round(100 * slow.times_median) / 100,
+            " times as long as ranks do in the median, and all wait for it"));
+}
+
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
     spoil_weights(parts_.zero, parts_.faults.spoil("weights"));
     if (const auto failure = check_replicas(parts_.zero, parts_.optimizer, parts_.world, step(),
                                             parts_.config.training.check_replicas_every))
         return failure;
     log_.add(numbers);
-    for (const SlowRanks::Found& slow : slow_ranks_.look(numbers.ranks))
-        log_.say(concat(
-            "warning: rank ", slow.rank, " on ", parts_.hosts[static_cast<size_t>(slow.rank)],
-            " is slow: step after step it computes ", std::round(100 * slow.times_median) / 100,
-            " times as long as ranks do in the median, and all wait for it"));
+    if (parts_.world.is_root()) tell_slow_ranks(numbers.ranks);
     totals_.add(numbers);
     if (const auto failure = saves_.look(numbers.wishes.back(), step())) return failure;
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());

@@ -54,7 +54,7 @@ private:
 const char* operation_of(const std::string& name) {
     for (const auto* known :
          {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast",
-          "barrier", "sum", "minimum", "maximum", "gather", "split"})
+          "barrier", "sum", "minimum", "maximum", "gather", "scatter", "split"})
         if (name == known) return known;
     return "an operation";
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -16,6 +17,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/comm/agree.hpp"
+#include "watchers.hpp"
 
 namespace ringshard::watch {
 
@@ -44,6 +46,35 @@ uint16_t port_of(int socket) {
     return address.sin_port;
 }
 
+std::string host_on(const std::string& card) { return card.substr(0, card.find('\t')); }
+
+// What each rank gets to know, from the cards of all: a line with the watchers, and a line with
+// rank and card for every rank that it may write to. Empty where there are no cards, off rank 0.
+std::vector<std::string> directories(const std::vector<std::string>& cards) {
+    std::vector<std::string> hosts;
+    std::map<std::string, std::string> of_host;  // lines
+    std::string of_all;
+    for (size_t rank = 0; rank < cards.size(); ++rank) {
+        hosts.push_back(host_on(cards[rank]));
+        const std::string line = concat('\n', rank, '\t', cards[rank]);
+        of_host[hosts.back()] += line;
+        of_all += line;
+    }
+    const std::vector<size_t> watchers = choose_watchers(hosts);
+    std::vector<std::string> numbers;
+    for (const size_t watcher : watchers) numbers.push_back(concat(watcher));
+    const std::string head = join(numbers, "\t");
+    std::vector<std::string> letters;
+    for (size_t rank = 0; rank < cards.size(); ++rank) {
+        letters.push_back(head + of_host[hosts[rank]]);
+        for (const size_t watcher : watchers)
+            if (hosts[watcher] != hosts[rank])
+                letters.back() += concat('\n', watcher, '\t', cards[watcher]);
+    }
+    for (const size_t watcher : watchers) letters[watcher] = head + of_all;
+    return letters;
+}
+
 std::string random_seal() {
     std::random_device random;
     return concat("ringshard ", random(), random(), '\n');
@@ -65,17 +96,30 @@ Post::Post(const comm::Group& world)
 
     std::string card = concat(comm::host_name(), '\t', port_of(socket_));
     for (const uint32_t address : own_addresses()) card += concat('\t', address);
-    for (const std::string& theirs : world.gather(card)) {
-        const std::vector<std::string> fields = split(theirs, '\t');
-        const auto port = static_cast<uint16_t>(read_whole_number(fields[1]).value_or(0));
-        std::vector<Address>& places = addresses_.emplace_back();
-        // On the same host the way through the network, which may be down, is not needed.
-        if (fields[0] == comm::host_name()) places.push_back({htonl(INADDR_LOOPBACK), port});
-        for (size_t i = 2; i < fields.size(); ++i)
-            places.push_back(
-                {static_cast<uint32_t>(read_whole_number(fields[i]).value_or(0)), port});
-        hosts_.push_back(fields[0]);
+    const std::vector<std::string> cards = world.gather_to_root(card);
+    const std::string letter = world.scatter(directories(cards));
+    const std::vector<std::string> lines = split(letter, '\n');
+    for (const std::string& watcher : split(lines.front(), '\t'))
+        watchers_.push_back(static_cast<size_t>(read_whole_number(watcher).value_or(0)));
+    for (size_t i = 1; i < lines.size(); ++i) {
+        const size_t end = lines[i].find('\t');
+        learn(static_cast<size_t>(read_whole_number(lines[i].substr(0, end)).value_or(0)),
+              lines[i].substr(end + 1));
     }
+    const auto me = static_cast<size_t>(world.rank());
+    if (std::ranges::find(watchers_, me) != watchers_.end())
+        for (const auto& [rank, host] : known_) hosts_.push_back(host);
+}
+
+void Post::learn(size_t rank, const std::string& card) {
+    const std::vector<std::string> fields = split(card, '\t');
+    const auto port = static_cast<uint16_t>(read_whole_number(fields[1]).value_or(0));
+    std::vector<Address>& places = addresses_[rank];
+    // On the same host the way through the network, which may be down, is not needed.
+    if (fields[0] == comm::host_name()) places.push_back({htonl(INADDR_LOOPBACK), port});
+    for (size_t i = 2; i < fields.size(); ++i)
+        places.push_back({static_cast<uint32_t>(read_whole_number(fields[i]).value_or(0)), port});
+    known_[rank] = fields[0];
 }
 
 Post::~Post() {
@@ -85,7 +129,7 @@ Post::~Post() {
 
 void Post::send(size_t to, std::string_view letter) const {
     const std::string sealed = concat(seal_, to, '\n', letter);
-    for (const Address& address : addresses_[to]) {
+    for (const Address& address : addresses_.at(to)) {
         sockaddr_in place{};
         place.sin_family = AF_INET;
         place.sin_port = address.port;

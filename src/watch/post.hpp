@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,8 +20,15 @@ public:
     Post(const Post&) = delete;
     Post& operator=(const Post&) = delete;
 
-    const std::vector<std::string>& hosts() const { return hosts_; }  // by rank
+    // Ranks that watch over all, in the order in which they act.
+    const std::vector<size_t>& watchers() const { return watchers_; }
+    // Hosts by rank, of all ranks: on watchers alone.
+    const std::vector<std::string>& hosts() const { return hosts_; }
+    // Ranks that this one can write to, and their hosts: the watchers and the ranks of its own
+    // host, and on a watcher all ranks.
+    const std::map<size_t, std::string>& known() const { return known_; }
 
+    // `to` is known.
     void send(size_t to, std::string_view letter) const;
     // The next letter of this job that has arrived.
     std::optional<std::string> receive() const;
@@ -33,12 +41,16 @@ private:
         uint32_t host;  // both in network order
         uint16_t port;
     };
+    void learn(size_t rank, const std::string& card);
+
     int socket_ = -1;
     int wakes_ = -1;
     std::string own_rank_;
     std::string seal_;  // what letters of this job begin with
+    std::vector<size_t> watchers_;
     std::vector<std::string> hosts_;
-    std::vector<std::vector<Address>> addresses_;  // by rank
+    std::map<size_t, std::string> known_;
+    std::map<size_t, std::vector<Address>> addresses_;  // of those that are known
 };
 
 }  // namespace ringshard::watch

@@ -20,7 +20,6 @@
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/comm/crash_report.hpp"
 #include "roll.hpp"
-#include "watchers.hpp"
 
 namespace ringshard::watch {
 
@@ -48,8 +47,8 @@ public:
           journal_(world.journal()),
           limits_(hang_timeout),
           post_(world),
-          interval_(beat_interval(limits_.of_silence(), post_.hosts().size())),
-          watchers_(choose_watchers(post_.hosts())),
+          interval_(beat_interval(limits_.of_silence(), static_cast<size_t>(world.size()))),
+          watchers_(post_.watchers()),
           turn_(std::ranges::find(watchers_, rank_) - watchers_.begin()),
           roll_(post_.hosts(), limits_.of_silence()) {
         watching_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
@@ -189,10 +188,9 @@ void Watchdog::Guard::look() {
     if (now - *trouble_since_ >= patience) raise_alarm();
 }
 
-// One that does not watch is told nothing by the others, and knows of itself alone.
+// A rank that does not watch hears nothing of the others, and has no table of them.
 bool Watchdog::Guard::is_in_trouble(double now) {
-    const bool others_too = roll_.has_trouble(now);
-    return watches() ? others_too : roll_.views()[rank_].beat.is_late;
+    return watches() ? roll_.has_trouble(now) : is_late(now);
 }
 
 void Watchdog::Guard::ask_for_owner(const std::stop_token& stop) {
@@ -226,7 +224,7 @@ std::string Watchdog::Guard::find_cause() const {
     if (watches()) return diagnose(roll_.views());
     std::vector<std::string> watchers;
     for (const size_t watcher : watchers_)
-        watchers.push_back(concat("rank ", watcher, " on ", post_.hosts()[watcher]));
+        watchers.push_back(concat("rank ", watcher, " on ", post_.known().at(watcher)));
     return concat("this rank does not get on at: ", journal_.what_is_done(),
                   ", and none of those who watch is heard (", join(watchers, ", "),
                   "): this host is cut off from them, or they hang too");
@@ -249,7 +247,7 @@ void Watchdog::Guard::raise_alarm() {
     constexpr int times = 3;  // letters may be lost
     constexpr auto pause = std::chrono::milliseconds(200);
     for (int i = 0; i < times; ++i) {
-        for (size_t rank = 0; rank < post_.hosts().size(); ++rank)
+        for (const auto& [rank, host] : post_.known())
             if (rank != rank_) post_.send(rank, concat(alarm, message));
         std::this_thread::sleep_for(pause);
     }

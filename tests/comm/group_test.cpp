@@ -46,6 +46,7 @@ BOOST_AUTO_TEST_CASE(texts_of_any_length_travel) {
         BOOST_TEST(all[rank] == std::string(1000 * rank, static_cast<char>('a' + rank)));
     BOOST_TEST(world.gather_to_root(mine).size() == (world.is_root() ? all.size() : 0U));
     BOOST_TEST(world.broadcast(mine, world.size() - 1) == all.back());
+    BOOST_TEST(world.scatter(world.is_root() ? all : std::vector<std::string>()) == mine);
     BOOST_TEST(world.broadcast("") == "");
 }
 

@@ -12,7 +12,7 @@ int try_reader(const uint8_t* data, size_t size) {
         int64_t count = 1;
         for (const int64_t length : tensor.shape) count *= length;
         std::vector<float> elements(static_cast<size_t>(count));
-        read_elements(tensor, 0, elements);
+        if (model.value().read(tensor, 0, elements)) return 1;
     }
     return 0;
 }

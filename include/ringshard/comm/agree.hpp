@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/comm/group.hpp"
@@ -45,6 +47,10 @@ Agreed<T> agreed(const Group& group, Expected<T> mine) {
         return *failure;
     return std::move(mine).value();
 }
+
+// Rank 0 makes a text, or fails; all get it, or its failure: one look at a file in place of one on
+// every rank. Collective over the group.
+Agreed<std::string> of_root(const Group& group, const std::function<Expected<std::string>()>& make);
 
 std::string host_name();
 

@@ -44,6 +44,8 @@ public:
     std::vector<std::string> gather(const std::string& text) const;  // of every rank, on every rank
     std::vector<int64_t> gather(int64_t value) const;
     std::vector<std::string> gather_to_root(const std::string& text) const;  // empty elsewhere
+    // Text r of rank 0 goes to rank r. What other ranks give does not count.
+    std::string scatter(const std::vector<std::string>& texts) const;
 
     MPI_Comm handle() const { return *communicator_; }
     // Where operations of this group are noted, and the journal of this process.

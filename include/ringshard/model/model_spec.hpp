@@ -39,6 +39,10 @@ struct ModelSpec {
 };
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);
+// The same in two steps: a file is read once for a whole job.
+Expected<std::string> read_config_json(const std::filesystem::path& config_json);
+Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
+                                     const std::string& text);
 
 // Floating-point operations of a forward and a backward pass over documents of num_tokens tokens in
 // all, whose lengths squared add up to `pairs`: the products with weights, and causal attention.

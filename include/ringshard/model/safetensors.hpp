@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/comm/agree.hpp"
 
 namespace ringshard::model {
 
@@ -19,28 +20,42 @@ enum class StoredType { fp32, bf16, fp16 };
 struct StoredTensor {
     StoredType type = StoredType::fp32;
     std::vector<int64_t> shape;
-    std::span<const std::byte> bytes;
+    size_t file = 0;    // number of the file that holds it
+    size_t offset = 0;  // of its first byte there
+    size_t length = 0;  // bytes
 };
 
 // The tensors of a Hugging Face folder: model.safetensors, or shards with an index. Files are
-// mapped, so only what is read is touched. Opening checks headers, sizes and offsets.
+// mapped, so only what is read is touched.
 class StoredModel {
 public:
+    // Checks headers, sizes and offsets.
     static Expected<StoredModel> open(const std::filesystem::path& folder);
+    // Rank 0 reads and checks the headers; the others receive the list of tensors, and open a file
+    // when they first read from it. Collective over the group.
+    static comm::Agreed<StoredModel> open(const std::filesystem::path& folder,
+                                          const comm::Group& group);
 
     const StoredTensor* find(const std::string& name) const;
     const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
+    // Elements [first, first + into.size()) of a tensor of this model as fp32.
+    std::optional<Failure> read(const StoredTensor& tensor, int64_t first,
+                                std::span<float> into) const;
+
 private:
     class Mapping;
+    struct TensorFile {
+        std::filesystem::path name;
+        mutable std::shared_ptr<Mapping> mapping;  // null before the first read
+    };
     std::optional<Failure> add_file(const std::filesystem::path& file);
+    std::string to_text() const;
+    static StoredModel from_text(const std::string& text);
 
-    std::vector<std::shared_ptr<Mapping>> mappings_;
+    std::vector<TensorFile> files_;
     std::map<std::string, StoredTensor> tensors_;
 };
-
-// Elements [first, first + into.size()) of a tensor as fp32.
-void read_elements(const StoredTensor& tensor, int64_t first, std::span<float> into);
 
 // A tensor in the list at the head of a file.
 struct TensorEntry {
