@@ -3,6 +3,7 @@
 #include "range_check.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "state_exchange.hpp"
+#include "stored_parts.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -64,6 +65,19 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Extent exten
     return outline;
 }
 
+// Every rank checks as many ranges as any other. On rank 0; empty elsewhere.
+std::vector<std::string> deal_out(const std::vector<WrittenRange>& ranges,
+                                  const comm::Group& group) {
+    std::vector<std::string> shares;
+    const auto size = static_cast<size_t>(group.size());
+    for (size_t rank = 0; group.is_root() && rank < size; ++rank) {
+        std::vector<WrittenRange> share;
+        for (size_t i = rank; i < ranges.size(); i += size) share.push_back(ranges[i]);
+        shares.push_back(to_text(share));
+    }
+    return shares;
+}
+
 }  // namespace
 
 comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Extent extent,
@@ -79,13 +93,15 @@ comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, E
     }
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
     Checkpoint checkpoint{.folder = folder, .state = broadcast_layout(outline.state, group)};
-    checkpoint.ranges = ranges_from_text(group.broadcast(to_text(outline.manifest.ranges)));
+    checkpoint.stored = broadcast_parts(join_ranges(outline.manifest.ranges), group);
     checkpoint.progress = to_progress(checkpoint.state, folder / state_name).value();
 
     // Every rank reads its share of what is wanted once.
-    if (scrutiny == Scrutiny::hashes)
-        failure =
-            check_content(folder, checkpoint.state, checkpoint.ranges, group.rank(), group.size());
+    if (scrutiny == Scrutiny::hashes) {
+        const auto share =
+            ranges_from_text(group.scatter(deal_out(outline.manifest.ranges, group)));
+        failure = check_content(folder, checkpoint.state, share);
+    }
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
     return checkpoint;
 }

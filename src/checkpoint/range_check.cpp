@@ -132,13 +132,10 @@ std::optional<Failure> check_frames(const std::filesystem::path& folder, const M
 }
 
 std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
-                                     const std::vector<WrittenRange>& ranges, int first,
-                                     int stride) {
+                                     const std::vector<WrittenRange>& ranges) {
     std::map<std::string, File> files;
     std::vector<std::byte> piece(piece_bytes);
-    for (size_t i = static_cast<size_t>(first); i < ranges.size();
-         i += static_cast<size_t>(stride)) {
-        const WrittenRange& range = ranges[i];
+    for (const WrittenRange& range : ranges) {
         const auto file = folder / range.file;
         if (!files.contains(range.file)) {
             auto opened = open_when_visible(file, O_RDONLY);  // rank 0 has seen it

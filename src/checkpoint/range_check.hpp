@@ -41,10 +41,8 @@ Expected<std::string> hash_of_frame(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges);
 std::optional<Failure> check_frames(const std::filesystem::path& folder, const Manifest& manifest);
 
-// Reads ranges first, first + stride, ... : their bytes must have their hash, and be finite
-// numbers.
+// Reads the ranges: their bytes must have their hash, and be finite numbers.
 std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
-                                     const std::vector<WrittenRange>& ranges, int first,
-                                     int stride);
+                                     const std::vector<WrittenRange>& ranges);
 
 }  // namespace ringshard::checkpoint

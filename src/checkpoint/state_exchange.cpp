@@ -104,10 +104,7 @@ namespace {
 // Elements of a checkpoint, wherever they lie.
 class Reader {
 public:
-    explicit Reader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
-        for (const WrittenRange& range : checkpoint.ranges)
-            if (range.length > 0) ranges_[range.dataset][range.first] = &range;
-    }
+    explicit Reader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
     // Elements of a dataset from `first` on fill a flat tensor of any type.
     std::optional<Failure> read(const std::string& dataset, int64_t first,
@@ -120,20 +117,20 @@ public:
         const int64_t element = bytes_of(type);
         const std::span<std::byte> bytes{static_cast<std::byte*>(stored.data_ptr()),
                                          static_cast<size_t>(stored.nbytes())};
-        const auto& ranges = ranges_.at(dataset);
+        const auto& parts = checkpoint_.stored.parts.at(dataset);
         const int64_t end = first + place.numel();
-        // The range before the first one that begins behind `first`.
-        for (auto at = std::prev(ranges.upper_bound(first)); at != ranges.end(); ++at) {
-            const WrittenRange& range = *at->second;
-            const int64_t from = std::max(first, range.first);
-            const int64_t to = std::min(end, range.first + range.length / element);
+        // The part before the first one that begins behind `first`.
+        auto at = std::prev(std::ranges::upper_bound(parts, first, {}, &StoredParts::Part::first));
+        for (; at != parts.end(); ++at) {
+            const int64_t from = std::max(first, at->first);
+            const int64_t to = std::min(end, at->first + at->length / element);
             if (from >= to) break;
-            const auto part = bytes.subspan(static_cast<size_t>((from - first) * element),
+            const auto into = bytes.subspan(static_cast<size_t>((from - first) * element),
                                             static_cast<size_t>((to - from) * element));
-            const auto file = open(range.file);
+            const auto file = open(checkpoint_.stored.files.at(static_cast<size_t>(at->file)));
             if (!file) return file.failure();
             if (auto failure =
-                    file.value()->read_at(part, range.offset + (from - range.first) * element))
+                    file.value()->read_at(into, at->offset + (from - at->first) * element))
                 return failure;
         }
         if (!is_direct) place.copy_(stored);
@@ -151,7 +148,6 @@ private:
     }
 
     const Checkpoint& checkpoint_;
-    std::map<std::string, std::map<int64_t, const WrittenRange*>> ranges_;  // by first element
     std::map<std::string, File> files_;
 };
 

@@ -43,7 +43,7 @@ struct Large {
         const auto& ranges = written.value();
         BOOST_TEST(ranges[0].offset > (int64_t{1} << 32));
         BOOST_TEST(ranges[0].length == count * 4);
-        BOOST_TEST(!check_content(folder, work.layout, ranges, 0, 1));
+        BOOST_TEST(!check_content(folder, work.layout, ranges));
         const auto opened = open_state_file(work.file);
         BOOST_TEST_REQUIRE(static_cast<bool>(opened));
         BOOST_TEST(opened.value().texts.at("settings") == "a: 1");

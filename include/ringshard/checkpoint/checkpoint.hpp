@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ringshard/checkpoint/manifest.hpp"
@@ -20,12 +22,24 @@ struct Progress {
     int64_t num_tokens = 0;
 };
 
+// Where the elements of every dataset lie, without the hashes: what loading needs of a manifest.
+struct StoredParts {
+    struct Part {
+        int64_t first;   // element of the dataset with which it begins
+        int64_t file;    // index into `files`
+        int64_t offset;  // of its first byte there
+        int64_t length;  // bytes
+    };
+    std::vector<std::string> files;
+    std::map<std::string, std::vector<Part>> parts;  // by dataset, in the order of elements
+};
+
 // A checkpoint that was looked through and found whole.
 struct Checkpoint {
     std::filesystem::path folder;
     StateFile state;
     Progress progress{};
-    std::vector<WrittenRange> ranges{};  // where elements lie
+    StoredParts stored{};
 };
 
 // How much of a checkpoint is wanted: what is not may be damaged, or missing.
