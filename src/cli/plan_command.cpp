@@ -14,6 +14,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/device/host.hpp"
+#include "ringshard/model/tied_head.hpp"
 
 namespace ringshard::cli {
 
@@ -180,7 +181,14 @@ Expected<model::ModelSpec> find_model(const PlanCall& call) {
             .model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
     if (!folder) return folder.failure();
     if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
-    return model::read_model_spec(folder.value() / "config.json");
+    auto spec = model::read_model_spec(folder.value() / "config.json");
+    if (!spec || !spec.value().tied) return spec;
+    // A plan needs no weights; where they are there, they decide whether the head is tied.
+    const auto stored = model::StoredModel::open(folder.value());
+    if (!stored || !model::holds_head_and_embedding(stored.value())) return spec;
+    const auto is_equal = model::is_head_the_embedding(stored.value(), 0, 1);
+    if (is_equal && !is_equal.value()) spec.value().untie();
+    return spec;
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "run_inputs.hpp"
 
+#include <iostream>
+
 #include "checkpoint_as_model.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/tied_head.hpp"
 
 namespace ringshard::cli {
 
@@ -24,6 +27,40 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
                           "; use cp_size for the rest")};
 }
 
+// Whether the head is the embedding, as config.json says. transformers ties them only where they
+// are equal, if the files hold both: each rank compares its share. Files that are not there are no
+// failure here: a run that goes on from a checkpoint does not need them. Collective over the world.
+comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem::path& folder) {
+    const auto stored = model::StoredModel::open(folder, world);
+    if (!stored || !model::holds_head_and_embedding(stored.value())) return true;
+    const auto share_is_equal = comm::agreed(
+        world, model::is_head_the_embedding(stored.value(), world.rank(), world.size()));
+    if (!share_is_equal) return share_is_equal.failure();
+    return world.all(share_is_equal.value());
+}
+
+comm::Agreed<model::ModelSpec> find_spec(const EngineCall& call, const StartUp& here,
+                                         const std::filesystem::path& folder) {
+    const comm::Group& world = call.world;
+    const auto config_json = folder / "config.json";
+    const auto text = comm::of_root(world, [&] { return model::read_config_json(config_json); });
+    if (!text) return text.failure();
+    auto parsed = parse_spec(config_json, text.value(), here.shape.ulysses, call.settings);
+    if (!parsed) return comm::found_by_all(parsed.failure());
+    comm::Agreed<model::ModelSpec> spec = std::move(parsed).value();
+    if (!spec.value().tied) return spec;
+    const auto is_tied = is_head_tied(world, folder);
+    if (!is_tied) return is_tied.failure();
+    if (is_tied.value()) return spec;
+    spec.value().untie();
+    if (world.is_root())
+        std::cerr << "warning: " << (folder / "config.json").string()
+                  << ": tie_word_embeddings = true, but lm_head.weight and "
+                     "model.embed_tokens.weight differ; they are trained as two weights, as in "
+                     "transformers, and the result says tie_word_embeddings = false\n";
+    return spec;
+}
+
 }  // namespace
 
 comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here, Faults& faults) {
@@ -40,11 +77,8 @@ comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here,
     });
     if (!found) return found.failure();
     const std::filesystem::path folder = found.value();
-    const auto config_json = folder / "config.json";
-    const auto text = comm::of_root(world, [&] { return model::read_config_json(config_json); });
-    if (!text) return text.failure();
-    const auto spec = parse_spec(config_json, text.value(), here.shape.ulysses, call.settings);
-    if (!spec) return comm::found_by_all(spec.failure());
+    const auto spec = find_spec(call, here, folder);
+    if (!spec) return spec.failure();
     world.journal().doing("preparing data");
     faults.reach("start");
     auto data = prepare_run_data(call, hub, here.num_threads, spec.value());

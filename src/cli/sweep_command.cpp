@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/shell_word.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/job/array.hpp"
@@ -44,17 +45,6 @@ int expand(const SweepWish& wish, const Environment& environment) {
     }
     if (wish.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
     return number(ExitCode::done);
-}
-
-std::string shell_word(const std::string& word) {
-    const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-               std::string_view("-_=./,%:+@").find(c) != std::string_view::npos;
-    });
-    if (is_plain) return word;
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return quoted + "'";
 }
 
 std::string sbatch_line(const SweepWish& wish, const SweepPlan& plan,

@@ -180,6 +180,7 @@ MaybeFailure train(const EngineCall& call) {
     if (auto failure = check_memory()) return failure;
     auto companions = read_companions(world, inputs.model);
     if (!companions) return companions.failure();
+    if (world.is_root()) companions.value()["config.json"] = inputs.spec.config_json;
     if (auto failure = adopt_text(call, companions.value())) return failure;
     if (world.is_root()) add_model_card(companions.value(), config, curve);
     auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));

@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "architecture.hpp"
 #include "config_reader.hpp"
+#include "conversion.hpp"
 #include "read_rope.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/nesting.hpp"
@@ -18,58 +20,6 @@ constexpr int64_t widest = int64_t{1} << 22;
 constexpr int64_t most_tokens = int64_t{1} << 26;
 constexpr int64_t most_blocks = 4096;
 constexpr int64_t most_positions = int64_t{1} << 40;
-
-enum class Bias { never, on_qkv, as_config_says };
-enum class Window { never, always, if_named, as_config_says };
-
-// What the architectures of transformers differ in. Numbers are its defaults for fields that
-// config.json leaves out; 0: they follow from other fields.
-struct Architecture {
-    const char* name;
-    Bias bias = Bias::never;
-    Window window = Window::never;
-    bool is_fused = false;
-    bool has_head_norms = false;
-    bool has_plain_positions = false;  // and no others that are served
-    int64_t head_dim = 0;
-    int64_t key_heads = 0;
-    double norm_epsilon = 1e-6;
-    std::optional<int64_t> padding_token = std::nullopt;
-};
-constexpr Architecture architectures[] = {
-    {.name = "LlamaForCausalLM", .bias = Bias::as_config_says},
-    {.name = "Qwen2ForCausalLM",
-     .bias = Bias::on_qkv,
-     .window = Window::as_config_says,
-     .key_heads = 32},
-    {.name = "Qwen3ForCausalLM",
-     .bias = Bias::as_config_says,
-     .window = Window::as_config_says,
-     .has_head_norms = true,
-     .head_dim = 128,
-     .key_heads = 32},
-    {.name = "MistralForCausalLM", .window = Window::always, .key_heads = 8},
-    {.name = "Phi3ForCausalLM",
-     .window = Window::if_named,
-     .is_fused = true,
-     .has_plain_positions = true,
-     .norm_epsilon = 1e-5,
-     .padding_token = 32000},
-};
-
-const Architecture* find_architecture(ConfigReader& config) {
-    const json given = config.part("architectures");
-    const bool names_one = given.is_array() && !given.empty() && given.front().is_string();
-    const std::string name = names_one ? given.front().get<std::string>() : "";
-    std::vector<std::string> known;
-    for (const Architecture& architecture : architectures) {
-        if (name == architecture.name) return &architecture;
-        known.emplace_back(architecture.name);
-    }
-    config.complain(
-        concat("architectures = [", name, "]: this program trains ", join(known, ", ")));
-    return nullptr;
-}
 
 void read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
     spec.vocabulary = config.whole_number("vocab_size", most_tokens);
@@ -111,6 +61,17 @@ void refuse_dropout(ConfigReader& config) {
         if (config.has(name) && config.part(name) != 0.0)
             config.complain(concat(name, " = ", config.part(name).dump(),
                                    ": dropout is not served; set it to 0"));
+}
+
+void refuse_quantised(ConfigReader& config) {
+    if (!config.has("quantization_config")) return;
+    const json given = config.part("quantization_config");
+    const json method = given.is_object() ? given.value("quant_method", json()) : json();
+    config.complain(concat("quantization_config",
+                           method.is_string() ? ": quant_method = " + method.dump() : "",
+                           ": quantised weights are not trained; name the model's unquantised "
+                           "release, or remove quantization_config from config.json if the files "
+                           "hold float weights"));
 }
 
 // Does any block look through a window?
@@ -161,6 +122,7 @@ std::optional<int64_t> read_padding_token(ConfigReader& config, const Architectu
 
 Expected<std::string> read_config_json(const std::filesystem::path& config_json) {
     auto text = read_file(config_json);
+    if (const auto failure = refuse_adapter(config_json.parent_path())) return *failure;
     if (!text)
         return Failure{ExitCode::missing_input,
                        concat(config_json.string(), ": there is no such file")};
@@ -182,11 +144,12 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     const Architecture* const architecture = find_architecture(config);
     if (architecture == nullptr) return *config.failure();
     ModelSpec spec;
-    spec.config_json = text;
+    spec.config_json = with_architecture(text, *architecture);
     spec.architecture = architecture->name;
     read_sizes(config, *architecture, spec);
     read_biases(config, *architecture, spec);
     refuse_dropout(config);
+    refuse_quantised(config);
     spec.is_fused = architecture->is_fused;
     spec.has_head_norms = architecture->has_head_norms;
     spec.padding_token = read_padding_token(config, *architecture, spec.vocabulary);
@@ -204,6 +167,13 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
         config.complain(concat("hidden_act = ", activation, ": must be silu"));
     if (config.failure()) return *config.failure();
     return spec;
+}
+
+void ModelSpec::untie() {
+    tied = false;
+    auto config = nlohmann::ordered_json::parse(config_json);
+    config["tie_word_embeddings"] = false;
+    config_json = config.dump(2) + "\n";
 }
 
 namespace {

@@ -45,15 +45,29 @@ const Kind* find_kind(ConfigReader& rope) {
     return nullptr;
 }
 
-// Everything that would change the positions must be known.
+bool turns_whole_heads(const ConfigReader& config) {
+    return !config.has("partial_rotary_factor") || config.part("partial_rotary_factor") == 1.0;
+}
+
+void refuse_partial_rotation(ConfigReader& config) {
+    config.complain(concat("partial_rotary_factor = ", config.part("partial_rotary_factor").dump(),
+                           ": heads that rotate only in part are not served yet"));
+}
+
+// Everything that would change the positions must be known. transformers ignores a plain value
+// under another name; an object holds positions of its own for some of the layers.
 void check_keys(ConfigReader& rope, const Kind& kind) {
     for (const auto& [key, value] : rope.content().items()) {
         const bool is_general = key == "rope_type" || key == "type" || key == "rope_theta" ||
-                                (key == "partial_rotary_factor" && value == 1.0);
+                                key == "partial_rotary_factor";
         if (value.is_null() || is_general || std::ranges::count(kind.keys, key) > 0) continue;
-        rope.complain(concat(key, " = ", value.dump(), ": is nothing that rope_type \"", kind.name,
-                             "\" is told; take it out"));
+        if (value.is_object())
+            rope.complain(
+                concat(key, ": positions that differ from layer to layer are not served"));
+        rope.complain(concat(key, " = ", value.dump(), ": rope_type \"", kind.name,
+                             "\" does not use it, in transformers neither; remove it"));
     }
+    if (!turns_whole_heads(rope)) refuse_partial_rotation(rope);
 }
 
 double mscale(double factor, double weight) {
@@ -95,10 +109,7 @@ void read_scaling(ConfigReader& rope, RopeSpec& spec, int64_t original, int64_t 
 RopeSpec read_rope(ConfigReader& config, int64_t max_positions) {
     RopeSpec spec;
     spec.theta = config.number_above_0("rope_theta", spec.theta);
-    if (config.has("partial_rotary_factor") && config.part("partial_rotary_factor") != 1.0)
-        config.complain(
-            concat("partial_rotary_factor = ", config.part("partial_rotary_factor").dump(),
-                   ": heads that turn in part are not served"));
+    if (!turns_whole_heads(config)) refuse_partial_rotation(config);
     // Where there are both, transformers takes the older one.
     const json older = config.part("rope_scaling");
     const bool is_older = !older.is_null() && !(older.is_object() && older.empty());

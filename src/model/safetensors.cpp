@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "conversion.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/nesting.hpp"
@@ -24,10 +26,11 @@ using nlohmann::json;
 class StoredModel::Mapping {
 public:
     explicit Mapping(const std::filesystem::path& file) {
-        const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+        // Without O_NONBLOCK, opening a pipe would wait for its writer.
+        const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (descriptor < 0) return;
         struct stat status {};
-        if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
+        if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
             size_ = static_cast<size_t>(status.st_size);
             void* const address = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
             if (address != MAP_FAILED) address_ = static_cast<const std::byte*>(address);
@@ -101,18 +104,18 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
         return std::vector<std::string>{"model.safetensors"};
     const auto index_file = folder / "model.safetensors.index.json";
     const auto content = read_file(index_file);
-    if (!content)
-        return Failure{
-            ExitCode::missing_input,
-            concat(folder.string(),
-                   ": holds neither model.safetensors nor model.safetensors.index.json")};
+    if (!content) return no_weights_in(folder);
     const json index = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
     const json map = index.is_object() ? index.value("weight_map", json()) : json();
     if (!map.is_object()) return damaged(index_file, "has no weight_map");
     std::set<std::string> files;
     for (const auto& [tensor, file] : map.items()) {
         if (!file.is_string()) return damaged(index_file, concat("names no file for ", tensor));
-        files.insert(file.get<std::string>());
+        const std::filesystem::path name = file.get<std::string>();
+        if (name.is_absolute() || std::ranges::find(name, "..") != name.end())
+            return damaged(index_file, concat(tensor, " lies in ", name.string(),
+                                              ", which may be outside of the model's folder"));
+        files.insert(name.string());
     }
     return std::vector<std::string>(files.begin(), files.end());
 }
@@ -123,7 +126,8 @@ namespace {
 
 Failure not_there(const std::filesystem::path& file) {
     return {ExitCode::missing_input,
-            concat(file.string(), ": there is no such file, or it cannot be read")};
+            concat(file.string(),
+                   ": there is no such file, it is empty or no regular file, or it cannot be read")};
 }
 
 }  // namespace

@@ -41,9 +41,13 @@ class ModelInput(TrainerTest):
             ({"rope_scaling": {"type": "longrope"}}, "rope_scaling: type = \"longrope\""),
             ({"rope_parameters": {"rope_type": "yarn"}}, "factor = null: must be a number above 0"),
             ({"rope_scaling": {"type": "linear", "factor": 0}}, "rope_scaling: factor = 0: must be a number above 0"),
-            ({"rope_scaling": {"type": "linear", "factor": 2, "beta_fast": 3}}, "beta_fast = 3: is nothing that"),
+            ({"rope_scaling": {"type": "linear", "factor": 2, "beta_fast": 3}}, 
+             "beta_fast = 3: rope_type \"linear\" does not use it, in transformers neither; remove it"),
             ({"rope_scaling": llama3}, "high_freq_factor = 1: must be above low_freq_factor = 1"),
-            ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor = 0.5"),
+            ({"rope_parameters": {"partial_rotary_factor": 0.5}},
+             "rope_parameters: partial_rotary_factor = 0.5: heads that rotate only in part are not served yet"),
+            ({"rope_parameters": {"full_attention": {"rope_type": "default"}}},
+             "full_attention: positions that differ from layer to layer are not served"),
             ({"rope_parameters": {"factor": 2.0}}, "factor = 2.0"),
             ({"rope_parameters": "x"}, "rope_parameters = \"x\": must be an object"),
             ({"rope_parameters": {"rope_type": 3}}, "rope_type = 3"),
@@ -80,7 +84,7 @@ class ModelInput(TrainerTest):
 
     def test_biases_and_activations_of_other_models(self):
         for changes, words in (
-            ({"architectures": ["LlamaForCausalLM"], "mlp_bias": True}, "mlp_bias = true"),
+            ({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "mlp_bias": True}, "mlp_bias = true"),
             ({"hidden_act": "gelu"}, "hidden_act = gelu: must be silu"),
             ({"attention_dropout": 0.1}, "attention_dropout = 0.1: dropout is not served; set it to 0"),
             ({"pad_token_id": 512}, "pad_token_id = 512: must be a token below vocab_size = 512"),
@@ -90,14 +94,14 @@ class ModelInput(TrainerTest):
                 self.expect_one_message(self.train(), 78, words)
 
     def test_what_phi3_does_not_do_here(self):
-        self.config["architectures"] = ["Phi3ForCausalLM"]
+        self.config.update(architectures=["Phi3ForCausalLM"], model_type="phi3")
         scaled = "rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone, which is not served"
         for changes, words in (
             ({"rope_scaling": {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}}, "type = \"longrope\""),
             ({"rope_scaling": {"type": "su"}}, "type = \"su\""),
             ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, scaled),
             ({"rope_scaling": {"type": "linear", "factor": 4.0}}, scaled),
-            ({"partial_rotary_factor": 0.75}, "partial_rotary_factor = 0.75: heads that turn in part are not served"),
+            ({"partial_rotary_factor": 0.75}, "partial_rotary_factor = 0.75: heads that rotate only in part are not served yet"),
             ({"resid_pdrop": 0.1}, "resid_pdrop = 0.1: dropout is not served; set it to 0"),
         ):
             with self.subTest(words):
@@ -108,6 +112,22 @@ class ModelInput(TrainerTest):
         self.expect_one_message(self.train(), 78, "pad_token_id = 32000: must be a token below vocab_size = 512")
         self.write_config(pad_token_id=None, sliding_window=None)
         self.expect_one_message(self.train(), 65, "self_attn.qkv_proj.weight is not in the model's files")
+
+    def test_configs_that_name_no_model_or_two(self):
+        known = "llama, qwen2, qwen3, mistral, phi3"
+        for changes, words in (
+            ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains LlamaForCausalLM"),
+            ({"architectures": [], "model_type": "bert"}, "model_type = bert: this program trains " + known),
+            ({"architectures": [], "model_type": None}, "add \"model_type\", which transformers needs as well, one of " + known),
+            ({"model_type": "llama"}, "architectures = [Qwen2ForCausalLM] and model_type = llama are different models"),
+            ({"quantization_config": {"quant_method": "gptq", "bits": 4}},
+             "quantization_config: quant_method = \"gptq\": quantised weights are not trained; name the model's unquantised release"),
+        ):
+            with self.subTest(words):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), 78, words)
+        self.write_config(quantization_config=None)
+        self.expect(self.train(), 0)
 
     def test_numbers_that_no_model_has(self):
         for changes, words in (

@@ -76,7 +76,6 @@ class TrainInput(TrainerTest):
                 json.dump({**config, **changes}, file)
             self.expect_one_message(self.train(model=model), code, *words)
 
-        expect(78, "architectures = [BertModel]", architectures=["BertModel"])
         expect(78, "hidden_size = \"big\"", hidden_size="big")
         expect(78, "num_hidden_layers = 0", num_hidden_layers=0)
         expect(78, "must be a multiple of num_key_value_heads = 3", num_key_value_heads=3)

@@ -1,8 +1,13 @@
 """Models that transformers makes from their configs: one step's loss and gradient, here and there."""
 
+import importlib.util
 import json
 import os
 import random
+import re
+import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -13,7 +18,9 @@ from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 try:
     import torch
-    from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
     from transformers.utils.logging import disable_progress_bar
 except ImportError as error:
     print(f"skipped: {error}; scripts/setup --oracles installs it")
@@ -22,6 +29,8 @@ except ImportError as error:
 disable_progress_bar()
 SIZES = dict(vocab_size=160, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=256)
+QWEN2 = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
+TEXTS = os.path.join(FOLDER, "..", "..", "configs", "examples", "tiny", "notes.jsonl")
 YARN = {"rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0, "original_max_position_embeddings": 32}
 
 
@@ -91,12 +100,41 @@ def older_spelling(folder):
         json.dump(config, file)
 
 
+def draw_rows(folder):
+    draw = random.Random(5)
+    rows = [[draw.randrange(SIZES["vocab_size"]) for _ in range(length)] for length in (60, 17, 41, 33)]
+    rows[1][5] = CASES["llama, a padding token"].pad_token_id
+    rows_file = os.path.join(folder, "rows.jsonl")
+    with open(rows_file, "w") as file:
+        file.writelines(json.dumps({"input_ids": row}) + "\n" for row in rows)
+    return rows, rows_file
+
+
+def change_config(folder, **changes):
+    """Writes config.json again; None removes a field."""
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        config = {**json.load(file), **changes}
+    with open(path, "w") as file:
+        json.dump({name: value for name, value in config.items() if value is not None}, file)
+
+
+def read_config(folder):
+    with open(os.path.join(folder, "config.json")) as file:
+        return json.load(file)
+
+
 class Models(TrainerTest):
+    def train(self, folder, rows_file, output, *flags, ranks=None):
+        result = run("train", "--model_name_or_path", folder, "--dataset_name", rows_file, "--bf16", "false",
+                     "--max_steps", "1", "--logging_steps", "1", "--save_strategy", "no", "--output_dir", output, *flags,
+                     ranks=ranks)
+        self.expect(result, 0)
+        return result
+
     def our_step(self, folder, rows_file, *flags, ranks=None):
         with tempfile.TemporaryDirectory() as output:
-            self.expect(run("train", "--model_name_or_path", folder, "--dataset_name", rows_file, "--bf16", "false",
-                            "--max_steps", "1", "--logging_steps", "1", "--save_strategy", "no", "--output_dir", output,
-                            *flags, ranks=ranks), 0)
+            self.train(folder, rows_file, output, *flags, ranks=ranks)
             line = read_steps(output)[0]
             return line["loss"], line["grad_norm"]
 
@@ -105,19 +143,130 @@ class Models(TrainerTest):
         self.assertAlmostEqual(ours[1], theirs[1], delta=1e-5 * theirs[1])
 
     def test_a_step_of_every_model(self):
-        draw = random.Random(5)
-        rows = [[draw.randrange(SIZES["vocab_size"]) for _ in range(length)] for length in (60, 17, 41, 33)]
-        rows[1][5] = CASES["llama, a padding token"].pad_token_id
         for number, (name, config) in enumerate(CASES.items()):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                rows, rows_file = draw_rows(folder)
                 theirs = their_step(make_model(config, folder), rows)
-                rows_file = os.path.join(folder, "rows.jsonl")
-                with open(rows_file, "w") as file:
-                    file.writelines(json.dumps({"input_ids": row}) + "\n" for row in rows)
                 self.check(self.our_step(folder, rows_file), theirs)
                 older_spelling(folder)
                 split = ("--cp_size", "--sp_size")[number % 2]
                 self.check(self.our_step(folder, rows_file, "--profile", "zero3", split, "2", ranks=2), theirs)
+
+    def test_a_head_beside_the_embedding_that_config_json_ties(self):
+        """transformers compares the two tensors: it ties equal ones, and keeps others apart."""
+        differs = "but lm_head.weight and model.embed_tokens.weight differ"
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as output:
+            rows, rows_file = draw_rows(folder)
+            apart = make_model(LlamaConfig(**SIZES), folder)
+            change_config(folder, tie_word_embeddings=True)
+            apart = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+            self.assertFalse(torch.equal(apart.lm_head.weight, apart.model.embed_tokens.weight))
+            theirs = their_step(apart, rows)
+            self.check(self.our_step(folder, rows_file), theirs)
+            zero3 = ("--profile", "zero3", "--cp_size", "2", "--save_strategy", "steps", "--save_steps", "1")
+            result = self.train(folder, rows_file, output, *zero3, ranks=2)
+            self.expect(result, 0, differs)
+            self.assertEqual(result.stderr.count(differs), 1)
+            self.check((read_steps(output)[0]["loss"], read_steps(output)[0]["grad_norm"]), theirs)
+            for written in (output, os.path.join(output, "checkpoint-1")):
+                self.assertIs(read_config(written)["tie_word_embeddings"], False)
+            trained = AutoModelForCausalLM.from_pretrained(output)
+            self.assertFalse(torch.equal(trained.lm_head.weight, trained.model.embed_tokens.weight))
+            self.expect(self.train(folder, rows_file, output, *zero3[:4], "--max_steps", "2", "--allow_changed", ranks=2), 0,
+                        "going on from")
+            exported = os.path.join(output, "exported")
+            self.expect(run("export", os.path.join(output, "checkpoint-1"), "--output_dir", exported), 0)
+            for name, weight in AutoModelForCausalLM.from_pretrained(exported).named_parameters():
+                self.assertTrue(torch.equal(weight, trained.get_parameter(name)), name)
+
+            apart.lm_head.weight.data.copy_(apart.model.embed_tokens.weight.data)
+            apart.config.tie_word_embeddings = False
+            apart.save_pretrained(folder)
+            change_config(folder, tie_word_embeddings=True)
+            with safe_open(os.path.join(folder, "model.safetensors"), "pt") as file:
+                self.assertIn("lm_head.weight", file.keys())
+            theirs = their_step(AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager"), rows)
+            self.check(self.our_step(folder, rows_file), theirs)
+            with tempfile.TemporaryDirectory() as tied:
+                self.assertNotIn(differs, self.train(folder, rows_file, tied, "--profile", "zero3", ranks=2).stderr)
+                self.assertIs(read_config(tied)["tie_word_embeddings"], True)
+
+    def test_a_config_that_names_its_model_once(self):
+        """transformers needs model_type, other readers look for architectures: the result has both."""
+        with tempfile.TemporaryDirectory() as folder:
+            rows, rows_file = draw_rows(folder)
+            theirs = their_step(make_model(CASES["qwen3"], folder), rows)
+            whole = {name: value for name, value in read_config(folder).items() if value is not None}
+            for missing in ("architectures", "model_type"):
+                with self.subTest(missing), tempfile.TemporaryDirectory() as output:
+                    change_config(folder, **{**whole, missing: None})
+                    self.train(folder, rows_file, output)
+                    self.check((read_steps(output)[0]["loss"], read_steps(output)[0]["grad_norm"]), theirs)
+                    self.assertEqual({**whole, "dtype": "float32"}, read_config(output))
+                    self.assertEqual(type(AutoModelForCausalLM.from_pretrained(output)).__name__, "Qwen3ForCausalLM")
+
+    def convert(self, folder, words, ranks=None):
+        """Runs the command that the refusal names, and returns the last word of it."""
+        result = run("train", "--model_name_or_path", folder, "--dataset_name", TEXTS, "--output_dir", folder + "-run",
+                     ranks=ranks)
+        self.expect_one_message(result, 65, words)
+        command = re.search(r"python -c .*", result.stderr)[0]
+        command = shlex.split(command)
+        subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
+        return command[-1]
+
+    def test_the_command_that_converts_pickled_weights(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "a model's")  # quoted for the shell
+            shutil.copytree(QWEN2, model)
+            weights = load_file(os.path.join(model, "model.safetensors"))
+            torch.save(weights, os.path.join(model, "pytorch_model.bin"))
+            os.remove(os.path.join(model, "model.safetensors"))
+            converted = self.convert(model, "holds pytorch_model.bin and no safetensors", ranks=2)
+            self.assertEqual(converted, model + "-safetensors")
+            written = load_file(os.path.join(converted, "model.safetensors"))
+            for name, weight in weights.items():
+                self.assertTrue(torch.equal(written.get(name, written["model.embed_tokens.weight"]), weight), name)
+            self.train(converted, TEXTS, os.path.join(folder, "run"))
+
+    def test_the_command_that_writes_tokenizer_json(self):
+        texts = ["There are 3 windows.\n\n  It's <|im_start|>user", "na\u00efve caf\u00e9 \u4f60\u597d\U0001f600"]
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            shutil.copytree(QWEN2, model)
+            with open(os.path.join(model, "tokenizer.json")) as file:
+                tokenizer = json.load(file)
+            os.remove(os.path.join(model, "tokenizer.json"))
+            with open(os.path.join(model, "vocab.json"), "w") as file:
+                json.dump(tokenizer["model"]["vocab"], file)
+            with open(os.path.join(model, "merges.txt"), "w") as file:
+                file.writelines(" ".join(pair) + "\n" for pair in tokenizer["model"]["merges"])
+            keys = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
+            with open(os.path.join(model, "tokenizer_config.json"), "w") as file:
+                json.dump({"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|im_end|>", "added_tokens_decoder": {
+                    token["id"]: {key: token[key] for key in keys} for token in tokenizer["added_tokens"]}}, file)
+            theirs = AutoTokenizer.from_pretrained(model)
+            self.convert(model, "holds vocab.json and no tokenizer.json")
+            ours = run("tokenize", "--model_name_or_path", model, stdin="".join(json.dumps({"text": t}) + "\n" for t in texts))
+            self.expect(ours, 0)
+            for text, line in zip(texts, ours.stdout.splitlines(), strict=True):
+                self.assertEqual(json.loads(line)["ids"], theirs(text)["input_ids"])
+
+    @unittest.skipUnless(importlib.util.find_spec("peft"), "peft is not installed")
+    def test_the_command_that_merges_an_adapter(self):
+        import peft
+
+        with tempfile.TemporaryDirectory() as folder:
+            adapter = os.path.join(folder, "adapter")
+            lora = peft.LoraConfig(r=4, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
+            model = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(QWEN2, dtype=torch.float32), lora)
+            model.save_pretrained(adapter)
+            AutoTokenizer.from_pretrained(QWEN2).save_pretrained(adapter)
+            merged = self.convert(adapter, "is an adapter (adapter_config.json), and adapters are not served")
+            wanted = model.merge_and_unload().state_dict()
+            for name, weight in AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32).state_dict().items():
+                torch.testing.assert_close(weight, wanted[name])
+            self.train(merged, TEXTS, os.path.join(folder, "run"))
 
 
 if __name__ == "__main__":

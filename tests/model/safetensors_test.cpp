@@ -1,10 +1,13 @@
 #include "ringshard/model/safetensors.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <fstream>
+
+#include "ringshard/model/tied_head.hpp"
 
 using namespace ringshard;
 using namespace ringshard::model;
@@ -111,4 +114,37 @@ BOOST_FIXTURE_TEST_CASE(shards_come_with_an_index, Folder) {
     expect_refused("names no file");
     std::ofstream(index) << "[";
     expect_refused("no weight_map");
+}
+
+BOOST_FIXTURE_TEST_CASE(an_index_names_regular_files_of_its_folder, Folder) {
+    const auto index = path / "model.safetensors.index.json";
+    for (const std::string name : {"../one.safetensors", "a/../../one.safetensors", "/dev/zero"}) {
+        std::ofstream(index) << R"({"weight_map": {"a": ")" << name << R"("}})";
+        expect_refused(concat("a lies in ", name, ", which may be outside of the model's folder"));
+    }
+    BOOST_TEST_REQUIRE(mkfifo((path / "pipe.safetensors").c_str(), 0600) == 0);
+    std::ofstream(index) << R"({"weight_map": {"a": "pipe.safetensors"}})";
+    expect_refused("pipe.safetensors: there is no such file, it is empty or no regular file", 66);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_head_is_compared_with_the_embedding_in_parts, Folder) {
+    const auto compare = [&](std::vector<float> head, std::vector<int64_t> head_shape) {
+        const std::vector<float> embedding{1, 2, 3, 4, 5, 6};
+        SafetensorsWriter writer(path / "model.safetensors",
+                                 {{"model.embed_tokens.weight", StoredType::bf16, {3, 2}},
+                                  {"lm_head.weight", StoredType::fp32, std::move(head_shape)}});
+        writer.write(embedding);
+        writer.write(head);
+        BOOST_TEST_REQUIRE(!writer.close());
+        const auto stored = StoredModel::open(path).value();
+        BOOST_TEST(holds_head_and_embedding(stored));
+        const auto is_equal = [&](int64_t part, int64_t num_parts) {
+            return is_head_the_embedding(stored, part, num_parts).value();
+        };
+        return std::vector{is_equal(0, 1), is_equal(0, 2), is_equal(1, 2), is_equal(6, 7)};
+    };
+    BOOST_TEST(compare({1, 2, 3, 4, 5, 6}, {3, 2}) == (std::vector{true, true, true, true}));
+    BOOST_TEST(compare({1, 2, 3, 4, 5, 7}, {3, 2}) == (std::vector{false, true, false, false}));
+    BOOST_TEST(compare({0, 2, 3, 4, 5, 6}, {3, 2}) == (std::vector{false, false, true, true}));
+    BOOST_TEST(compare({1, 2, 3, 4, 5, 6}, {2, 3}) == (std::vector{false, false, false, false}));
 }

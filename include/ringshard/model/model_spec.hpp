@@ -33,9 +33,11 @@ struct ModelSpec {
     std::optional<int64_t> padding_token;
     double initializer_range = 0.02;
     int64_t max_positions = 0;
-    std::string config_json;  // the file's content
+    std::string config_json;  // of this model: the file's content, corrected where it differs
 
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
+    // Gives the model a head of its own, in config_json too.
+    void untie();
 };
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);

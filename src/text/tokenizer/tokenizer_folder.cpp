@@ -7,6 +7,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/nesting.hpp"
+#include "ringshard/base/shell_word.hpp"
 #include "tokenizer_class.hpp"
 
 namespace ringshard::text {
@@ -44,6 +45,21 @@ std::string read_text(const fs::path& file) {
         text += c == '\r' ? '\n' : c;
     }
     return text;
+}
+
+// The folder has no tokenizer.json; names the files of a slow tokenizer where they are there.
+Failure no_tokenizer_in(const fs::path& folder) {
+    std::string found;
+    for (const auto* name : {"tokenizer.model", "vocab.json", "vocab.txt"})
+        if (found.empty() && file_exists(folder / name)) found = name;
+    if (found.empty())
+        return {ExitCode::missing_input, concat(folder.string(), ": holds no tokenizer.json")};
+    return {ExitCode::bad_data,
+            concat(folder.string(), ": holds ", found,
+                   " and no tokenizer.json, the only format that is read; write one: python -c "
+                   "\"import sys, transformers as t; a = sys.argv[1]; t.AutoTokenizer"
+                   ".from_pretrained(a).backend_tokenizer.save(a + '/tokenizer.json')\" ",
+                   shell_word(folder.string()))};
 }
 
 AddedToken read_token(const json& token, const fs::path& file, const std::string& key,
@@ -84,9 +100,7 @@ public:
     TokenizerFolder read() {
         check_settings();
         const auto content = read_file(folder_ / "tokenizer.json");
-        if (!content)
-            throw Error(ExitCode::missing_input,
-                        concat(folder_.string(), ": holds no tokenizer.json"));
+        if (!content) throw Error(no_tokenizer_in(folder_));
         const TokenizerClass chosen = choose(*content);
         auto templates = read_templates();
         collect_tokens(chosen, *content);

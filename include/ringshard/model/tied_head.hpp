@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ringshard/model/safetensors.hpp"
+
+// config.json may say that the head is the embedding while the files hold a head of its own.
+// transformers then compares the two, and ties them only where they are equal.
+namespace ringshard::model {
+
+// Whether lm_head.weight is stored beside model.embed_tokens.weight.
+bool holds_head_and_embedding(const StoredModel& stored);
+
+// Compares part `part` of `num_parts` of the two, as fp32. Both are stored. False where their
+// shapes differ.
+Expected<bool> is_head_the_embedding(const StoredModel& stored, int64_t part, int64_t num_parts);
+
+}  // namespace ringshard::model

@@ -1,0 +1,91 @@
+#include "architecture.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr Architecture architectures[] = {
+    {.name = "LlamaForCausalLM", .model_type = "llama", .bias = Bias::as_config_says},
+    {.name = "Qwen2ForCausalLM",
+     .model_type = "qwen2",
+     .bias = Bias::on_qkv,
+     .window = Window::as_config_says,
+     .key_heads = 32},
+    {.name = "Qwen3ForCausalLM",
+     .model_type = "qwen3",
+     .bias = Bias::as_config_says,
+     .window = Window::as_config_says,
+     .has_head_norms = true,
+     .head_dim = 128,
+     .key_heads = 32},
+    {.name = "MistralForCausalLM",
+     .model_type = "mistral",
+     .window = Window::always,
+     .key_heads = 8},
+    {.name = "Phi3ForCausalLM",
+     .model_type = "phi3",
+     .window = Window::if_named,
+     .is_fused = true,
+     .has_plain_positions = true,
+     .norm_epsilon = 1e-5,
+     .padding_token = 32000},
+};
+
+std::string names_of(const char* Architecture::*field) {
+    std::vector<std::string> names;
+    for (const Architecture& architecture : architectures) names.emplace_back(architecture.*field);
+    return join(names, ", ");
+}
+
+const Architecture* find(const char* Architecture::*field, const std::string& name) {
+    for (const Architecture& architecture : architectures)
+        if (name == architecture.*field) return &architecture;
+    return nullptr;
+}
+
+// The first of the list; empty where there is none.
+std::string first_architecture(const auto& config) {
+    const auto list = config.value("architectures", json());
+    return list.is_array() && !list.empty() && list.front().is_string()
+               ? list.front().template get<std::string>()
+               : std::string();
+}
+
+}  // namespace
+
+const Architecture* find_architecture(ConfigReader& config) {
+    const std::string name = first_architecture(config.content());
+    const std::string type = config.word("model_type", "");
+    const Architecture* const by_name = find(&Architecture::name, name);
+    const Architecture* const by_type = find(&Architecture::model_type, type);
+    if (!name.empty() && by_name == nullptr)
+        config.complain(concat("architectures = [", name, "]: this program trains ",
+                               names_of(&Architecture::name)));
+    else if (!type.empty() && by_type == nullptr)
+        config.complain(concat("model_type = ", type, ": this program trains ",
+                               names_of(&Architecture::model_type)));
+    else if (name.empty() && type.empty())
+        config.complain(
+            concat("names no model: add \"model_type\", which transformers needs as well, one of ",
+                   names_of(&Architecture::model_type)));
+    else if (by_name != nullptr && by_type != nullptr && by_name != by_type)
+        config.complain(concat("architectures = [", name, "] and model_type = ", type,
+                               " are different models; correct the wrong one"));
+    else
+        return by_name != nullptr ? by_name : by_type;
+    return nullptr;
+}
+
+std::string with_architecture(const std::string& config_json, const Architecture& architecture) {
+    nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_json);
+    const bool has_name = !first_architecture(config).empty();
+    const bool has_type = config.contains("model_type") && config["model_type"].is_string();
+    if (has_name && has_type) return config_json;
+    if (!has_name) config["architectures"] = {architecture.name};
+    if (!has_type) config["model_type"] = architecture.model_type;
+    return config.dump(2) + "\n";
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,48 @@
+#include "conversion.hpp"
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/shell_word.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// A command that loads the folder with Python code and writes a new folder beside it.
+std::string command(const char* imports, const char* load, const std::filesystem::path& folder,
+                    const char* ending) {
+    const std::filesystem::path plain = folder.lexically_normal();
+    const std::string from = (plain.has_filename() ? plain : plain.parent_path()).string();
+    return concat("python -c \"import sys, ", imports, "; a, b = sys.argv[1:]; ", load,
+                  ".save_pretrained(b); t.AutoTokenizer.from_pretrained(a).save_pretrained(b)\" ",
+                  shell_word(from), " ", shell_word(from + ending));
+}
+
+}  // namespace
+
+std::optional<Failure> refuse_adapter(const std::filesystem::path& folder) {
+    if (!file_exists(folder / "adapter_config.json")) return std::nullopt;
+    return Failure{
+        ExitCode::bad_data,
+        concat(folder.string(),
+               ": is an adapter (adapter_config.json), and adapters are not "
+               "served; merge it into its base model: ",
+               command("peft, transformers as t",
+                       "peft.AutoPeftModelForCausalLM.from_pretrained(a).merge_and_unload()",
+                       folder, "-merged"))};
+}
+
+Failure no_weights_in(const std::filesystem::path& folder) {
+    for (const auto* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+        if (file_exists(folder / name))
+            return {ExitCode::bad_data,
+                    concat(folder.string(), ": holds ", name,
+                           " and no safetensors, the only format that is read; convert it: ",
+                           command("transformers as t", "t.AutoModelForCausalLM.from_pretrained(a)",
+                                   folder, "-safetensors"))};
+    return {ExitCode::missing_input,
+            concat(folder.string(),
+                   ": holds neither model.safetensors nor model.safetensors.index.json")};
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,41 @@
+#include "ringshard/model/tied_head.hpp"
+
+#include <algorithm>
+
+#include "ringshard/shard/shard_layout.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+constexpr const char* embedding_name = "model.embed_tokens.weight";
+constexpr const char* head_name = "lm_head.weight";
+constexpr int64_t piece_elements = int64_t{1} << 20;  // compared at a time
+
+}  // namespace
+
+bool holds_head_and_embedding(const StoredModel& stored) {
+    return stored.find(embedding_name) != nullptr && stored.find(head_name) != nullptr;
+}
+
+Expected<bool> is_head_the_embedding(const StoredModel& stored, int64_t part, int64_t num_parts) {
+    const StoredTensor& embedding = *stored.find(embedding_name);
+    const StoredTensor& head = *stored.find(head_name);
+    if (embedding.shape != head.shape) return false;
+    int64_t size = 1;
+    for (const int64_t length : embedding.shape) size *= length;
+    const shard::Range range = shard::part_of(size, part, num_parts);
+    std::vector<float> of_embedding;
+    std::vector<float> of_head;
+    for (int64_t begin = range.begin; begin < range.end; begin += piece_elements) {
+        const auto count = static_cast<size_t>(std::min(piece_elements, range.end - begin));
+        of_embedding.resize(count);
+        of_head.resize(count);
+        if (auto failure = stored.read(embedding, begin, of_embedding)) return *failure;
+        if (auto failure = stored.read(head, begin, of_head)) return *failure;
+        if (of_embedding != of_head) return false;
+    }
+    return true;
+}
+
+}  // namespace ringshard::model
