@@ -48,6 +48,43 @@ void adopt_template(const std::string& source, std::map<std::string, std::string
         tokenizer->erase("chat_template");
 }
 
+text::Value to_value(int64_t id, const text::AddedToken& token) {
+    return text::Value(text::Value::Object{{"id", text::Value(id)},
+                                           {"content", text::Value(token.content)},
+                                           {"single_word", text::Value(token.single_word)},
+                                           {"lstrip", text::Value(token.lstrip)},
+                                           {"rstrip", text::Value(token.rstrip)},
+                                           {"normalized", text::Value(token.normalized)},
+                                           {"special", text::Value(token.special)}});
+}
+
+// Into tokenizer.json, and into tokenizer_config.json where that lists them too: transformers takes
+// the one of them that has the list.
+std::optional<Failure> adopt_tokens(const std::vector<std::pair<int32_t, text::AddedToken>>& tokens,
+                                    std::map<std::string, std::string>& files) {
+    if (tokens.empty()) return std::nullopt;
+    // text::Value keeps the order of the vocabulary and reads a large one quickly.
+    auto tokenizer = text::read_json(files["tokenizer.json"]);
+    if (!tokenizer)
+        return Failure{ExitCode::bad_data,
+                       concat("tokenizer.json: is not JSON: ", tokenizer.failure().message)};
+    const text::Value* const there = tokenizer.value().find("added_tokens");
+    text::Value::List list;
+    if (there != nullptr && there->list() != nullptr) list = *there->list();
+    for (const auto& [id, token] : tokens) list.push_back(to_value(id, token));
+    tokenizer.value().set("added_tokens", text::Value(std::move(list)));
+    files["tokenizer.json"] = to_json(tokenizer.value()) + "\n";
+
+    EditedFile config(files, "tokenizer_config.json");
+    if (!config || !config->contains("added_tokens_decoder")) return std::nullopt;
+    for (const auto& [id, token] : tokens)
+        config["added_tokens_decoder"][std::to_string(id)] = {
+            {"content", token.content},         {"lstrip", token.lstrip},
+            {"normalized", token.normalized},   {"rstrip", token.rstrip},
+            {"single_word", token.single_word}, {"special", token.special}};
+    return std::nullopt;
+}
+
 // As TRL and transformers do before they train: where the model stopped before, it may still stop,
 // unless it takes the template of another.
 void adopt_eos(const data::TextTools::Adopted::Token& eos,
@@ -79,18 +116,19 @@ void adopt_eos(const data::TextTools::Adopted::Token& eos,
 std::optional<comm::AgreedFailure> adopt_text(const EngineCall& call,
                                               std::map<std::string, std::string>& files) {
     const config::Config& config = call.settings.values;
-    const bool is_asked_for =
-        !config.model.chat_template_path.empty() || !config.model.eos_token.empty();
+    const bool is_asked_for = !config.model.chat_template_path.empty() ||
+                              !config.model.eos_token.empty() || !config.model.added_tokens.empty();
     std::optional<Failure> failure;
     if (is_asked_for && call.world.is_root()) {
-        const auto data = data::training_data(config, HubCache(call.environment));
+        const auto format = data::format_settings(config, HubCache(call.environment));
         const auto tools =
-            data ? data::TextTools::load(data.value().format, data::TextTools::Template::if_there)
-                 : Expected<data::TextTools>(data.failure());
+            format ? data::TextTools::load(format.value(), data::TextTools::Template::if_there)
+                   : Expected<data::TextTools>(format.failure());
         if (tools) {
             const data::TextTools::Adopted& adopted = tools.value().adopted();
             if (adopted.chat_template) adopt_template(*adopted.chat_template, files);
             if (adopted.eos) adopt_eos(*adopted.eos, files);
+            failure = adopt_tokens(adopted.tokens, files);
         } else {
             failure = tools.failure();
         }

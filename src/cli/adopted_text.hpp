@@ -8,9 +8,10 @@
 
 namespace ringshard::cli {
 
-// Puts the chat template and the end of a sequence that the settings name (chat_template_path,
-// eos_token) into the files of the model, content by name, on rank 0: who loads the model talks to
-// it as it was taught, and stops where it stops. Collective over the world.
+// Puts the chat template, the tokens and the end of a sequence that the settings name
+// (chat_template_path, added_tokens, eos_token) into the files of the model, content by name, on
+// rank 0: who loads the model talks to it as it was taught, and stops where it stops. Collective
+// over the world.
 std::optional<comm::AgreedFailure> adopt_text(const EngineCall& call,
                                               std::map<std::string, std::string>& files);
 

@@ -59,6 +59,8 @@ Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
         curve[name] = table.find(name)->write(settings.values);
     // Checkpoints from before there was such a setting do not name it.
     if (settings.values.data.skip_prepare_dataset) curve["skip_prepare_dataset"] = "true";
+    if (const auto& tokens = settings.values.model.added_tokens; !tokens.empty())
+        curve["added_tokens"] = table.find("added_tokens")->write(settings.values);
     if (rate_looks_ahead(training)) {
         if (training.max_steps > 0)
             curve["max_steps"] = concat(training.max_steps);

@@ -5,7 +5,7 @@
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/data/rows.hpp"
-#include "ringshard/text/tokenizer_folder.hpp"
+#include "ringshard/data/text_tools.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::cli {
@@ -160,6 +160,18 @@ private:
     const text::Tokenizer* tokenizer_;
 };
 
+// The tokenizer that rows were made with, and the tokens that were added to it.
+data::FormatSettings tokenizer_of(const Value& about) {
+    data::FormatSettings format{.tokenizer = text_at(about, "tokenizer")};
+    const fs::path source = text_at(about, "chat_template_path");
+    if (folder_exists(source)) format.chat_template = source;
+    if (const Value* const tokens = about.find("added_tokens"); tokens != nullptr)
+        if (const Value::List* const list = tokens->list())
+            for (const Value& token : *list)
+                if (token.string() != nullptr) format.added_tokens.push_back(*token.string());
+    return format;
+}
+
 int inspect_rows(const Wish& wish, const data::ArrayFile& plan) {
     const auto about = text::read_json(plan.about());
     const std::string store_name = about ? text_at(about.value(), "tokens_file") : "";
@@ -170,17 +182,17 @@ int inspect_rows(const Wish& wish, const data::ArrayFile& plan) {
                                         "beside it, which `trainer prepare` names")});
     const auto rows = data::Rows::map(wish.path.parent_path() / store_name, wish.path);
     if (!rows) return tell(rows.failure());
-    fs::path folder = wish.tokenizer;
-    if (folder.empty())
+    data::FormatSettings format{.tokenizer = wish.tokenizer};
+    if (format.tokenizer.empty())
         if (const auto made = text::read_json(rows.value().store().about()))
-            folder = text_at(made.value(), "tokenizer");
-    std::optional<text::TokenizerFolder> tokenizer;
-    if (file_exists(folder / "tokenizer.json")) {
-        auto read = text::TokenizerFolder::read(folder);
-        if (!read) return tell(read.failure());
-        tokenizer.emplace(std::move(read).value());
+            format = tokenizer_of(made.value());
+    std::optional<data::TextTools> tools;
+    if (file_exists(format.tokenizer / "tokenizer.json")) {
+        auto loaded = data::TextTools::load(format, data::TextTools::Template::not_needed);
+        if (!loaded) return tell(loaded.failure());
+        tools.emplace(std::move(loaded).value());
     }
-    const RowPrinter printer(rows.value(), tokenizer ? &tokenizer->tokenizer : nullptr);
+    const RowPrinter printer(rows.value(), tools ? &tools->tokenizer() : nullptr);
     const int64_t end = std::min(rows.value().size(), wish.first + wish.rows);
     for (int64_t row = wish.first; row < end; ++row)
         std::cout << (wish.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));

@@ -15,6 +15,7 @@
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/model/tied_head.hpp"
+#include "vocabulary.hpp"
 
 namespace ringshard::cli {
 
@@ -176,13 +177,16 @@ int show_device(const PlanWish& wish) {
 
 Expected<model::ModelSpec> find_model(const PlanCall& call) {
     const config::ModelSettings& model = call.settings.values.model;
+    const HubCache hub(call.environment);
     const auto folder =
-        HubCache(call.environment)
-            .model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
+        hub.model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
     if (!folder) return folder.failure();
     if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
     auto spec = model::read_model_spec(folder.value() / "config.json");
-    if (!spec || !spec.value().tied) return spec;
+    if (!spec) return spec;
+    if (const auto failure = resize_vocabulary(call.settings.values, hub, spec.value()))
+        return *failure;
+    if (!spec.value().tied) return spec;
     // A plan needs no weights; where they are there, they decide whether the head is tied.
     const auto stored = model::StoredModel::open(folder.value());
     if (!stored || !model::holds_head_and_embedding(stored.value())) return spec;

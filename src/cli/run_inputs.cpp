@@ -6,6 +6,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/tied_head.hpp"
+#include "vocabulary.hpp"
 
 namespace ringshard::cli {
 
@@ -39,26 +40,53 @@ comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem:
     return world.all(share_is_equal.value());
 }
 
-comm::Agreed<model::ModelSpec> find_spec(const EngineCall& call, const StartUp& here,
-                                         const std::filesystem::path& folder) {
-    const comm::Group& world = call.world;
-    const auto config_json = folder / "config.json";
-    const auto text = comm::of_root(world, [&] { return model::read_config_json(config_json); });
-    if (!text) return text.failure();
-    auto parsed = parse_spec(config_json, text.value(), here.shape.ulysses, call.settings);
-    if (!parsed) return comm::found_by_all(parsed.failure());
-    comm::Agreed<model::ModelSpec> spec = std::move(parsed).value();
-    if (!spec.value().tied) return spec;
+using MaybeFailure = std::optional<comm::AgreedFailure>;
+
+MaybeFailure untie_if_stored_apart(const comm::Group& world, const std::filesystem::path& folder,
+                                   model::ModelSpec& spec) {
+    if (!spec.tied) return std::nullopt;
     const auto is_tied = is_head_tied(world, folder);
     if (!is_tied) return is_tied.failure();
-    if (is_tied.value()) return spec;
-    spec.value().untie();
+    if (is_tied.value()) return std::nullopt;
+    spec.untie();
     if (world.is_root())
         std::cerr << "warning: " << (folder / "config.json").string()
                   << ": tie_word_embeddings = true, but lm_head.weight and "
                      "model.embed_tokens.weight differ; they are trained as two weights, as in "
                      "transformers, and the result says tie_word_embeddings = false\n";
-    return spec;
+    return std::nullopt;
+}
+
+// One rank reads the tokenizers.
+MaybeFailure make_room_for_tokens(const EngineCall& call, const HubCache& hub,
+                                  model::ModelSpec& spec) {
+    const comm::Group& world = call.world;
+    std::optional<Failure> failure;
+    model::ModelSpec resized = spec;
+    if (world.is_root()) failure = resize_vocabulary(call.settings.values, hub, resized);
+    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    const int64_t rows = world.maximum(world.is_root() ? resized.vocabulary : 0);
+    if (rows == spec.vocabulary) return std::nullopt;
+    if (world.is_root())
+        std::cerr << "the vocabulary has " << rows << " rows in place of " << spec.vocabulary
+                  << (rows > spec.vocabulary ? "; the new ones begin as the mean of the others\n"
+                                             : ", one for each token, as in TRL\n");
+    spec.resize(rows);
+    return std::nullopt;
+}
+
+comm::Agreed<model::ModelSpec> find_spec(const EngineCall& call, const StartUp& here,
+                                         const HubCache& hub, const std::filesystem::path& folder) {
+    const auto config_json = folder / "config.json";
+    const auto text =
+        comm::of_root(call.world, [&] { return model::read_config_json(config_json); });
+    if (!text) return text.failure();
+    auto spec = parse_spec(config_json, text.value(), here.shape.ulysses, call.settings);
+    if (!spec) return comm::found_by_all(spec.failure());
+    if (const auto failure = untie_if_stored_apart(call.world, folder, spec.value()))
+        return *failure;
+    if (const auto failure = make_room_for_tokens(call, hub, spec.value())) return *failure;
+    return std::move(spec).value();
 }
 
 }  // namespace
@@ -77,7 +105,7 @@ comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here,
     });
     if (!found) return found.failure();
     const std::filesystem::path folder = found.value();
-    const auto spec = find_spec(call, here, folder);
+    const auto spec = find_spec(call, here, hub, folder);
     if (!spec) return spec.failure();
     world.journal().doing("preparing data");
     faults.reach("start");

@@ -102,18 +102,23 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     auto stored = model::StoredModel::open(start.model, call.world);
     if (!stored) return stored.failure();
     if (const auto failure = comm::first_failure(
-            call.world, model::check_weights(stored.value(), start.spec.tied, units)))
+            call.world, model::check_weights(stored.value(), start.spec, units)))
         return *failure;
     return Origin{.pretrained = std::move(stored).value()};
 }
 
 namespace {
 
-std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin, bool tied,
-                                                   shard::Zero& zero, const comm::Group& world) {
+std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin,
+                                                   const model::ModelSpec& spec, shard::Zero& zero,
+                                                   const comm::Group& world) {
     if (origin.pretrained_checkpoint)
         return checkpoint::load_weights(*origin.pretrained_checkpoint, zero, world);
-    return comm::first_failure(world, model::load_weights(*origin.pretrained, tied, zero));
+    if (const auto failure =
+            comm::first_failure(world, model::load_weights(*origin.pretrained, spec, zero)))
+        return failure;
+    model::set_added_rows(spec, zero, world);
+    return std::nullopt;
 }
 
 }  // namespace
@@ -163,7 +168,7 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
 }
 
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
-                                              bool tied, shard::Zero& zero,
+                                              const model::ModelSpec& spec, shard::Zero& zero,
                                               optim::AdamW& optimizer) {
     checkpoint::Progress progress;
     if (origin.checkpoint) {
@@ -172,7 +177,7 @@ comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Orig
         progress = origin.checkpoint->progress;
         if (call.world.is_root())
             std::cerr << "going on from " << origin.checkpoint->folder.string() << '\n';
-    } else if (const auto failure = load_pretrained(origin, tied, zero, call.world)) {
+    } else if (const auto failure = load_pretrained(origin, spec, zero, call.world)) {
         return *failure;
     } else if (optimizer.steps_done() > 0) {
         optimizer.forget(zero);

@@ -64,7 +64,7 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
 
 // Fills the shards of this rank, and returns where the run goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
-                                              bool tied, shard::Zero& zero,
+                                              const model::ModelSpec& spec, shard::Zero& zero,
                                               optim::AdamW& optimizer);
 
 // The files of a model folder that belong beside its weights, as they are now: a folder that

@@ -131,7 +131,8 @@ int tokenize(const Invocation& invocation, const Environment& environment) {
     if (!folder) return tell(folder.failure());
     const data::FormatSettings settings{.tokenizer = folder.value(),
                                         .chat_template = config.model.chat_template_path,
-                                        .eos_token = config.model.eos_token};
+                                        .eos_token = config.model.eos_token,
+                                        .added_tokens = config.model.added_tokens};
     const auto tools = data::TextTools::load(settings, data::TextTools::Template::if_there);
     if (!tools) return tell(tools.failure());
     std::ios::sync_with_stdio(false);

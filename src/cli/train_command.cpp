@@ -103,7 +103,7 @@ private:
     const comm::Group& world() const { return start_.call.world; }
 
     comm::Agreed<checkpoint::Progress> load(Origin origin) {
-        return load_state(start_.call, origin, start_.spec.tied, model_.zero, model_.optimizer);
+        return load_state(start_.call, origin, start_.spec, model_.zero, model_.optimizer);
     }
     comm::Agreed<checkpoint::Progress> load_newest(Time time) {
         auto origin = find_origin(start_, time);

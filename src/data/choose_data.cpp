@@ -103,16 +103,17 @@ Expected<std::vector<Source>> read_mixture(const std::string& json) {
 
 bool is_share_of_all(const config::DataSettings& data) { return data.test_split_size.has_value(); }
 
-// What training and evaluation have in common.
-Expected<Preparation> common_settings(const config::Config& config, const HubCache& hub) {
+}  // namespace
+
+Expected<FormatSettings> format_settings(const config::Config& config, const HubCache& hub) {
     const config::DataSettings& data = config.data;
-    Preparation preparation;
     const auto tokenizer = hub.model_folder(config.model.model_name_or_path,
                                             config.model.model_revision, "model_name_or_path");
     if (!tokenizer) return tokenizer.failure();
-    preparation.format = {.tokenizer = tokenizer.value(),
+    FormatSettings format{.tokenizer = tokenizer.value(),
                           .chat_template = config.model.chat_template_path,
                           .eos_token = config.model.eos_token,
+                          .added_tokens = config.model.added_tokens,
                           .text_field = data.dataset_text_field,
                           .completion_only_loss = data.completion_only_loss,
                           .assistant_only_loss = data.assistant_only_loss};
@@ -120,8 +121,20 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
         !path.empty() && !is_template_file(path) && !folder_exists(path)) {
         const auto other = hub.model_folder(path, "main", "chat_template_path");
         if (!other) return other.failure();
-        preparation.format.chat_template = other.value();
+        format.chat_template = other.value();
     }
+    return format;
+}
+
+namespace {
+
+// What training and evaluation have in common.
+Expected<Preparation> common_settings(const config::Config& config, const HubCache& hub) {
+    const config::DataSettings& data = config.data;
+    auto format = format_settings(config, hub);
+    if (!format) return format.failure();
+    Preparation preparation;
+    preparation.format = std::move(format).value();
     preparation.skip_bad_rows = data.skip_bad_rows;
     preparation.test_size = data.test_split_size.value_or(0);
     preparation.split_seed = config.run.seed;

@@ -66,6 +66,8 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         {"tokenizer", Value(fs::absolute(format.tokenizer).string())},
         {"tokenizer_files", describe_content(format.tokenizer)},
         {"chat_template", describe_content(format.chat_template)},
+        {"chat_template_path", Value(format.chat_template.string())},
+        {"added_tokens", text::to_list(format.added_tokens)},
         {"eos_token", Value(format.eos_token)},
         {"dataset_text_field", Value(format.text_field)},
         {"completion_only_loss", only ? Value(*only) : Value()},

@@ -55,6 +55,13 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
     tools.eos_ = tools.folder_.special_token("eos_token").value_or("");
     for (const auto& [name, token] : tools.folder_.special_tokens)
         tools.variables_.emplace_back(name, token);
+    std::vector<text::AddedToken> added;
+    for (const std::string& token : settings.added_tokens) {
+        if (token.empty())
+            return Failure{ExitCode::settings, "added_tokens holds a token without characters"};
+        added.push_back({.content = token});
+    }
+    if (auto failure = tools.add_tokens(std::move(added))) return *failure;
     if (!settings.eos_token.empty())
         if (auto failure = tools.take_eos(settings.eos_token, "eos_token")) return *failure;
     const bool has_template = tools.folder_.chat_template(false).has_value();
@@ -67,6 +74,34 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
     return tools;
 }
 
+// Adds those that the tokenizer lacks.
+std::optional<Failure> TextTools::add_tokens(std::vector<text::AddedToken> tokens) {
+    text::Tokenizer& tokenizer = folder_.tokenizer;
+    std::erase_if(tokens,
+                  [&](const auto& token) { return tokenizer.id_of(token.content).has_value(); });
+    if (auto failure = tokenizer.add_tokens(tokens)) return failure;
+    for (text::AddedToken& token : tokens) {
+        const int32_t id = *tokenizer.id_of(token.content);
+        const bool is_repeated = !adopted_.tokens.empty() && id <= adopted_.tokens.back().first;
+        if (!is_repeated) adopted_.tokens.emplace_back(id, std::move(token));
+    }
+    return std::nullopt;
+}
+
+// Rounds the vocabulary up and adds a token for each row that no token has, under TRL's names.
+std::optional<Failure> TextTools::fill_vocabulary() {
+    const int64_t size = tokenizer().vocab_size();
+    const int64_t rows =
+        (size + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
+    std::vector<text::AddedToken> fillers;
+    for (int64_t number = 0; size + std::ssize(fillers) < rows; ++number) {
+        const std::string name = concat("<extra_id_", number, ">");
+        if (!tokenizer().id_of(name)) fillers.push_back({.content = name});
+    }
+    adopted_.vocabulary = rows;
+    return add_tokens(std::move(fillers));
+}
+
 std::optional<Failure> TextTools::take_eos(const std::string& token, const std::string& setting) {
     const auto id = tokenizer().id_of(token);
     if (!id)
@@ -76,6 +111,21 @@ std::optional<Failure> TextTools::take_eos(const std::string& token, const std::
     adopted_.eos = {token, *id, setting != "eos_token"};
     set(variables_, "eos_token", token);
     return std::nullopt;
+}
+
+// The template of another model comes with that model's added tokens and its end of sequence, as in
+// TRL: its default template alone, for conversations with tools too.
+Expected<std::vector<std::string>> TextTools::template_of_other(const FormatSettings& settings) {
+    const auto other = TokenizerFolder::read(settings.chat_template);
+    if (!other) return other.failure();
+    std::vector<text::AddedToken> tokens;
+    for (const auto& [id, token] : other.value().tokenizer.added_tokens()) tokens.push_back(token);
+    if (auto failure = add_tokens(std::move(tokens))) return *failure;
+    if (const auto eos = other.value().special_token("eos_token"))
+        if (auto failure = take_eos(*eos, "chat_template_path: eos_token")) return *failure;
+    if (auto failure = fill_vocabulary()) return *failure;
+    const auto source = other.value().chat_template(false);
+    return source ? std::vector{*source} : std::vector<std::string>();
 }
 
 std::optional<Failure> TextTools::take_template(const FormatSettings& settings) {
@@ -95,19 +145,9 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
                            concat("chat_template_path = ", name, ": there is no such file")};
         sources.push_back(*source);
     } else {
-        // The template of another model comes with that model's tokens and its end of sequence.
-        const auto other = TokenizerFolder::read(settings.chat_template);
+        auto other = template_of_other(settings);
         if (!other) return other.failure();
-        for (const auto& [id, token] : other.value().tokenizer.added_tokens())
-            if (!tokenizer().id_of(token.content))
-                return Failure{
-                    ExitCode::settings,
-                    concat("chat_template_path = ", name, " uses the token ", token.content,
-                           ", which the model's tokenizer lacks; the "
-                           "model's vocabulary cannot be made larger")};
-        if (const auto eos = other.value().special_token("eos_token"))
-            if (auto failure = take_eos(*eos, "chat_template_path: eos_token")) return failure;
-        take_from(other.value());
+        sources = std::move(other).value();
     }
     if (sources.empty() && !settings.chat_template.empty())
         return Failure{ExitCode::bad_data,

@@ -23,6 +23,7 @@ constexpr int64_t most_positions = int64_t{1} << 40;
 
 void read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
     spec.vocabulary = config.whole_number("vocab_size", most_tokens);
+    spec.stored_vocabulary = spec.vocabulary;
     spec.width = config.whole_number("hidden_size", widest);
     spec.intermediate = config.whole_number("intermediate_size", widest);
     spec.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
@@ -173,6 +174,17 @@ void ModelSpec::untie() {
     tied = false;
     auto config = nlohmann::ordered_json::parse(config_json);
     config["tie_word_embeddings"] = false;
+    config_json = config.dump(2) + "\n";
+}
+
+void ModelSpec::resize(int64_t rows) {
+    vocabulary = rows;
+    auto config = nlohmann::ordered_json::parse(config_json);
+    config["vocab_size"] = rows;
+    if (padding_token && *padding_token >= rows) {
+        padding_token.reset();
+        config["pad_token_id"] = nullptr;
+    }
     config_json = config.dump(2) + "\n";
 }
 

@@ -2,10 +2,12 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <set>
 
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
+#include "token_rows.hpp"
 
 namespace ringshard::model {
 
@@ -17,6 +19,19 @@ std::string to_text(const std::vector<int64_t>& shape) {
     return concat("[", join(sizes, ", "), "]");
 }
 
+std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor, const ModelSpec& spec) {
+    std::vector<int64_t> shape = tensor.shape;
+    if (has_row_for_each_token(tensor)) shape.front() = spec.stored_vocabulary;
+    return shape;
+}
+
+// The elements of a piece that the file has: a tensor may have more rows here than there.
+size_t num_stored(const shard::TensorPiece& piece, const StoredTensor& source) {
+    int64_t size = 1;
+    for (const int64_t length : source.shape) size *= length;
+    return static_cast<size_t>(std::clamp<int64_t>(size - piece.first, 0, piece.size));
+}
+
 // Tensors that files may hold and no weight is made of.
 bool is_ignored(const std::string& name, bool tied) {
     return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
@@ -24,7 +39,7 @@ bool is_ignored(const std::string& name, bool tied) {
 
 }  // namespace
 
-std::optional<Failure> check_weights(const StoredModel& stored, bool tied,
+std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec& spec,
                                      const std::vector<shard::FlatUnit>& units) {
     std::set<std::string> wanted;
     for (const shard::FlatUnit& unit : units) {
@@ -34,23 +49,24 @@ std::optional<Failure> check_weights(const StoredModel& stored, bool tied,
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
                                concat(tensor.spec.name, " is not in the model's files")};
-            if (found->shape != tensor.spec.shape)
-                return Failure{ExitCode::bad_data,
-                               concat(tensor.spec.name, " has the shape ", to_text(found->shape),
-                                      " in the model's files, and config.json asks for ",
-                                      to_text(tensor.spec.shape))};
+            if (const auto shape = stored_shape(tensor.spec, spec); found->shape != shape)
+                return Failure{
+                    ExitCode::bad_data,
+                    concat(tensor.spec.name, " has the shape ", to_text(found->shape),
+                           " in the model's files, and config.json asks for ", to_text(shape))};
         }
     }
     for (const auto& [name, tensor] : stored.tensors())
-        if (!wanted.contains(name) && !is_ignored(name, tied))
+        if (!wanted.contains(name) && !is_ignored(name, spec.tied))
             return Failure{
                 ExitCode::bad_data,
                 concat(name, " is in the model's files, and config.json knows no such weight")};
     return std::nullopt;
 }
 
-std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard::Zero& zero) {
-    if (auto failure = check_weights(stored, tied, zero.units())) return failure;
+std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
+                                    shard::Zero& zero) {
+    if (auto failure = check_weights(stored, spec, zero.units())) return failure;
     for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
         const auto& [unit, range] = zero.slots()[slot];
         const at::Tensor numbers = zero.weight_shards().take(slot, shard::Content::kept);
@@ -60,10 +76,9 @@ std::optional<Failure> load_weights(const StoredModel& stored, bool tied, shard:
                                     : at::zeros(numbers.sizes(), at::TensorOptions(at::kFloat));
         auto* const weights = static_cast<float*>(here.data_ptr());
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
-            const std::span<float> into(weights + piece.in_range, static_cast<size_t>(piece.size));
-            if (auto failure =
-                    stored.read(*stored.find(piece.tensor->spec.name), piece.first, into))
-                return failure;
+            const StoredTensor& source = *stored.find(piece.tensor->spec.name);
+            const std::span<float> into(weights + piece.in_range, num_stored(piece, source));
+            if (auto failure = stored.read(source, piece.first, into)) return failure;
             if (!all_finite(into))
                 return Failure{ExitCode::bad_data, concat(piece.tensor->spec.name,
                                                           " holds NaN or infinite numbers in "

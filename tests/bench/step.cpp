@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     optim::AdamW optimizer(zero, config.training);
     {
         const auto stored = model::StoredModel::open(folder);
-        if (const auto failure = model::load_weights(stored.value(), spec.value().tied, zero))
+        if (const auto failure = model::load_weights(stored.value(), spec.value(), zero))
             throw Error(*failure);
         zero.publish_weights();
     }

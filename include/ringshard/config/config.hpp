@@ -70,6 +70,7 @@ struct ModelSettings {
     std::string checkpoint;   // to be exported
     std::string max_shard_size = "5GB";
     std::string eos_token;
+    std::vector<std::string> added_tokens;
 };
 
 struct DataSettings {

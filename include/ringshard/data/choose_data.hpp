@@ -7,6 +7,9 @@
 
 namespace ringshard::data {
 
+// What the settings say about tokenizer, chat template and columns.
+Expected<FormatSettings> format_settings(const config::Config& config, const HubCache& hub);
+
 // What the settings say about the data to train on.
 Expected<Preparation> training_data(const config::Config& config, const HubCache& hub);
 

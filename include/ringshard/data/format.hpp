@@ -16,6 +16,7 @@ struct FormatSettings {
     std::filesystem::path tokenizer{};      // a Hugging Face folder
     std::filesystem::path chat_template{};  // a file or a folder; empty: the tokenizer's own
     std::string eos_token{};                // empty: the tokenizer's own
+    std::vector<std::string> added_tokens{};
     std::string text_field = "text";
     std::optional<bool> completion_only_loss{};  // unset: where there are prompts and completions
     bool assistant_only_loss = false;

@@ -9,15 +9,22 @@ namespace ringshard::data {
 // The tokenizer of a model, its special tokens and its chat template.
 class TextTools {
 public:
+    // The embedding of a model to which tokens are added has a multiple of so many rows, as in TRL.
+    static constexpr int64_t vocabulary_multiple = 64;
+
     enum class Template { not_needed, if_there, needed };
     static Expected<TextTools> load(const FormatSettings& settings, Template use);
 
     const text::Tokenizer& tokenizer() const { return folder_.tokenizer; }
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
-    // What the settings put in the place of the model's own.
+    // What the settings put in the place of the model's own, or beside it.
     struct Adopted {
         std::optional<std::string> chat_template;
+        // Tokens that the model's tokenizer lacked, with ascending ids.
+        std::vector<std::pair<int32_t, text::AddedToken>> tokens;
+        // Rows of the embedding, one for each token: where another tokenizer's template was taken.
+        std::optional<int64_t> vocabulary;
         struct Token {
             std::string text;
             int64_t id;
@@ -47,6 +54,9 @@ public:
 private:
     explicit TextTools(text::TokenizerFolder folder) : folder_(std::move(folder)) {}
     std::optional<Failure> take_template(const FormatSettings& settings);
+    Expected<std::vector<std::string>> template_of_other(const FormatSettings& settings);
+    std::optional<Failure> add_tokens(std::vector<text::AddedToken> tokens);
+    std::optional<Failure> fill_vocabulary();
     std::optional<Failure> take_eos(const std::string& token, const std::string& setting);
 
     text::TokenizerFolder folder_;

@@ -16,9 +16,10 @@ namespace ringshard::model {
 // What config.json says about a model.
 struct ModelSpec {
     std::string architecture;
-    int64_t vocabulary = 0;
-    int64_t width = 0;         // hidden_size
-    int64_t intermediate = 0;  // of the MLP
+    int64_t vocabulary = 0;         // rows of the embedding and of the head
+    int64_t stored_vocabulary = 0;  // and in the model's files: tokens may be added
+    int64_t width = 0;              // hidden_size
+    int64_t intermediate = 0;       // of the MLP
     int64_t num_blocks = 0;
     attention::HeadCounts heads{};
     bool attention_bias = false;  // of the query, key and value projections
@@ -38,6 +39,8 @@ struct ModelSpec {
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
     // Gives the model a head of its own, in config_json too.
     void untie();
+    // Gives the embedding and the head another number of rows, in config_json too.
+    void resize(int64_t rows);
 };
 
 Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json);

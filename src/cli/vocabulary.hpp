@@ -1,0 +1,15 @@
+#pragma once
+
+#include "ringshard/base/hub_cache.hpp"
+#include "ringshard/config/config.hpp"
+#include "ringshard/model/model_spec.hpp"
+
+namespace ringshard::cli {
+
+// Gives the model a row for each token that the settings add: added_tokens, and the tokens that
+// come with another tokenizer's chat template (chat_template_path). Reads tokenizers only where
+// there are such settings.
+std::optional<Failure> resize_vocabulary(const config::Config& config, const HubCache& hub,
+                                         model::ModelSpec& spec);
+
+}  // namespace ringshard::cli

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ringshard/shard/flat_unit.hpp"
+
+namespace ringshard::model {
+
+// Whether the tensor has a row for each token: the embedding and the head.
+inline bool has_row_for_each_token(const shard::TensorSpec& tensor) {
+    return tensor.name == "model.embed_tokens.weight" || tensor.name == "lm_head.weight";
+}
+
+}  // namespace ringshard::model
