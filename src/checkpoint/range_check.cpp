@@ -132,7 +132,8 @@ std::optional<Failure> check_frames(const std::filesystem::path& folder, const M
 }
 
 std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
-                                     const std::vector<WrittenRange>& ranges) {
+                                     const std::vector<WrittenRange>& ranges,
+                                     ByteCounter& read) {
     std::map<std::string, File> files;
     std::vector<std::byte> piece(piece_bytes);
     for (const WrittenRange& range : ranges) {
@@ -149,6 +150,7 @@ std::optional<Failure> check_content(const std::filesystem::path& folder, const 
             const auto part = std::span(piece).first(
                 static_cast<size_t>(std::min(piece_bytes, range.length - done)));
             if (auto failure = files[range.file].read_at(part, range.offset + done)) return failure;
+            read.add(std::ssize(part));
             hash.add(part);
             is_finite = is_finite && are_finite(part, type);
             done += static_cast<int64_t>(part.size());

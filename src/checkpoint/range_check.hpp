@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/base/byte_counter.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/checkpoint/state_file.hpp"
 
@@ -41,8 +42,9 @@ Expected<std::string> hash_of_frame(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges);
 std::optional<Failure> check_frames(const std::filesystem::path& folder, const Manifest& manifest);
 
-// Reads the ranges: their bytes must have their hash, and be finite numbers.
+// Reads the ranges: their bytes must have their hash, and be finite numbers. Counts the
+// bytes that it has read.
 std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
-                                     const std::vector<WrittenRange>& ranges);
+                                     const std::vector<WrittenRange>& ranges, ByteCounter& read);
 
 }  // namespace ringshard::checkpoint

@@ -89,10 +89,10 @@ std::optional<comm::AgreedFailure> Saving::write(std::vector<WrittenRange>& mine
     const comm::Group& writers = options_.one_file_per_node ? groups_.node : groups_.world;
     const auto work = lay_out(publication_.temporary(), job_, groups_, faults_);
     if (!work) return work.failure();
-    auto written =
-        comm::agreed(groups_.world, options_.through_mpio
-                                        ? write_mpio(work.value(), options_.hints, writers, faults_)
-                                        : write_direct(work.value(), faults_));
+    auto written = comm::agreed(
+        groups_.world, options_.through_mpio
+                           ? write_mpio(work.value(), options_.hints, writers, faults_)
+                           : write_direct(work.value(), faults_, groups_.world.journal().bytes()));
     if (!written) return written.failure();
     mine = std::move(written).value();
     if (job_.extras.model.empty()) return std::nullopt;

@@ -104,7 +104,8 @@ namespace {
 // Elements of a checkpoint, wherever they lie.
 class Reader {
 public:
-    explicit Reader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+    Reader(const Checkpoint& checkpoint, ByteCounter& bytes)
+        : checkpoint_(checkpoint), bytes_(bytes) {}
 
     // Elements of a dataset from `first` on fill a flat tensor of any type.
     std::optional<Failure> read(const std::string& dataset, int64_t first,
@@ -130,7 +131,7 @@ public:
             const auto file = open(checkpoint_.stored.files.at(static_cast<size_t>(at->file)));
             if (!file) return file.failure();
             if (auto failure =
-                    file.value()->read_at(into, at->offset + (from - at->first) * element))
+                    read(*file.value(), into, at->offset + (from - at->first) * element))
                 return failure;
         }
         if (!is_direct) place.copy_(stored);
@@ -138,6 +139,19 @@ public:
     }
 
 private:
+    // In parts, so that the counter grows while a large tensor is read.
+    std::optional<Failure> read(const File& file, std::span<std::byte> into, int64_t offset) {
+        constexpr size_t part_bytes = size_t{64} << 20;
+        while (!into.empty()) {
+            const auto part = into.first(std::min(part_bytes, into.size()));
+            if (auto failure = file.read_at(part, offset)) return failure;
+            bytes_.add(std::ssize(part));
+            offset += std::ssize(part);
+            into = into.subspan(part.size());
+        }
+        return std::nullopt;
+    }
+
     Expected<const File*> open(const std::string& name) {
         if (!files_.contains(name)) {
             auto opened = open_when_visible(checkpoint_.folder / name, O_RDONLY);
@@ -148,14 +162,15 @@ private:
     }
 
     const Checkpoint& checkpoint_;
+    ByteCounter& bytes_;
     std::map<std::string, File> files_;
 };
 
 }  // namespace
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   const optim::AdamW* optimizer) {
-    Reader reader(checkpoint);
+                                   const optim::AdamW* optimizer, ByteCounter& bytes) {
+    Reader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
             const auto& [unit, range] = zero.slots()[slot];

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "ringshard/base/byte_counter.hpp"
 #include "ringshard/base/exit_code.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
@@ -71,8 +72,8 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& op
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
-// Without an optimizer, the weights alone.
+// Without an optimizer, the weights alone. Counts the bytes that it has read.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   const optim::AdamW* optimizer);
+                                   const optim::AdamW* optimizer, ByteCounter& bytes);
 
 }  // namespace ringshard::checkpoint

@@ -80,7 +80,8 @@ comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Scruti
 std::optional<comm::AgreedFailure> Reader::load(const Checkpoint& checkpoint, shard::Zero& zero,
                                                 optim::AdamW& optimizer) const {
     const auto failure = read_shards(
-        checkpoint, zero, extent_of(checkpoint) == Extent::everything ? &optimizer : nullptr);
+        checkpoint, zero, extent_of(checkpoint) == Extent::everything ? &optimizer : nullptr,
+        world_.journal().bytes());
     if (const auto agreed = comm::first_failure(world_, failure)) return agreed;
     optimizer.set_steps_done(checkpoint.progress.step);
     return std::nullopt;

@@ -14,7 +14,9 @@ Expected<Survey> survey(const std::filesystem::path& folder) {
     if (!state) return state.failure();
     Survey found{std::move(manifest).value(), std::move(state).value()};
     if (auto failure = check_coverage(file, found.state, found.manifest)) return *failure;
-    if (auto failure = check_content(folder, found.state, found.manifest.ranges)) return *failure;
+    ByteCounter read;
+    if (auto failure = check_content(folder, found.state, found.manifest.ranges, read))
+        return *failure;
     return found;
 }
 

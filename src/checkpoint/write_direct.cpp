@@ -18,8 +18,12 @@ std::span<const std::byte> bytes_of(const at::Tensor& numbers) {
 // no more room than this.
 class PieceWriter {
 public:
-    PieceWriter(const PlacedPiece& placed, int64_t offset, DirectFile& file)
-        : dataset_(placed.piece.dataset), type_(placed.piece.type), at_(offset), file_(file) {}
+    PieceWriter(const PlacedPiece& placed, int64_t offset, DirectFile& file, ByteCounter& written)
+        : dataset_(placed.piece.dataset),
+          type_(placed.piece.type),
+          at_(offset),
+          file_(file),
+          written_(written) {}
 
     void write(const at::Tensor& numbers) {
         const int64_t element = numbers.element_size();
@@ -44,6 +48,7 @@ private:
         }
         hash_.add(bytes);
         failure_ = file_.write_at(bytes, at_);
+        written_.add(std::ssize(bytes));
         at_ += static_cast<int64_t>(bytes.size());
     }
 
@@ -51,6 +56,7 @@ private:
     ElementType type_;
     int64_t at_;
     DirectFile& file_;
+    ByteCounter& written_;
     Hash hash_;
     std::optional<Failure> failure_;
 };
@@ -68,7 +74,8 @@ std::optional<Failure> write_half(const OwnPiece& piece, SlotReader& slots, int6
 
 }  // namespace
 
-Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults) {
+Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults,
+                                                 ByteCounter& written) {
     auto opened = DirectFile::open(work.file);
     if (!opened) return opened.failure();
     std::vector<WrittenRange> ranges;
@@ -81,7 +88,7 @@ Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& f
             if (auto failure = write_half(piece, slots, offset, opened.value())) return *failure;
             return *fault;
         }
-        PieceWriter writer(placed, offset, opened.value());
+        PieceWriter writer(placed, offset, opened.value(), written);
         piece.for_numbers(slots, [&](const at::Tensor& numbers) { writer.write(numbers); });
         if (writer.failure()) return *writer.failure();
         ranges.push_back({piece.dataset, piece.first, work.file.filename(), offset, piece.bytes(),

@@ -32,10 +32,12 @@ inline Failure no_numbers(const std::string& dataset) {
 }
 
 // Past HDF5: every rank writes at the offsets that HDF5 gave. Tensors of a device come over in
-// parts.
-Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults);
+// parts. Counts what it has written.
+Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults,
+                                                 ByteCounter& written);
 
-// Through HDF5's driver for MPI-IO. `hints`: key=value. Collective over those who write the file.
+// Through HDF5's driver for MPI-IO. `hints`: key=value. Counts what it has written in the journal
+// of the writers. Collective over those who write the file.
 Expected<std::vector<WrittenRange>> write_mpio(const FileWork& work,
                                                const std::vector<std::string>& hints,
                                                const comm::Group& writers, Faults& faults);

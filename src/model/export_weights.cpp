@@ -82,7 +82,8 @@ public:
     }
 
     // Every rank: what is its own.
-    std::optional<Failure> write(const shard::Zero& zero, StoredType type) const {
+    std::optional<Failure> write(const shard::Zero& zero, StoredType type,
+                                 ByteCounter& written) const {
         for (const WeightFile& file : planned_.files) {
             std::optional<File> output;
             for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
@@ -101,7 +102,8 @@ public:
                         weights = zero.weight_shards().take(slot, shard::Content::kept);
                     const at::Tensor numbers =
                         weights.narrow(0, mine.begin - range.begin + piece.in_range, piece.size);
-                    if (auto failure = write_piece(numbers, piece, type, place->second, *output))
+                    if (auto failure =
+                            write_piece(numbers, piece, type, place->second, *output, written))
                         return failure;
                 }
             }
@@ -140,7 +142,7 @@ private:
 
     static std::optional<Failure> write_piece(const at::Tensor& flat,
                                               const shard::TensorPiece& piece, StoredType type,
-                                              int64_t place, File& output) {
+                                              int64_t place, File& output, ByteCounter& written) {
         const auto element_bytes = static_cast<int64_t>(bytes_per_element(type));
         for (int64_t done = 0; done < piece.size; done += piece_elements) {
             const int64_t count = std::min(piece_elements, piece.size - done);
@@ -153,6 +155,7 @@ private:
                                                              "no model is made of them")};
             const int64_t offset = place + (piece.first + done) * element_bytes;
             if (auto failure = output.write_at(from_fp32(type, numbers), offset)) return failure;
+            written.add(count * element_bytes);
         }
         return std::nullopt;
     }
@@ -216,7 +219,8 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
     if (world.is_root()) failure = work.begin();
     if (const auto agreed = agree(failure)) return agreed;
 
-    if (const auto agreed = agree(work.write(zero, form.type))) return agreed;
+    if (const auto agreed = agree(work.write(zero, form.type, world.journal().bytes())))
+        return agreed;
 
     failure.reset();
     if (world.is_root()) failure = work.finish();

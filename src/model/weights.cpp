@@ -7,6 +7,7 @@
 
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
+#include "stored_type.hpp"
 #include "token_rows.hpp"
 
 namespace ringshard::model {
@@ -64,8 +65,27 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
     return std::nullopt;
 }
 
+namespace {
+
+// Elements of a tensor from `first` on, in parts, so that the counter grows while a large one is
+// read.
+std::optional<Failure> read_in_parts(const StoredModel& stored, const StoredTensor& tensor,
+                                     int64_t first, std::span<float> into, ByteCounter& bytes) {
+    constexpr size_t part_elements = size_t{16} << 20;
+    while (!into.empty()) {
+        const auto part = into.first(std::min(part_elements, into.size()));
+        if (auto failure = stored.read(tensor, first, part)) return failure;
+        bytes.add(std::ssize(part) * static_cast<int64_t>(bytes_per_element(tensor.type)));
+        first += std::ssize(part);
+        into = into.subspan(part.size());
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
-                                    shard::Zero& zero) {
+                                    shard::Zero& zero, ByteCounter& bytes) {
     if (auto failure = check_weights(stored, spec, zero.units())) return failure;
     for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
         const auto& [unit, range] = zero.slots()[slot];
@@ -78,7 +98,7 @@ std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& 
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
             const StoredTensor& source = *stored.find(piece.tensor->spec.name);
             const std::span<float> into(weights + piece.in_range, num_stored(piece, source));
-            if (auto failure = stored.read(source, piece.first, into)) return failure;
+            if (auto failure = read_in_parts(stored, source, piece.first, into, bytes)) return failure;
             if (!all_finite(into))
                 return Failure{ExitCode::bad_data, concat(piece.tensor->spec.name,
                                                           " holds NaN or infinite numbers in "

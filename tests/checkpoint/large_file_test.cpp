@@ -19,6 +19,7 @@ constexpr int64_t rows = 40'000'000;
 constexpr int64_t columns = 30;                   // together 4.8 GB
 constexpr int64_t first = rows * columns - 1000;  // behind 2^32 bytes
 constexpr int64_t count = 950;                    // neither begins nor ends with a row
+constexpr int64_t bytes = (count + 3) * 4;        // of both tensors
 
 struct Large {
     Large() {
@@ -43,7 +44,9 @@ struct Large {
         const auto& ranges = written.value();
         BOOST_TEST(ranges[0].offset > (int64_t{1} << 32));
         BOOST_TEST(ranges[0].length == count * 4);
-        BOOST_TEST(!check_content(folder, work.layout, ranges));
+        ByteCounter read;
+        BOOST_TEST(!check_content(folder, work.layout, ranges, read));
+        BOOST_TEST(read.total() == bytes);
         const auto opened = open_state_file(work.file);
         BOOST_TEST_REQUIRE(static_cast<bool>(opened));
         BOOST_TEST(opened.value().texts.at("settings") == "a: 1");
@@ -63,8 +66,15 @@ struct Large {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_CASE(past_hdf5, Large) { expect_written(write_direct(work, faults)); }
+BOOST_FIXTURE_TEST_CASE(past_hdf5, Large) {
+    ByteCounter counted;
+    expect_written(write_direct(work, faults, counted));
+    BOOST_TEST(counted.total() == bytes);
+}
 
 BOOST_FIXTURE_TEST_CASE(through_mpio, Large) {
+    const ByteCounter& counted = test::world().journal().bytes();
+    const int64_t before = counted.total();
     expect_written(write_mpio(work, {}, test::world(), faults));
+    BOOST_TEST(counted.total() - before == bytes);
 }

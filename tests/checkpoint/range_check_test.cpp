@@ -43,6 +43,7 @@ struct Written {
     std::filesystem::path path = folder / "state.h5";
     std::vector<float> numbers = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     std::vector<WrittenRange> ranges;
+    ByteCounter read;
     StateFile state{
         {{"/a", {{2, 4}, ElementType::fp32, 0}}, {"/b", {{4}, ElementType::fp32, 32}}}, {}, {}};
 };
@@ -51,7 +52,8 @@ struct Written {
 
 BOOST_FIXTURE_TEST_CASE(what_was_written_is_good, Written) {
     BOOST_TEST(!check_coverage(path, state, manifest()));
-    BOOST_TEST(!check_content(folder, state, ranges));
+    BOOST_TEST(!check_content(folder, state, ranges, read));
+    BOOST_TEST(read.total() == 12 * 4);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_changed_number_is_found_by_the_one_who_reads_it, Written) {
@@ -61,10 +63,10 @@ BOOST_FIXTURE_TEST_CASE(a_changed_number_is_found_by_the_one_who_reads_it, Writt
     std::vector<WrittenRange> others;
     std::vector<WrittenRange> changed;
     for (const WrittenRange& range : ranges_before)
-        (range.offset <= 20 && 20 < range.offset + range.length ? changed : others)
+        (range.offset <= 20 && 20 < range.offset + range.length ? changed : others, read)
             .push_back(range);
-    BOOST_TEST(!check_content(folder, state, others));
-    const auto failure = check_content(folder, state, changed);
+    BOOST_TEST(!check_content(folder, state, others, read));
+    const auto failure = check_content(folder, state, changed, read);
     BOOST_TEST_REQUIRE(failure.has_value());
     BOOST_TEST(number(failure->code) == 65);
     BOOST_TEST(failure->message.find("/a is not what was written") != std::string::npos);
@@ -74,7 +76,7 @@ BOOST_FIXTURE_TEST_CASE(numbers_that_are_none_are_damage_whatever_their_hash, Wr
     for (const float bad : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
         numbers[11] = bad;
         write();
-        const auto failure = check_content(folder, state, ranges);
+        const auto failure = check_content(folder, state, ranges, read);
         BOOST_TEST_REQUIRE(failure.has_value());
         BOOST_TEST(failure->message.find("/b holds NaN") != std::string::npos);
     }

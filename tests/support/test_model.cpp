@@ -42,7 +42,9 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {
     const auto stored = model::StoredModel::open(folder);
-    if (const auto failure = model::load_weights(stored.value(), spec, zero)) throw Error(*failure);
+    if (const auto failure =
+            model::load_weights(stored.value(), spec, zero, group.journal().bytes()))
+        throw Error(*failure);
     zero.publish_weights();
     zero.clear_gradients();
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "ringshard/base/byte_counter.hpp"
 #include "ringshard/base/timer.hpp"
 
 namespace ringshard::comm {
@@ -112,6 +113,9 @@ public:
     const char* what_is_done() const { return doing_; }
     double seconds_in_it() const { return clock_.seconds() - doing_since_; }
 
+    // Of files that this process reads or writes: checkpoints, models.
+    ByteCounter& bytes() { return bytes_; }
+
     double now() const { return clock_.seconds(); }
     std::vector<PageState> pages() const;
     // Ends what runs on devices and will not end by itself; the process is about to end.
@@ -129,6 +133,7 @@ private:
     std::thread::id main_;
     std::atomic<const char*> doing_ = "starting";
     std::atomic<double> doing_since_ = 0;
+    ByteCounter bytes_;
     double seconds_waited_ = 0;  // the main thread's alone
     mutable std::mutex mutex_;
     std::vector<std::weak_ptr<JournalPage>> pages_;

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ringshard/base/byte_counter.hpp"
 #include "ringshard/base/exit_code.hpp"
 #include "ringshard/comm/group.hpp"
 #include "ringshard/model/model_spec.hpp"
@@ -17,10 +18,10 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
                                      const std::vector<shard::FlatUnit>& units);
 
 // Copies the weights of the file into this rank's shards, touching no more of it than they need.
-// Rows that the file does not have stay as they are. Not collective: ranks may fail by themselves,
-// and agree afterwards.
+// Rows that the file does not have stay as they are. Counts the bytes that it has read. Not
+// collective: ranks may fail by themselves, and agree afterwards.
 std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
-                                    shard::Zero& zero);
+                                    shard::Zero& zero, ByteCounter& bytes);
 
 // Sets the rows of the embedding and of the head that the files do not have to the mean of those
 // that they have: the same bits in every layout. Collective over the world.
