@@ -16,7 +16,8 @@ shard::Zero::Types types_of(const config::Config& config) {
 
 ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
                                  const RunInputs& inputs, data::Loader& loader,
-                                 offload::Scratch depots, model::Recorder* recorder)
+                                 offload::Scratch depots, model::Recorder* recorder,
+                                 watch::Watchdog& watchdog)
     : scratch(std::move(depots)),
       zero(model::make_units(inputs.spec, mesh.shape().zero()),
            mesh::cuts_of(call.settings.values.parallel), types_of(call.settings.values), mesh,
@@ -30,7 +31,11 @@ ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
                    .travel = model::travel_of(call.settings.values),
                    .activations = scratch.activations.get(),
                    .recorder = recorder,
-                   .note = [this](const std::string& what) { marks.begins(what); }}),
+                   .note =
+                       [this, &watchdog](const std::string& what) {
+                           marks.begins(what);
+                           watchdog.made_progress();
+                       }}),
       trainer(call.settings.values.training, call.world, mesh, loader, transformer, zero,
               optimizer) {
     if (inputs.data.evaluation)

@@ -7,6 +7,7 @@
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/phase_marks.hpp"
 #include "ringshard/train/trainer.hpp"
+#include "ringshard/watch/watchdog.hpp"
 #include "run_inputs.hpp"
 
 namespace ringshard::cli {
@@ -15,7 +16,8 @@ namespace ringshard::cli {
 struct ModelInTraining {
     // Collective over the world. The arguments, but for the depots, must outlive it.
     ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh, const RunInputs& inputs,
-                    data::Loader& loader, offload::Scratch depots, model::Recorder* recorder);
+                    data::Loader& loader, offload::Scratch depots, model::Recorder* recorder,
+                    watch::Watchdog& watchdog);
     ~ModelInTraining();
     ModelInTraining(const ModelInTraining&) = delete;
     ModelInTraining& operator=(const ModelInTraining&) = delete;

@@ -48,6 +48,19 @@ int64_t device_memory(const Environment& environment) {
     return text ? read_whole_number(*text).value_or(0) : device::free_host_memory();
 }
 
+// RINGSHARD_TEST_SHORTEST_LIMIT_S and RINGSHARD_TEST_ASK_EVERY_S make the watchdog impatient.
+watch::Pace watch_pace(const Environment& environment) {
+    watch::Pace pace;
+    const auto read = [&](const char* name, double& seconds) {
+        if (const auto text = environment.find(name))
+            if (const auto number = read_whole_number(*text))
+                seconds = static_cast<double>(*number);
+    };
+    read("RINGSHARD_TEST_SHORTEST_LIMIT_S", pace.shortest_limit);
+    read("RINGSHARD_TEST_ASK_EVERY_S", pace.between_questions);
+    return pace;
+}
+
 // RINGSHARD_TEST_RANKS_PER_NODE makes several nodes of one host.
 checkpoint::SaveOptions save_options(const EngineCall& call) {
     const config::Config& config = call.settings.values;
@@ -139,7 +152,7 @@ MaybeFailure train(const EngineCall& call) {
                                  config.run.max_hours);
     auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
     if (!faults) return faults.failure();
-    watch::Watchdog watchdog(world, config.run.hang_timeout_s);
+    watch::Watchdog watchdog(world, config.run.hang_timeout_s, watch_pace(call.environment));
 
     world.journal().doing("starting");
     const auto start = start_up(call);
@@ -186,7 +199,7 @@ MaybeFailure train(const EngineCall& call) {
     auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));
     if (!scratch) return scratch.failure();
     ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),
-                          recorder.value().get());
+                          recorder.value().get(), watchdog);
     if (auto failure = allocate(model.scratch, call)) return failure;
     const model::StoredType written_type = find_written_type(call, companions.value());
     checkpoint::Extras extras = extras_of(call, here, curve, companions.value());

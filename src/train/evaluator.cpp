@@ -1,6 +1,7 @@
 #include "ringshard/train/evaluator.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "ringshard/base/timer.hpp"
@@ -8,18 +9,59 @@
 
 namespace ringshard::train {
 
-EvaluationNumbers Evaluator::evaluate(const std::function<void()>& after_batch) const {
-    const Timer timer;
+namespace {
+
+constexpr double unit = 1000;  // operations: the largest batch that there can be fits
+
+// Pairs of tokens of one document, were attention not causal.
+double count_pairs(std::span<const data::Piece> pieces) {
+    double pairs = 0;
+    double document = 0;
+    for (const data::Piece& piece : pieces) {
+        if (piece.goes_on == 0) {
+            pairs += document * document;
+            document = 0;
+        }
+        document += piece.length;
+    }
+    return pairs + document * document;
+}
+
+}  // namespace
+
+// A rank for which no rows are left takes part with an empty batch.
+std::vector<int64_t> Evaluator::rows_of_round(int64_t round) const {
+    const int64_t first = round * batch_size_ * mesh_.shape().data();
+    const int64_t begin = std::min(rows_.size(), first + mesh_.data_rank() * batch_size_);
+    const int64_t end = std::min(rows_.size(), begin + batch_size_);
+    std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
+    std::iota(numbers.begin(), numbers.end(), begin);
+    return numbers;
+}
+
+// Operations of every round, on the rank that does most. Collective over the world.
+std::vector<int64_t> Evaluator::count_longest() const {
     const int64_t per_round = batch_size_ * mesh_.shape().data();
+    std::vector<int64_t> longest;
+    for (int64_t round = 0; round * per_round < rows_.size(); ++round) {
+        double operations = 0;
+        for (const int64_t row : rows_of_round(round))
+            operations +=
+                model::training_operations(model_.spec(), static_cast<double>(rows_.length(row)),
+                                           count_pairs(rows_.pieces(row)));
+        longest.push_back(std::llround(operations / unit));
+    }
+    return world_.maximum(std::move(longest));
+}
+
+EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {
+    const Timer timer;
     ops::TokenSums sums;
-    // A rank for which no rows are left takes part with an empty batch.
-    for (int64_t round = 0; round < rows_.size(); round += per_round) {
-        const int64_t begin = std::min(rows_.size(), round + mesh_.data_rank() * batch_size_);
-        const int64_t end = std::min(rows_.size(), begin + batch_size_);
-        std::vector<int64_t> numbers(static_cast<size_t>(end - begin));
-        std::iota(numbers.begin(), numbers.end(), begin);
-        sums += ops::add_up(model_.evaluate(data::cut_batch(data::flatten(rows_, numbers), mesh_)));
-        after_batch();
+    int64_t round = 0;
+    for (const int64_t operations : count_longest()) {
+        before_batch(unit * static_cast<double>(operations));
+        auto batch = data::flatten(rows_, rows_of_round(round++));
+        sums += ops::add_up(model_.evaluate(data::cut_batch(std::move(batch), mesh_)));
     }
     const auto total = world_.sum(std::vector<double>{sums.loss, sums.entropy,
                                                       static_cast<double>(sums.num_correct),

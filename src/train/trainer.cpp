@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <span>
 
 #include "ringshard/train/bad_numbers.hpp"
@@ -86,6 +87,20 @@ Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) 
             .attention = {sums[worst_of_ring], sums[mean_of_ring]}};
 }
 
+// Operations of a step if each micro-batch takes as long as on the rank that does most for it: one
+// long row holds up all ranks, however short the others' are. Collective over the world.
+double Trainer::count_longest(const std::vector<data::FlatBatch>& micro_batches) const {
+    constexpr double unit = 1000;  // operations: the largest step that there can be fits
+    std::vector<int64_t> longest;
+    for (const data::FlatBatch& batch : micro_batches)
+        longest.push_back(std::llround(
+            model::training_operations(model_.spec(), static_cast<double>(batch.tokens.size()),
+                                       count_pairs(batch)) /
+            unit));
+    longest = world_.maximum(std::move(longest));
+    return unit * static_cast<double>(std::accumulate(longest.begin(), longest.end(), int64_t{0}));
+}
+
 // The sums are of all ranks, so every rank finds the same. Collective over the world.
 std::string Trainer::what_went_bad(double loss, double norm) const {
     const std::string tensor = first_bad_gradient(zero_, world_);
@@ -135,7 +150,8 @@ std::optional<Failure> end_of_patience(const config::TrainingSettings& settings,
 
 }  // namespace
 
-comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>()>& wishes) {
+comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>()>& wishes,
+                                        const std::function<void(double)>& counted) {
     StepClock clock(world_.journal(), after_the_sums_);
     world_.journal().doing("waiting for rows");
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
@@ -144,6 +160,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
     world_.journal().doing("forward and backward");
     // How many tokens there are to learn, before any gradient: it is the divisor of all of them.
     const Work work = count(micro_batches);
+    counted(count_longest(micro_batches));
 
     zero_.clear_gradients();
     std::vector<at::Tensor> of_tokens;

@@ -108,12 +108,14 @@ comm::Agreed<StepNumbers> Run::next_step() {
     parts_.world.journal().doing("beginning the step");
     parts_.faults.reach("step");
     profile_.before_step(step() + 1);
-    auto numbers = parts_.trainer.step([this] {
+    const auto wishes = [this] {
         parts_.faults.reach("compute");
-        std::vector<double> wishes = requests_.look();
-        wishes.push_back(saves_.wish());
-        return wishes;
-    });
+        std::vector<double> found = requests_.look();
+        found.push_back(saves_.wish());
+        return found;
+    };
+    auto numbers = parts_.trainer.step(
+        wishes, [this](double operations) { parts_.watchdog.expect(operations); });
     profile_.after_step(step());
     parts_.watchdog.begin(watch::Work::other);
     parts_.world.journal().doing("what follows a step");
@@ -194,10 +196,11 @@ MemoryByKind Run::memory() const {
 
 MaybeFailure Run::evaluate(bool& is_new_best) {
     parts_.world.journal().doing("evaluating");
-    parts_.watchdog.begin(watch::Work::evaluation);
     parts_.faults.reach("evaluate");
-    const EvaluationNumbers numbers =
-        parts_.evaluator->evaluate([this] { parts_.watchdog.begin(watch::Work::evaluation); });
+    const EvaluationNumbers numbers = parts_.evaluator->evaluate([this](double operations) {
+        parts_.watchdog.begin(watch::Work::evaluation);
+        parts_.watchdog.expect(operations);
+    });
     parts_.watchdog.begin(watch::Work::other);
     const MetricsLine line = evaluation_line(step(), parts_.trainer.epochs_done(),
                                              parts_.trainer.progress().num_tokens, numbers);

@@ -20,8 +20,8 @@ std::vector<comm::PageState> pages_for_beat(const comm::Journal& journal) {
 }
 
 std::string to_text(const Beat& beat) {
-    std::string text = concat(beat.rank, '\t', beat.step, '\t', beat.is_late, '\t', beat.is_last,
-                              '\t', beat.seconds, '\t', beat.doing);
+    std::string text = concat(beat.rank, '\t', beat.step, '\t', beat.idle, '\t', beat.limit, '\t',
+                              beat.is_last, '\t', beat.seconds, '\t', beat.doing);
     for (const comm::PageState& page : beat.pages) {
         text += concat('\n', page.name, '\t', page.leader, '\t', page.copy, '\t', page.begun, '\t',
                        page.ended, '\t', page.awaited, '\t', page.is_main_waiting);
@@ -62,7 +62,7 @@ const char* operation_of(const std::string& name) {
 }  // namespace
 
 std::optional<Beat> read_beat(std::string_view text) {
-    constexpr size_t head_fields = 6;
+    constexpr size_t head_fields = 7;
     constexpr size_t page_fields = 7;
     constexpr size_t entry_fields = 3;
     const std::vector<std::string> lines = split(text, '\n');
@@ -71,10 +71,11 @@ std::optional<Beat> read_beat(std::string_view text) {
     Numbers numbers;
     Beat beat{.rank = numbers.read<int64_t>(head[0]),
               .step = numbers.read<int64_t>(head[1]),
-              .is_late = numbers.read<int>(head[2]) != 0,
-              .is_last = numbers.read<int>(head[3]) != 0,
-              .seconds = numbers.read<double>(head[4]),
-              .doing = head[5]};
+              .idle = numbers.read<double>(head[2]),
+              .limit = numbers.read<double>(head[3]),
+              .is_last = numbers.read<int>(head[4]) != 0,
+              .seconds = numbers.read<double>(head[5]),
+              .doing = head[6]};
     for (size_t i = 1; i < lines.size(); ++i) {
         const std::vector<std::string> fields = split(lines[i], '\t');
         if (fields.size() != page_fields && fields.size() != page_fields + entry_fields)

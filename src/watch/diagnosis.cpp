@@ -146,14 +146,16 @@ std::string diagnose(const std::vector<RankView>& ranks) {
     if (!awaited.empty())
         return concat("all ranks of the group have come to ", describe(awaited.front()), ", and ",
                       list(awaited.front().waiting), " waited", waiting_time(awaited.front()),
-                      ": the network between them, or MPI, does not get on");
+                      ": the network between them or MPI is not making progress");
     Ranks late;
     for (size_t rank = 0; rank < ranks.size(); ++rank)
-        if (ranks[rank].beat.is_late) late.insert(rank);
+        if (ranks[rank].beat.is_late()) late.insert(rank);
     if (late.empty()) return "no rank is late any more";
     const RankView& first = ranks[*late.begin()];
-    return concat(list_with_hosts(late, ranks), late.size() == 1 ? " does" : " do",
-                  " not get on at: ", doing(first), ", for ", seconds(first.beat.seconds));
+    return concat(list_with_hosts(late, ranks), late.size() == 1 ? " has" : " have",
+                  " made no progress for ", seconds(first.beat.idle), " at: ", doing(first),
+                  "; no rank waits for another; the limit is ", seconds(first.beat.limit),
+                  " (hang_timeout_s sets another one)");
 }
 
 }  // namespace ringshard::watch

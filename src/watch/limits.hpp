@@ -7,40 +7,57 @@
 
 namespace ringshard::watch {
 
-// How long work may take, in seconds.
+// How long a rank may be at its work without progress, in seconds.
 class Limits {
 public:
     static constexpr double none = 0;
 
-    explicit Limits(std::optional<double> hang_timeout) : hang_timeout_(hang_timeout) {}
+    // shortest: of an automatic limit.
+    Limits(std::optional<double> hang_timeout, double shortest)
+        : hang_timeout_(hang_timeout), shortest_(shortest) {}
 
-    double of(Work work) const {
+    // operations: of this step or batch, on the rank that does most; 0 where nobody knows yet.
+    double of(Work work, double operations = 0) const {
         if (hang_timeout_ == none || work == Work::preparation) return none;
         if (work == Work::other) return std::max(hour, hang_timeout_.value_or(0));
         if (hang_timeout_) return *hang_timeout_;
-        const double slow = slow_of(work);
-        return slow == 0 ? hour : std::max(shortest, longer * slow);
+        const Past& past = past_of(work);
+        if (past.slowest == 0) return std::max(hour, shortest_);
+        // A long row takes as much longer as it has more operations. What takes time without any,
+        // such as state that lies on a disk, takes as long as it did before.
+        const double expected = std::max(past.slowest, past.seconds_per_operation() * operations);
+        return std::max(shortest_, longer * expected);
     }
     // For how long a rank may be silent while others wait.
-    double of_silence() const { return hang_timeout_.value_or(shortest); }
+    double of_silence() const { return hang_timeout_.value_or(silence); }
 
-    void took(Work work, double seconds) {
+    void took(Work work, double seconds, double operations) {
         if (work != Work::step && work != Work::evaluation) return;
-        double& slow = slow_of(work);
-        slow = std::max(seconds, 0.9 * slow + 0.1 * seconds);
+        Past& past = past_of(work);
+        past.slowest = std::max(seconds, kept * past.slowest + (1 - kept) * seconds);
+        past.seconds = kept * past.seconds + seconds;
+        past.operations = kept * past.operations + operations;
     }
 
 private:
     static constexpr double hour = 3600;
-    static constexpr double shortest = 60;
+    static constexpr double silence = 60;
     static constexpr double longer = 10;
+    static constexpr double kept = 0.9;  // of the past, with every step: it counts less and less
 
-    double& slow_of(Work work) { return work == Work::step ? slow_step_ : slow_batch_; }
-    double slow_of(Work work) const { return work == Work::step ? slow_step_ : slow_batch_; }
+    struct Past {
+        double slowest = 0;  // 0: none has ended yet
+        double seconds = 0;
+        double operations = 0;
+        double seconds_per_operation() const { return operations > 0 ? seconds / operations : 0; }
+    };
+    Past& past_of(Work work) { return work == Work::step ? steps_ : batches_; }
+    const Past& past_of(Work work) const { return work == Work::step ? steps_ : batches_; }
 
     std::optional<double> hang_timeout_;
-    double slow_step_ = 0;  // what was long ago counts less and less; 0: none has ended yet
-    double slow_batch_ = 0;
+    double shortest_;
+    Past steps_;
+    Past batches_;
 };
 
 }  // namespace ringshard::watch

@@ -1,6 +1,7 @@
 #include "roll.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "limits.hpp"
 
@@ -21,7 +22,7 @@ void Roll::take(Beat beat, double now) {
 
 void Roll::forgive(double now) {
     std::ranges::fill(heard_at_, now);
-    for (RankView& view : views_) view.beat.is_late = false;
+    for (RankView& view : views_) view.beat.idle = 0;
 }
 
 void Roll::find_silent(double now) {
@@ -33,9 +34,19 @@ void Roll::find_silent(double now) {
     }
 }
 
-// Silence alone is none: letters may be lost where the work gets on. It is where somebody waits.
+double Roll::seconds_without_progress(double now) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t rank = 0; rank < views_.size(); ++rank)
+        if (views_[rank].was_heard && !views_[rank].beat.is_last)
+            least = std::min(least, views_[rank].beat.idle + (now - heard_at_[rank]));
+    return least;
+}
+
+// A silent rank is a problem only if another rank waits: heartbeats can be lost while training goes
+// on. A late rank is one only if no rank makes progress: it may wait for a rank whose row is long.
 bool Roll::has_trouble(double now) {
     find_silent(now);
+    const double idle = seconds_without_progress(now);
     const auto waits_long = [&](const RankView& view) {
         return std::ranges::any_of(view.beat.pages, [&](const comm::PageState& page) {
             return !page.last.empty() && page.last.front().began > silence_;
@@ -44,7 +55,7 @@ bool Roll::has_trouble(double now) {
     const bool some_wait = std::ranges::any_of(
         views_, [&](const RankView& view) { return !view.is_silent && waits_long(view); });
     return std::ranges::any_of(views_, [&](const RankView& view) {
-        return view.is_silent ? some_wait : view.beat.is_late;
+        return view.is_silent ? some_wait : view.beat.is_late() && idle > view.beat.limit;
     });
 }
 

@@ -6,12 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <thread>
 
+#include "attempt_check.hpp"
 #include "diagnosis.hpp"
 #include "dump.hpp"
 #include "limits.hpp"
@@ -25,7 +24,10 @@ namespace ringshard::watch {
 
 namespace {
 
-constexpr std::string_view alarm = "alarm\n";  // what such a letter begins with
+// How messages begin that are no heartbeats.
+constexpr std::string_view alarm = "alarm\n";            // and the line for people
+constexpr std::string_view answer = "answer\n";          // of a watcher, to each heartbeat
+constexpr std::string_view superseded = "superseded\n";  // by a newer attempt
 
 // Seconds from one beat to the next: a watcher of very many ranks hears each of them less often.
 double beat_interval(double silence, size_t ranks) {
@@ -41,37 +43,41 @@ double beat_interval(double silence, size_t ranks) {
 
 class Watchdog::Guard {
 public:
-    Guard(const comm::Group& world, std::optional<double> hang_timeout)
+    Guard(const comm::Group& world, std::optional<double> hang_timeout, const Pace& pace)
         : rank_(static_cast<size_t>(world.rank())),
           speaks_for_host_(world.split_by_host("watch").is_root()),
           journal_(world.journal()),
-          limits_(hang_timeout),
+          pace_(pace),
+          limits_(hang_timeout, pace.shortest_limit),
           post_(world),
           interval_(beat_interval(limits_.of_silence(), static_cast<size_t>(world.size()))),
           watchers_(post_.watchers()),
           turn_(std::ranges::find(watchers_, rank_) - watchers_.begin()),
           roll_(post_.hosts(), limits_.of_silence()) {
         watching_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
-        asking_ = std::jthread([this](const std::stop_token& stop) { ask_for_owner(stop); });
     }
     ~Guard() {
         watching_.request_stop();
-        asking_.request_stop();
         post_.wake();
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    void at_attempt(std::optional<Attempt> attempt) {
-        const std::lock_guard lock(mutex_);
-        attempt_ = std::move(attempt);
-    }
+    void at_attempt(std::optional<Attempt> attempt) { check_.at_attempt(std::move(attempt)); }
     void at_step(int64_t step) { step_ = step; }
     void begin(Work work) {
-        limits_.took(work_, clock_.seconds() - progress_at_);
+        const double now = clock_.seconds();
+        limits_.took(work_, now - began_at_, operations_);
         work_ = work;
+        operations_ = 0;
+        began_at_ = now;
         limit_ = limits_.of(work);
+        counts_bytes_ = work == Work::other;
         made_progress();
+    }
+    void expect(double operations) {
+        operations_ = operations;
+        limit_ = limits_.of(work_, operations);
     }
     void made_progress() { progress_at_ = clock_.seconds(); }
 
@@ -79,17 +85,20 @@ private:
     void watch(const std::stop_token& stop);
     void read_letters();
     void look();
+    void take(Beat beat);
+    void count_bytes();
     void tell_watchers(bool is_last);
-    void ask_for_owner(const std::stop_token& stop);
-    void leave_if_superseded();
-    bool is_late(double now) const { return limit_ > 0 && now - progress_at_ > limit_; }
+    bool has_to_ask(double since_last) const;
+    [[noreturn]] void leave(const Failure& failure) const;
+    void send_to_all(const std::string& message) const;
+    bool hears_earlier_watcher() const { return clock_.seconds() - heard_earlier_at_ < cut_off_; }
     bool watches() const { return turn_ < std::ssize(watchers_); }
     bool is_in_trouble(double now);
     std::string find_cause() const;
+    std::string place_of_files() const;
     [[noreturn]] void raise_alarm();
     [[noreturn]] void follow_alarm(const std::string& message);
     void dump(const std::string& message);
-    std::optional<Attempt> attempt();
     void forget_the_past();
 
     const size_t rank_;
@@ -99,14 +108,16 @@ private:
     Timer clock_;
 
     // The thread that trains writes these, and the one that watches reads them.
+    std::atomic<double> began_at_ = 0;  // the work
     std::atomic<double> progress_at_ = 0;
-    std::atomic<double> limit_ = Limits::none;
+    std::atomic<double> limit_ = Limits::none;  // seconds without progress
+    std::atomic<bool> counts_bytes_ = false;    // as progress
     std::atomic<int64_t> step_ = 0;
-    std::mutex mutex_;  // of the attempt
-    std::optional<Attempt> attempt_;
 
     // The thread that trains alone.
     Work work_ = Work::preparation;
+    double operations_ = 0;
+    const Pace pace_;
     Limits limits_;
 
     // The thread that watches alone.
@@ -114,13 +125,19 @@ private:
     const double interval_;  // seconds from beat to beat
     const std::vector<size_t> watchers_;
     const std::ptrdiff_t turn_;  // in which this rank acts: watchers first, one after another
+    const double cut_off_ = std::max(10.0, 8 * interval_);  // seconds without an answer
     Roll roll_;
     std::optional<double> trouble_since_{};
+    int64_t bytes_before_ = 0;
+    // When a watcher whose turn comes before this rank's was last heard. Read by the thread that
+    // asks, too.
+    std::atomic<double> heard_earlier_at_ = 0;
 
-    // Last: they use the others. Files are looked at by a thread of its own: where a file system
-    // hangs, the other one must go on.
+    // Last: their threads use the others.
+    AttemptCheck check_{pace_.between_questions / 10,
+                        [this](double since_last) { return has_to_ask(since_last); },
+                        [this](const Failure& failure) { leave(failure); }};
     std::jthread watching_{};
-    std::jthread asking_{};
 };
 
 void Watchdog::Guard::watch(const std::stop_token& stop) {
@@ -154,15 +171,37 @@ void Watchdog::Guard::forget_the_past() {
 void Watchdog::Guard::read_letters() {
     while (const auto letter = post_.receive()) {
         if (letter->starts_with(alarm)) follow_alarm(letter->substr(alarm.size()));
-        if (auto beat = read_beat(*letter)) roll_.take(std::move(*beat), clock_.seconds());
+        if (letter->starts_with(superseded)) std::_Exit(number(ExitCode::superseded));
+        if (letter->starts_with(answer)) {
+            const auto turn = read_whole_number(letter->substr(answer.size()));
+            if (turn && *turn < turn_) heard_earlier_at_ = clock_.seconds();
+        } else if (auto beat = read_beat(*letter)) {
+            take(std::move(*beat));
+        }
     }
 }
 
+// The answer tells a rank that a watcher hears it and judges with more knowledge than its own.
+void Watchdog::Guard::take(Beat beat) {
+    const auto from = static_cast<size_t>(beat.rank);
+    if (watches() && from < post_.hosts().size()) post_.send(from, concat(answer, turn_));
+    roll_.take(std::move(beat), clock_.seconds());
+}
+
+// Bytes of a save that is written beside the training say nothing about the training.
+void Watchdog::Guard::count_bytes() {
+    const int64_t bytes = journal_.bytes().total();
+    if (counts_bytes_ && bytes != bytes_before_) made_progress();
+    bytes_before_ = bytes;
+}
+
 void Watchdog::Guard::tell_watchers(bool is_last) {
+    count_bytes();
     const double now = clock_.seconds();
     Beat beat{.rank = static_cast<int64_t>(rank_),
               .step = step_,
-              .is_late = !is_last && is_late(now),
+              .idle = std::max(0.0, now - progress_at_),
+              .limit = is_last ? Limits::none : limit_.load(),
               .is_last = is_last,
               .seconds = journal_.seconds_in_it(),
               .doing = journal_.what_is_done(),
@@ -188,36 +227,41 @@ void Watchdog::Guard::look() {
     if (now - *trouble_since_ >= patience) raise_alarm();
 }
 
-// A rank that does not watch hears nothing of the others, and has no table of them.
+// A rank that does not watch has no table of the others: it knows of itself alone, and leaves the
+// decision to a watcher that it hears.
 bool Watchdog::Guard::is_in_trouble(double now) {
-    return watches() ? roll_.has_trouble(now) : is_late(now);
+    if (watches()) return roll_.has_trouble(now);
+    const double limit = limit_;
+    return limit > 0 && now - progress_at_ > limit && !hears_earlier_watcher();
 }
 
-void Watchdog::Guard::ask_for_owner(const std::stop_token& stop) {
-    constexpr double long_for_a_step = 20;  // seconds
-    constexpr auto pause = std::chrono::seconds(5);
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any never_notified;
-    while (!never_notified.wait_for(lock, stop, pause, [] { return false; }) &&
-           !stop.stop_requested())
-        if (clock_.seconds() - progress_at_ > long_for_a_step) leave_if_superseded();
+// The first watcher asks for the whole job. If it is not heard, the next one does, and last one
+// rank of each host: more often then, since the job may have gone on elsewhere without this host.
+bool Watchdog::Guard::has_to_ask(double since_last) const {
+    const bool is_first = turn_ == 0;
+    const bool is_alone = !hears_earlier_watcher() && (watches() || speaks_for_host_);
+    if (!is_first && !is_alone) return false;
+    const double pause = is_first ? pace_.between_questions : pace_.between_questions / 3;
+    return clock_.seconds() - began_at_ >= pause && since_last >= pause;
 }
 
-std::optional<Watchdog::Attempt> Watchdog::Guard::attempt() {
-    const std::lock_guard lock(mutex_);
-    return attempt_;
-}
-
-void Watchdog::Guard::leave_if_superseded() {
-    const auto attempt = this->attempt();
-    const auto superseded = attempt ? attempt->is_superseded() : std::nullopt;
-    if (!superseded) return;
-    if (speaks_for_host_)
-        std::fprintf(stderr, "trainer: [on %s] the step does not end, and %s\n",
-                     comm::host_name().c_str(), superseded->message.c_str());
+void Watchdog::Guard::leave(const Failure& failure) const {
+    std::fprintf(stderr, "trainer: [rank %zu on %s] %s\n", rank_, comm::host_name().c_str(),
+                 failure.message.c_str());
     std::fflush(nullptr);
-    std::_Exit(number(superseded->code));
+    send_to_all(std::string(superseded));
+    std::_Exit(number(failure.code));
+}
+
+// Several times, since messages may be lost.
+void Watchdog::Guard::send_to_all(const std::string& message) const {
+    constexpr int times = 3;
+    constexpr auto pause = std::chrono::milliseconds(200);
+    for (int i = 0; i < times; ++i) {
+        for (const auto& [rank, host] : post_.known())
+            if (rank != rank_) post_.send(rank, message);
+        std::this_thread::sleep_for(pause);
+    }
 }
 
 std::string Watchdog::Guard::find_cause() const {
@@ -225,13 +269,20 @@ std::string Watchdog::Guard::find_cause() const {
     std::vector<std::string> watchers;
     for (const size_t watcher : watchers_)
         watchers.push_back(concat("rank ", watcher, " on ", post_.known().at(watcher)));
-    return concat("this rank does not get on at: ", journal_.what_is_done(),
-                  ", and none of those who watch is heard (", join(watchers, ", "),
+    return concat("this rank has made no progress at: ", journal_.what_is_done(),
+                  ", and hears no watcher (", join(watchers, ", "),
                   "): this host is cut off from them, or they hang too");
 }
 
+std::string Watchdog::Guard::place_of_files() const {
+    const auto attempt = check_.attempt();
+    return attempt ? concat("; the state of each rank is in ",
+                            (attempt->folder / "hang-rank<r>.txt").string())
+                   : "";
+}
+
 void Watchdog::Guard::dump(const std::string& message) {
-    const auto attempt = this->attempt();
+    const auto attempt = check_.attempt();
     if (!attempt) return;
     write_dump(
         attempt->folder / concat("hang-rank", rank_, ".txt"),
@@ -240,17 +291,8 @@ void Watchdog::Guard::dump(const std::string& message) {
 }
 
 void Watchdog::Guard::raise_alarm() {
-    const std::string message = concat(
-        "nothing gets done: ", find_cause(),
-        attempt() ? "; what each rank was at is in attempt-<n>/hang-rank<r>.txt in output_dir"
-                  : "");      // a start that still loads has no folder for it
-    constexpr int times = 3;  // letters may be lost
-    constexpr auto pause = std::chrono::milliseconds(200);
-    for (int i = 0; i < times; ++i) {
-        for (const auto& [rank, host] : post_.known())
-            if (rank != rank_) post_.send(rank, concat(alarm, message));
-        std::this_thread::sleep_for(pause);
-    }
+    const std::string message = concat("training is stalled: ", find_cause(), place_of_files());
+    send_to_all(concat(alarm, message));
     // Beside it, since the file system may be what hangs.
     std::thread([this, message] { dump(message); }).detach();
     constexpr auto for_all = std::chrono::seconds(3);  // to write theirs
@@ -267,8 +309,8 @@ void Watchdog::Guard::follow_alarm(const std::string& message) {
     std::_Exit(number(ExitCode::peer_lost));
 }
 
-Watchdog::Watchdog(const comm::Group& world, std::optional<double> hang_timeout)
-    : guard_(std::make_unique<Guard>(world, hang_timeout)) {}
+Watchdog::Watchdog(const comm::Group& world, std::optional<double> hang_timeout, const Pace& pace)
+    : guard_(std::make_unique<Guard>(world, hang_timeout, pace)) {}
 
 Watchdog::~Watchdog() = default;
 
@@ -277,6 +319,7 @@ void Watchdog::at_attempt(std::optional<Attempt> attempt) {
 }
 void Watchdog::at_step(int64_t step) { guard_->at_step(step); }
 void Watchdog::begin(Work work) { guard_->begin(work); }
+void Watchdog::expect(double operations) { guard_->expect(operations); }
 void Watchdog::made_progress() { guard_->made_progress(); }
 
 }  // namespace ringshard::watch

@@ -48,7 +48,8 @@ class Failures(SlurmTest):
         job.wait_for_words("going on from", 60)
 
     def start_with_a_rank_that_hangs(self, name, action, timeout, *flags):
-        self.cluster.wrap_trainer(f'[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:14:{action}@3')
+        self.cluster.wrap_trainer(f'[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:14:{action}@3\n'
+                                  'export RINGSHARD_TEST_SHORTEST_LIMIT_S=60')
         return Job(self.cluster, name, *FOUR_RANKS, "--max_steps", STEPS, "--save_steps", "5", "--hang_timeout_s", timeout,
                    flags=("--nodes", "2", *flags))
 

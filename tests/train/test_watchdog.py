@@ -61,7 +61,7 @@ class Watchdog(TrainerTest):
                 began = time.monotonic()
                 hung = self.train(*flags, "--hang_timeout_s", str(TIMEOUT), RINGSHARD_FAULT=f"step:5:{action}@{rank}")
                 seconds = time.monotonic() - began
-                self.expect_one_message(hung, 77, "nothing gets done: ", f"rank {rank} on {HOST}", *words)
+                self.expect_one_message(hung, 77, "training is stalled: ", f"rank {rank} on {HOST}", *words)
                 self.assertLess(seconds, 6 * TIMEOUT)
                 for other in {0, 1, 2, 3} - {rank}:
                     self.assertIn("group zero of rank 0", self.read(other))
@@ -79,7 +79,7 @@ class Watchdog(TrainerTest):
     def test_one_rank_alone(self):
         hung = run("train", *COMMON, "--hang_timeout_s", "1", "--output_dir", self.output, ranks=1,
                    RINGSHARD_FAULT="compute:3:spin")
-        self.expect_one_message(hung, 77, f"rank 0 on {HOST} does not get on at: step 3, forward and backward")
+        self.expect_one_message(hung, 77, f"rank 0 on {HOST} has made no progress for ", "at: step 3, forward and backward")
 
     def test_while_a_model_is_loaded(self):
         """Nothing has a limit there but silence while others wait."""

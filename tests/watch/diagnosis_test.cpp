@@ -101,12 +101,21 @@ BOOST_AUTO_TEST_CASE(all_have_come) {
 
 BOOST_AUTO_TEST_CASE(alone) {
     auto views = ranks({{}});
-    views[0].beat.is_late = true;
-    expect(diagnose(views), {"rank 0 on hn1 does not get on at: step 7, forward and backward"});
+    views[0].beat.idle = 601;
+    views[0].beat.limit = 600;
+    const std::string found = diagnose(views);
+    expect(found, {"rank 0 on hn1 has made no progress for 601 s at: step 7, forward and backward",
+                   "no rank waits for another", "the limit is 600 s (hang_timeout_s"});
+    BOOST_TEST(found.find("come to") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_beat_survives_its_way) {
-    Beat beat{.rank = 3, .step = 9, .is_late = true, .seconds = 1.5, .doing = "waiting for rows"};
+    Beat beat{.rank = 3,
+              .step = 9,
+              .idle = 3.5,
+              .limit = 60,
+              .seconds = 1.5,
+              .doing = "waiting for rows"};
     beat.pages = {page("save of a host", 12, 11), page("zero", 4)};
     const auto read = read_beat(to_text(beat));
     BOOST_TEST_REQUIRE(read.has_value());
@@ -120,7 +129,7 @@ BOOST_AUTO_TEST_CASE(letters_that_are_no_beats) {
     for (size_t length = 0; length < good.size(); ++length)
         static_cast<void>(read_beat(good.substr(0, length)));
     for (const auto* bad :
-         {"", "\n", "a\tb\tc\td\te\tf", "1\t2\t0\t0\t1.5", "1\t2\t0\t0\t1.5\tx\n\t"})
+         {"", "\n", "a\tb\tc\td\te\tf\tg", "1\t2\t0\t0\t0\t1.5", "1\t2\t0\t0\t0\t1.5\tx\n\t"})
         BOOST_TEST(!read_beat(bad).has_value(), bad);
 }
 
@@ -133,21 +142,40 @@ BOOST_AUTO_TEST_CASE(watchers_lie_on_different_hosts) {
 }
 
 BOOST_AUTO_TEST_CASE(how_long_work_may_take) {
-    Limits limits{std::nullopt};
+    Limits limits(std::nullopt, 60);
     BOOST_TEST(limits.of(Work::preparation) == Limits::none);
     BOOST_TEST(limits.of(Work::step) == 3600);  // nobody knows yet
-    limits.took(Work::step, 2);
+    limits.took(Work::step, 2, 0);
     BOOST_TEST(limits.of(Work::step) == 60);
-    limits.took(Work::step, 30);
+    limits.took(Work::step, 30, 0);
     BOOST_TEST(limits.of(Work::step) == 300);
-    limits.took(Work::step, 10);
+    limits.took(Work::step, 10, 0);
     BOOST_TEST(limits.of(Work::step) == 280);
     BOOST_TEST(limits.of(Work::evaluation) == 3600);
-    Limits wished{5.0};
+    Limits wished(5.0, 60);
     BOOST_TEST(wished.of(Work::step) == 5);
     BOOST_TEST(wished.of(Work::other) == 3600);
     BOOST_TEST(wished.of_silence() == 5);
-    const Limits never{0.0};
+    const Limits never(0.0, 60);
     BOOST_TEST(never.of(Work::step) == Limits::none);
     BOOST_TEST(never.of(Work::other) == Limits::none);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_row_may_take_as_much_longer_as_it_has_more_operations) {
+    Limits limits(std::nullopt, 600);
+    for (const Work work : {Work::step, Work::evaluation}) {
+        for (int step = 0; step < 60; ++step) limits.took(work, 0.5, 1e12);
+        BOOST_TEST(limits.of(work, 1e12) == 600);
+        BOOST_TEST(limits.of(work, 1e15) == 10 * 500, boost::test_tools::tolerance(1e-9));
+        // One that was long does not make the others' time: most of it was another amount of work.
+        limits.took(work, 400, 1e15);
+        BOOST_TEST(limits.of(work, 2e15) == 10 * 800, boost::test_tools::tolerance(0.05));
+    }
+    // What takes long whatever the operations are is expected again.
+    Limits slow_disk(std::nullopt, 600);
+    slow_disk.took(Work::step, 900, 1e15);
+    BOOST_TEST(slow_disk.of(Work::step, 1e9) == 9000);
+    Limits wished(5.0, 600);
+    wished.took(Work::step, 1, 1e12);
+    BOOST_TEST(wished.of(Work::step, 1e15) == 5);
 }

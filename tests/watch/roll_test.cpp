@@ -22,7 +22,8 @@ Beat beat(int64_t rank, double seconds = 0) {
 
 Beat late(int64_t rank) {
     Beat result = beat(rank);
-    result.is_late = true;
+    result.idle = 11;
+    result.limit = 10;
     return result;
 }
 
@@ -44,6 +45,19 @@ BOOST_AUTO_TEST_CASE(one_who_says_it_is_late) {
     BOOST_TEST(all.has_trouble(11));
     all.take(beat(1), 12);
     BOOST_TEST(!all.has_trouble(13));
+}
+
+BOOST_AUTO_TEST_CASE(one_who_is_late_may_wait_for_one_that_makes_progress) {
+    Roll all = roll();
+    all.take(late(1), 10);
+    all.take(beat(0), 10);
+    BOOST_TEST(!all.has_trouble(11));
+    all.take(late(1), 20);
+    BOOST_TEST(!all.has_trouble(20));  // 10 s without progress are no more than the limit
+    BOOST_TEST(all.has_trouble(21));
+    all.take(last(0), 22);  // has ended, and will make none
+    all.take(late(1), 22);
+    BOOST_TEST(all.has_trouble(22));
 }
 
 BOOST_AUTO_TEST_CASE(silence_is_trouble_where_somebody_waits_as_long) {

@@ -22,10 +22,14 @@ public:
           mesh_(mesh),
           model_(model) {}
 
-    // Collective over the world.
-    EvaluationNumbers evaluate(const std::function<void()>& after_batch) const;
+    // Calls `before_batch` with the operations that the slowest rank has to wait for, were there a
+    // backward pass too. Collective over the world.
+    EvaluationNumbers evaluate(const std::function<void(double)>& before_batch) const;
 
 private:
+    std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
+    std::vector<int64_t> count_longest() const;
+
     data::Rows rows_;
     int64_t batch_size_;
     const comm::Group& world_;

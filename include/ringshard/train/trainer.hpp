@@ -36,12 +36,16 @@ public:
     // One update of the weights; none where loss or gradient are not finite numbers: then it fails,
     // or says in its numbers that it was skipped or has to be done again from a checkpoint, as
     // on_nan has it. Collective over the world. `wishes` is asked once for numbers that are added
-    // up over the world on the way.
-    comm::Agreed<StepNumbers> step(const std::function<std::vector<double>()>& wishes);
+    // up over the world on the way. `counted` is called before the first kernel, with the
+    // operations that the slowest rank has to wait for, the same number on every rank.
+    comm::Agreed<StepNumbers> step(
+        const std::function<std::vector<double>()>& wishes,
+        const std::function<void(double)>& counted = [](double) {});
 
 private:
     struct Work;
     Work count(const std::vector<data::FlatBatch>& micro_batches) const;
+    double count_longest(const std::vector<data::FlatBatch>& micro_batches) const;
     std::string what_went_bad(double loss, double norm) const;
 
     config::TrainingSettings settings_;

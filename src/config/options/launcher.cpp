@@ -37,7 +37,7 @@ void add_launcher_options(OptionTable& table) {
                      "gradients of a block are reduced as one buffer");
     group.accept(
         "ddp_timeout", Shape::integer, "1800",
-        "hang_timeout_s; by default ten times as long as steps take, and a minute at least");
+        "hang_timeout_s; by default ten times as long as steps take, and ten minutes at least");
     group.accept_all({{"tpu", Shape::boolean},
                       {"tpu_name", Shape::word},
                       {"tpu_zone", Shape::word},

@@ -29,9 +29,10 @@ void add_run_options(OptionTable& table) {
     group
         .serve(
             "hang_timeout_s", &RunSettings::hang_timeout_s,
-            "Seconds after which a step that does not end counts as hanging, and the job ends with "
-            "the names of the ranks that keep it; null: ten times as long as steps took, and a "
-            "minute at least; 0: never.")
+            "Seconds without progress (a block of the model computed, a step done) after which a "
+            "step, or a batch of an evaluation, counts as hanging, and the job ends with the names "
+            "of the ranks that others wait for; null: ten times as long as the operations of the "
+            "step took before, and ten minutes at least; 0: never.")
         .at_least(0);
 
     group.serve("dry_run", &RunSettings::dry_run,
