@@ -23,7 +23,7 @@ void print_line(const std::string& name, const std::string& text, size_t column)
 }
 
 void print_entry(const ReferenceEntry& entry) {
-    const std::string name = "--" + entry.name;
+    const std::string name = entry.shown();
     if (entry.value.empty()) {
         std::cout << "  " << name << ": " << wrapped(entry.text, 6, name.size() + 4) << '\n';
         return;

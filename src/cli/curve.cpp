@@ -43,7 +43,8 @@ const char* const settings_of_curve[] = {
 bool rate_looks_ahead(const config::TrainingSettings& training) {
     const bool is_flat = training.lr_scheduler_type == config::Schedule::constant ||
                          training.lr_scheduler_type == config::Schedule::constant_with_warmup ||
-                         training.lr_scheduler_type == config::Schedule::inverse_sqrt;
+                         training.lr_scheduler_type == config::Schedule::inverse_sqrt ||
+                         training.lr_scheduler_type == config::Schedule::deepspeed_warmup;
     const bool warms_up_by_share = training.warmup_steps > 0 && training.warmup_steps < 1;
     return !is_flat || warms_up_by_share;
 }

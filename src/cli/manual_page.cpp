@@ -74,7 +74,7 @@ std::string describe_settings(const config::OptionTable& table) {
         out += concat(".SS \"", plain(section.title), "\"\n");
         if (!section.about.empty()) out += plain(section.about) + "\n";
         for (const ReferenceEntry& entry : section.entries) {
-            std::string term = bold("--" + entry.name);
+            std::string term = bold(entry.shown());
             if (!entry.value.empty()) term += " " + slanted(entry.value);
             if (!entry.usual.empty()) term += plain(concat("  (", entry.usual, ")"));
             out += item(term, entry.text);

@@ -1,6 +1,7 @@
 #include "reference.hpp"
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/deepspeed_fields.hpp"
 
 namespace ringshard::cli {
 
@@ -27,6 +28,29 @@ ReferenceSection section_of(const OptionTable& table, const std::string& group) 
     for (const Option& option : table.options())
         if (option.group == group && option.treatment == Treatment::served)
             section.entries.push_back(entry_of(option));
+    return section;
+}
+
+std::string meaning_of(const config::DeepSpeedField& field) {
+    const std::string text(field.text);
+    switch (field.meaning) {
+        case config::FieldMeaning::sets:
+        case config::FieldMeaning::binds: return text;
+        case config::FieldMeaning::idle: return "no effect: " + text;
+        case config::FieldMeaning::refused: return "refused: " + text;
+        case config::FieldMeaning::unless_enabled: return "refused where enabled: " + text;
+    }
+    return {};
+}
+
+ReferenceSection deepspeed_section() {
+    ReferenceSection section{
+        "JSON of DeepSpeed",
+        "Fields of the JSON file that --deepspeed names, and the settings that they mean. Beside "
+        "them: optimizer (Adam or AdamW) and scheduler (WarmupLR, WarmupDecayLR, WarmupCosineLR).",
+        {}};
+    for (const config::DeepSpeedField& field : config::deepspeed_fields())
+        section.entries.push_back({std::string(field.name()), {}, {}, meaning_of(field), false});
     return section;
 }
 
@@ -65,6 +89,7 @@ std::vector<ReferenceSection> settings_reference(const OptionTable& table) {
     sections.push_back(foreign(table, Treatment::refused, "Refused",
                                "Known from there, and not served: only a value that asks for "
                                "nothing may be given."));
+    sections.push_back(deepspeed_section());
     return sections;
 }
 

@@ -13,6 +13,9 @@ struct ReferenceEntry {
     std::string value;  // what it takes: "N", "bfd|wrapped"; empty where its text says all
     std::string usual;  // what it is where nobody says it; empty: it is open
     std::string text;
+    bool is_flag = true;
+
+    std::string shown() const { return (is_flag ? "--" : "") + name; }
 };
 
 struct ReferenceSection {

@@ -16,7 +16,7 @@ std::string settings_page(const config::OptionTable& table) {
         out += concat("\n## ", section.title, "\n\n");
         if (!section.about.empty()) out += section.about + "\n\n";
         for (const ReferenceEntry& entry : section.entries) {
-            out += concat("- `--", entry.name, entry.value.empty() ? "" : " ", entry.value, "`");
+            out += concat("- `", entry.shown(), entry.value.empty() ? "" : " ", entry.value, "`");
             if (!entry.usual.empty()) out += concat(" (`", entry.usual, "`)");
             out += concat(": ", entry.text, "\n");
         }

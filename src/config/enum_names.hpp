@@ -67,7 +67,7 @@ struct EnumNames<SamplingStrategy> {
 };
 template <>
 struct EnumNames<Schedule> {
-    static constexpr NameTable<Schedule, 10> table{
+    static constexpr NameTable<Schedule, 16> table{
         {{"linear", Schedule::linear},
          {"cosine", Schedule::cosine},
          {"cosine_with_restarts", Schedule::cosine_with_restarts},
@@ -77,7 +77,13 @@ struct EnumNames<Schedule> {
          {"inverse_sqrt", Schedule::inverse_sqrt},
          {"cosine_with_min_lr", Schedule::cosine_with_min_lr},
          {"cosine_warmup_with_min_lr", Schedule::cosine_warmup_with_min_lr},
-         {"warmup_stable_decay", Schedule::warmup_stable_decay}}};
+         {"warmup_stable_decay", Schedule::warmup_stable_decay},
+         {"warmup_lr", Schedule::deepspeed_warmup},
+         {"warmuplr", Schedule::deepspeed_warmup},
+         {"warmup_decay_lr", Schedule::deepspeed_warmup_decay},
+         {"warmupdecaylr", Schedule::deepspeed_warmup_decay},
+         {"warmup_cosine_lr", Schedule::deepspeed_warmup_cosine},
+         {"warmupcosinelr", Schedule::deepspeed_warmup_cosine}}};
 };
 template <>
 struct EnumNames<Optimizer> {

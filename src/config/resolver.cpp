@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "deepspeed_file.hpp"
 #include "enum_names.hpp"
 #include "settings_file.hpp"
 #include "value_text.hpp"
@@ -18,16 +19,30 @@ void Resolver::take(const Statement& statement) {
     if (statement.name == "fsdp_reshard_after_forward" && !read_boolean(statement.text) &&
         !read_value(statement.text, ignored))  // FSDP 1 takes the name of a strategy here
         return assign(*table_.find("fsdp_sharding_strategy"), statement.text, statement);
+    if (!statement.target.empty()) return take(statement, statement.target);
     if (statement.block.empty())
-        if (const Block* block = table_.find_block(statement.name))
-            return take(open_block(*block, statement, result_.problems));
+        if (const Block* block = table_.find_block(statement.name)) return open(*block, statement);
     const std::string name = name_inside_block(statement);
+    const Block* block = table_.find_block(name);  // deepspeed_config_file inside deepspeed_config
+    if (table_.find(name) == nullptr && block != nullptr) return open(*block, statement);
+    take(statement, name);
+}
+
+void Resolver::open(const Block& block, const Statement& statement) {
+    if (!block.is_deepspeed_file) return take(open_block(block, statement, result_.problems));
+    const auto content = read_block(statement, result_.problems);
+    if (!content) return;
+    DeepSpeedFile file = read_deepspeed_file(block, *content, result_.problems);
+    take(file.statements);
+    for (const auto& [path, reason] : file.idle) add_idle(path, reason);
+    decays_everything_there_ = decays_everything_there_ || file.has_optimizer;
+}
+
+// Of the setting or alias `name`.
+void Resolver::take(const Statement& statement, const std::string& name) {
     if (const Option* option = table_.find(name)) return assign(*option, statement.text, statement);
-    if (const Block* block =
-            table_.find_block(name))  // deepspeed_config_file inside deepspeed_config
-        return take(open_block(*block, statement, result_.problems));
     const Alias* alias = table_.find_alias(name);
-    if (alias == nullptr) return report_unknown(statement);
+    if (alias == nullptr) return report_unknown(statement, name);
     if (!alias->note.empty()) result_.notes.push_back(concat(alias->name, " ", alias->note));
 
     std::string meaning = statement.text;
@@ -100,8 +115,8 @@ void Resolver::assign(const Option& option, const std::string& value, const Stat
     assignments_.push_back({&option, value, statement});
 }
 
-void Resolver::report_unknown(const Statement& statement) {
-    if (const RefusedFamily* family = table_.find_refused_family(statement.name)) {
+void Resolver::report_unknown(const Statement& statement, const std::string& name) {
+    if (const RefusedFamily* family = table_.find_refused_family(name)) {
         result_.problems.push_back(complaint(statement, concat("is not served: ", family->reason)));
         return;
     }
@@ -113,13 +128,16 @@ void Resolver::report_unknown(const Statement& statement) {
                           nearest, nearest.empty() ? "" : "?")));
 }
 
-// Two words of one strength on one setting must agree: `bf16: true` beside `mixed_precision: no`.
+// Two values of one strength for one setting have to agree: `bf16: true` beside
+// `mixed_precision: no`. So has a stronger one with one that binds.
 void Resolver::report_contradictions() {
     for (size_t i = 0; i < assignments_.size(); ++i) {
         for (size_t j = 0; j < i; ++j) {
             const Assignment& a = assignments_[j];
             const Assignment& b = assignments_[i];
-            if (a.option != b.option || strength(a) != strength(b)) continue;
+            const bool have_to_agree =
+                strength(a) == strength(b) || (strength(a) < strength(b) ? a : b).statement.binds;
+            if (a.option != b.option || !have_to_agree) continue;
             Config x;
             Config y;
             const Option& option = *a.option;
@@ -131,7 +149,9 @@ void Resolver::report_contradictions() {
                  concat(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place,
                         "] and ", b.statement.name, " = ", b.statement.text, " [",
                         b.statement.origin.place, "] contradict each other: both set ", option.name,
-                        "; leave one out")});
+                        a.statement.binds || b.statement.binds
+                            ? "; leave one out, or write \"auto\" in the DeepSpeed file"
+                            : "; leave one out")});
         }
     }
 }
@@ -181,22 +201,28 @@ void Resolver::apply() {
     }
 }
 
-// One line per reason. What a built-in profile says on its own nobody needs to hear.
+void Resolver::add_idle(const std::string& name, const std::string& reason) {
+    auto entry = std::find_if(idle_.begin(), idle_.end(),
+                              [&](const auto& known) { return known.first == reason; });
+    if (entry == idle_.end()) entry = idle_.insert(entry, {reason, {}});
+    auto& names = entry->second;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+// Writes one line per reason. Nobody needs to read of what a built-in profile alone says.
 void Resolver::report_accepted() {
-    std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
     for (const Assignment& assignment : assignments_) {
         const Option& option = *assignment.option;
         const bool is_from_builtin = assignment.statement.origin.place.starts_with("profile ");
-        if (option.treatment != Treatment::accepted || is_from_builtin) continue;
-        auto entry = std::find_if(by_reason.begin(), by_reason.end(),
-                                  [&](const auto& known) { return known.first == option.reason; });
-        if (entry == by_reason.end()) entry = by_reason.insert(entry, {option.reason, {}});
-        auto& names = entry->second;
-        if (std::find(names.begin(), names.end(), option.name) == names.end())
-            names.push_back(option.name);
+        if (option.treatment == Treatment::accepted && !is_from_builtin)
+            add_idle(option.name, option.reason);
     }
-    for (const auto& [reason, names] : by_reason)
+    for (const auto& [reason, names] : idle_)
         result_.notes.push_back(concat(join(names, ", "), ": not needed, ", reason));
+    if (decays_everything_there_ && result_.settings.values.training.weight_decay > 0)
+        result_.notes.push_back(
+            "weight_decay: the optimizer of a DeepSpeed file decays biases and norms as well; here "
+            "only matrices decay, as with TRL's own optimizer");
 }
 
 }  // namespace ringshard::config

@@ -41,16 +41,22 @@ private:
         return assignment.statement.origin.strength;
     }
     void take(const Statement& statement);
+    void take(const Statement& statement, const std::string& name);
+    void open(const Block& block, const Statement& statement);
     void take_fsdp_words(const Statement& statement);
     std::string name_inside_block(const Statement& statement) const;
     void assign(const Option& option, const std::string& text, const Statement& statement);
-    void report_unknown(const Statement& statement);
+    void report_unknown(const Statement& statement, const std::string& name);
     void report_contradictions();
     void set(const Assignment& assignment);
+    void add_idle(const std::string& name, const std::string& reason);
 
     const OptionTable& table_;
     Resolution& result_;
     std::vector<Assignment> assignments_;
+    // Names without effect, by the reason.
+    std::vector<std::pair<std::string, std::vector<std::string>>> idle_;
+    bool decays_everything_there_ = false;  // an optimizer is DeepSpeed's own
 };
 
 }  // namespace ringshard::config

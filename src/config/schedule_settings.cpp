@@ -30,6 +30,11 @@ std::vector<std::string> keys_of(Schedule schedule) {
         case Schedule::warmup_stable_decay:
             return {"num_decay_steps", "num_stable_steps", "warmup_type",
                     "decay_type",      "min_lr_ratio",     "num_cycles"};
+        case Schedule::deepspeed_warmup: return {"warmup_type", "warmup_min_lr"};
+        case Schedule::deepspeed_warmup_decay:
+            return {"warmup_type", "warmup_min_lr", "total_num_steps"};
+        case Schedule::deepspeed_warmup_cosine:
+            return {"warmup_type", "warmup_min_ratio", "cos_min_ratio", "total_num_steps"};
     }
     return {};
 }
@@ -66,13 +71,20 @@ public:
         complain(concat(name, " = ", value.dump(), ": must be linear, cosine or 1-sqrt"));
         return otherwise;
     }
+    Course deepspeed_warmup() {
+        if (!has("warmup_type") || content_["warmup_type"] == "log") return Course::logarithm;
+        if (content_["warmup_type"] != "linear")
+            complain(concat("warmup_type = ", content_["warmup_type"].dump(),
+                            ": must be log or linear"));
+        return Course::linear;
+    }
     void check_keys(Schedule schedule) {
         const std::vector<std::string> known = keys_of(schedule);
         for (const auto& [key, value] : content_.items())
             if (std::ranges::count(known, key) == 0)
-                complain(concat(key, " is nothing that the schedule ", write_value(schedule),
-                                known.empty() ? " is told; it takes no further settings"
-                                              : " is told; it takes " + join(known, ", ")));
+                complain(concat("the schedule ", write_value(schedule), " does not take ", key,
+                                known.empty() ? "; it takes no further settings"
+                                              : "; it takes " + join(known, ", ")));
     }
     void complain(std::string rule) {
         if (!failure_) failure_ = Failure{ExitCode::settings, std::move(rule)};
@@ -96,6 +108,20 @@ void read_lowest(Reader& reader, const TrainingSettings& training, ScheduleSetti
     if (reader.has("warmup_lr_rate")) settings.first_share = reader.number("warmup_lr_rate", 0);
 }
 
+void read_deepspeed(Reader& reader, const TrainingSettings& training, ScheduleSettings& settings) {
+    settings.warmup_course = reader.deepspeed_warmup();
+    settings.first_share = reader.number("warmup_min_ratio", 0);
+    if (reader.has("warmup_min_lr") && training.learning_rate > 0)
+        settings.first_share = reader.number("warmup_min_lr", 0) / training.learning_rate;
+    settings.lowest_share = reader.number("cos_min_ratio", 0.0001);
+    if (!reader.has("total_num_steps")) return;
+    settings.total_num_steps = reader.steps("total_num_steps");
+    if (training.max_steps > 0 && training.max_steps != *settings.total_num_steps)
+        reader.complain(concat("total_num_steps = ", *settings.total_num_steps,
+                               ": must be max_steps = ", training.max_steps,
+                               ", or left out: the rate has to reach its end with the run"));
+}
+
 void read_stable_decay(Reader& reader, ScheduleSettings& settings) {
     if (reader.has("num_decay_steps"))
         settings.num_decay_steps = reader.steps("num_decay_steps");
@@ -111,6 +137,11 @@ void read_stable_decay(Reader& reader, ScheduleSettings& settings) {
 }
 
 }  // namespace
+
+bool is_of_deepspeed(Schedule schedule) {
+    return schedule == Schedule::deepspeed_warmup || schedule == Schedule::deepspeed_warmup_decay ||
+           schedule == Schedule::deepspeed_warmup_cosine;
+}
 
 Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& training) {
     const Schedule schedule = training.lr_scheduler_type;
@@ -133,6 +164,7 @@ Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& traini
     if (schedule == Schedule::cosine_with_min_lr || schedule == Schedule::cosine_warmup_with_min_lr)
         read_lowest(reader, training, settings);
     if (schedule == Schedule::warmup_stable_decay) read_stable_decay(reader, settings);
+    if (is_of_deepspeed(schedule)) read_deepspeed(reader, training, settings);
     if (reader.failure()) return *reader.failure();
     return settings;
 }

@@ -65,6 +65,14 @@ std::string yaml_value(const Option& option, const std::string& value) {
     return is_plain_kind ? value : ordered_json(value).dump();
 }
 
+// A profile is printed by its name; a DeepSpeed file is not, but every value that it gives.
+bool stands_in_profile(const Origin& origin, const Settings& settings) {
+    const auto profile = settings.given.find("profile");
+    return origin.place.starts_with("profile ") ||
+           (profile != settings.given.end() &&
+            origin.place.starts_with(profile->second.text + ":"));
+}
+
 std::string value_of(const Option& option, const Settings& settings) {
     if (option.treatment == Treatment::served) return option.write(settings.values);
     const auto found = settings.given.find(option.name);
@@ -88,9 +96,12 @@ std::string print_yaml(const Settings& settings, const OptionTable& table) {
         const std::string line =
             concat(option.name, ": ", yaml_value(option, value_of(option, settings)));
         const std::string padding(line.size() < 44 ? 44 - line.size() : 1, ' ');
-        const bool is_live = origin.strength >= Strength::config_file;
-        lines +=
-            concat(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place, "\n");
+        const bool has_effect = option.treatment == Treatment::served;
+        const bool is_said = origin.strength >= Strength::config_file ||
+                             (is_given && !stands_in_profile(origin, settings));
+        const bool is_live = has_effect && is_said;
+        lines += concat(is_live ? "" : "# ", line, padding, is_live ? "  # " : "# ", origin.place,
+                        has_effect ? "" : ": no effect, " + option.reason, "\n");
     }
     return lines;
 }
@@ -110,6 +121,7 @@ std::string print_json(const Settings& settings, const OptionTable& table) {
         all[option.name] = {{"value", typed},
                             {"origin", settings.origin_of(option.name).place},
                             {"given", is_given}};
+        if (option.treatment != Treatment::served) all[option.name]["has_effect"] = false;
     }
     return all.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }

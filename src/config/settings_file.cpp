@@ -1,7 +1,6 @@
 #include "settings_file.hpp"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "ringshard/base/nesting.hpp"
 #include "value_text.hpp"
@@ -9,7 +8,7 @@
 
 namespace ringshard::config {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 namespace {
 
@@ -37,7 +36,7 @@ std::optional<std::string> read_whole(const std::filesystem::path& file) {
 }
 
 // {"zero_optimization": {"stage": 2}} says zero_optimization.stage = 2.
-void flatten(const json& value, const std::string& path, const Statement& like,
+void flatten(const ordered_json& value, const std::string& path, const Statement& like,
              Statements& statements) {
     if (!value.is_object()) {
         statements.push_back({path, to_text(value), like.origin, like.name});
@@ -81,10 +80,9 @@ Statements read_settings_file(const OptionTable& table, const std::filesystem::p
     return read_settings_text(table, *yaml, strength, file.string(), problems);
 }
 
-Statements open_block(const Block& block, const Statement& written, Problems& problems) {
-    if (is_null(written.text)) return {};
-    Statement whole = written;
-    whole.name = block.name;
+std::optional<BlockContent> read_block(const Statement& written, Problems& problems) {
+    if (is_null(written.text)) return std::nullopt;
+    Origin origin = written.origin;
     std::string content = written.text;
     if (!trim(content).starts_with('{')) {
         const auto file = read_whole(content);
@@ -92,23 +90,25 @@ Statements open_block(const Block& block, const Statement& written, Problems& pr
             problems.push_back(complaint(
                 written, "there is no such file; give a mapping or the path of a JSON file",
                 ExitCode::missing_input));
-            return {};
+            return std::nullopt;
         }
-        whole.origin.place = content;
+        origin.place = content;
         content = *file;
     }
-    const json value = is_nested_deeply(content) ? json() : json::parse(content, nullptr, false);
-    if (!value.is_object()) {
+    ordered_json mapping =
+        is_nested_deeply(content) ? ordered_json() : ordered_json::parse(content, nullptr, false);
+    if (!mapping.is_object()) {
         problems.push_back(complaint(written, "must be a mapping, as JSON"));
-        return {};
+        return std::nullopt;
     }
-    if (block.is_deepspeed_file) whole.origin.strength = Strength::profile;
+    return BlockContent{std::move(mapping), std::move(origin)};
+}
+
+Statements open_block(const Block& block, const Statement& written, Problems& problems) {
+    const auto content = read_block(written, problems);
+    if (!content) return {};
     Statements inside;
-    flatten(value, {}, whole, inside);
-    if (block.is_deepspeed_file) {
-        std::erase_if(inside, [](const Statement& statement) { return statement.text == "auto"; });
-        inside.push_back({"distributed_type", "DEEPSPEED", whole.origin, {}});
-    }
+    flatten(content->mapping, {}, {block.name, {}, content->origin, {}}, inside);
     return inside;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "statement.hpp"
@@ -13,8 +15,15 @@ Statements read_settings_file(const OptionTable& table, const std::filesystem::p
 Statements read_settings_text(const OptionTable& table, const std::string& yaml, Strength strength,
                               const std::string& called, Problems& problems);
 
-// What a block holds, said as statements. `written` is a mapping as JSON, or the path of a JSON
-// file.
+// The mapping that a block holds, and where it stands. `written` is a mapping as JSON, or the path
+// of a JSON file. Nothing: null, or a problem.
+struct BlockContent {
+    nlohmann::ordered_json mapping;
+    Origin origin;
+};
+std::optional<BlockContent> read_block(const Statement& written, Problems& problems);
+
+// The same as statements.
 Statements open_block(const Block& block, const Statement& written, Problems& problems);
 
 }  // namespace ringshard::config

@@ -14,7 +14,9 @@ struct Statement {
     std::string name;
     std::string text;
     Origin origin;
-    std::string block;  // inside `fsdp_config`, ...; empty at the top level
+    std::string block{};   // inside `fsdp_config`, ...; empty at the top level
+    std::string target{};  // the setting or alias it means, where that is not its name
+    bool binds = false;    // a stronger source may not give another value
 };
 
 using Statements = std::vector<Statement>;

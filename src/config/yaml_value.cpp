@@ -65,7 +65,7 @@ std::string to_text(const YAML::Node& node) {
     return value.is_null() ? "null" : value.dump();
 }
 
-std::string to_text(const json& value) {
+std::string to_text(const nlohmann::ordered_json& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
 }
 

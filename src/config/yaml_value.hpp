@@ -9,6 +9,6 @@
 namespace ringshard::config {
 
 std::string to_text(const YAML::Node& node);
-std::string to_text(const nlohmann::json& value);
+std::string to_text(const nlohmann::ordered_json& value);
 
 }  // namespace ringshard::config

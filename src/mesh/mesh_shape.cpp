@@ -149,6 +149,22 @@ std::vector<std::string> shapes_that_work(const Wishes& wishes, int64_t world) {
     return shapes;
 }
 
+// The rows of a step, where the settings say how many there have to be.
+std::optional<Failure> check_batch(const Settings& settings, const MeshShape& shape) {
+    const config::TrainingSettings& training = settings.values.training;
+    const int64_t rows =
+        training.per_device_train_batch_size * training.gradient_accumulation_steps * shape.data();
+    if (training.train_batch_size.value_or(rows) == rows) return std::nullopt;
+    return Failure{ExitCode::settings,
+                   concat("train_batch_size = ", *training.train_batch_size, " [",
+                          settings.origin_of("train_batch_size").place, "]: a step has ", rows,
+                          " rows = per_device_train_batch_size ",
+                          training.per_device_train_batch_size, " x gradient_accumulation_steps ",
+                          training.gradient_accumulation_steps, " x ", shape.data(),
+                          " data ranks; leave it out (in a DeepSpeed file: \"auto\"), or change "
+                          "one of them")};
+}
+
 }  // namespace
 
 Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_t num_hosts) {
@@ -159,7 +175,10 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
                    "]: it is for one rank, and there are ", world,
                    "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
     const Wishes wishes = wishes_of(settings, world, num_hosts);
-    if (const auto shape = deal_out(wishes, world)) return *shape;
+    if (const auto shape = deal_out(wishes, world)) {
+        if (const auto failure = check_batch(settings, *shape)) return *failure;
+        return *shape;
+    }
     return Failure{
         ExitCode::settings,
         concat("a world of ", world,

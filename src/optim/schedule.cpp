@@ -4,7 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-// Every product and sum stands in transformers' order, so that the rates are its to the last bits.
+// Every product and sum stands in the order of transformers, or of DeepSpeed for its schedules, so
+// that the rates are theirs to the last bits.
 namespace ringshard::optim {
 
 using config::Course;
@@ -37,6 +38,7 @@ double Schedule::share(int64_t step) const {
     if (kind_ == Kind::constant) return 1.0;
     if (kind_ == Kind::cosine_warmup_with_min_lr) return warmup_to_cosine(step);
     if (kind_ == Kind::warmup_stable_decay) return warmup_stable_decay(step);
+    if (config::is_of_deepspeed(kind_)) return deepspeed(step);
     if (step < warmup_) return ratio(step, warmup_);
     const double progress = ratio(step - warmup_, num_steps_ - warmup_);
     switch (kind_) {
@@ -92,6 +94,7 @@ double Schedule::warmup_stable_decay(int64_t step) const {
             case Course::linear: return above_lowest(progress);
             case Course::cosine: return above_lowest(0.5 * (1.0 - std::cos(pi * progress)));
             case Course::root: return above_lowest(1.0 - std::sqrt(1.0 - progress));
+            case Course::logarithm: break;  // of DeepSpeed's schedules alone
         }
     }
     if (step < warmup_ + stable) return 1.0;
@@ -100,9 +103,34 @@ double Schedule::warmup_stable_decay(int64_t step) const {
     switch (settings_.decay_course) {
         case Course::linear: return above_lowest(1.0 - progress);
         case Course::root: return above_lowest(1.0 - std::sqrt(progress));
-        case Course::cosine: break;
+        case Course::cosine:
+        case Course::logarithm: break;
     }
     return above_lowest(0.5 * (1.0 + std::cos(pi * settings_.num_cycles * 2.0 * progress)));
+}
+
+// DeepSpeed's engine advances its schedule after a step, from -1: step 0 has the lowest rate, and
+// step n has what the schedule says of n - 1.
+double Schedule::deepspeed(int64_t step) const {
+    const double first = settings_.first_share.value_or(0);
+    const bool is_cosine = kind_ == Kind::deepspeed_warmup_cosine;
+    if (step == 0) return is_cosine ? 0.0 : first;
+    const int64_t advanced = step - 1;
+    const int64_t warmup = std::max<int64_t>(2, warmup_);
+    if (advanced < warmup) {
+        const bool is_linear = settings_.warmup_course == Course::linear;
+        const double risen = is_linear ? ratio(advanced, warmup)
+                                       : 1.0 / std::log(static_cast<double>(warmup)) *
+                                             std::log(static_cast<double>(step));
+        return first + risen * (1.0 - first);
+    }
+    const int64_t end = settings_.total_num_steps.value_or(num_steps_);
+    if (kind_ == Kind::deepspeed_warmup) return 1.0;
+    if (!is_cosine)  // 0 falls to the first rate, as in DeepSpeed
+        return first + (1.0 - first) * std::max(0.0, ratio(end - advanced, end - warmup));
+    const double progress = std::min(1.0, ratio(step - warmup, end - warmup));
+    const double wave = (1 + std::cos(pi * progress)) / 2;
+    return std::max(0.0, settings_.lowest_share + (1.0 - settings_.lowest_share) * wave);
 }
 
 }  // namespace ringshard::optim

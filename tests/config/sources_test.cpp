@@ -70,39 +70,6 @@ BOOST_AUTO_TEST_CASE(variables) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_AUTO_TEST_SUITE(deepspeed_files)
-
-BOOST_AUTO_TEST_CASE(what_a_deepspeed_file_says) {
-    const TemporaryFile file("ds.json", R"({
-        "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": "auto",
-                              "offload_optimizer": {"device": "cpu", "pin_memory": true}},
-        "bf16": {"enabled": true}, "fp16": {"enabled": false}, "gradient_clipping": 0.5,
-        "gradient_accumulation_steps": 4, "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
-        "steps_per_print": 10})");
-    for (const auto* name : {"--deepspeed", "--deepspeed_config_file"}) {
-        const config::Config read = values({name, file.path()});
-        BOOST_TEST((read.parallel.distributed_type == config::DistributedType::deepspeed));
-        BOOST_TEST(read.parallel.zero_stage == 2);
-        BOOST_TEST((read.parallel.offload_optimizer_device == config::OffloadDevice::cpu));
-        BOOST_TEST(read.training.max_grad_norm == 0.5);
-        BOOST_TEST(read.training.gradient_accumulation_steps == 4);
-        BOOST_TEST(read.training.per_device_train_batch_size == 8);
-    }
-    BOOST_TEST(
-        values({"--deepspeed", file.path(), "--max_grad_norm", "2"}).training.max_grad_norm == 2);
-}
-
-BOOST_AUTO_TEST_CASE(what_a_deepspeed_file_may_not_say) {
-    const TemporaryFile typo("typo.json", R"({"zero_optimization": {"stge": 2}})");
-    BOOST_TEST(says(problem({"--deepspeed", typo.path()}), "zero_optimization.stge"));
-    const TemporaryFile fp16("fp16.json", R"({"fp16": {"enabled": true}})");
-    BOOST_TEST(says(problem({"--deepspeed", fp16.path()}), "use bf16"));
-    const TemporaryFile broken("broken.json", "{");
-    BOOST_TEST(says(problem({"--deepspeed", broken.path()}), "must be a mapping"));
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
 BOOST_AUTO_TEST_SUITE(printing)
 
 BOOST_AUTO_TEST_CASE(what_is_printed_reads_back_as_the_same) {
@@ -128,11 +95,43 @@ BOOST_AUTO_TEST_CASE(what_is_printed_reads_back_as_the_same) {
                 BOOST_TEST(
                     option.write(first.settings.values) == option.write(second.settings.values),
                     option.name);
-            BOOST_TEST(
-                first.settings.is_fixed(option.name) == second.settings.is_fixed(option.name),
-                option.name);
+            // What has no effect is a comment.
+            const bool stays = option.treatment == config::Treatment::served &&
+                               first.settings.is_fixed(option.name);
+            BOOST_TEST(stays == second.settings.is_fixed(option.name), option.name);
         }
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_deepspeed_file_is_printed_by_its_values) {
+    const TemporaryFile file("ds.json", R"({"zero_optimization": {"stage": 1},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-4}}})");
+    const Resolution first = resolve({"--deepspeed", file.path(), "--profile", "fsdp2"});
+    const Resolution alone = resolve({"--deepspeed", file.path()});
+    BOOST_TEST(!first.problems.empty());  // distributed_type is FSDP in one and not in the other
+    BOOST_TEST(alone.problems.empty());
+    const TemporaryFile printed("printed.yaml", config::print_yaml(alone.settings, table));
+    const Resolution second = resolve({"--config", printed.path()});
+    for (const Failure& failure : second.problems) BOOST_ERROR(failure.message);
+    for (const config::Option& option : table.options())
+        if (option.treatment == config::Treatment::served)
+            BOOST_TEST(option.write(alone.settings.values) == option.write(second.settings.values),
+                       option.name);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_without_effect_is_printed_as_in_force) {
+    const Resolution resolution = resolve({"--num_machines", "3", "--deepspeed",
+                                           R"({"steps_per_print": 10, "optimizer": {"type": "AdamW",
+                     "params": {"lr": 1e-4, "betas": [0.8, 0.95], "torch_adam": true}}})"});
+    const std::string yaml = config::print_yaml(resolution.settings, table);
+    BOOST_TEST(yaml.find("\nnum_machines") == std::string::npos);
+    BOOST_TEST(yaml.find("# num_machines: 3") != std::string::npos);
+    BOOST_TEST(yaml.find("command line: no effect, ranks, hosts") != std::string::npos);
+    for (const auto* name : {"steps_per_print", "torch_adam", "betas"})
+        BOOST_TEST(yaml.find(name) == std::string::npos, name);
+    BOOST_TEST(yaml.find("adam_beta1: 0.8") != std::string::npos);
+    const std::string json = config::print_json(resolution.settings, table);
+    BOOST_TEST(json.find("\"has_effect\": false") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(settings_travel_between_ranks) {

@@ -48,6 +48,16 @@ BOOST_AUTO_TEST_CASE(profiles_deal_out_the_world) {
     BOOST_TEST(shape_of("--profile single_gpu", 1) == "1x1x1x1");
 }
 
+BOOST_AUTO_TEST_CASE(a_step_has_the_rows_that_a_deepspeed_file_counts_on) {
+    const std::string flags =
+        "--per_device_train_batch_size 4 --gradient_accumulation_steps 2 --train_batch_size 32";
+    BOOST_TEST(shape_of(flags, 4) == "4x1x1x1");
+    BOOST_TEST(shape_of(flags + " --cp_size 2", 8) == "4x1x2x1");
+    BOOST_TEST(shape_of(flags, 2).starts_with(
+        "refused: train_batch_size = 32 [command line]: a step has 16 rows = "
+        "per_device_train_batch_size 4 x gradient_accumulation_steps 2 x 2 data ranks"));
+}
+
 BOOST_AUTO_TEST_CASE(what_the_user_says_is_fixed) {
     BOOST_TEST(shape_of("--profile alst_ulysses_4gpu --cp_size 2", 8) == "1x2x2x2");
     BOOST_TEST(shape_of("--profile zero3 --cp_size 2 --sp_size 2", 4) == "1x1x2x2");

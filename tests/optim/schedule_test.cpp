@@ -59,6 +59,32 @@ BOOST_AUTO_TEST_CASE(rates_are_those_of_transformers) {
     }
 }
 
+// Given as the scheduler of a DeepSpeed file, against the rates with which DeepSpeed took its
+// steps.
+BOOST_AUTO_TEST_CASE(rates_are_those_of_deepspeed) {
+    std::ifstream file(DEEPSPEED_GOLDENS);
+    const json goldens = json::parse(file);
+    BOOST_TEST(goldens.size() == 14U);
+    for (const json& golden : goldens) {
+        BOOST_TEST_INFO_SCOPE(golden["scheduler"].dump());
+        const json deepspeed{
+            {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", golden["learning_rate"]}}}}},
+            {"scheduler", golden["scheduler"]}};
+        const config::Resolution resolution =
+            config::resolve(table, {"--deepspeed", deepspeed.dump()}, Environment());
+        BOOST_TEST_REQUIRE(resolution.problems.empty());
+        const optim::Schedule schedule(resolution.settings.values.training,
+                                       golden["num_steps"].get<int64_t>());
+        BOOST_TEST(golden["lr"].size() == golden["num_steps"].get<size_t>());
+        for (size_t step = 0; step < golden["lr"].size(); ++step) {
+            BOOST_TEST_INFO_SCOPE("step " << step);
+            const double theirs = golden["lr"][step];
+            const double ours = schedule.learning_rate(static_cast<int64_t>(step));
+            BOOST_TEST(std::abs(ours - theirs) <= 1e-12 * std::abs(theirs));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_share_of_all_steps_is_rounded_up) {
     BOOST_TEST(optim::num_warmup_steps(0.1, 24) == 3);
     BOOST_TEST(optim::num_warmup_steps(0.1, 30) == 3);
@@ -70,8 +96,8 @@ BOOST_AUTO_TEST_CASE(a_share_of_all_steps_is_rounded_up) {
 BOOST_AUTO_TEST_CASE(what_a_schedule_is_not_told_is_named) {
     BOOST_TEST(problem_of("cosine", "{\"num_cycles\": 0.25}").empty());
     BOOST_TEST(problem_of("linear", "{}").empty());
-    BOOST_TEST(has(problem_of("linear", "{\"min_lr\": 0.1}"),
-                   "min_lr is nothing that the schedule linear is told"));
+    BOOST_TEST(
+        has(problem_of("linear", "{\"min_lr\": 0.1}"), "the schedule linear does not take min_lr"));
     BOOST_TEST(has(problem_of("cosine", "{\"num_cycle\": 1}"), "it takes num_cycles"));
     BOOST_TEST(has(problem_of("cosine_with_min_lr", "{}"), "needs min_lr"));
     BOOST_TEST(has(problem_of("cosine_with_min_lr", "{\"min_lr\": 1e-6, \"min_lr_rate\": 0.1}"),

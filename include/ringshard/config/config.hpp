@@ -30,6 +30,9 @@ enum class Schedule {
     cosine_with_min_lr,
     cosine_warmup_with_min_lr,
     warmup_stable_decay,
+    deepspeed_warmup,
+    deepspeed_warmup_decay,
+    deepspeed_warmup_cosine,
 };
 enum class Optimizer { adamw };
 enum class NumberType { fp32, bf16 };
@@ -104,6 +107,7 @@ struct DataSettings {
 struct TrainingSettings {
     int64_t per_device_train_batch_size = 8;
     int64_t gradient_accumulation_steps = 1;
+    std::optional<int64_t> train_batch_size;  // rows of a step on the whole world; a check
     double num_train_epochs = 3.0;
     int64_t max_steps = -1;
     double learning_rate = 2e-5;

@@ -77,8 +77,7 @@ struct Block {
     std::string prefix;                        // inside the block a name may be written without it
     std::map<std::string, std::string> names;  // inside the block only: what a name stands for
     bool may_stand_alone = false;              // `--fsdp` for `--fsdp true`
-    // A DeepSpeed file plays the part of a profile: it is as weak as one, "auto" in it leaves a
-    // value open, and naming it chooses DeepSpeed's words for what is cut.
+    // A DeepSpeed file is as weak as a profile, and has fields of its own.
     bool is_deepspeed_file = false;
 };
 

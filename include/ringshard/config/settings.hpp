@@ -45,9 +45,11 @@ public:
     static Settings from_text(const std::string& text, const OptionTable& table);
 };
 
-// A file for --config: what the user gave stands in it, the rest is shown as comments.
+// A file for --config: what the user gave stands in it, the rest is shown as comments. What was
+// given and has no effect is a comment that says so.
 std::string print_yaml(const Settings& settings, const OptionTable& table);
-// {"name": {"value": ..., "origin": ..., "given": true}, ...}, every served setting.
+// {"name": {"value": ..., "origin": ..., "given": true}, ...}: every served setting, and accepted
+// ones that were given, with "has_effect": false.
 std::string print_json(const Settings& settings, const OptionTable& table);
 
 }  // namespace ringshard::config

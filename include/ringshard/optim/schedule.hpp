@@ -9,7 +9,7 @@ namespace ringshard::optim {
 // Steps of rising learning rate: warmup_steps, or the share of all steps that it is when below 1.
 int64_t num_warmup_steps(double warmup_steps, int64_t num_steps);
 
-// The learning rates of a run, as transformers' schedules give them.
+// The learning rates of a run, as the schedules of transformers and of DeepSpeed give them.
 class Schedule {
 public:
     Schedule(const config::TrainingSettings& training, int64_t num_steps);
@@ -22,6 +22,7 @@ private:
     double polynomial(int64_t step) const;
     double warmup_to_cosine(int64_t step) const;
     double warmup_stable_decay(int64_t step) const;
+    double deepspeed(int64_t step) const;
 
     config::Schedule kind_;
     config::ScheduleSettings settings_;

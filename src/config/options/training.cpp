@@ -14,6 +14,12 @@ void add_training_options(OptionTable& table) {
                "Micro-batches per step.")
         .at_least(1)
         .at_most(1e6);
+    group
+        .serve("train_batch_size", &TrainingSettings::train_batch_size,
+               "Rows of a step, as a DeepSpeed file counts them: a world in which "
+               "per_device_train_batch_size x gradient_accumulation_steps x data ranks is another "
+               "number is refused; null: any number.")
+        .at_least(1);
     group.serve("num_train_epochs", &TrainingSettings::num_train_epochs, "Passes over the data.")
         .above(0)
         .at_most(1e6);
