@@ -27,6 +27,15 @@ int64_t longest_row(const data::Rows& rows) {
     return longest;
 }
 
+// One data rank has no more rows in a micro-batch than there are; several repeat rows to fill
+// theirs.
+config::Settings with_rows_of_data(const config::Settings& settings, const mesh::MeshShape& shape,
+                                   const data::Rows& rows) {
+    const int64_t batch = settings.values.training.per_device_train_batch_size;
+    if (shape.data() > 1 || rows.size() >= batch || rows.size() == 0) return settings;
+    return settings.with("per_device_train_batch_size", concat(rows.size()), config::OptionTable());
+}
+
 std::string bytes(double count) { return human_bytes(count); }
 
 std::string tell_cures(const std::vector<Suggestion>& cures) {
@@ -50,15 +59,18 @@ std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const Star
     if (call.world.is_root()) {
         PlanWish wish{.world = call.world.size()};
         const Planner planner(spec, device, wish, call.environment, here.num_threads);
-        const auto answer = planner.answer(call.settings, here.shape, longest_row(rows));
+        const config::Settings settings = with_rows_of_data(call.settings, here.shape, rows);
+        const int64_t longest = longest_row(rows);
+        const auto answer = planner.answer(settings, here.shape, longest);
         const auto held = static_cast<double>(answer.held);
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
                   << '\n';
         if (held > tolerance * device.memory_bytes) {
             const std::string what =
-                concat("a step takes ", bytes(held), " of a rank (at: ", answer.plan.peak_at,
-                       ", rows of ", answer.row_length, " tokens), and there are ",
-                       bytes(device.memory_bytes), "; ", tell_cures(planner.cures(call.settings)));
+                concat("a step takes ", bytes(held), " of a rank (at: ", answer.plan.peak_at, ", ",
+                       answer.num_rows, answer.num_rows == 1 ? " row of " : " rows of ",
+                       answer.row_length, " tokens), and there are ", bytes(device.memory_bytes),
+                       "; ", tell_cures(planner.cures(settings, longest)));
             if (call.settings.values.run.ignore_plan)
                 std::cerr << "warning: " << what << '\n';
             else

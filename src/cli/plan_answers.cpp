@@ -100,7 +100,8 @@ std::optional<Suggestion> Planner::try_words(const std::string& words,
     return Suggestion{words, reason, std::move(tried).value()};
 }
 
-std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
+std::vector<Suggestion> Planner::cures(const config::Settings& settings,
+                                       std::optional<int64_t> row_length) const {
     struct Cure {
         const char* name;
         std::string text;
@@ -115,7 +116,8 @@ std::vector<Suggestion> Planner::cures(const config::Settings& settings) const {
     std::vector<Suggestion> good;
     const config::OptionTable table;
     for (const Cure& cure : cures) {
-        auto tried = answer(settings.with(cure.name, cure.text, table));
+        const config::Settings cured = settings.with(cure.name, cure.text, table);
+        auto tried = row_length ? answer(cured, *row_length) : answer(cured);
         if (tried && tried.value().fits())
             good.push_back(
                 {concat("--", cure.name, ' ', cure.text), cure.reason, std::move(tried).value()});

@@ -55,8 +55,9 @@ public:
         std::optional<plan::Shortage> end;
     };
     Expected<Longest> longest(const config::Settings& settings) const;
-    // What makes settings fit that do not, each by itself.
-    std::vector<Suggestion> cures(const config::Settings& settings) const;
+    // What makes settings fit that do not, each by itself. Rows are that long, or max_length.
+    std::vector<Suggestion> cures(const config::Settings& settings,
+                                  std::optional<int64_t> row_length = {}) const;
     // Layouts that fit, the least costly first.
     std::vector<Suggestion> suggest(const config::Settings& settings) const;
     // All that fit, with these flags before the others.

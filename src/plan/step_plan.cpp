@@ -1,14 +1,17 @@
 #include "ringshard/plan/step_plan.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <deque>
 
 #include "counting_communicator.hpp"
 #include "imaginary_depot.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/data/loader.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_depot.hpp"
@@ -40,19 +43,27 @@ private:
     std::string moment_of_peak_;
 };
 
-// Rows of one document each.
-data::FlatBatch make_batch(int64_t rows, int64_t row_length) {
-    data::FlatBatch batch;
-    const auto tokens = static_cast<size_t>(rows * row_length);
-    batch.tokens.resize(tokens);
-    batch.targets.resize(tokens);
-    for (int64_t row = 0; row < rows; ++row) {
-        batch.document_starts.push_back(row * row_length);
-        // Nothing follows the last token of a document.
-        batch.targets[static_cast<size_t>((row + 1) * row_length - 1)] =
-            model::TokenBatch::no_target;
+// What this rank gets of rows of one document each, as data::cut_batch() deals them. Holds nothing
+// per token, since there may be any number.
+model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh) {
+    std::vector<int64_t> document_starts;
+    for (int64_t row = 0; row < rows; ++row) document_starts.push_back(row * row_length);
+    const int64_t num_tokens = rows * row_length;
+    const attention::SequencePartition partition(num_tokens, std::move(document_starts),
+                                                 mesh.shape().ring, mesh.shape().ulysses);
+    int64_t num_targets = 0;
+    for (const attention::Run& run : partition.of_rank(mesh.at().ring, mesh.at().ulysses)) {
+        const int64_t end = std::min(run.start + run.length, num_tokens);
+        if (end <= run.start) continue;  // what fills up the list
+        const int64_t last_tokens = end / row_length - run.start / row_length;  // have no target
+        num_targets += end - run.start - last_tokens;
     }
-    return batch;
+    const auto numbers = [](int64_t count) {
+        return at::empty({count}, at::TensorOptions(at::kLong).device(at::kMeta));
+    };
+    return {numbers(partition.tokens_per_rank()), numbers(partition.tokens_per_rank()),
+            numbers(num_targets), numbers(num_targets),
+            attention::make_plan(partition, mesh.at().ring)};
 }
 
 // Everything that a rank trains with.
@@ -130,13 +141,12 @@ private:
     // As Trainer::step() does it.
     void take_step() {
         const int64_t micro_batches = config_.training.gradient_accumulation_steps;
-        const data::FlatBatch batch =
-            make_batch(config_.training.per_device_train_batch_size, question_.row_length);
+        const int64_t rows = config_.training.per_device_train_batch_size;
         peak_.begins("clearing gradients");
         zero_.clear_gradients();
         for (int64_t micro = 0; micro < micro_batches; ++micro) {
             if (micro + 1 == micro_batches) zero_.begin_last_micro_batch();
-            transformer_.forward_backward(data::cut_batch(batch, mesh_), 1.0);
+            transformer_.forward_backward(make_batch(rows, question_.row_length, mesh_), 1.0);
         }
         peak_.begins("summing gradients");
         zero_.finish_gradients();
@@ -171,6 +181,69 @@ private:
     model::Transformer transformer_;
 };
 
+using Memory = train::MemoryByKind;
+constexpr std::array memory_kinds{&Memory::weights,   &Memory::gathered,    &Memory::gradients,
+                                  &Memory::optimizer, &Memory::activations, &Memory::communication,
+                                  &Memory::staging,   &Memory::save_copy};
+
+// Two smaller sizes of something, and the one that is asked for.
+struct Line {
+    int64_t smaller;
+    int64_t larger;
+    int64_t wanted;
+
+    int64_t continued(int64_t at_smaller, int64_t at_larger) const {
+        const double slope =
+            static_cast<double>(at_larger - at_smaller) / static_cast<double>(larger - smaller);
+        return at_larger + std::llround(slope * static_cast<double>(wanted - larger));
+    }
+};
+
+// A step is linear in its rows and its micro-batches, but for what is there at any size.
+StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
+    const auto go_on = [&](int64_t& value, int64_t at_smaller) {
+        value = line.continued(at_smaller, value);
+    };
+    for (const auto kind : memory_kinds) go_on(larger.memory.*kind, smaller.memory.*kind);
+    go_on(larger.peak, smaller.peak);
+    go_on(larger.scratch_bytes, smaller.scratch_bytes);
+    go_on(larger.moved_bytes, smaller.moved_bytes);
+    for (size_t i = 0; i < larger.traffic.size(); ++i) {
+        go_on(larger.traffic[i].operations, smaller.traffic[i].operations);
+        go_on(larger.traffic[i].bytes, smaller.traffic[i].bytes);
+    }
+    larger.imaginary_tokens += smaller.imaginary_tokens;
+    return larger;
+}
+
+StepPlan plan_exactly(const Question& question, int64_t rows, int64_t micro_batches) {
+    config::Config config = question.config;
+    config.training.per_device_train_batch_size = rows;
+    config.training.gradient_accumulation_steps = micro_batches;
+    const Question smaller{config, question.spec, question.shape, question.row_length,
+                           question.kernels};
+    StepPlan plan = ImaginaryRank(smaller, 0).plan();
+    plan.imaginary_tokens = 2 * rows * micro_batches * question.row_length;  // two steps
+    return plan;
+}
+
+StepPlan plan_rows(const Question& question, int64_t micro_batches) {
+    const int64_t rows = question.config.training.per_device_train_batch_size;
+    const int64_t most = std::max<int64_t>(2, question.most_tokens / question.row_length);
+    if (rows <= most) return plan_exactly(question, rows, micro_batches);
+    return continued({most / 2, most, rows}, plan_exactly(question, most / 2, micro_batches),
+                     plan_exactly(question, most, micro_batches));
+}
+
+// The first and the last micro-batch differ from those between them, which are alike.
+StepPlan plan_micro_batches(const Question& question) {
+    const int64_t most = question.most_micro_batches;
+    const int64_t micro_batches = question.config.training.gradient_accumulation_steps;
+    if (micro_batches <= most) return plan_rows(question, micro_batches);
+    return continued({most - 1, most, micro_batches}, plan_rows(question, most - 1),
+                     plan_rows(question, most));
+}
+
 }  // namespace
 
 StepPlan plan_step(const Question& question, int num_threads) {
@@ -178,7 +251,7 @@ StepPlan plan_step(const Question& question, int num_threads) {
     at::set_num_threads(num_threads);
     device::keep_host_memory();
     device::count_imaginary_memory();
-    StepPlan plan = ImaginaryRank(question, 0).plan();
+    StepPlan plan = plan_micro_batches(question);
     device::restart_host_memory_peak();
     return plan;
 }

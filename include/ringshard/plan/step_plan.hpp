@@ -19,6 +19,10 @@ struct Question {
     mesh::MeshShape shape;
     int64_t row_length;  // tokens; every row is one document of it
     attention::Kernels kernels = attention::Kernels::of_host;
+    // A longer micro-batch of several rows is not gone through: two of fewer rows are, and what
+    // they take is continued to all rows.
+    int64_t most_tokens = int64_t{1} << 20;
+    int64_t most_micro_batches = 4;  // the same of these
 };
 
 // What this rank sends over a group in a step.
@@ -39,10 +43,12 @@ struct StepPlan {
     int64_t scratch_bytes = 0;  // of what is kept in files
     int64_t moved_bytes = 0;    // written and read there in a step
     int64_t checkpoint_bytes = 0;
+    int64_t imaginary_tokens = 0;  // gone through for this plan: what it cost
 };
 
 // Takes the step with tensors that have sizes and no numbers, through the program's own schedule
 // and accounting: what it holds and sends is what a run on the CPU does, since it is the same code.
+// Time and memory do not grow with rows beyond `most_tokens`, nor with micro-batches.
 // `num_threads` is that of a rank. The process should do nothing else with tensors meanwhile.
 StepPlan plan_step(const Question& question, int num_threads);
 
