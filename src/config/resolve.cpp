@@ -23,7 +23,7 @@ Resolution resolve(const OptionTable& table, const Statements& said, Resolution 
 
     resolver.apply();
     resolver.report_accepted();
-    if (result.problems.empty()) check_together(result.settings, result.problems);
+    check_together(result.settings, result.broken, result.problems);
     const DataSettings& data = result.settings.values.data;
     if (!data.datasets.empty() && !data.dataset_name.empty())
         result.notes.push_back("dataset_name: not used, since datasets names the data, as in TRL");

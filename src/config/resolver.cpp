@@ -49,7 +49,10 @@ void Resolver::take(const Statement& statement, const std::string& name) {
     if (!alias->values.empty()) {
         if (is_null(meaning)) return;
         const auto read = read_boolean(meaning);
-        if (!read) return result_.problems.push_back(complaint(statement, "must be true or false"));
+        if (!read) {
+            result_.broken.insert(alias->target);
+            return result_.problems.push_back(complaint(statement, "must be true or false"));
+        }
         meaning = alias->values.at(*read ? "true" : "false");
         if (meaning.empty()) return;  // it asks for nothing
     }
@@ -92,6 +95,7 @@ std::string Resolver::name_inside_block(const Statement& statement) const {
 
 void Resolver::assign(const Option& option, const std::string& value, const Statement& statement) {
     const auto refuse = [&](const std::string& reason) {
+        result_.broken.insert(option.name);
         result_.problems.push_back(complaint(statement, concat("is not served: ", reason)));
     };
     for (const auto& [refused, reason] : option.refused_values)
@@ -144,6 +148,7 @@ void Resolver::report_contradictions() {
             const bool is_served = option.treatment == Treatment::served;
             if (!is_served || option.read(a.text, x) || option.read(b.text, y)) continue;
             if (option.write(x) == option.write(y)) continue;
+            result_.broken.insert(option.name);
             result_.problems.push_back(
                 {ExitCode::settings,
                  concat(a.statement.name, " = ", a.statement.text, " [", a.statement.origin.place,
@@ -164,25 +169,26 @@ void Resolver::set(const Assignment& assignment) {
         const bool is_open = !option.can_be_null && is_null(assignment.text) &&
                              option.read(assignment.text, ignored);
         if (is_open) return;  // null for a setting that always has a value
+        const auto break_off = [&](const std::string& rule) {
+            result_.broken.insert(option.name);
+            result_.problems.push_back(complaint(assignment.statement, rule));
+        };
         if (const Rule broken = option.read(assignment.text, settings.values))
-            return result_.problems.push_back(complaint(assignment.statement, *broken));
+            return break_off(*broken);
         if (const auto number = read_number(assignment.text)) {
             const bool is_low =
                 option.minimum &&
                 (option.minimum_excluded ? *number <= *option.minimum : *number < *option.minimum);
             if (is_low)
-                return result_.problems.push_back(
-                    complaint(assignment.statement,
-                              concat("must be ", option.minimum_excluded ? "above " : "at least ",
-                                     shortest(*option.minimum))));
+                return break_off(concat("must be ",
+                                        option.minimum_excluded ? "above " : "at least ",
+                                        shortest(*option.minimum)));
             const bool is_high =
                 option.maximum &&
                 (option.maximum_excluded ? *number >= *option.maximum : *number > *option.maximum);
             if (is_high)
-                return result_.problems.push_back(
-                    complaint(assignment.statement,
-                              concat("must be ", option.maximum_excluded ? "below " : "at most ",
-                                     shortest(*option.maximum))));
+                return break_off(concat("must be ", option.maximum_excluded ? "below " : "at most ",
+                                        shortest(*option.maximum)));
         }
     }
     const std::string written =

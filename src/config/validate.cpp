@@ -12,7 +12,8 @@ namespace {
 
 class Checker {
 public:
-    Checker(Settings& settings, Problems& problems) : settings_(settings), problems_(problems) {}
+    Checker(Settings& settings, const std::set<std::string>& broken, Problems& problems)
+        : settings_(settings), broken_(broken), problems_(problems) {}
 
     void check_packing() {
         const DataSettings& data = settings_.values.data;
@@ -152,6 +153,7 @@ private:
     void complain(const std::vector<std::string>& names, const std::string& rule) {
         std::vector<std::string> values;
         for (const std::string& name : names) {
+            if (broken_.contains(name)) return;
             const auto given = settings_.given.find(name);
             if (given == settings_.given.end()) {
                 values.push_back(name + " [default]");
@@ -164,13 +166,14 @@ private:
     }
 
     Settings& settings_;
+    const std::set<std::string>& broken_;
     Problems& problems_;
 };
 
 }  // namespace
 
-void check_together(Settings& settings, Problems& problems) {
-    Checker checker(settings, problems);
+void check_together(Settings& settings, const std::set<std::string>& broken, Problems& problems) {
+    Checker checker(settings, broken, problems);
     checker.check_packing();
     checker.check_schedule();
     checker.check_model();

@@ -72,7 +72,10 @@ Rule read_value(const std::string& text, std::vector<std::string>& value) {
         }
         return std::nullopt;
     }
-    for (const std::string& word : split(text, ',')) value.emplace_back(trim(word));
+    std::string spaced = text;
+    std::ranges::replace(spaced, ',', ' ');
+    for (const std::string& word : split(spaced, ' '))
+        if (!word.empty()) value.push_back(word);
     return std::nullopt;
 }
 

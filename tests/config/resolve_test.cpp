@@ -27,6 +27,9 @@ BOOST_AUTO_TEST_CASE(every_way_to_write_a_flag) {
     BOOST_TEST(!values({"--max_length", "None"}).data.max_length);
     BOOST_TEST(values({"--report_to", "tensorboard"}).logging.report_to.front() == "tensorboard");
     BOOST_TEST(values({"--report_to", "none"}).logging.report_to.empty());
+    const std::vector<std::string> two{"tensorboard", "none"};
+    for (const auto* words : {"tensorboard none", "tensorboard,none", R"(["tensorboard", "none"])"})
+        BOOST_TEST(values({"--report_to", words}).logging.report_to == two);
     BOOST_TEST(values({"--lr_scheduler_type", "cosine_with_min_lr", "--lr_scheduler_kwargs",
                        R"({"min_lr_rate": 0.1})"})
                    .training.lr_scheduler_kwargs == R"({"min_lr_rate":0.1})");
@@ -50,6 +53,13 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_understood) {
 
 BOOST_AUTO_TEST_CASE(every_problem_is_told_at_once) {
     BOOST_TEST(resolve({"--seed", "x", "--learning_rate", "fast", "--pack"}).problems.size() == 3U);
+    // What is not served, what is out of range, and what settings say of each other.
+    BOOST_TEST(resolve({"--fp16", "--seed", "-1", "--padding_free", "--report_to",
+                        "wandb tensorboard", "--push_to_hub", "--hdf5_hint", "a"})
+                   .problems.size() == 7U);
+    // No second message on a setting whose value could not be read.
+    BOOST_TEST(says(problem({"--load_best_model_at_end", "--eval_strategy", "often"}),
+                    "eval_strategy = often"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -167,6 +177,7 @@ BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
                                                {"--report_to", "wandb"},
                                                {"--report_to", "tensorboard", "wandb"},
                                                {"--megatron_lm_tp_degree", "2"},
+                                               {"--fp8_config", R"({"amax_compute_algo": "max"})"},
                                                {"--lr_scheduler_type", "reduce_lr_on_plateau"},
                                                {"--average_tokens_across_devices", "false"},
                                                {"--attn_implementation", "flex_attention"},

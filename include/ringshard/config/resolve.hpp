@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Resolution {
     Settings settings;
     std::vector<std::string> notes;  // one line each, for the start-up report
     std::vector<Failure> problems;   // empty: the settings can be used
+    std::set<std::string> broken;    // settings with a problem of their own, which have no value
 };
 
 // Brings together, weakest first: built-in defaults, profile, --config file, RINGSHARD_* variables,
