@@ -9,15 +9,17 @@ namespace {
 // Those that make the rows of training and train on them.
 
 Command train() {
-    return {"train",
-            "train a model: what is done where no command is named",
-            {"[train] --setting value ..."},
-            "Trains on all ranks that srun or mpirun starts. The same command again goes on from "
-            "the newest checkpoint, on any number of ranks. Also called sft.",
-            TakesSettings::yes,
-            {},
-            {"model_name_or_path", "dataset_name", "output_dir", "profile", "cp_size", "sp_size",
-             "max_length", "packing", "learning_rate", "config"}};
+    return {
+        "train",
+        "train a model: what is done where no command is named",
+        {"[train] --setting value ..."},
+        "Trains on all ranks that srun or mpirun starts. The same command again goes on from "
+        "the newest checkpoint, on any number of ranks. Also called sft: supervised fine-tuning "
+        "is the only method.",
+        TakesSettings::yes,
+        {},
+        {"model_name_or_path", "dataset_name", "output_dir", "profile", "cp_size", "sp_size",
+         "max_length", "packing", "learning_rate", "config"}};
 }
 
 Command prepare() {
@@ -75,12 +77,13 @@ Command doctor() {
 Command inspect() {
     return {"inspect",
             "look into prepared rows, a checkpoint, a run or a model",
-            {"inspect PATH [--rows N] [--first N] [--json]"},
+            {"inspect PATH [--rows N] [--first N] [--full] [--json]"},
             "Checkpoints are looked through to the last byte; 65 if none of a run is good.",
             TakesSettings::no,
             {{"--rows", "N", "How many rows."},
              {"--first", "N", "The first one."},
-             {"--json", "", "For machines."},
+             {"--full", "", "All ids and labels of a row."},
+             {"--json", "", "For machines; everything."},
              {"--model_name_or_path", "FOLDER",
               "Show rows with this tokenizer; else with the one they were made with."}}};
 }

@@ -55,8 +55,9 @@ void print_host(const device::Host& host, int64_t num_threads) {
     std::cout << "host of rank 0\n  " << host.name << ": " << host.processor << ", "
               << host.num_packages << " packages, " << host.num_numa_nodes << " NUMA nodes, "
               << host.num_cores << " cores, " << human_bytes(static_cast<double>(host.memory_bytes))
-              << "\n  usable hardware threads " << host.usable_threads << ", computation uses "
-              << num_threads << '\n';
+              << "\n  may run on the hardware threads numbered " << host.usable_threads
+              << ", computes with " << num_threads
+              << (num_threads == 1 ? " thread\n" : " threads\n");
 }
 
 // Does at::parallel_for use the threads it was promised?

@@ -21,12 +21,14 @@ struct Wish {
     int64_t first = 0;
     int64_t rows = 3;
     bool as_json = false;
+    bool is_full = false;
 };
 
 Failure usage(const std::string& what) {
-    return {ExitCode::usage, concat(what,
-                                    "; trainer inspect PATH [--rows N] [--first N] [--json] "
-                                    "[--model_name_or_path FOLDER]")};
+    return {ExitCode::usage,
+            concat(what,
+                   "; trainer inspect PATH [--rows N] [--first N] [--full] [--json] "
+                   "[--model_name_or_path FOLDER]")};
 }
 
 Expected<Wish> read_wish(const std::vector<std::string>& flags) {
@@ -39,8 +41,8 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
     for (size_t i = 0; i < flags.size(); ++i) {
         const size_t equals = flags[i].find('=');
         const std::string name = flags[i].substr(0, equals);
-        if (name == "--json") {
-            wish.as_json = true;
+        if (name == "--json" || name == "--full") {
+            (name == "--json" ? wish.as_json : wish.is_full) = true;
             continue;
         }
         if (!name.starts_with("--")) {
@@ -92,8 +94,8 @@ std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
 
 class RowPrinter {
 public:
-    RowPrinter(const data::Rows& rows, const text::Tokenizer* tokenizer)
-        : rows_(rows), tokenizer_(tokenizer) {}
+    RowPrinter(const data::Rows& rows, const text::Tokenizer* tokenizer, bool is_full)
+        : rows_(rows), tokenizer_(tokenizer), is_full_(is_full) {}
 
     std::string as_json(int64_t row) const {
         std::vector<int32_t> tokens;
@@ -112,7 +114,7 @@ public:
         return to_json(line);
     }
 
-    // The text with what is learned in brackets, then ids and labels.
+    // The text with learned tokens in brackets, then ids and labels.
     std::string for_people(int64_t row) const {
         std::string out;
         const auto documents = documents_of(rows_, row);
@@ -133,9 +135,17 @@ private:
     std::string decode(std::span<const int32_t> tokens) const {
         return tokenizer_->decode(tokens, text::Decoding::everything);
     }
-    static std::string list(const std::vector<int32_t>& ids) {
+    // A long list by its first and its last ids.
+    std::string list(const std::vector<int32_t>& ids) const {
+        constexpr size_t at_each_end = 8;
+        const bool is_cut = !is_full_ && ids.size() > 2 * at_each_end + 1;
         std::vector<std::string> texts;
-        for (const int32_t id : ids) texts.push_back(std::to_string(id));
+        for (size_t i = 0; i < ids.size(); ++i) {
+            texts.push_back(std::to_string(ids[i]));
+            if (!is_cut || i + 1 != at_each_end) continue;
+            i = ids.size() - at_each_end - 1;
+            texts.push_back(concat("... (", ids.size() - 2 * at_each_end, " more, --full) ..."));
+        }
         return join(texts, " ");
     }
     std::string marked_text(const Document& document) const {
@@ -158,6 +168,7 @@ private:
 
     const data::Rows& rows_;
     const text::Tokenizer* tokenizer_;
+    bool is_full_;
 };
 
 // The tokenizer that rows were made with, and the tokens that were added to it.
@@ -192,7 +203,7 @@ int inspect_rows(const Wish& wish, const data::ArrayFile& plan) {
         if (!loaded) return tell(loaded.failure());
         tools.emplace(std::move(loaded).value());
     }
-    const RowPrinter printer(rows.value(), tools ? &tools->tokenizer() : nullptr);
+    const RowPrinter printer(rows.value(), tools ? &tools->tokenizer() : nullptr, wish.is_full);
     const int64_t end = std::min(rows.value().size(), wish.first + wish.rows);
     for (int64_t row = wish.first; row < end; ++row)
         std::cout << (wish.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));

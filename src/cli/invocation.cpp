@@ -1,9 +1,40 @@
 #include "ringshard/cli/invocation.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/commands.hpp"
 
 namespace ringshard::cli {
+
+namespace {
+
+// TRL's commands for other methods than supervised fine-tuning.
+bool is_other_method(const std::string& word) {
+    static constexpr std::array methods{"dpo",  "grpo", "kto",     "reward", "rloo",
+                                        "orpo", "cpo",  "ppo",     "gkd",    "online_dpo",
+                                        "xpo",  "prm",  "nash_md", "bco"};
+    return std::ranges::find(methods, word) != methods.end();
+}
+
+Failure no_command(const std::string& word) {
+    if (is_other_method(word))
+        return {ExitCode::usage,
+                concat("there is no command '", word,
+                       "': this program does supervised fine-tuning alone, with `trainer sft`; use "
+                       "TRL for ",
+                       word)};
+    std::vector<std::string> names;
+    for (const Command& command : commands()) names.push_back(command.name);
+    const std::string nearest = nearest_name(word, names);
+    return {ExitCode::usage, concat("there is no command '", word, "'",
+                                    nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
+                                    " The commands are ", join(names, ", "),
+                                    ". Settings are written as --name value.")};
+}
+
+}  // namespace
 
 Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) {
     Invocation invocation;
@@ -15,16 +46,7 @@ Expected<Invocation> read_invocation(const std::vector<std::string>& arguments) 
         const bool names_checkpoint = invocation.command == "export" && !invocation.flags.empty() &&
                                       !invocation.flags.front().starts_with("-");
         if (names_checkpoint) invocation.flags.insert(invocation.flags.begin(), "--checkpoint");
-        if (find_command(invocation.command) == nullptr) {
-            std::vector<std::string> names;
-            for (const Command& command : commands()) names.push_back(command.name);
-            const std::string nearest = nearest_name(invocation.command, names);
-            return Failure{ExitCode::usage,
-                           concat("there is no command '", invocation.command, "'",
-                                  nearest.empty() ? "." : concat("; did you mean ", nearest, "?"),
-                                  " The commands are ", join(names, ", "),
-                                  ". Settings are written as --name value.")};
-        }
+        if (find_command(invocation.command) == nullptr) return no_command(invocation.command);
     }
     for (auto flag = invocation.flags.begin(); flag != invocation.flags.end(); ++flag) {
         const bool is_help = *flag == "--help" || *flag == "-h" || flag->starts_with("--help=");

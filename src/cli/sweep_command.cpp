@@ -85,7 +85,10 @@ int submit(const SweepWish& wish, const Environment& environment) {
     }
     const std::string line = sbatch_line(wish, plan.value(), open.value(), environment);
     std::cout << line << std::endl;
-    if (!wish.runs_it) return number(ExitCode::done);
+    if (!wish.runs_it) {
+        std::cerr << "nothing is submitted: give --run, or run the line above\n";
+        return number(ExitCode::done);
+    }
     const auto id = run_line(line);
     if (!id) return tell(id.failure());
     std::cout << "job " << id.value() << std::endl;
@@ -136,6 +139,7 @@ int print_states(const SweepWish& wish) {
     if (!runs) return tell(runs.failure());
     const auto in_queue = job::elements_in_queue(submitted_jobs(wish.target));
     Value::List list;
+    bool has_begun = !submitted_jobs(wish.target).empty();
     if (!wish.as_json)
         std::cout << "index  state                step      loss    tokens/s    s left\n";
     for (size_t i = 0; i < runs.value().size(); ++i) {
@@ -144,12 +148,16 @@ int print_states(const SweepWish& wish) {
                            status.state != report::RunState::complete &&
                            status.state != report::RunState::running;
         const std::string state = waits ? "waiting" : report::to_text(status.state);
+        has_begun = has_begun || status.state != report::RunState::missing;
         if (wish.as_json)
             list.push_back(status_value(i, state, status));
         else
             print_status(i, state, status);
     }
     if (wish.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
+    if (!has_begun)
+        std::cerr << "no run has begun, and no job was submitted from here: `trainer sweep submit "
+                     "FILE --run` submits\n";
     return number(ExitCode::done);
 }
 

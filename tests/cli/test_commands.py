@@ -17,6 +17,8 @@ class Version(TrainerTest):
 class WrongInput(TrainerTest):
     def test_unknown_command(self):
         self.expect_one_message(run("docter"), 64, "there is no command 'docter'; did you mean doctor?")
+        self.expect_one_message(run("dpo", "--learning_rate", "1"), 64,
+                                "there is no command 'dpo': this program does supervised fine-tuning alone, with `trainer sft`")
         self.expect_one_message(run("doctor", "train.py"), 64, "unexpected word 'train.py'")
         self.expect_one_message(run("doctor", "--seed"), 64, "--seed")
 
@@ -31,6 +33,11 @@ class WrongInput(TrainerTest):
             result = run("doctor", SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_PROCID=task, SLURM_STEP_NUM_TASKS="8")
             self.expect(result, 78)
             self.assertEqual(result.stderr.count("trainer: "), times)
+
+    def test_every_problem_of_a_start_at_once(self):
+        result = run("--fp16", "--push_to_hub", "--report_to", "wandb tensorboard", "--padding_free", "--seed", "x")
+        self.expect(result, 78, "fp16 = true", "push_to_hub = true", "report_to = ", "padding_free = true", "seed = x")
+        self.assertEqual(len(result.stderr.splitlines()), 5)
 
     def test_too_many_threads(self):
         self.expect_one_message(run("doctor", "--num_threads", "1000000", ranks=2), 78, "num_threads = 1000000")

@@ -58,6 +58,8 @@ class Sweep(TrainerTest):
         with open(os.path.join(self.runs, "2", "settings.yaml")) as written:
             self.assertEqual(written.read(), one)
         self.assertEqual({line["state"] for line in self.states().values()}, {"missing"})
+        self.expect(self.sweep("submit", file), 0, "nothing is submitted: give --run, or run the line above")
+        self.expect(self.sweep("status", self.runs), 0, "no job was submitted from here: `trainer sweep submit FILE --run`")
 
         self.train(0)
         self.train(2)

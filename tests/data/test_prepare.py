@@ -307,6 +307,19 @@ class Tokenize(TrainerTest):
 
 
 class Inspect(TrainerTest):
+    def test_long_rows_are_shown_by_their_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "long.jsonl")
+            with open(data, "w") as file:
+                file.write(json.dumps({"input_ids": list(range(100, 400))}) + "\n")
+            prepared = run("prepare", "--model_name_or_path", str(MODEL), "--dataset_name", data, "--data_cache_dir", folder)
+            self.expect(prepared, 0)
+            rows = next(line.split(": ", 1)[1] for line in prepared.stdout.splitlines() if " data: " in line)
+            short = run("inspect", rows)
+            self.expect(short, 0, "ids     100 101 102 103 104 105 106 107 ... (284 more, --full) ... 392 393", stream="stdout")
+            self.expect(run("inspect", rows, "--full"), 0, " ".join(map(str, range(100, 400))), stream="stdout")
+            self.assertLess(sum(map(len, (line for line in short.stdout.splitlines() if line.startswith(("    ids", "    labels"))))), 300)
+
     def test_what_is_no_data_is_refused(self):
         self.expect(run("inspect", "no/such"), 66)
         self.expect(run("inspect"), 64)
