@@ -20,16 +20,18 @@ public:
 
     int64_t num_blocks() const override { return static_cast<int64_t>(batches_.size()); }
 
-    std::optional<Failure> read(int64_t block, const Use& use) const override {
-        const arrow::RecordBatch& batch = *batches_[static_cast<size_t>(block)];
+    Expected<int64_t> read(const Part& part, const Use& use) const override {
+        const arrow::RecordBatch& batch = *batches_[static_cast<size_t>(part.block)];
         for (int64_t row = 0; row < batch.num_rows(); ++row) use(row, row_of(batch, row, wanted_));
-        return std::nullopt;
+        return batch.num_rows();
     }
 
-    std::string place(int64_t block, int64_t row) const override {
-        int64_t before = 0;
-        for (int64_t i = 0; i < block; ++i) before += batches_[static_cast<size_t>(i)]->num_rows();
-        return concat(name_.string(), ", row ", before + row + 1);
+    Expected<int64_t> count(const Part& part) const override {
+        return batches_[static_cast<size_t>(part.block)]->num_rows();
+    }
+
+    std::string place(int64_t row) const override {
+        return concat(name_.string(), ", row ", row + 1);
     }
 
 private:

@@ -22,26 +22,27 @@ public:
         return static_cast<int64_t>((bytes_ + block_bytes - 1) / block_bytes);
     }
 
-    std::optional<Failure> read(int64_t block, const Use& use) const override {
+    Expected<int64_t> read(const Part& part, const Use& use) const override {
         std::string text;
-        if (auto failure = read_lines(static_cast<uint64_t>(block), text)) return failure;
+        if (auto failure = read_lines(static_cast<uint64_t>(part.block), text)) return *failure;
         std::string_view rest = text;
-        for (int64_t line = 0; !rest.empty(); ++line) {
+        int64_t line = 0;
+        for (; !rest.empty(); ++line) {
             const std::string_view one = rest.substr(0, rest.find('\n'));
             rest.remove_prefix(std::min(rest.size(), one.size() + 1));
             if (!trim(one).empty()) use(line, row_.read(one));
         }
-        return std::nullopt;
+        return line;
     }
 
-    std::string place(int64_t block, int64_t row) const override {
-        int64_t lines_before = 0;
+    Expected<int64_t> count(const Part& part) const override {
         std::string text;
-        for (int64_t before = 0; before < block; ++before)
-            if (!read_lines(static_cast<uint64_t>(before), text))
-                lines_before += std::ranges::count(text, '\n');
-        return concat(name_.string(), ":", lines_before + row + 1);
+        if (auto failure = read_lines(static_cast<uint64_t>(part.block), text)) return *failure;
+        const bool is_open = !text.empty() && text.back() != '\n';
+        return std::ranges::count(text, '\n') + (is_open ? 1 : 0);
     }
+
+    std::string place(int64_t line) const override { return concat(name_.string(), ":", line + 1); }
 
 private:
     // The text of the lines that begin in a block.

@@ -1,5 +1,7 @@
 #include <fcntl.h>
 
+#include <sstream>
+
 #include "json_row.hpp"
 #include "row_formats.hpp"
 
@@ -12,7 +14,6 @@ constexpr uint64_t block_bytes = 1U << 20U;
 struct Block {
     uint64_t begin = 0;  // of its first item, in bytes
     uint64_t end = 0;
-    int64_t first_item = 0;
 };
 
 // Finds the commas between the items of a list and the bracket that closes it, without reading what
@@ -63,30 +64,44 @@ public:
 
     int64_t num_blocks() const override { return static_cast<int64_t>(blocks_.size()); }
 
-    std::optional<Failure> read(int64_t number, const Use& use) const override {
+    Expected<int64_t> read(const Part& part, const Use& use) const override {
+        return for_items(part.block,
+                         [&](int64_t i, std::string_view item) { use(i, row_.read(item)); });
+    }
+    Expected<int64_t> count(const Part& part) const override {
+        return for_items(part.block, [](int64_t, std::string_view) {});
+    }
+
+    std::string place(int64_t item) const override {
+        return concat(name_.string(), ", item ", item + 1);
+    }
+
+    std::string cuts() const override {
+        std::string numbers;
+        for (const Block& block : blocks_) numbers += concat(block.begin, " ", block.end, " ");
+        return numbers;
+    }
+
+private:
+    template <class UseItem>
+    Expected<int64_t> for_items(int64_t number, const UseItem& use) const {
         const Block& block = blocks_[static_cast<size_t>(number)];
         std::string text(block.end - block.begin, '\0');
         if (auto failure = file_.read_at(std::as_writable_bytes(std::span(text)),
                                          static_cast<int64_t>(block.begin)))
-            return failure;
-        if (trim(text).empty()) return std::nullopt;
-        int64_t row = 0;
+            return *failure;
+        if (trim(text).empty()) return 0;
+        int64_t item = 0;
         size_t begin = 0;
         const auto use_item = [&](size_t end) {
-            use(row++, row_.read(std::string_view(text).substr(begin, end - begin)));
+            use(item++, std::string_view(text).substr(begin, end - begin));
             begin = end + 1;
         };
         ItemScanner(1).scan(text, use_item);
         use_item(text.size());
-        return std::nullopt;
+        return item;
     }
 
-    std::string place(int64_t block, int64_t row) const override {
-        return concat(name_.string(), ", item ",
-                      blocks_[static_cast<size_t>(block)].first_item + row + 1);
-    }
-
-private:
     std::filesystem::path name_;
     File file_;
     std::vector<Block> blocks_;
@@ -103,12 +118,11 @@ public:
         }
         is_followed_ = is_followed_ || (is_closed_ && !trim(piece).empty());
         scanner_.scan(piece, [&](size_t i) {
-            ++num_items_;
             blocks_.back().end = at_ + i;
             is_closed_ = scanner_.is_outside();
             if (is_closed_) is_followed_ = !trim(piece.substr(i + 1)).empty();
             if (!is_closed_ && at_ + i - blocks_.back().begin >= block_bytes)
-                blocks_.push_back({.begin = at_ + i + 1, .first_item = num_items_});
+                blocks_.push_back({.begin = at_ + i + 1});
         });
         at_ += piece.size();
     }
@@ -121,32 +135,47 @@ public:
 private:
     ItemScanner scanner_{0};
     uint64_t at_ = 0;
-    int64_t num_items_ = 0;
     bool is_closed_ = false;
     bool is_followed_ = false;
     std::vector<Block> blocks_;
 };
 
-}  // namespace
-
-Expected<std::unique_ptr<RowFile>> open_json_list(const std::filesystem::path& path,
-                                                  std::vector<std::string> wanted) {
-    auto file = File::open(path, O_RDONLY);
-    if (!file) return file.failure();
+// Reads the whole file.
+Expected<std::vector<Block>> find_blocks(const std::filesystem::path& path, const File& file,
+                                         uint64_t bytes) {
     BlockCutter cutter;
-    const uint64_t bytes = std::filesystem::file_size(path);
     std::string piece;
     for (uint64_t at = 0; at < bytes; at += piece.size()) {
         piece.resize(std::min(bytes - at, block_bytes));
-        if (auto failure = file.value().read_at(std::as_writable_bytes(std::span(piece)),
-                                                static_cast<int64_t>(at)))
+        if (auto failure =
+                file.read_at(std::as_writable_bytes(std::span(piece)), static_cast<int64_t>(at)))
             return *failure;
         cutter.add(piece);
     }
     if (const char* wrong = cutter.what_is_wrong())
         return Failure{ExitCode::bad_data, concat(path.string(), wrong)};
+    return cutter.take();
+}
+
+std::vector<Block> blocks_at(const std::string& cuts) {
+    std::vector<Block> blocks;
+    std::istringstream numbers(cuts);
+    for (Block block; numbers >> block.begin >> block.end;) blocks.push_back(block);
+    return blocks;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<RowFile>> open_json_list(const std::filesystem::path& path,
+                                                  std::vector<std::string> wanted,
+                                                  const std::string& cuts) {
+    auto file = File::open(path, O_RDONLY);
+    if (!file) return file.failure();
+    auto blocks = cuts.empty() ? find_blocks(path, file.value(), std::filesystem::file_size(path))
+                               : Expected<std::vector<Block>>(blocks_at(cuts));
+    if (!blocks) return blocks.failure();
     return std::unique_ptr<RowFile>(std::make_unique<JsonListFile>(
-        path, std::move(file).value(), cutter.take(), JsonRow(std::move(wanted))));
+        path, std::move(file).value(), std::move(blocks).value(), JsonRow(std::move(wanted))));
 }
 
 }  // namespace ringshard::data

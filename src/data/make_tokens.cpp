@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bad_rows.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "tokenize_blocks.hpp"
@@ -40,52 +41,68 @@ std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
     return std::nullopt;
 }
 
-// Counts the blocks of all files, each rank those of some. Collective over the group.
+// Counts the blocks of all files, each rank those of some; cuts that take a look at a whole file
+// are found once. Collective over the group.
 comm::Agreed<WorkList> list_work(std::vector<InputFile> files, std::vector<std::string> wanted,
                                  const comm::Group& group) {
     std::vector<double> counts(files.size());
+    text::Value::List cuts;
     std::optional<Failure> failure;
     for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
          i += static_cast<size_t>(group.size())) {
         const auto file = open_row_file(files[i].plain, wanted);
-        if (file)
-            counts[i] = static_cast<double>(file.value()->num_blocks());
-        else
+        if (!file) {
             failure = file.failure();
+            break;
+        }
+        counts[i] = static_cast<double>(file.value()->num_blocks());
+        if (std::string of_file = file.value()->cuts(); !of_file.empty())
+            cuts.emplace_back(text::Value::List{text::Value(static_cast<int64_t>(i)),
+                                                text::Value(std::move(of_file))});
     }
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
-    WorkList work{.files = std::move(files), .first_items = {0}, .wanted = std::move(wanted)};
+    WorkList work{
+        .files = std::move(files), .cuts = {}, .first_items = {0}, .wanted = std::move(wanted)};
     for (const double count : group.sum(counts))
         work.first_items.push_back(work.first_items.back() + static_cast<int64_t>(count));
+    work.cuts.resize(work.files.size());
+    for (const std::string& some : group.gather(to_json(text::Value(std::move(cuts))))) {
+        const auto list = text::read_json(some);
+        for (const text::Value& entry : *list.value().list())
+            work.cuts[static_cast<size_t>(*(*entry.list())[0].integer())] =
+                *(*entry.list())[1].string();
+    }
     return work;
 }
 
-// "chat.jsonl:17: is no JSON: ..."
-std::string describe(const BadRow& bad, const WorkList& work) {
-    const size_t number = work.file_of(bad.item);
-    const InputFile& input = work.files[number];
-    const auto file = work.open(number);
-    if (!file) return file.failure().message;
-    std::string place = file.value()->place(bad.item - work.first_items[number], bad.row);
-    if (place.starts_with(input.plain.string()))
-        place.replace(0, input.plain.string().size(), input.name.string());
-    return concat(place, ": ", bad.what);
-}
+// The first row of a source that can be read, or what is wrong with the first one.
+struct FirstRow {
+    text::Value content;
+    std::string place;  // of the row, or of the one that cannot be read
+    std::string wrong;
+};
 
-// `bad`: the first row that cannot be read.
-std::optional<Failure> find_first_row(const WorkList& work, size_t number, text::Value& first,
-                                      std::optional<BadRow>& bad) {
+// Reads a file up to its first row that can be read.
+std::optional<Failure> find_first_row(const WorkList& work, size_t number, FirstRow& first) {
     const auto file = work.open(number);
     if (!file) return file.failure();
-    std::optional<Failure> failure;
-    for (int64_t block = 0; block < file.value()->num_blocks() && first.is_null() && !failure;
-         ++block)
-        failure = file.value()->read(block, [&](int64_t index, const Expected<text::Value>& row) {
-            if (row && first.is_null()) first = row.value();
-            if (!row && !bad)
-                bad = BadRow{work.first_items[number] + block, index, row.failure().message};
-        });
-    return failure;
+    int64_t before = 0;
+    for (int64_t block = 0; block < file.value()->num_blocks(); ++block)
+        for (int64_t part = 0; part < file.value()->num_parts(block); ++part) {
+            const auto use = [&](int64_t row, Expected<text::Value> content) {
+                if (!first.content.is_null() || (!content && !first.wrong.empty())) return;
+                first.place = place_of_row(*file.value(), work.files[number], before + row);
+                if (content)
+                    first.content = std::move(content).value();
+                else
+                    first.wrong = content.failure().message;
+            };
+            const auto rows = file.value()->read({block, part}, use);
+            if (!rows) return rows.failure();
+            if (!first.content.is_null()) return std::nullopt;
+            before += rows.value();
+        }
+    return std::nullopt;
 }
 
 // The first row of every source that can be read decides how its rows are taken. Rank 0 looks.
@@ -93,31 +110,31 @@ std::optional<Failure> find_first_row(const WorkList& work, size_t number, text:
 comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens,
                                                       const WorkList& work,
                                                       const comm::Group& group) {
-    text::Value::List first_rows(tokens.columns.size());
-    std::vector<std::optional<BadRow>> bad(tokens.columns.size());
+    std::vector<FirstRow> found(tokens.columns.size());
     std::optional<Failure> failure;
-    for (size_t i = 0; i < work.files.size() && group.is_root() && !failure; ++i) {
-        const size_t source = work.files[i].source;
-        if (!first_rows[source].is_null()) continue;
-        failure = find_first_row(work, i, first_rows[source], bad[source]);
+    for (size_t i = 0; i < work.files.size() && group.is_root() && !failure; ++i)
+        if (FirstRow& first = found[work.files[i].source]; first.content.is_null())
+            failure = find_first_row(work, i, first);
+    text::Value::List first_rows;
+    for (const FirstRow& first : found) {
+        if (first.content.is_null() && !first.wrong.empty() && !failure)
+            failure = Failure{ExitCode::bad_data, concat(first.place, ": ", first.wrong)};
+        first_rows.emplace_back(text::Value::List{first.content, text::Value(first.place)});
     }
-    for (size_t source = 0; source < bad.size() && !failure; ++source)
-        if (first_rows[source].is_null() && bad[source])
-            failure = Failure{ExitCode::bad_data, describe(*bad[source], work)};
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
     const auto agreed_rows =
         text::read_json(group.broadcast(to_json(text::Value(std::move(first_rows)))));
     std::vector<DatasetFormat> formats;
     for (size_t source = 0; source < tokens.columns.size(); ++source) {
-        const text::Value& row = (*agreed_rows.value().list())[source];
+        const text::Value::List& entry = *(*agreed_rows.value().list())[source].list();
         const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
-        if (row.is_null())
+        if (entry[0].is_null())
             return comm::found_by_all(
                 {ExitCode::bad_data, concat(file->name.string(), " is empty: it has no row")});
-        auto format = find_format(only_columns(row, tokens.columns[source]), tokens.format);
+        auto format = find_format(only_columns(entry[0], tokens.columns[source]), tokens.format);
         if (!format)
-            return comm::found_by_all({format.failure().code, concat(file->name.string(), ": ",
-                                                                     format.failure().message)});
+            return comm::found_by_all({format.failure().code,
+                                       concat(*entry[1].string(), ": ", format.failure().message)});
         formats.push_back(std::move(format).value());
     }
     return formats;
@@ -141,9 +158,9 @@ Count count(const comm::Group& group, uint64_t mine) {
 // Writes this rank's part of the store. Collective over the group.
 class StoreWriter {
 public:
-    StoreWriter(TokenizedPart& part, const TokenSpool& spool, size_t num_sources,
-                const comm::Group& group)
-        : part_(part), spool_(spool), group_(group), per_source_(num_sources) {}
+    StoreWriter(TokenizedShare& share, const WorkList& work, const TokenSpool& spool,
+                size_t num_sources, const comm::Group& group)
+        : share_(share), work_(work), spool_(spool), group_(group), per_source_(num_sources) {}
 
     // `about`: of the root.
     std::optional<comm::AgreedFailure> write(const std::filesystem::path& file,
@@ -174,19 +191,20 @@ private:
         uint64_t samples = 0;
         uint64_t documents = 0;
         has_labels_ = has_documents_ = false;
-        for (SpooledBlock& block : part_.blocks) {
+        for (SpooledBlock& block : share_.blocks) {
             has_labels_ = has_labels_ || block.has_labels;
             has_documents_ = has_documents_ || block.has_documents();
         }
         has_labels_ = group_.maximum(has_labels_ ? 1 : 0) == 1;
         has_documents_ = group_.maximum(has_documents_ ? 1 : 0) == 1;
-        for (size_t i = 0; i < part_.blocks.size(); ++i) {
-            SpooledBlock& block = part_.blocks[i];
+        for (size_t i = 0; i < share_.blocks.size(); ++i) {
+            SpooledBlock& block = share_.blocks[i];
             if (has_documents_) block.rest.give_documents(block.num_tokens);
             tokens += block.num_tokens;
             samples += block.rest.samples.size();
             documents += block.rest.document_lengths.size();
-            per_source_[part_.sources[i]] += static_cast<double>(block.rest.samples.size());
+            per_source_[work_.files[share_.parts[i].file].source] +=
+                static_cast<double>(block.rest.samples.size());
         }
         per_source_ = group_.sum(per_source_);
         tokens_ = count(group_, tokens);
@@ -207,7 +225,7 @@ private:
     // Of this rank; what write_part() makes.
     uint64_t count_chunks() const {
         uint64_t chunks = group_.is_root() ? chunks_of(per_source_.size() * sizeof(uint64_t)) : 0;
-        for (const SpooledBlock& block : part_.blocks) {
+        for (const SpooledBlock& block : share_.blocks) {
             const uint64_t samples = block.rest.samples.size();
             chunks += chunks_of(block.num_tokens * sizeof(int32_t)) * (has_labels_ ? 2 : 1) +
                       chunks_of(samples * sizeof(Sample));
@@ -228,7 +246,7 @@ private:
             if (auto failure = file.write("source_ends", 0, std::as_bytes(std::span(ends))))
                 return failure;
         }
-        for (SpooledBlock& block : part_.blocks)
+        for (SpooledBlock& block : share_.blocks)
             if (auto failure = write_block(block, file)) return failure;
         return file.finish_part(chunks_.before);
     }
@@ -259,7 +277,8 @@ private:
         return std::nullopt;
     }
 
-    TokenizedPart& part_;
+    TokenizedShare& share_;
+    const WorkList& work_;
     const TokenSpool& spool_;
     const comm::Group& group_;
     std::vector<double> per_source_;  // samples, over all ranks
@@ -267,30 +286,6 @@ private:
     bool has_labels_ = false;
     bool has_documents_ = false;
 };
-
-// Lists the rows that are left out, or fails if they are too many. Collective over the group.
-std::optional<comm::AgreedFailure> judge_bad_rows(const TokenizedPart& part, const WorkList& work,
-                                                  int64_t allowed, const comm::Group& group,
-                                                  std::vector<std::string>& warnings) {
-    const int64_t total = group.sum(static_cast<int64_t>(part.bad_rows.size()));
-    if (total == 0) return std::nullopt;
-    std::string mine;
-    const size_t told = total > allowed ? 1 : part.bad_rows.size();
-    for (size_t i = 0; i < std::min(told, part.bad_rows.size()); ++i)
-        mine += describe(part.bad_rows[i], work) + "\n";
-    std::string all;
-    for (const std::string& some : group.gather(mine)) all += some;
-    std::vector<std::string> lines = split(all, '\n');
-    if (total <= allowed) {
-        for (const std::string& line : lines)
-            if (!line.empty()) warnings.push_back("left out: " + line);
-        return std::nullopt;
-    }
-    const std::string how_many =
-        allowed == 0 ? ""
-                     : concat(" (more than skip_bad_rows = ", allowed, " rows cannot be used)");
-    return comm::found_by_all({ExitCode::bad_data, lines.front() + how_many});
-}
 
 }  // namespace
 
@@ -325,25 +320,25 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     if (!spool) return spool.failure();
 
     const Share share = share_of(list.value().size(), group);
-    auto part = comm::agreed(group, tokenize_blocks(tokens, list.value(), share.first, share.last,
+    auto done = comm::agreed(group, tokenize_blocks(tokens, list.value(), share.first, share.last,
                                                     encoder.value(), formats.value(), spool.value(),
                                                     workshop, group.size(), work / "give-up"));
-    if (!part) return part.failure();
+    if (!done) return done.failure();
     if (auto failure =
-            judge_bad_rows(part.value(), list.value(), tokens.skip_bad_rows, group, warnings))
+            judge_bad_rows(done.value(), list.value(), tokens.skip_bad_rows, group, warnings))
         return failure;
-    if (const int64_t merged = group.sum(part.value().merged_prompts); merged > 0)
+    if (const int64_t merged = group.sum(done.value().merged_prompts); merged > 0)
         warnings.push_back(
             concat("in ", merged,
                    " rows the tokens of the prompt alone are not the beginning of those of prompt "
                    "and completion; the completion begins where they differ"));
     text::Value about = tokens.about;
     int64_t largest = -1;
-    for (const SpooledBlock& block : part.value().blocks)
+    for (const SpooledBlock& block : done.value().blocks)
         largest = std::max<int64_t>(largest, block.rest.largest_token);
     about.set("largest_token", text::Value(group.maximum(largest)));
     about.set("warnings", text::to_list(warnings));
-    return StoreWriter(part.value(), spool.value(), tokens.columns.size(), group)
+    return StoreWriter(done.value(), list.value(), spool.value(), tokens.columns.size(), group)
         .write(work / "result", to_json(about));
 }
 

@@ -7,6 +7,9 @@
 #include <parquet/metadata.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
 
 #include "arrow_value.hpp"
 #include "row_formats.hpp"
@@ -15,29 +18,85 @@ namespace ringshard::data {
 
 namespace {
 
-// Rows of one row group. Large groups are shared by several blocks: reading past rows is much
-// cheaper than what is done with them.
+// A part is so many rows of a row group. A block is a share of a group: several ranks may work at
+// one that is large. Each of them reads the group from its beginning, so there are few.
+constexpr int64_t part_rows = 1000;
+constexpr int64_t blocks_per_group = 8;
+constexpr int64_t buffer_bytes = 1 << 20;  // of a column
+
 struct Block {
     int group = 0;
-    int64_t first = 0;  // in the group
+    int64_t first = 0;  // row of the group
     int64_t count = 0;
-    int64_t rows_before = 0;  // in the file
 };
-constexpr int64_t blocks_per_group = 8;
-constexpr int64_t least_rows = 1000;
+
+constexpr int64_t parts_of(int64_t rows) { return (rows + part_rows - 1) / part_rows; }
 
 std::vector<Block> blocks_of(const parquet::FileMetaData& file) {
     std::vector<Block> blocks;
-    int64_t rows_before = 0;
     for (int group = 0; group < file.num_row_groups(); ++group) {
         const int64_t rows = file.RowGroup(group)->num_rows();
-        const int64_t step = std::max(least_rows, (rows + blocks_per_group - 1) / blocks_per_group);
+        const int64_t step = (parts_of(rows) + blocks_per_group - 1) / blocks_per_group * part_rows;
         for (int64_t first = 0; first < rows; first += step)
-            blocks.push_back({group, first, std::min(step, rows - first), rows_before + first});
-        rows_before += rows;
+            blocks.push_back({group, first, std::min(step, rows - first)});
     }
     return blocks;
 }
+
+using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
+
+// A row group that goes by once, for all threads that want parts of it.
+class GroupReader {
+public:
+    // `first_part`: those before it are not wanted.
+    GroupReader(std::unique_ptr<parquet::arrow::FileReader> file,
+                std::unique_ptr<arrow::RecordBatchReader> batches, int64_t rows, int64_t first_part)
+        : file_(std::move(file)),
+          batches_(std::move(batches)),
+          rows_(rows),
+          first_part_(first_part) {}
+
+    // The rows of a part, once; nothing if it has gone by.
+    arrow::Result<std::optional<Batches>> take(int64_t part) {
+        const std::lock_guard lock(mutex_);
+        const int64_t end = std::min(rows_, (part + 1) * part_rows);
+        if (next_row_ >= end && !waiting_.contains(part)) return std::nullopt;
+        while (next_row_ < end) {
+            std::shared_ptr<arrow::RecordBatch> batch;
+            ARROW_RETURN_NOT_OK(batches_->ReadNext(&batch));
+            if (batch == nullptr) return arrow::Status::Invalid("a row group ends early");
+            ARROW_RETURN_NOT_OK(batch->Validate());
+            put_aside(*batch);
+        }
+        return std::optional(std::move(waiting_.extract(part).mapped()));
+    }
+
+    bool is_used_up() const {
+        const std::lock_guard lock(mutex_);
+        return next_row_ >= rows_ && waiting_.empty();
+    }
+
+private:
+    // A batch may begin in one part and end in another.
+    void put_aside(const arrow::RecordBatch& batch) {
+        for (int64_t done = 0; done < batch.num_rows();) {
+            const int64_t part = next_row_ / part_rows;
+            const int64_t count =
+                std::min(batch.num_rows() - done, (part + 1) * part_rows - next_row_);
+            if (part >= first_part_) waiting_[part].push_back(batch.Slice(done, count));
+            done += count;
+            next_row_ += count;
+        }
+    }
+
+    mutable std::mutex mutex_;
+    std::unique_ptr<parquet::arrow::FileReader> file_;  // of which the batches come
+    std::unique_ptr<arrow::RecordBatchReader> batches_;
+    int64_t rows_;
+    int64_t first_part_;
+    int64_t next_row_ = 0;
+    std::map<int64_t, Batches> waiting_;
+};
 
 class ParquetRows : public RowFile {
 public:
@@ -52,42 +111,73 @@ public:
           blocks_(blocks_of(*file_)) {}
 
     int64_t num_blocks() const override { return static_cast<int64_t>(blocks_.size()); }
-
-    std::optional<Failure> read(int64_t number, const Use& use) const override {
-        const arrow::Status status = read_block(blocks_[static_cast<size_t>(number)], use);
-        return status.ok() ? std::nullopt : std::optional(arrow_failure(name_.string(), status));
+    int64_t num_parts(int64_t block) const override {
+        return parts_of(blocks_[static_cast<size_t>(block)].count);
     }
 
-    std::string place(int64_t block, int64_t row) const override {
-        return concat(name_.string(), ", row ",
-                      blocks_[static_cast<size_t>(block)].rows_before + row + 1);
+    Expected<int64_t> read(const Part& part, const Use& use) const override {
+        const arrow::Status status = read_part(part, use);
+        if (!status.ok()) return arrow_failure(name_.string(), status);
+        return count(part);
+    }
+
+    Expected<int64_t> count(const Part& part) const override {
+        return std::min(part_rows,
+                        blocks_[static_cast<size_t>(part.block)].count - part.part * part_rows);
+    }
+
+    std::string place(int64_t row) const override {
+        return concat(name_.string(), ", row ", row + 1);
     }
 
 private:
-    arrow::Status read_block(const Block& block, const Use& use) const {
+    arrow::Status read_part(const Part& part, const Use& use) const {
+        const Block& block = blocks_[static_cast<size_t>(part.block)];
+        const int64_t in_group = block.first / part_rows + part.part;
+        ARROW_ASSIGN_OR_RAISE(const Batches batches, take(block.group, in_group));
+        int64_t row = 0;
+        for (const auto& batch : batches)
+            for (int64_t i = 0; i < batch->num_rows(); ++i)
+                use(row++, with_all_columns(row_of(*batch, i, wanted_)));
+        return arrow::Status::OK();
+    }
+
+    // The rows of a part of a group. Who comes late reads the group again.
+    arrow::Result<Batches> take(int group, int64_t part) const {
+        std::shared_ptr<GroupReader> reader;
+        {
+            const std::lock_guard lock(mutex_);
+            std::shared_ptr<GroupReader>& shared = readers_[group];
+            if (shared == nullptr) {
+                ARROW_ASSIGN_OR_RAISE(shared, open_group(group, part));
+            }
+            reader = shared;
+        }
+        ARROW_ASSIGN_OR_RAISE(std::optional<Batches> batches, reader->take(part));
+        if (!batches) {
+            ARROW_ASSIGN_OR_RAISE(reader, open_group(group, part));
+            ARROW_ASSIGN_OR_RAISE(batches, reader->take(part));
+        }
+        const std::lock_guard lock(mutex_);
+        const auto found = readers_.find(group);
+        if (found != readers_.end() && found->second->is_used_up()) readers_.erase(found);
+        return *std::move(batches);
+    }
+
+    arrow::Result<std::shared_ptr<GroupReader>> open_group(int group, int64_t first_part) const {
         parquet::ReaderProperties properties;
         properties.enable_buffered_stream();
+        properties.set_buffer_size(buffer_bytes);
         parquet::ArrowReaderProperties arrow_properties;
-        arrow_properties.set_batch_size(least_rows);
+        arrow_properties.set_batch_size(part_rows);
         arrow_properties.set_pre_buffer(false);
         parquet::arrow::FileReaderBuilder builder;
         ARROW_RETURN_NOT_OK(builder.OpenFile(name_.string(), false, properties, file_));
         builder.properties(arrow_properties);
-        ARROW_ASSIGN_OR_RAISE(const auto file, builder.Build());
-        ARROW_ASSIGN_OR_RAISE(const auto reader,
-                              file->GetRecordBatchReader({block.group}, leaves_));
-        const int64_t end = block.first + block.count;
-        for (int64_t at = 0; at < end;) {
-            std::shared_ptr<arrow::RecordBatch> batch;
-            ARROW_RETURN_NOT_OK(reader->ReadNext(&batch));
-            if (batch == nullptr) return arrow::Status::Invalid("a row group ends early");
-            ARROW_RETURN_NOT_OK(batch->Validate());
-            const int64_t first = std::clamp<int64_t>(block.first - at, 0, batch->num_rows());
-            for (int64_t i = first; i < std::min(batch->num_rows(), end - at); ++i)
-                use(at + i - block.first, with_all_columns(row_of(*batch, i, wanted_)));
-            at += batch->num_rows();
-        }
-        return arrow::Status::OK();
+        ARROW_ASSIGN_OR_RAISE(auto file, builder.Build());
+        ARROW_ASSIGN_OR_RAISE(auto batches, file->GetRecordBatchReader({group}, leaves_));
+        return std::make_shared<GroupReader>(std::move(file), std::move(batches),
+                                             file_->RowGroup(group)->num_rows(), first_part);
     }
 
     // The columns that were not read keep their names.
@@ -105,6 +195,8 @@ private:
     std::vector<std::string> columns_;
     std::vector<std::string> wanted_;
     std::vector<Block> blocks_;
+    mutable std::mutex mutex_;
+    mutable std::map<int, std::shared_ptr<GroupReader>> readers_;  // by group
 };
 
 // The numbers of the stored columns that make up the wanted ones: nested columns have several.

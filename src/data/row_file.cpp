@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "row_formats.hpp"
@@ -21,10 +22,13 @@ std::string first_bytes(const std::filesystem::path& file, size_t count) {
 }  // namespace
 
 Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& file,
-                                                 std::vector<std::string> wanted) {
+                                                 std::vector<std::string> wanted,
+                                                 const std::string& cuts) {
     const auto opened = File::open(file, O_RDONLY);
     if (!opened) return opened.failure();
-    const std::string start = first_bytes(file, 4096);
+    std::string start(std::min<uintmax_t>(4096, std::filesystem::file_size(file)), '\0');
+    if (auto failure = opened.value().read_at(std::as_writable_bytes(std::span(start)), 0))
+        return *failure;
     if (start.starts_with("PAR1")) return open_parquet(file, wanted);
     // A stream of Arrow begins with a length, before which newer writers put four bytes of ones.
     if (start.starts_with("ARROW1") || start.starts_with("\xff\xff\xff\xff") ||
@@ -33,7 +37,7 @@ Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& fi
     std::string_view text = start;
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     text = trim(text);
-    if (text.starts_with("[")) return open_json_list(file, std::move(wanted));
+    if (text.starts_with("[")) return open_json_list(file, std::move(wanted), cuts);
     if (text.empty() || text.starts_with("{")) return open_json_lines(file, std::move(wanted));
     if (file.extension() == ".jsonl" || file.extension() == ".json")
         return open_json_lines(file, std::move(wanted));  // which tells what is wrong with line 1

@@ -8,9 +8,10 @@ namespace ringshard::data {
 // A file of one JSON object per line.
 Expected<std::unique_ptr<RowFile>> open_json_lines(const std::filesystem::path& file,
                                                    std::vector<std::string> wanted);
-// A file that is one list of JSON objects.
+// A file that is one list of JSON objects. `cuts`: see RowFile.
 Expected<std::unique_ptr<RowFile>> open_json_list(const std::filesystem::path& file,
-                                                  std::vector<std::string> wanted);
+                                                  std::vector<std::string> wanted,
+                                                  const std::string& cuts);
 
 Expected<std::unique_ptr<RowFile>> open_parquet(const std::filesystem::path& file,
                                                 const std::vector<std::string>& wanted);

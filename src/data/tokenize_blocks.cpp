@@ -19,7 +19,7 @@ Expected<std::unique_ptr<RowFile>> WorkList::open(size_t file) const {
     const InputFile& input = files[file];
     if (input.plain != input.name)
         if (auto failure = wait_until_visible(input.plain)) return *failure;
-    return open_row_file(input.plain, wanted);
+    return open_row_file(input.plain, wanted, cuts[file]);
 }
 
 namespace {
@@ -35,11 +35,9 @@ public:
         std::vector<std::unique_ptr<RowFile>>& files;  // by number; opened before
         TokenSpool& spool;
         Progress& progress;
-        int64_t first;
-        int64_t last;
         const std::filesystem::path& give_up;
-        std::vector<SpooledBlock>& blocks;
-        std::atomic<int64_t> next;
+        TokenizedShare& share;
+        std::atomic<size_t> next = 0;
         std::atomic<int64_t> num_bad = 0;
         std::atomic<bool> stops = false;
     };
@@ -47,9 +45,9 @@ public:
 
     void run() {
         while (!shared_.stops) {
-            const int64_t item = shared_.next++;
-            if (item >= shared_.last) return;
-            failure_ = tokenize(item);
+            const size_t part = shared_.next++;
+            if (part >= shared_.share.parts.size()) return;
+            failure_ = tokenize(part);
             if (failure_ || shared_.num_bad > shared_.tokens.skip_bad_rows)
                 std::ofstream(shared_.give_up).put('x');
             if (failure_ || exists(shared_.give_up)) shared_.stops = true;
@@ -59,27 +57,26 @@ public:
     std::vector<BadRow> bad_rows;
 
 private:
-    std::optional<Failure> tokenize(int64_t item) {
-        const size_t number = shared_.work.file_of(item);
-        const size_t source = shared_.work.files[number].source;
+    std::optional<Failure> tokenize(size_t number) {
+        const WorkPart& part = shared_.share.parts[number];
+        const size_t source = shared_.work.files[part.file].source;
         SampleList samples;
-        int64_t rows = 0;
         const auto use = [&](int64_t row, const Expected<text::Value>& content) {
-            ++rows;
             const auto wrong =
                 content ? add(content.value(), source, samples) : std::optional(content.failure());
             if (!wrong) return;
             ++shared_.num_bad;
             const auto kept = static_cast<int64_t>(bad_rows.size());
             if (kept <= shared_.tokens.skip_bad_rows)
-                bad_rows.push_back({item, row, wrong->message});
+                bad_rows.push_back({number, row, wrong->message});
         };
-        const int64_t block = item - shared_.work.first_items[number];
-        if (auto failure = shared_.files[number]->read(block, use)) return failure;
+        const auto rows = shared_.files[part.file]->read(shared_.work.place_of(part), use);
+        if (!rows) return rows.failure();
         auto spooled = shared_.spool.put(std::move(samples));
         if (!spooled) return spooled.failure();
-        shared_.blocks[static_cast<size_t>(item - shared_.first)] = std::move(spooled).value();
-        shared_.progress.add(1, rows);
+        shared_.share.blocks[number] = std::move(spooled).value();
+        shared_.share.num_rows[number] = rows.value();
+        shared_.progress.add(1, rows.value());
         return std::nullopt;
     }
 
@@ -98,24 +95,29 @@ private:
 
 }  // namespace
 
-Expected<TokenizedPart> tokenize_blocks(const TokensToMake& tokens, const WorkList& work,
-                                        int64_t first, int64_t last, const RowEncoder& encoder,
-                                        std::span<const DatasetFormat> formats, TokenSpool& spool,
-                                        const Workshop& workshop, int num_ranks,
-                                        const std::filesystem::path& give_up) {
+Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkList& work,
+                                         int64_t first, int64_t last, const RowEncoder& encoder,
+                                         std::span<const DatasetFormat> formats, TokenSpool& spool,
+                                         const Workshop& workshop, int num_ranks,
+                                         const std::filesystem::path& give_up) {
+    TokenizedShare share;
     std::vector<std::unique_ptr<RowFile>> files(work.files.size());
-    for (int64_t item = first; item < last;) {
+    for (int64_t item = first; item < last; ++item) {
         const size_t number = work.file_of(item);
-        auto file = work.open(number);
-        if (!file) return file.failure();
-        files[number] = std::move(file).value();
-        item = work.first_items[number + 1];
+        if (files[number] == nullptr) {
+            auto file = work.open(number);
+            if (!file) return file.failure();
+            files[number] = std::move(file).value();
+        }
+        const int64_t num_parts = files[number]->num_parts(item - work.first_items[number]);
+        for (int64_t part = 0; part < num_parts; ++part)
+            share.parts.push_back({number, item, part});
     }
-    TokenizedPart part;
-    part.blocks.resize(static_cast<size_t>(last - first));
-    Progress progress("tokenizing", last - first, num_ranks, workshop.shows_progress);
-    Worker::Shared shared{tokens,   work,  encoder, formats, files,       spool,
-                          progress, first, last,    give_up, part.blocks, first};
+    share.blocks.resize(share.parts.size());
+    share.num_rows.resize(share.parts.size(), -1);
+    Progress progress("tokenizing", static_cast<int64_t>(share.parts.size()), num_ranks,
+                      workshop.shows_progress);
+    Worker::Shared shared{tokens, work, encoder, formats, files, spool, progress, give_up, share};
     std::vector<Worker> workers;
     for (int i = 0; i < workshop.threads; ++i) workers.emplace_back(shared);
     {
@@ -126,14 +128,12 @@ Expected<TokenizedPart> tokenize_blocks(const TokensToMake& tokens, const WorkLi
     }
     for (Worker& worker : workers) {
         if (worker.failure_) return *worker.failure_;
-        std::ranges::move(worker.bad_rows, std::back_inserter(part.bad_rows));
+        std::ranges::move(worker.bad_rows, std::back_inserter(share.bad_rows));
     }
-    std::ranges::sort(part.bad_rows, {},
-                      [](const BadRow& bad) { return std::pair(bad.item, bad.row); });
-    for (int64_t item = first; item < last; ++item)
-        part.sources.push_back(work.files[work.file_of(item)].source);
-    part.merged_prompts = encoder.num_merged_prompts();
-    return part;
+    std::ranges::sort(share.bad_rows, {},
+                      [](const BadRow& bad) { return std::pair(bad.part, bad.row); });
+    share.merged_prompts = encoder.num_merged_prompts();
+    return share;
 }
 
 }  // namespace ringshard::data

@@ -25,36 +25,52 @@ struct Read {
     std::vector<std::string> wrong;        // "place: what"
 };
 
-Read read_all(const std::filesystem::path& file) {
-    const auto rows = open_row_file(file, wanted).value();
+// Hands each part of a file to `use`, with the number of rows before it.
+template <class Use>
+void for_parts(const RowFile& rows, const Use& use) {
+    int64_t before = 0;
+    for (int64_t block = 0; block < rows.num_blocks(); ++block)
+        for (int64_t part = 0; part < rows.num_parts(block); ++part) {
+            const RowFile::Part place{block, part};
+            const Expected<int64_t> read = use(place, before);
+            BOOST_TEST_REQUIRE(read.operator bool());
+            BOOST_TEST(rows.count(place).value() == read.value());
+            before += read.value();
+        }
+}
+
+Read read_all(const std::filesystem::path& file, const std::string& cuts = {}) {
+    const auto rows = open_row_file(file, wanted, cuts).value();
     Read read;
-    for (int64_t block = 0; block < rows->num_blocks(); ++block) {
+    for_parts(*rows, [&](const RowFile::Part& part, int64_t before) {
         // Rows come in order, so the places of the others follow from these two.
         const size_t first = read.rows.size();
         int64_t last = -1;
-        const auto failure = rows->read(block, [&](int64_t row, const Expected<Value>& content) {
+        auto count = rows->read(part, [&](int64_t row, const Expected<Value>& content) {
             BOOST_TEST_REQUIRE(row > last);
             last = row;
             if (!content) {
                 read.wrong.push_back(
-                    concat(rows->place(block, row), ": ", content.failure().message));
+                    concat(rows->place(before + row), ": ", content.failure().message));
                 return;
             }
-            if (read.rows.size() == first) read.places[first] = rows->place(block, row);
+            if (read.rows.size() == first) read.places[first] = rows->place(before + row);
             read.rows.push_back(to_json(content.value()));
         });
-        BOOST_TEST(!failure);
-        if (read.rows.size() > first) read.places[read.rows.size() - 1] = rows->place(block, last);
-    }
+        if (read.rows.size() > first)
+            read.places[read.rows.size() - 1] = rows->place(before + last);
+        return count;
+    });
     return read;
 }
 
 std::string failure_of(const std::filesystem::path& file) {
     const auto rows = open_row_file(file, wanted);
     if (!rows) return rows.failure().message;
-    for (int64_t block = 0; block < rows.value()->num_blocks(); ++block)
-        if (const auto failure = rows.value()->read(block, [](int64_t, const Expected<Value>&) {}))
-            return failure->message;
+    for (int64_t block = 0; block < rows.value()->num_blocks(); ++block) {
+        const auto read = rows.value()->read({block, 0}, [](int64_t, const Expected<Value>&) {});
+        if (!read) return read.failure().message;
+    }
     return "";
 }
 
@@ -112,7 +128,8 @@ BOOST_FIXTURE_TEST_CASE(lines_and_items_of_any_length_are_read_once, Folder) {
         BOOST_TEST((read.rows == expected));
         for (const auto& [i, place] : read.places)
             BOOST_TEST_REQUIRE(place == concat((path / "lines.jsonl").string(), ":", i + 1));
-        const auto items = read_all(write("list.json", "[" + list + "]"));
+        const auto list_file = write("list.json", "[" + list + "]");
+        const auto items = read_all(list_file, open_row_file(list_file, wanted).value()->cuts());
         BOOST_TEST((items.rows == expected));
         for (const auto& [i, place] : items.places)
             BOOST_TEST_REQUIRE(place == concat((path / "list.json").string(), ", item ", i + 1));

@@ -15,10 +15,10 @@ int try_reader(const uint8_t* data, size_t size) {
     if (!opened) return 0;
     const data::RowFile& rows = *opened.value();
     for (int64_t block = 0; block < rows.num_blocks(); ++block) {
-        const auto failure = rows.read(block, [&](int64_t row, const Expected<text::Value>&) {
-            (void)rows.place(block, row);
-        });
-        if (failure) return 0;
+        const auto read = rows.read(
+            {block, 0}, [&](int64_t row, const Expected<text::Value>&) { (void)rows.place(row); });
+        if (!read) return 0;
+        RINGSHARD_CHECK(rows.count({block, 0}).value() == read.value());
     }
     return 0;
 }

@@ -57,7 +57,8 @@ static const char* watched(const char* path, char* room) {
         snprintf(room, PATH_MAX, "%s/%s", here, path);
     }
     const size_t length = strlen(folder);
-    return strncmp(room, folder, length) == 0 && room[length] == '/' ? room : NULL;
+    return strncmp(room, folder, length) == 0 && (room[length] == '/' || room[length] == 0) ? room
+                                                                                         : NULL;
 }
 
 static void note(const char* what, const char* path) {
@@ -101,6 +102,7 @@ static int is_late(const char* path) {
     if (late == NULL || strcmp(rank(), "0") == 0) return 0;
     const double seconds = atof(late);
     const size_t root = strlen(getenv("FILE_SHIM_FOLDER"));
+    if (strlen(path) <= root) return 0;
     char part[PATH_MAX];
     snprintf(part, sizeof(part), "%s", path);
     int found = 0;

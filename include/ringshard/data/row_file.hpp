@@ -12,26 +12,43 @@
 namespace ringshard::data {
 
 // The rows of a file, in blocks that depend on the file alone, not on who reads them: so any number
-// of ranks and threads can share the work and come to the same result.
+// of ranks and threads can share the work and come to the same result. A rank takes whole blocks;
+// its threads share the parts of them.
 class RowFile {
 public:
     virtual ~RowFile() = default;
 
     virtual int64_t num_blocks() const = 0;
+    virtual int64_t num_parts(int64_t) const { return 1; }  // of a block
 
-    // Hands over every row of a block in order, or what is wrong with it. `row` counts within the
-    // block. A failure is one of the whole file. Several threads may read at once.
+    struct Part {
+        int64_t block = 0;
+        int64_t part = 0;
+    };
+    // Hands over every row of a part in order, or what is wrong with it. `row` counts within the
+    // part. Returns how many rows the part has, by that count. A failure is one of the whole file.
+    // Several threads may read at once; where they begin the parts in order, each byte of the file
+    // is read once.
     using Use = std::function<void(int64_t row, Expected<text::Value> content)>;
-    virtual std::optional<Failure> read(int64_t block, const Use& use) const = 0;
+    virtual Expected<int64_t> read(const Part& part, const Use& use) const = 0;
 
-    // Where a row stands, for people: "chat.jsonl:17", "chat.parquet, row 17". May read the file.
-    virtual std::string place(int64_t block, int64_t row) const = 0;
+    // As many rows as read() counts, without a look into them.
+    virtual Expected<int64_t> count(const Part& part) const = 0;
+
+    // A row of the file for people, counted from 0 over all blocks: "chat.jsonl:17", "chat.parquet,
+    // row 17".
+    virtual std::string place(int64_t row) const = 0;
+
+    // Where the blocks begin, if it takes a pass over the whole file to find out; else empty. Who
+    // opens the file with it need not look again.
+    virtual std::string cuts() const { return {}; }
 };
 
 // By its content: JSON lines, a list in JSON, Parquet, Arrow. Columns that are not `wanted` keep
-// their names and lose their values.
+// their names and lose their values. `cuts`: of the same file, opened before; or empty.
 Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& file,
-                                                 std::vector<std::string> wanted);
+                                                 std::vector<std::string> wanted,
+                                                 const std::string& cuts = {});
 
 // Whether a file has to be unpacked before it can be read in blocks (.gz, .zst, by its content).
 bool is_compressed(const std::filesystem::path& file);
