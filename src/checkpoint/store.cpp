@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "publish.hpp"
+#include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "state_exchange.hpp"
 
@@ -26,6 +27,9 @@ comm::Agreed<Store> Store::open(const comm::Group& world,
     claimed.output_dir = world.broadcast(claimed.output_dir.string());
     claimed.attempt = world.maximum(claimed.attempt);
     claimed.token = world.broadcast(claimed.token);
+    // Ranks of the attempt before asked for this name, and found nothing.
+    failure = wait_until_visible(attempt_folder(claimed.output_dir, claimed.attempt));
+    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
     return Store(std::move(claimed), world);
 }
 
