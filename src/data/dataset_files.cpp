@@ -1,12 +1,11 @@
 #include "ringshard/data/dataset_files.hpp"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
 
 #include "dataset_card.hpp"
+#include "glob.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/text/value.hpp"
 #include "split_names.hpp"
@@ -37,59 +36,87 @@ bool is_hidden(const fs::path& relative) {
     });
 }
 
-// All data files below a folder, in the order of their paths.
-Files files_below(const fs::path& folder) {
-    Files files;
-    for (const auto& entry :
-         fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
-        if (entry.is_regular_file() && is_data_file(entry.path()) &&
-            !is_hidden(entry.path().lexically_relative(folder)))
-            files.push_back(entry.path());
-    std::ranges::sort(files);
-    return files;
-}
-
-// "**" also matches folders in between; "*" does not.
-Files matching(const fs::path& folder, const std::string& pattern) {
-    Files files;
-    const bool crosses_folders = pattern.find("**") != std::string::npos;
-    std::string one_star = pattern;
-    for (size_t at = 0; (at = one_star.find("**/")) != std::string::npos;)
-        one_star.replace(at, 3, "*");
-    for (const auto& entry : fs::recursive_directory_iterator(
-             folder, fs::directory_options::follow_directory_symlink)) {
-        const std::string name = entry.path().lexically_relative(folder).string();
-        if (entry.is_regular_file() &&
-            fnmatch(one_star.c_str(), name.c_str(), crosses_folders ? 0 : FNM_PATHNAME) == 0)
-            files.push_back(entry.path());
+// The folder before the first wildcard.
+fs::path root_of(const fs::path& pattern) {
+    fs::path root;
+    for (const fs::path& part : pattern) {
+        if (is_pattern(part.string())) break;
+        root /= part;
     }
-    std::ranges::sort(files);
-    return files;
+    return root.empty() ? "." : root;
 }
 
-Files matching_any(const fs::path& folder, const std::vector<std::string>& patterns) {
-    Files files;
-    for (const std::string& pattern : patterns) {
-        if (exists(folder / pattern)) {
-            files.push_back(folder / pattern);
-            continue;
+// Looks for files, and notes the folders that it cannot read.
+class Finder {
+public:
+    explicit Finder(std::vector<std::string>& warnings) : warnings_(warnings) {}
+
+    Files matching(const fs::path& folder, const fs::path& pattern) const {
+        FoundFiles found = find_matching(folder, pattern);
+        for (const fs::path& skipped : found.skipped)
+            warnings_.push_back(
+                concat(skipped.string(), ": this folder cannot be read, and is left out"));
+        return std::move(found.files);
+    }
+
+    Files matching_any(const fs::path& folder, const std::vector<std::string>& patterns) const {
+        Files files;
+        for (const std::string& pattern : patterns) {
+            if (file_exists(folder / pattern)) {
+                files.push_back(folder / pattern);
+                continue;
+            }
+            const fs::path whole = folder / pattern;  // which may be an absolute path
+            const fs::path root = root_of(whole);
+            const Files some = matching(root, whole.lexically_relative(root));
+            files.insert(files.end(), some.begin(), some.end());
         }
-        const Files some = matching(folder, pattern);
-        files.insert(files.end(), some.begin(), some.end());
+        return files;
     }
-    return files;
+
+    // All data files below a folder.
+    Files below(const fs::path& folder) const {
+        Files files = matching(folder, "**");
+        std::erase_if(files, [&](const fs::path& file) {
+            return !is_data_file(file) || is_hidden(file.lexically_relative(folder));
+        });
+        return files;
+    }
+
+private:
+    std::vector<std::string>& warnings_;
+};
+
+// A path of a dataset's own description, which somebody else wrote.
+std::optional<Failure> check_inside(const fs::path& description, const std::string& path) {
+    const bool leads_out =
+        fs::path(path).is_absolute() ||
+        std::ranges::any_of(fs::path(path), [](const fs::path& part) { return part == ".."; });
+    if (!leads_out) return std::nullopt;
+    return Failure{ExitCode::bad_data,
+                   concat(description.string(), ": names ", path,
+                          ", which lies outside of the dataset's folder; it has to be a path "
+                          "below it, without '..'")};
 }
 
 Expected<Files> choose_split(const DatasetName& dataset,
                              const std::map<std::string, Files>& splits) {
     if (const auto found = splits.find(dataset.split); found != splits.end()) return found->second;
+    if (dataset.split.find_first_of("[+") != std::string::npos)
+        return Failure{
+            ExitCode::settings,
+            concat(dataset.setting, " = ", shown_name(dataset), ": split '", dataset.split,
+                   "': slices and sums of splits are not served yet; write the rows into a file "
+                   "with load_dataset(..., split='",
+                   dataset.split, "').to_json('rows.jsonl') and name that")};
     if (dataset.takes_any_split && splits.size() == 1) return splits.begin()->second;
     std::vector<std::string> names;
     for (const auto& [name, files] : splits) names.push_back(name);
-    return Failure{ExitCode::missing_input,
-                   concat(dataset.setting, " = ", dataset.path, " has no split '", dataset.split,
-                          "'; it has ", names.empty() ? "no data files" : join(names, ", "),
-                          dataset.cure.empty() ? "" : ": ", dataset.cure)};
+    return Failure{
+        ExitCode::missing_input,
+        concat(dataset.setting, " = ", shown_name(dataset), " has no split '", dataset.split,
+               "'; it has ", names.empty() ? "no data files" : join(names, ", "),
+               dataset.cure.empty() ? "" : ": ", dataset.cure)};
 }
 
 // Files whose names, or whose folders' names, are those of splits; if none is, all are "train".
@@ -116,16 +143,21 @@ Expected<Files> saved_files(const DatasetName& dataset, const fs::path& folder) 
             concat(folder.string(), " is a selection of other data; save flatten_indices() of it")};
     Files files;
     for (const text::Value& entry : *listed->list())
-        if (const text::Value* name = entry.find("filename"); name != nullptr && name->string())
+        if (const text::Value* name = entry.find("filename"); name != nullptr && name->string()) {
+            if (auto failure = check_inside(folder / "state.json", *name->string()))
+                return *failure;
             files.push_back(folder / *name->string());
+        }
     const text::Value* split = state.value().find("_split");
     const std::string name = split && split->string() ? *split->string() : "train";
     return choose_split(dataset, {{name, files}});
 }
 
-Expected<Files> files_in_folder(const DatasetName& dataset, const fs::path& folder) {
+Expected<Files> files_in_folder(const DatasetName& dataset, const fs::path& folder,
+                                const Finder& finder) {
     if (!dataset.data_files.empty())
-        return choose_split(dataset, by_split(matching_any(folder, dataset.data_files), folder));
+        return choose_split(dataset,
+                            by_split(finder.matching_any(folder, dataset.data_files), folder));
     if (exists(folder / "dataset_dict.json")) {
         std::map<std::string, Files> splits;
         for (const auto& entry : fs::directory_iterator(folder))
@@ -143,7 +175,9 @@ Expected<Files> files_in_folder(const DatasetName& dataset, const fs::path& fold
     if (!card) return card.failure();
     std::map<std::string, Files> splits;
     for (const auto& [split, patterns] : card.value()) {
-        const Files files = matching_any(folder, patterns);
+        for (const std::string& pattern : patterns)
+            if (auto failure = check_inside(folder / "README.md", pattern)) return *failure;
+        const Files files = finder.matching_any(folder, patterns);
         splits[split].insert(splits[split].end(), files.begin(), files.end());
     }
     if (!splits.empty()) return choose_split(dataset, splits);
@@ -153,7 +187,7 @@ Expected<Files> files_in_folder(const DatasetName& dataset, const fs::path& fold
             ExitCode::missing_input,
             concat("dataset_config = ", dataset.config, ": ", folder.string(),
                    " has neither such a configuration in its README.md nor such a folder")};
-    return choose_split(dataset, by_split(files_below(root), root));
+    return choose_split(dataset, by_split(finder.below(root), root));
 }
 
 // What load_dataset() has kept: owner___name/config/version/hash/*.arrow, the newest first.
@@ -172,36 +206,62 @@ std::optional<fs::path> converted_dataset(const DatasetName& dataset, const HubC
     return newest;
 }
 
-}  // namespace
+// No hub dataset is called so.
+bool looks_like_file(const fs::path& path) {
+    static constexpr std::array endings{".jsonl", ".json", ".ndjson", ".parquet", ".arrow", ".csv",
+                                        ".tsv",   ".txt",  ".gz",     ".zst",     ".zip"};
+    return std::ranges::find(endings, path.extension().string()) != endings.end() ||
+           (path.has_parent_path() && folder_exists(path.parent_path()));
+}
 
-Expected<Files> find_dataset_files(const DatasetName& dataset, const HubCache& hub) {
-    const fs::path path(dataset.path);
-    if (is_regular_file(path)) return choose_split(dataset, {{"train", {path}}});
-    if (is_directory(path)) return files_in_folder(dataset, path);
-    if (dataset.path.find_first_of("*?[") != std::string::npos) {
-        fs::path root;
-        for (const fs::path& part : path) {
-            if (part.string().find_first_of("*?[") != std::string::npos) break;
-            root /= part;
-        }
-        if (root.empty()) root = ".";
-        const Files files =
-            is_directory(root) ? matching(root, path.lexically_relative(root).string()) : Files();
-        if (!files.empty()) return choose_split(dataset, by_split(files, root));
-        return Failure{ExitCode::missing_input,
-                       concat(dataset.setting, " = ", dataset.path, ": no file matches it")};
-    }
-    if (!looks_like_repository(dataset.path))
-        return Failure{ExitCode::missing_input, concat(dataset.setting, " = ", dataset.path,
-                                                       ": there is no such file or folder")};
+Expected<Files> find_on_hub(const DatasetName& dataset, const HubCache& hub, const Finder& finder) {
     const auto snapshot = hub.find(HubCache::Kind::dataset, dataset.path, "main", dataset.setting);
-    if (snapshot) return files_in_folder(dataset, snapshot.value());
+    if (snapshot) return files_in_folder(dataset, snapshot.value(), finder);
     if (const auto folder = converted_dataset(dataset, hub)) {
         DatasetName converted = dataset;
         converted.config.clear();
-        return files_in_folder(converted, *folder);
+        return files_in_folder(converted, *folder, finder);
     }
     return snapshot.failure();
+}
+
+Expected<Files> find_files(const DatasetName& dataset, const HubCache& hub, const Finder& finder) {
+    const fs::path path(dataset.path);
+    if (folder_exists(path)) return files_in_folder(dataset, path, finder);
+    if (file_exists(path)) return choose_split(dataset, {{"train", {path}}});
+    if (is_pattern(dataset.path)) {
+        const Files files = finder.matching_any("", {dataset.path});
+        if (!files.empty()) return choose_split(dataset, by_split(files, root_of(path)));
+        return Failure{ExitCode::missing_input,
+                       concat(dataset.setting, " = ", dataset.path, ": no file matches it")};
+    }
+    const Failure missing{ExitCode::missing_input, concat(dataset.setting, " = ", dataset.path,
+                                                          ": there is no such file or folder")};
+    if (!looks_like_repository(dataset.path)) return missing;
+    auto found = find_on_hub(dataset, hub, finder);
+    const bool is_missing = !found && found.failure().code == ExitCode::missing_input;
+    return is_missing && looks_like_file(path) ? missing : found;
+}
+
+}  // namespace
+
+std::string shown_name(const DatasetName& dataset) {
+    return dataset.path == "." && !dataset.data_files.empty() ? join(dataset.data_files, ", ")
+                                                              : dataset.path;
+}
+
+Expected<Files> find_dataset_files(const DatasetName& dataset, const HubCache& hub,
+                                   std::vector<std::string>& warnings) {
+    auto files = find_files(dataset, hub, Finder(warnings));
+    if (!files) return files;
+    std::error_code ignored;
+    for (const fs::path& file : files.value())
+        if (file_exists(file) && !fs::is_regular_file(file, ignored))
+            return Failure{ExitCode::bad_data,
+                           concat(dataset.setting, " = ", shown_name(dataset), ": ", file.string(),
+                                  " is not a regular file; rows are read from regular files, not "
+                                  "from pipes and devices")};
+    return files;
 }
 
 }  // namespace ringshard::data

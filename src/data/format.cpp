@@ -95,6 +95,8 @@ Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& s
     DatasetFormat format{.layout = Layout::chat,
                          .uses_assistant_mask = settings.assistant_only_loss};
     format.is_share_gpt = is_list_of(&messages, "from") && is_list_of(&messages, "value");
+    if (messages.list() != nullptr && messages.list()->empty())
+        return refuse("messages is empty; it has to hold messages with role and content");
     if (!format.is_share_gpt && !is_list_of(&messages, "role"))
         return refuse(concat("messages is ", messages.kind(),
                              "; it has to be a list of messages with role and content"));

@@ -97,13 +97,14 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
     });
 }
 
-// Rank 0 looks for the files. Collective over the group.
+// Rank 0 looks for the files; it alone has the warnings. Collective over the group.
 comm::Agreed<std::vector<InputFile>> find_files(const Preparation& preparation, const HubCache& hub,
-                                                const comm::Group& group) {
+                                                const comm::Group& group,
+                                                std::vector<std::string>& warnings) {
     std::optional<Failure> failure;
     Value::List found;
     for (size_t i = 0; i < preparation.sources.size() && group.is_root() && !failure; ++i) {
-        const auto files = find_dataset_files(preparation.sources[i].dataset, hub);
+        const auto files = find_dataset_files(preparation.sources[i].dataset, hub, warnings);
         if (!files) {
             failure = files.failure();
             break;
@@ -172,8 +173,9 @@ comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& gr
 
 // The file of the tokens, made if it is not there. Collective over the group.
 comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Workshop& workshop,
-                                       const comm::Group& group) {
-    auto files = find_files(preparation, workshop.hub, group);
+                                       const comm::Group& group,
+                                       std::vector<std::string>& warnings) {
+    auto files = find_files(preparation, workshop.hub, group, warnings);
     if (!files) return files.failure();
     const std::string about = group.broadcast(
         group.is_root() ? to_json(describe_tokens(preparation, files.value())) : "");
@@ -246,7 +248,8 @@ comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation, const Works
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
                                const comm::Group& group) {
     if (group.is_root()) remove_leftovers(workshop.cache);
-    const auto store_file = provide_tokens(preparation, workshop, group);
+    std::vector<std::string> warnings;
+    const auto store_file = provide_tokens(preparation, workshop, group, warnings);
     if (!store_file) return store_file.failure();
     const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group);
     if (!plan_file) return plan_file.failure();
@@ -262,17 +265,19 @@ comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& w
                               ? "within max_length no sample has anything left to learn"
                               : "all of its samples are empty";
         return comm::found_by_all(
-            {ExitCode::bad_data, concat(preparation.sources.front().dataset.setting, " = ",
-                                        preparation.sources.front().dataset.path, ": ", why)});
+            {ExitCode::bad_data,
+             concat(preparation.sources.front().dataset.setting, " = ",
+                    shown_name(preparation.sources.front().dataset), ": ", why)});
     }
     const Value store_about = text::read_json(rows.value().store().about()).value();
+    for (std::string& warning : warnings_of(store_about)) warnings.push_back(std::move(warning));
     const int64_t largest_token = rows.value().store().largest_token();
     return Prepared{.rows = std::move(rows).value(),
                     .report = report,
                     .largest_token = largest_token,
                     .store_file = store_file.value().name(),
                     .plan_file = plan_file.value().name(),
-                    .warnings = warnings_of(store_about)};
+                    .warnings = std::move(warnings)};
 }
 
 }  // namespace ringshard::data

@@ -1,5 +1,6 @@
 #include "ringshard/data/dataset_files.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -24,9 +25,10 @@ struct Folder {
     std::string find(const std::string& path, const std::string& split,
                      const std::string& config = "", bool takes_any = false) const {
         const bool is_ours = exists(root / path) || path.find_first_of("*[") != std::string::npos;
+        std::vector<std::string> warnings;
         const auto files = find_dataset_files(
             {"dataset_name", is_ours ? (root / path).string() : path, config, split, {}, takes_any},
-            hub);
+            hub, warnings);
         if (!files) return concat(number(files.failure().code), " ", files.failure().message);
         std::vector<std::string> names;
         for (const auto& file : files.value())
@@ -58,6 +60,57 @@ BOOST_FIXTURE_TEST_CASE(files_named_after_splits_are_the_splits, Folder) {
     BOOST_TEST(find("d/test.jsonl", "test", "", true) == "d/test.jsonl");
     BOOST_TEST(find("e/*.nothing", "train").starts_with("66 "));
     BOOST_TEST(find("no/such/file.jsonl", "train").starts_with("66 "));
+}
+
+BOOST_FIXTURE_TEST_CASE(patterns_lead_where_their_parts_say, Folder) {
+    for (const auto* name : {"g/a.jsonl", "g/b.json", "g/one/a.jsonl", "g/one/two/a.jsonl",
+                             "g/one/two/c.jsonl", "g/ax.jsonl"})
+        write(name);
+    std::filesystem::create_directory_symlink(root / "g", root / "g/one/circle");
+    BOOST_TEST(find("g/*.jsonl", "train") == "g/a.jsonl g/ax.jsonl");
+    BOOST_TEST(find("g/*/a.jsonl", "train") == "g/one/a.jsonl");
+    BOOST_TEST(find("g/**/a.jsonl", "train") == "g/a.jsonl g/one/a.jsonl g/one/two/a.jsonl");
+    BOOST_TEST(find("g/o*/**/[ac].jsonl", "train") ==
+               "g/one/a.jsonl g/one/circle/a.jsonl g/one/two/a.jsonl g/one/two/c.jsonl");
+    BOOST_TEST(find("g/one/two/**", "train") == "g/one/two/a.jsonl g/one/two/c.jsonl");
+    BOOST_TEST(find("g", "train").find("g/one/two/c.jsonl") != std::string::npos);
+}
+
+BOOST_FIXTURE_TEST_CASE(only_files_of_the_dataset_are_read, Folder) {
+    write("outside.jsonl");
+    for (const auto* path : {"../outside.jsonl", "/etc/passwd", "data/../../outside.jsonl"}) {
+        write("card/README.md",
+              concat("---\nconfigs:\n- config_name: default\n  data_files: ", path, "\n---\n"));
+        const std::string refused = find("card", "train");
+        BOOST_TEST(refused.starts_with("65 " + (root / "card/README.md").string()), refused);
+        BOOST_TEST(refused.find("outside of the dataset's folder") != std::string::npos, refused);
+        write("saved/dataset_info.json");
+        write("saved/state.json", concat(R"({"_data_files": [{"filename": ")", path, "\"}]}"));
+        BOOST_TEST(find("saved", "train").starts_with("65 "));
+    }
+    std::filesystem::create_directories(root / "pipes");
+    BOOST_TEST(mkfifo((root / "pipes/rows.jsonl").c_str(), 0666) == 0);
+    const std::string pipe = find("pipes/rows.jsonl", "train");
+    BOOST_TEST(pipe.starts_with("65 "), pipe);
+    BOOST_TEST(pipe.find("is not a regular file") != std::string::npos, pipe);
+    write("pipes/README.md",
+          "---\nconfigs:\n- config_name: default\n  data_files: rows.jsonl\n---\n");
+    BOOST_TEST(find("pipes", "train").starts_with("65 "));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_looks_like_a_file_is_no_hub_dataset, Folder) {
+    write("d/train.jsonl");
+    for (const auto* name : {"nofile.jsonl", "my-data/part.parquet", "rows.csv"}) {
+        const std::string missing = find(name, "train");
+        BOOST_TEST(missing ==
+                   concat("66 dataset_name = ", name, ": there is no such file or folder"));
+    }
+    BOOST_TEST(find("owner/name-v1.0", "train").find("hf download") != std::string::npos);
+    const std::string slice = find("d", "train[:10%]");
+    BOOST_TEST(slice.starts_with("78 "), slice);
+    BOOST_TEST(slice.find("split 'train[:10%]': slices and sums of splits are not served yet") !=
+                   std::string::npos,
+               slice);
 }
 
 BOOST_FIXTURE_TEST_CASE(folders_of_save_to_disk, Folder) {

@@ -88,6 +88,8 @@ class Prepare(TrainerTest):
                                 "datasets: fraction is given for some and not for all")
         self.expect_one_message(self.prepare(*mixture({"pth": one})), 78, "datasets: there is no pth")
         self.expect_one_message(self.prepare("--datasets", "[{"), 78, "datasets = [{")
+        self.expect_one_message(self.prepare(*mixture({"path": "json", "data_files": [two], "split": "dev"})), 66,
+                                f"datasets = {two} has no split 'dev'")
 
     def test_what_is_split_off_is_the_same_on_every_rank(self):
         rows = self.write("rows.jsonl", [{"input_ids": [i, 0]} for i in range(50)])
@@ -127,6 +129,27 @@ class Prepare(TrainerTest):
         # What was left out is told again when the rows come from the cache.
         self.expect(self.prepare(*flags, "--skip_bad_rows", "2"), 0, f"left out: {path}:2: text")
 
+    def test_bad_rows_have_the_numbers_of_their_lines_anywhere(self):
+        """In a file of several blocks, on several ranks, at most a hundred of them, and where a run ends at once."""
+        path = self.folder / "long.jsonl"
+        bad = [7, *range(30_000, 30_150), 59_998]
+        with open(path, "w") as file:
+            for line in range(1, 60_001):
+                file.write('{"input_ids": 1}\n' if line in bad else json.dumps({"input_ids": [1] * 20, "x": "y" * 20}) + "\n")
+        flags = ("--dataset_name", str(path), "--skip_bad_rows")
+        left_out = self.prepare(*flags, "1000", ranks=3)
+        self.expect(left_out, 0, "left out: 52 more rows")
+        told = [line.split(": left out: ", 1)[-1] for line in left_out.stderr.splitlines() if f"{path}:" in line]
+        self.assertEqual([int(line.split(f"{path}:")[1].split(":")[0]) for line in told], bad[:100])
+        alone = [line if number != 59_998 else '{"input_ids": 1}' for number, line in
+                 enumerate(['{"input_ids": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]}'] * 60_000, 1)]
+        path.write_text("\n".join(alone))
+        self.expect_one_message(self.prepare("--dataset_name", str(path), ranks=3), 65, f"{path}:59998: input_ids")
+
+    def test_empty_messages_are_named_with_their_row(self):
+        path = self.write("empty.jsonl", [{"messages": []}])
+        self.expect_one_message(self.prepare("--dataset_name", path), 65, f"{path}:1: messages is empty")
+
     def test_settings_out_of_bounds_are_refused(self):
         rows = self.write("rows.jsonl", [{"input_ids": [1, 2, 3]}] * 4)
         (self.folder / "file").write_text("")
@@ -136,7 +159,7 @@ class Prepare(TrainerTest):
             (78, "skip_bad_rows = -1 [command line]: must be at least 0", "--skip_bad_rows", "-1"),
             (78, "datasets: is empty", "--datasets", "[]"),
             (74, "data_cache_dir: ", "--data_cache_dir", str(self.folder / "file")),
-            (66, "has no split 'train[:10%]'", "--dataset_train_split", "train[:10%]"),
+            (78, "split 'train[:10%]': slices and sums of splits are not served yet", "--dataset_train_split", "train[:10%]"),
             (66, "has no split 'test'; it has train: to evaluate, dataset_test_split names one of these, test_split_size",
              "--eval_strategy", "epoch"),
         ):

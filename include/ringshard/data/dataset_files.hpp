@@ -19,8 +19,13 @@ struct DatasetName {
     std::string cure{};                     // what to say where it has no such split
 };
 
-// Its files, in the order in which their rows count.
+// As a message calls it: its path, or the files of a mixture's entry that names its format.
+std::string shown_name(const DatasetName& dataset);
+
+// Its files, in the order in which their rows count. Folders that cannot be read are left out, with
+// a warning.
 Expected<std::vector<std::filesystem::path>> find_dataset_files(const DatasetName& dataset,
-                                                                const HubCache& hub);
+                                                                const HubCache& hub,
+                                                                std::vector<std::string>& warnings);
 
 }  // namespace ringshard::data
