@@ -79,7 +79,8 @@ int main(int argc, char** argv) {
     optim::AdamW optimizer(zero, config.training);
     {
         const auto stored = model::StoredModel::open(folder);
-        if (const auto failure = model::load_weights(stored.value(), spec.value(), zero))
+        ByteCounter read;
+        if (const auto failure = model::load_weights(stored.value(), spec.value(), zero, read))
             throw Error(*failure);
         zero.publish_weights();
     }
