@@ -96,8 +96,9 @@ std::optional<comm::AgreedFailure> Saving::write(std::vector<WrittenRange>& mine
     if (!written) return written.failure();
     mine = std::move(written).value();
     if (job_.extras.model.empty()) return std::nullopt;
-    return comm::first_failure(groups_.world, write_model(publication_.temporary(),
-                                                          job_.extras.model, job_.pieces, faults_));
+    return comm::first_failure(groups_.world,
+                               write_model(publication_.temporary(), job_.extras.model, job_.pieces,
+                                           faults_, groups_.world.journal().bytes()));
 }
 
 // All of it is on disk: now it may get its name.

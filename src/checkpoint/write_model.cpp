@@ -28,7 +28,7 @@ std::optional<Failure> lay_out_model(const std::filesystem::path& folder,
 namespace {
 
 std::optional<Failure> write_piece(const OwnPiece& piece, ElementType type, int64_t offset,
-                                   SlotReader& slots, DirectFile& file) {
+                                   SlotReader& slots, DirectFile& file, ByteCounter& written) {
     std::optional<Failure> failure;
     const int64_t element = bytes_of(type);
     const int64_t at_once = DirectFile::part_bytes / element;
@@ -40,6 +40,7 @@ std::optional<Failure> write_piece(const OwnPiece& piece, ElementType type, int6
             failure = file.write_at({static_cast<const std::byte*>(part.data_ptr()),
                                      static_cast<size_t>(part.nbytes())},
                                     offset);
+            written.add(static_cast<int64_t>(part.nbytes()));
             offset += part.numel() * element;
         }
     });
@@ -50,7 +51,8 @@ std::optional<Failure> write_piece(const OwnPiece& piece, ElementType type, int6
 
 std::optional<Failure> write_model(const std::filesystem::path& folder,
                                    const std::vector<ModelFile>& files,
-                                   const std::vector<OwnPiece>& pieces, Faults& faults) {
+                                   const std::vector<OwnPiece>& pieces, Faults& faults,
+                                   ByteCounter& written) {
     SlotReader slots;
     for (const ModelFile& model : files) {
         std::optional<DirectFile> file;  // of those in which this rank has something
@@ -64,7 +66,8 @@ std::optional<Failure> write_model(const std::filesystem::path& folder,
             }
             if (auto fault = faults.reach("save:model", folder / model.name)) return fault;
             const int64_t offset = place->second + piece.first * bytes_of(model.type);
-            if (auto failure = write_piece(piece, model.type, offset, slots, *file)) return failure;
+            if (auto failure = write_piece(piece, model.type, offset, slots, *file, written))
+                return failure;
         }
         if (file)
             if (auto failure = file->flush()) return failure;

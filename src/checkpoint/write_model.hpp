@@ -14,9 +14,10 @@ bool is_copy_of_weights(const std::string& file_name);
 std::optional<Failure> lay_out_model(const std::filesystem::path& folder,
                                      const std::vector<ModelFile>& files);
 
-// Writes the weights of this rank at their places, and flushes them.
+// Writes the weights of this rank at their places, and flushes them. Counts what it has written.
 std::optional<Failure> write_model(const std::filesystem::path& folder,
                                    const std::vector<ModelFile>& files,
-                                   const std::vector<OwnPiece>& pieces, Faults& faults);
+                                   const std::vector<OwnPiece>& pieces, Faults& faults,
+                                   ByteCounter& written);
 
 }  // namespace ringshard::checkpoint

@@ -22,8 +22,8 @@ from bench_file import BUILD, median, write
 LINES = 100_000
 CHECKPOINTS = 200
 RANGES = 10_000
-STEPS = 40
-SHAPE = models.SHAPES["t"] | {"rows": 8, "tokens": 64}
+STEPS, EVERY = 400, 40  # so that a save has ended before the next one begins
+SHAPE = models.SHAPES["a"]
 
 
 def make_old(output):
@@ -50,14 +50,14 @@ def run(model, rows, output):
     command = [BUILD / "bin" / "trainer", "train", "--model_name_or_path", model, "--dataset_name", rows, "--eval_dataset_name", rows,
                "--output_dir", output, "--data_cache_dir", model.parent / "cache", "--resume_from_checkpoint", "never",
                "--max_steps", STEPS, "--max_length", SHAPE["tokens"], "--per_device_train_batch_size", "1", "--bf16", "false",
-               "--logging_steps", "1", "--save_steps", "2", "--eval_strategy", "steps", "--eval_steps", "2",
+               "--logging_steps", "1", "--save_steps", EVERY, "--eval_strategy", "steps", "--eval_steps", EVERY,
                "--load_best_model_at_end"]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     subprocess.run([str(part) for part in command], check=True, capture_output=True, env=environment)
     with open(output / "metrics.jsonl") as file:
-        own = [json.loads(line) for line in file.readlines()[-4 * STEPS:]]
+        own = [json.loads(line) for line in file.readlines()[-2 * STEPS:]]
     saves = [line for line in own if "save_stall_s" in line]
-    assert len(saves) == STEPS // 2, len(saves)
+    assert len(saves) == STEPS // EVERY, len(saves)
     return ([line["save_stall_s"] for line in saves[1:]], [line["save_s"] for line in saves[1:]],  # the first makes room for the copy
             max(line["peak_memory_bytes"] for line in own if "peak_memory_bytes" in line) / 2**20)
 
@@ -68,7 +68,7 @@ def measure(repetitions):
         scratch = pathlib.Path(scratch)
         model = models.make_model(SHAPE, scratch / "model")
         models.add_tokenizer(model)
-        rows = models.write_input_ids(models.random_rows(SHAPE, rows=STEPS), scratch / "rows.jsonl")
+        rows = models.write_input_ids(models.random_rows(SHAPE, rows=64), scratch / "rows.jsonl")
         for turn in range(repetitions):
             found["new"].append(run(model, rows, scratch / f"new-{turn}"))
             make_old(scratch / f"old-{turn}")

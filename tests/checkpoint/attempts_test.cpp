@@ -199,7 +199,7 @@ BOOST_FIXTURE_TEST_CASE(a_manifest_counts_in_whole_numbers, Folder) {
     }
 }
 
-BOOST_FIXTURE_TEST_CASE(what_a_manifest_lacks_or_holds_in_another_kind_is_refused, Folder) {
+BOOST_FIXTURE_TEST_CASE(a_manifest_with_missing_or_mistyped_fields_is_refused, Folder) {
     save(4, 1);
     const auto folder = path / checkpoint_name(4);
     const std::string range =

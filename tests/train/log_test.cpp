@@ -43,7 +43,7 @@ nlohmann::json read(const LogHistory& history) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_history_holds_what_transformers_logs_and_shares_it) {
+BOOST_AUTO_TEST_CASE(a_history_holds_the_names_that_trl_logs_and_shares_its_blocks) {
     LogHistory history;
     BOOST_TEST(history.view().blocks.empty());
     const double nan = std::numeric_limits<double>::quiet_NaN();

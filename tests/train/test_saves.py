@@ -285,7 +285,7 @@ class BesideManyCheckpoints(SavesTest):
     def test_their_small_files_are_read_once_or_twice_a_save(self):
         rows = os.path.join(DATA, "rows", "pretokenized.jsonl")
         self.train("--eval_dataset_name", rows, "--eval_strategy", "steps", "--eval_steps", "2", "--load_best_model_at_end",
-                   "--save_total_limit", str(self.FOLDERS))
+                   "--save_total_limit", str(2 * self.FOLDERS))
         names = self.opens.names()
         self.assertEqual(set(names), {"checkpoint.json"})
         at_the_end = 2  # to load the best one and to name it
@@ -293,6 +293,8 @@ class BesideManyCheckpoints(SavesTest):
 
     def test_one_without_a_small_file_is_known_by_its_manifest(self):
         os.remove(os.path.join(self.others[0], "checkpoint.json"))
+        with open(os.path.join(self.output, "metrics.jsonl"), "w") as file:
+            file.write('{"step": 1, "loss": 1.0}\n')
         listed = run("report", self.output, "--output", os.path.join(self.folder.name, "page.html"), "--verify_checkpoint", "sizes")
         self.expect(listed, 0)
         self.assertEqual(self.opens.names().count("manifest.json"), 1)

@@ -41,8 +41,8 @@ inline constexpr const char* weights_group = "/model/";
 inline constexpr const char* first_moments = "/optimizer/exp_avg/";
 inline constexpr const char* second_moments = "/optimizer/exp_avg_sq/";
 
-// checkpoint.json of a checkpoint: what a run needs to know of its other checkpoints. It stays
-// small where the manifest has a million ranges.
+// The facts of checkpoint.json that a run needs of its other checkpoints. The file stays small
+// where the manifest has a million ranges.
 struct CheckpointInfo {
     int64_t step = 0;
     int64_t attempt = 0;

@@ -39,7 +39,8 @@ struct ModelFile {
     ElementType type = ElementType::fp32;
 };
 
-// What rank 0 finds out in the thread of a save, before it writes: training does not wait for it.
+// Files and a choice that rank 0 makes in the thread of a save, before it writes: training does not
+// wait for them.
 struct SaveNotes {
     std::map<std::string, std::string> files{};  // beside the state, content by name
     std::optional<int64_t> kept_step{};          // of a checkpoint that stays however old it is
