@@ -174,7 +174,7 @@ private:
 // The tokenizer that rows were made with, and the tokens that were added to it.
 data::FormatSettings tokenizer_of(const Value& about) {
     data::FormatSettings format{.tokenizer = text_at(about, "tokenizer")};
-    const fs::path source = text_at(about, "chat_template_path");
+    const fs::path source = text_at(about, "chat_template_folder");
     if (folder_exists(source)) format.chat_template = source;
     if (const Value* const tokens = about.find("added_tokens"); tokens != nullptr)
         if (const Value::List* const list = tokens->list())

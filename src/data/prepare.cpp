@@ -66,7 +66,9 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         {"tokenizer", Value(fs::absolute(format.tokenizer).string())},
         {"tokenizer_files", describe_content(format.tokenizer)},
         {"chat_template", describe_content(format.chat_template)},
-        {"chat_template_path", Value(format.chat_template.string())},
+        {"chat_template_folder",
+         Value(is_directory(format.chat_template) ? fs::absolute(format.chat_template).string()
+                                                  : std::string())},
         {"added_tokens", text::to_list(format.added_tokens)},
         {"eos_token", Value(format.eos_token)},
         {"dataset_text_field", Value(format.text_field)},
