@@ -48,7 +48,8 @@ int64_t device_memory(const Environment& environment) {
     return text ? read_whole_number(*text).value_or(0) : device::free_host_memory();
 }
 
-// RINGSHARD_TEST_SHORTEST_LIMIT_S and RINGSHARD_TEST_ASK_EVERY_S make the watchdog impatient.
+// RINGSHARD_TEST_SHORTEST_LIMIT_S, RINGSHARD_TEST_OTHER_LIMIT_S and RINGSHARD_TEST_ASK_EVERY_S make
+// the watchdog impatient.
 watch::Pace watch_pace(const Environment& environment) {
     watch::Pace pace;
     const auto read = [&](const char* name, double& seconds) {
@@ -57,6 +58,7 @@ watch::Pace watch_pace(const Environment& environment) {
                 seconds = static_cast<double>(*number);
     };
     read("RINGSHARD_TEST_SHORTEST_LIMIT_S", pace.shortest_limit);
+    read("RINGSHARD_TEST_OTHER_LIMIT_S", pace.other_limit);
     read("RINGSHARD_TEST_ASK_EVERY_S", pace.between_questions);
     return pace;
 }

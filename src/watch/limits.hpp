@@ -12,14 +12,13 @@ class Limits {
 public:
     static constexpr double none = 0;
 
-    // shortest: of an automatic limit.
-    Limits(std::optional<double> hang_timeout, double shortest)
-        : hang_timeout_(hang_timeout), shortest_(shortest) {}
+    Limits(std::optional<double> hang_timeout, const Pace& pace)
+        : hang_timeout_(hang_timeout), shortest_(pace.shortest_limit), other_(pace.other_limit) {}
 
     // operations: of this step or batch, on the rank that does most; 0 where nobody knows yet.
     double of(Work work, double operations = 0) const {
         if (hang_timeout_ == none || work == Work::preparation) return none;
-        if (work == Work::other) return std::max(hour, hang_timeout_.value_or(0));
+        if (work == Work::other) return std::max(other_, hang_timeout_.value_or(0));
         if (hang_timeout_) return *hang_timeout_;
         const Past& past = past_of(work);
         if (past.slowest == 0) return std::max(hour, shortest_);
@@ -56,6 +55,7 @@ private:
 
     std::optional<double> hang_timeout_;
     double shortest_;
+    double other_;
     Past steps_;
     Past batches_;
 };

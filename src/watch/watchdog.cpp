@@ -48,7 +48,7 @@ public:
           speaks_for_host_(world.split_by_host("watch").is_root()),
           journal_(world.journal()),
           pace_(pace),
-          limits_(hang_timeout, pace.shortest_limit),
+          limits_(hang_timeout, pace),
           post_(world),
           interval_(beat_interval(limits_.of_silence(), static_cast<size_t>(world.size()))),
           watchers_(post_.watchers()),

@@ -86,6 +86,25 @@ class LongRows(LongStepsTest):
         self.assertEqual(len([line for line in read_metrics(self.output) if "eval_loss" in line]), 1)
 
 
+class SlowDisks(LongStepsTest):
+    """Outside of steps a rank may be without a byte read or written for an hour, which is two seconds here."""
+
+    def train(self, fault, delay="0"):
+        return run("train", *COMMON, "--dataset_name", self.write_rows(*[32] * 4), "--max_steps", "2", "--output_dir", self.output,
+                   "--save_strategy", "steps", "--save_steps", "2", RINGSHARD_TEST_OTHER_LIMIT_S="2", RINGSHARD_FAULT=fault,
+                   RINGSHARD_TEST_DELAY_MS=delay, RINGSHARD_TEST_GO_ON=os.path.join(self.folder, "never"))
+
+    def test_a_save_that_is_waited_for(self):
+        """It takes several times as long as the limit, and no range of it does."""
+        self.expect(self.train("save:write:*:delay", "200"), 0)
+        save = [line for line in read_metrics(self.output) if "save_s" in line][0]
+        self.assertGreater(save["save_s"], 4)
+
+    def test_a_model_that_is_not_written(self):
+        self.expect_one_message(self.train("export:1:stall"), 77, "training is stalled: rank 0 on ",
+                                " has made no progress for ", " at: step 2, writing the model")
+
+
 class FileOperations(LongStepsTest):
     """Rank 1 stands still in step 2 of a run with fifty attempts before it. One second here is what half a minute is in a run:
     the time between two questions about a newer attempt."""

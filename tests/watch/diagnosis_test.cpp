@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(watchers_lie_on_different_hosts) {
 }
 
 BOOST_AUTO_TEST_CASE(how_long_work_may_take) {
-    Limits limits(std::nullopt, 60);
+    Limits limits(std::nullopt, {.shortest_limit = 60});
     BOOST_TEST(limits.of(Work::preparation) == Limits::none);
     BOOST_TEST(limits.of(Work::step) == 3600);  // nobody knows yet
     limits.took(Work::step, 2, 0);
@@ -152,17 +152,17 @@ BOOST_AUTO_TEST_CASE(how_long_work_may_take) {
     limits.took(Work::step, 10, 0);
     BOOST_TEST(limits.of(Work::step) == 280);
     BOOST_TEST(limits.of(Work::evaluation) == 3600);
-    Limits wished(5.0, 60);
+    Limits wished(5.0, {.shortest_limit = 60});
     BOOST_TEST(wished.of(Work::step) == 5);
     BOOST_TEST(wished.of(Work::other) == 3600);
     BOOST_TEST(wished.of_silence() == 5);
-    const Limits never(0.0, 60);
+    const Limits never(0.0, {.shortest_limit = 60});
     BOOST_TEST(never.of(Work::step) == Limits::none);
     BOOST_TEST(never.of(Work::other) == Limits::none);
 }
 
 BOOST_AUTO_TEST_CASE(a_long_row_may_take_as_much_longer_as_it_has_more_operations) {
-    Limits limits(std::nullopt, 600);
+    Limits limits(std::nullopt, {});
     for (const Work work : {Work::step, Work::evaluation}) {
         for (int step = 0; step < 60; ++step) limits.took(work, 0.5, 1e12);
         BOOST_TEST(limits.of(work, 1e12) == 600);
@@ -172,10 +172,10 @@ BOOST_AUTO_TEST_CASE(a_long_row_may_take_as_much_longer_as_it_has_more_operation
         BOOST_TEST(limits.of(work, 2e15) == 10 * 800, boost::test_tools::tolerance(0.05));
     }
     // What takes long whatever the operations are is expected again.
-    Limits slow_disk(std::nullopt, 600);
+    Limits slow_disk(std::nullopt, {});
     slow_disk.took(Work::step, 900, 1e15);
     BOOST_TEST(slow_disk.of(Work::step, 1e9) == 9000);
-    Limits wished(5.0, 600);
+    Limits wished(5.0, {});
     wished.took(Work::step, 1, 1e12);
     BOOST_TEST(wished.of(Work::step, 1e15) == 5);
 }

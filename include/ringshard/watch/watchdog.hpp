@@ -17,6 +17,7 @@ enum class Work { step, evaluation, preparation, other };
 // Seconds that tests make shorter.
 struct Pace {
     double shortest_limit = 600;    // of an automatic limit: a file server may fail over meanwhile
+    double other_limit = 3600;      // of loading, saving and all else that is no step or batch
     double between_questions = 30;  // to the file system, about a newer attempt
 };
 
