@@ -89,7 +89,7 @@ class Bed:
         preloaded = [f"{name}={environment.pop(name)}" for name in ("LD_PRELOAD", "COUNTING_OUTPUT", "COUNTING_FOLDERS")]
         command = ["mpirun", *MPI_FLAGS, "-n", str(self.world), "env", *preloaded, str(self.trainer), "train", *self.data_flags(),
                    "--profile", "zero3", "--output_dir", str(self.folder / "out"), "--per_device_train_batch_size", "1", "--logging_steps", "1", "--bf16", "false", "--lr_scheduler_type", "constant",
-                   "--disable_tqdm", "--full_determinism", *self.flags, *flags]
+                   "--disable_tqdm", "--full_determinism", "--hang_timeout_s", "3600", *self.flags, *flags]
         with open(said, "w") as file:
             process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, start_new_session=True)
         return process, counters, said
