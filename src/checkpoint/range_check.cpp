@@ -132,8 +132,7 @@ std::optional<Failure> check_frames(const std::filesystem::path& folder, const M
 }
 
 std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
-                                     const std::vector<WrittenRange>& ranges,
-                                     ByteCounter& read) {
+                                     const std::vector<WrittenRange>& ranges, ByteCounter& read) {
     std::map<std::string, File> files;
     std::vector<std::byte> piece(piece_bytes);
     for (const WrittenRange& range : ranges) {

@@ -130,8 +130,7 @@ public:
                                             static_cast<size_t>((to - from) * element));
             const auto file = open(checkpoint_.stored.files.at(static_cast<size_t>(at->file)));
             if (!file) return file.failure();
-            if (auto failure =
-                    read(*file.value(), into, at->offset + (from - at->first) * element))
+            if (auto failure = read(*file.value(), into, at->offset + (from - at->first) * element))
                 return failure;
         }
         if (!is_direct) place.copy_(stored);

@@ -114,9 +114,8 @@ std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin,
                                                    const comm::Group& world) {
     if (origin.pretrained_checkpoint)
         return checkpoint::load_weights(*origin.pretrained_checkpoint, zero, world);
-    if (const auto failure =
-            comm::first_failure(world, model::load_weights(*origin.pretrained, spec, zero,
-                                                           world.journal().bytes())))
+    if (const auto failure = comm::first_failure(
+            world, model::load_weights(*origin.pretrained, spec, zero, world.journal().bytes())))
         return failure;
     model::set_added_rows(spec, zero, world);
     return std::nullopt;

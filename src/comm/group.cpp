@@ -149,8 +149,8 @@ std::string Group::broadcast(const std::string& text, int root) const {
 
 namespace {
 
-// One call of a gather or scatter: bytes from `begin` on of every text, at most `share` of each, one rank's
-// behind the other's.
+// One call of a gather or scatter: bytes from `begin` on of every text, at most `share` of each,
+// one rank's behind the other's.
 struct Round {
     Round(const std::vector<int64_t>& lengths, int64_t begin, int64_t share) {
         int64_t total = 0;

@@ -125,9 +125,10 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
 namespace {
 
 Failure not_there(const std::filesystem::path& file) {
-    return {ExitCode::missing_input,
-            concat(file.string(),
-                   ": there is no such file, it is empty or no regular file, or it cannot be read")};
+    return {
+        ExitCode::missing_input,
+        concat(file.string(),
+               ": there is no such file, it is empty or no regular file, or it cannot be read")};
 }
 
 }  // namespace

@@ -98,7 +98,8 @@ std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& 
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
             const StoredTensor& source = *stored.find(piece.tensor->spec.name);
             const std::span<float> into(weights + piece.in_range, num_stored(piece, source));
-            if (auto failure = read_in_parts(stored, source, piece.first, into, bytes)) return failure;
+            if (auto failure = read_in_parts(stored, source, piece.first, into, bytes))
+                return failure;
             if (!all_finite(into))
                 return Failure{ExitCode::bad_data, concat(piece.tensor->spec.name,
                                                           " holds NaN or infinite numbers in "

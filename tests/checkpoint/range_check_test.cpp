@@ -63,7 +63,7 @@ BOOST_FIXTURE_TEST_CASE(a_changed_number_is_found_by_the_one_who_reads_it, Writt
     std::vector<WrittenRange> others;
     std::vector<WrittenRange> changed;
     for (const WrittenRange& range : ranges_before)
-        (range.offset <= 20 && 20 < range.offset + range.length ? changed : others, read)
+        (range.offset <= 20 && 20 < range.offset + range.length ? changed : others)
             .push_back(range);
     BOOST_TEST(!check_content(folder, state, others, read));
     const auto failure = check_content(folder, state, changed, read);

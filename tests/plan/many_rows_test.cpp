@@ -20,7 +20,7 @@ config::Config config_of(std::vector<std::string> flags) {
     return resolution.settings.values;
 }
 
-model::ModelSpec model() {
+model::ModelSpec tiny_model() {
     auto spec = model::read_model_spec(MODEL);
     BOOST_TEST_REQUIRE(bool(spec));
     return std::move(spec).value();
@@ -40,7 +40,7 @@ int64_t peak_bytes_of_process() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(more_rows_and_micro_batches_are_continued) {
-    const model::ModelSpec spec = model();
+    const model::ModelSpec spec = tiny_model();
     struct Case {
         std::vector<std::string> flags;
         mesh::MeshShape shape;
@@ -52,13 +52,13 @@ BOOST_AUTO_TEST_CASE(more_rows_and_micro_batches_are_continued) {
           Case{{"--activation_offloading", "true", "--offload_dir", "/tmp"}, {1, 1, 1, 1}}}) {
         BOOST_TEST_INFO_SCOPE(asked.flags[1] << ' ' << to_text(asked.shape));
         std::vector<std::string> flags = asked.flags;
-        flags.insert(flags.end(),
-                     {"--per_device_train_batch_size", "24", "--gradient_accumulation_steps", "7"});
+        flags.insert(flags.end(), {"--per_device_train_batch_size", "256",
+                                   "--gradient_accumulation_steps", "7"});
         const config::Config config = config_of(flags);
         plan::Question question{config, spec, asked.shape, 512};
         question.most_micro_batches = 7;
         const plan::StepPlan exact = plan::plan_step(question, 1);
-        question.most_tokens = 8 * 512;
+        question.most_tokens = 64 * 512;
         question.most_micro_batches = 4;
         const plan::StepPlan plan = plan::plan_step(question, 1);
         BOOST_TEST(plan.imaginary_tokens < exact.imaginary_tokens / 2);
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(more_rows_and_micro_batches_are_continued) {
 
 // 2 billion tokens a micro-batch: indices alone were 17 GB each.
 BOOST_AUTO_TEST_CASE(a_plan_costs_the_same_for_any_number_of_rows) {
-    const model::ModelSpec spec = model();
+    const model::ModelSpec spec = tiny_model();
     const int64_t before = peak_bytes_of_process();
     const config::Config config = config_of(
         {"--per_device_train_batch_size", "4096", "--gradient_accumulation_steps", "1000"});

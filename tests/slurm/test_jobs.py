@@ -180,7 +180,8 @@ class Endings(SlurmTest):
     def test_one_rank_fails(self):
         for action, cause in (("throw", "RINGSHARD_FAULT asked for this"), ("segv", "SIGSEGV")):
             with self.subTest(action):
-                job = Job(self.cluster, action, *self.arguments, RINGSHARD_FAULT=f"step:3:{action}@2")
+                job = Job(self.cluster, action, *self.arguments, RINGSHARD_FAULT=f"step:3:{action}@2",
+                          MAX_RESTARTS_WITHOUT_PROGRESS="0")
                 code = job.wait_for_end()
                 self.assertEqual(code, 70 if action == "throw" else code, job.story())
                 self.expect_one_line_of_ours(job.said(), "[rank 2 on hn2, step 3]", cause)

@@ -118,6 +118,8 @@ class FileOperations(LongStepsTest):
             os.makedirs(os.path.join(self.output, f"attempt-{attempt}"))
             with open(os.path.join(self.output, f"attempt-{attempt}", "start.json"), "w") as file:
                 file.write('{"step": 0}')
+            with open(os.path.join(self.output, f"attempt-{attempt}", "end.json"), "w") as file:
+                file.write('{"ended": "complete"}')
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "3", TRAINER, "train", *COMMON,
                    "--dataset_name", self.write_rows(*[32] * 12), "--max_steps", "3", "--profile", "zero3",
                    "--output_dir", self.output]

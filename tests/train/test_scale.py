@@ -20,9 +20,9 @@ STEPS = ("--max_steps", "4", "--save_steps", "2")
 # Requests (open, stat, list, mkdir, rename, remove, flush) to a folder: of rank 0, and at most of any other rank. A start has its
 # tokens in the cache; `rest` is 4 steps with 2 saves and the end of the run, `resume` a start from a checkpoint.
 BOUNDS = {
-    ("start", "output"): (60, 0), ("start", "model"): (30, 1), ("start", "cache"): (10, 4), ("start", "dataset"): (12, 0),
+    ("start", "output"): (60, 0), ("start", "model"): (30, 2), ("start", "cache"): (10, 4), ("start", "dataset"): (12, 0),
     ("rest", "output"): (420, 9), ("rest", "model"): (20, 0), ("rest", "cache"): (0, 0), ("rest", "dataset"): (0, 0),
-    ("resume", "output"): (120, 2), ("resume", "model"): (30, 1), ("resume", "cache"): (10, 4), ("resume", "dataset"): (12, 0),
+    ("resume", "output"): (120, 2), ("resume", "model"): (30, 2), ("resume", "cache"): (10, 4), ("resume", "dataset"): (12, 0),
 }
 # Rank 0 looks every ten seconds whether a newer attempt has begun, so slow machines count some more.
 BY_THE_CLOCK = 30
