@@ -15,8 +15,8 @@ namespace ringshard::cli {
 std::optional<Failure> refuse_unfinished_run(const std::filesystem::path& folder,
                                              const std::string& setting);
 
-// The checkpoint that the folder is, looked through, if it fits the units; nothing where the folder
-// is none. Collective over the group.
+// Verifies the folder as a checkpoint that fits the units. Returns nothing if it is no checkpoint.
+// Collective over the group.
 comm::Agreed<std::optional<checkpoint::Checkpoint>> open_as_model(
     const std::filesystem::path& folder, const std::vector<shard::FlatUnit>& units,
     checkpoint::Scrutiny scrutiny, const comm::Group& group);

@@ -44,7 +44,7 @@ struct Claim {
     std::string token;
 };
 
-// 0 where there is none. Fails where the folder cannot be read.
+// Returns 0 if no attempt exists. Fails if the folder cannot be read.
 Expected<int64_t> newest_attempt(const std::filesystem::path& output_dir);
 
 // Makes the folder of this attempt, which is atomic; nothing where another process has made it.
