@@ -1,7 +1,7 @@
 """Learning rates of DeepSpeed's schedules, step by step, read from a DeepSpeed engine that trains on one CPU.
 
     pip install deepspeed (0.19.8 made the file that is kept; .deps/venv does not have it)
-    python deepspeed_schedules.py OUT/deepspeed_schedules.json
+    python deepspeed_schedules.py OUT/deepspeed.json
 
 Each entry is the `scheduler` block of a DeepSpeed file whose `auto` values HF's Trainer has filled in, the learning
 rate of the optimizer, the number of steps, and the rate with which the engine took each step.
