@@ -80,7 +80,12 @@ po::options_description describe(const OptionTable& table) {
 
 const Origin from_command_line{Strength::command_line, "command line"};
 
-Failure unexpected(const std::string& word) {
+// `before` is the boolean setting right before the word, if there is one.
+Failure unexpected(const std::string& word, const std::string& before) {
+    if (!before.empty())
+        return {ExitCode::usage, concat("unexpected word '", word, "' after --", before,
+                                        " on the command line: write --", before,
+                                        " true or false, or the name alone for true")};
     return {ExitCode::usage,
             concat("unexpected word '", word, "' on the command line: settings are written as ",
                    "--name value; `trainer --help` lists them")};
@@ -125,18 +130,22 @@ Statements read_command_line(const OptionTable& table, const std::vector<std::st
 
     Statements statements;
     bool after_unknown = false;  // the value of an unknown flag arrives as a word of its own
+    std::string boolean_before;
     for (const po::option& option : parsed.options) {
         if (option.string_key.empty() || option.position_key >= 0) {
             if (after_unknown)
                 statements.back().text = option.value.front();
             else
-                problems.push_back(unexpected(join(option.value, " ")));
+                problems.push_back(unexpected(join(option.value, " "), boolean_before));
             after_unknown = false;
+            boolean_before.clear();
             continue;
         }
         std::string value = option.value.empty() ? "true" : option.value.front();
         if (option.value.size() > 1) value = write_value(option.value);
         after_unknown = option.unregistered;
+        const bool is_boolean = shape_of(table, option.string_key) == Shape::boolean;
+        boolean_before = is_boolean ? option.string_key : "";
         add_or_replace(statements, {option.string_key, value, from_command_line, {}}, table);
     }
     return statements;

@@ -21,6 +21,8 @@ class WrongInput(TrainerTest):
                                 "there is no command 'dpo': this program does supervised fine-tuning alone, with `trainer sft`")
         self.expect_one_message(run("doctor", "train.py"), 64, "unexpected word 'train.py'")
         self.expect_one_message(run("doctor", "--seed"), 64, "--seed")
+        self.expect_one_message(run("config", "--take_over", "perhaps"), 64,
+                                "unexpected word 'perhaps' after --take_over on the command line: write --take_over true or false")
 
     def test_what_needs_no_mpi_is_said_once(self):
         self.expect_one_message(run("docter", ranks=3), 64, "did you mean doctor?")
