@@ -21,12 +21,6 @@ plan::Device smallest_device(const EngineCall& call, const StartUp& here,
             .host_memory = static_cast<double>(free_host_memory)};
 }
 
-int64_t longest_row(const data::Rows& rows) {
-    int64_t longest = 1;
-    for (int64_t row = 0; row < rows.size(); ++row) longest = std::max(longest, rows.length(row));
-    return longest;
-}
-
 // One data rank has no more rows in a micro-batch than there are; several repeat rows to fill
 // theirs.
 config::Settings with_rows_of_data(const config::Settings& settings, const mesh::MeshShape& shape,
@@ -60,7 +54,7 @@ std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const Star
         PlanWish wish{.world = call.world.size()};
         const Planner planner(spec, device, wish, call.environment, here.num_threads);
         const config::Settings settings = with_rows_of_data(call.settings, here.shape, rows);
-        const int64_t longest = longest_row(rows);
+        const int64_t longest = std::max<int64_t>(1, rows.totals().longest_row);
         const auto answer = planner.answer(settings, here.shape, longest);
         const auto held = static_cast<double>(answer.held);
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at

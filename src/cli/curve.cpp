@@ -73,9 +73,7 @@ Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
          "gradient_accumulation_steps)"] =
             concat(training.per_device_train_batch_size * shape.data() *
                    training.gradient_accumulation_steps);
-    int64_t tokens = 0;
-    for (int64_t row = 0; row < rows.size(); ++row) tokens += rows.length(row);
-    curve["the data"] = concat(rows.size(), " rows of ", tokens, " tokens");
+    curve["the data"] = concat(rows.size(), " rows of ", rows.totals().tokens, " tokens");
     return curve;
 }
 

@@ -1,6 +1,5 @@
 #include "run_data.hpp"
 
-#include <algorithm>
 #include <iostream>
 
 #include "prepare_command.hpp"
@@ -9,18 +8,6 @@
 namespace ringshard::cli {
 
 namespace {
-
-int64_t longest_document(const data::Rows& rows) {
-    int64_t longest = 0;
-    for (int64_t row = 0; row < rows.size(); ++row) {
-        int64_t length = 0;
-        for (const data::Piece& piece : rows.pieces(row)) {
-            length = piece.length + (piece.goes_on != 0 ? length : 0);
-            longest = std::max(longest, length);
-        }
-    }
-    return longest;
-}
 
 // A block with a window sees all of a document that is no longer than the window.
 std::optional<Failure> check_window(const model::ModelSpec& spec, int64_t longest) {
@@ -48,7 +35,7 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
                        concat("the data holds the token ", prepared.largest_token,
                               ", and the model's vocabulary has only ", spec.vocabulary,
                               "; was it tokenized for another model?")};
-    const int64_t longest = longest_document(prepared.rows);
+    const int64_t longest = prepared.rows.totals().longest_document;
     if (auto failure = check_window(spec, longest)) return failure;
     const std::string beyond = beyond_positions(spec, longest);
     if (beyond.empty()) return std::nullopt;

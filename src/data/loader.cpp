@@ -74,24 +74,24 @@ int64_t Loader::steps_per_epoch() const {
 
 Loader::Step Loader::read_step(LoaderState state) {
     if (order_epoch_ != state.epoch) {
-        order_ = epoch_order(dealing_, state.epoch);
+        order_.reset();  // before the next one is drawn: never two in memory
+        order_.emplace(dealing_, state.epoch);
         order_epoch_ = state.epoch;
     }
-    const auto num_samples = static_cast<int64_t>(order_.size());
+    const auto num_samples = order_->size();
     Step step;
     const int64_t first = state.samples_done;
     for (int64_t micro = 0; micro < accumulation_ && state.samples_done < num_samples; ++micro) {
         const int64_t begin =
             std::min(num_samples, state.samples_done + data_rank_ * dealing_.batch_size);
         const int64_t end = std::min(num_samples, begin + dealing_.batch_size);
-        FlatBatch& batch = step.micro_batches.emplace_back(
-            flatten(rows_, std::span(order_).subspan(static_cast<size_t>(begin),
-                                                     static_cast<size_t>(end - begin))));
+        FlatBatch& batch =
+            step.micro_batches.emplace_back(flatten(rows_, order_->part(begin, end)));
         if (dealing_.counts_padding_to > 0) batch.count_padding(dealing_.counts_padding_to);
         state.samples_done =
             std::min(num_samples, state.samples_done + dealing_.batch_size * dealing_.num_ranks);
     }
-    step.rows.assign(order_.begin() + first, order_.begin() + state.samples_done);
+    step.rows = order_->part(first, state.samples_done);
     step.after = state.samples_done >= num_samples ? LoaderState{state.epoch + 1, 0} : state;
     return step;
 }

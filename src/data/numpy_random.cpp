@@ -100,13 +100,22 @@ private:
     uint32_t half_ = 0;
 };
 
+template <class T>
+void shuffle(uint64_t seed, std::span<T> items) {
+    Pcg64 random(seed);
+    for (std::size_t i = items.size(); i-- > 1;) std::swap(items[i], items[random.up_to(i)]);
+}
+
 }  // namespace
+
+void numpy_shuffle(uint64_t seed, std::span<int64_t> items) { shuffle(seed, items); }
+
+void numpy_shuffle(uint64_t seed, std::span<Piece> items) { shuffle(seed, items); }
 
 std::vector<int64_t> numpy_permutation(uint64_t seed, int64_t size) {
     std::vector<int64_t> order(static_cast<std::size_t>(size));
     std::iota(order.begin(), order.end(), int64_t{0});
-    Pcg64 random(seed);
-    for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.up_to(i)]);
+    shuffle(seed, std::span(order));
     return order;
 }
 

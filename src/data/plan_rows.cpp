@@ -32,17 +32,14 @@ std::vector<int64_t> mixture_counts(const SampleChoice& choice) {
     return counts;
 }
 
-template <class T>
-std::vector<T> shuffled(const std::vector<T>& items, int64_t seed) {
-    std::vector<T> result;
-    result.reserve(items.size());
-    for (const int64_t i :
-         numpy_permutation(static_cast<uint64_t>(seed), static_cast<int64_t>(items.size())))
-        result.push_back(items[static_cast<size_t>(i)]);
-    return result;
-}
-
 void shuffle_rows(RowPlan& plan, int64_t seed) {
+    const bool has_one_piece_each =
+        plan.pieces.size() + 1 == plan.row_starts.size() &&
+        std::ranges::adjacent_find(plan.row_starts) == plan.row_starts.end();
+    if (has_one_piece_each) {
+        numpy_shuffle(static_cast<uint64_t>(seed), std::span(plan.pieces));
+        return;
+    }
     RowPlan shuffled;
     shuffled.pieces.reserve(plan.pieces.size());
     shuffled.row_starts.reserve(plan.row_starts.size());
@@ -81,6 +78,8 @@ RowPlan one_row_each(const TokenStore& store, std::span<const int64_t> samples,
     const bool keeps_end = settings.truncation == config::TruncationMode::keep_end;
     const auto limit = static_cast<uint32_t>(settings.max_length.value_or(UINT32_MAX));
     RowPlan plan;
+    plan.pieces.reserve(samples.size());
+    plan.row_starts.reserve(samples.size() + 1);
     for (const int64_t number : samples) {
         const uint32_t whole = store.length(number);
         const uint32_t length = std::min(whole, limit);
@@ -108,7 +107,8 @@ RowPlan packed(const TokenStore& store, std::span<const int64_t> samples,
         ++report.samples_cut;
         report.cut_tokens += length - limit;
     }
-    if (settings.shuffles) documents = shuffled(documents, settings.seed);
+    if (settings.shuffles)
+        numpy_shuffle(static_cast<uint64_t>(settings.seed), std::span(documents));
     return pack(documents, settings.strategy, limit,
                 settings.scope == config::PackingScope::global ? 0 : trl_problem_size);
 }
@@ -119,17 +119,21 @@ std::vector<int64_t> choose_samples(const SampleChoice& choice) {
     std::vector<int64_t> chosen;
     int64_t begin = 0;
     const std::vector<int64_t> counts = mixture_counts(choice);
+    chosen.reserve(static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0})));
     for (size_t source = 0; source < counts.size(); ++source) {
         for (int64_t i = 0; i < counts[source]; ++i) chosen.push_back(begin + i);
         begin = static_cast<int64_t>(choice.source_ends[source]);
     }
     if (choice.side == SampleChoice::Side::all) return chosen;
-    const std::vector<int64_t> mixed = shuffled(chosen, choice.seed);
+    numpy_shuffle(static_cast<uint64_t>(choice.seed), std::span(chosen));
     const auto test_end =
-        mixed.begin() + static_cast<std::ptrdiff_t>(
-                            std::ceil(choice.test_size * static_cast<double>(mixed.size())));
-    return choice.side == SampleChoice::Side::test ? std::vector(mixed.begin(), test_end)
-                                                   : std::vector(test_end, mixed.end());
+        chosen.begin() + static_cast<std::ptrdiff_t>(
+                             std::ceil(choice.test_size * static_cast<double>(chosen.size())));
+    if (choice.side == SampleChoice::Side::test)
+        chosen.erase(test_end, chosen.end());
+    else
+        chosen.erase(chosen.begin(), test_end);
+    return chosen;
 }
 
 RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
@@ -145,7 +149,7 @@ RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
                                   : one_row_each(store, samples, settings, report);
     if (settings.shuffles) shuffle_rows(plan, settings.seed);
     report.rows = plan.size();
-    for (const Piece& piece : plan.pieces) report.row_tokens += piece.length;
+    for (int64_t row = 0; row < plan.size(); ++row) report.of_rows.add(plan.row(row));
     return plan;
 }
 

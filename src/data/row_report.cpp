@@ -38,7 +38,9 @@ Value to_value(const RowReport& report) {
                                {"dropped", Value(report.dropped)},
                                {"longest", Value(report.longest)},
                                {"rows", Value(report.rows)},
-                               {"row_tokens", Value(report.row_tokens)},
+                               {"row_tokens", Value(report.of_rows.tokens)},
+                               {"longest_row", Value(report.of_rows.longest_row)},
+                               {"longest_document", Value(report.of_rows.longest_document)},
                                {"lengths", Value(std::move(lengths))}});
 }
 
@@ -55,7 +57,9 @@ RowReport report_of(const Value& value) {
     read("dropped", report.dropped);
     read("longest", report.longest);
     read("rows", report.rows);
-    read("row_tokens", report.row_tokens);
+    read("row_tokens", report.of_rows.tokens);
+    read("longest_row", report.of_rows.longest_row);
+    read("longest_document", report.of_rows.longest_document);
     const Value* lengths = value.find("lengths");
     if (lengths != nullptr && lengths->list() != nullptr)
         for (size_t i = 0; i < std::min(report.lengths.size(), lengths->list()->size()); ++i)
@@ -75,10 +79,10 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
     if (report.dropped > 0)
         out << "  dropped     " << with_commas(report.dropped)
             << " documents without anything to learn within max_length\n";
-    out << "  rows        " << with_commas(report.rows) << ", " << with_commas(report.row_tokens)
-        << " tokens";
+    out << "  rows        " << with_commas(report.rows) << ", "
+        << with_commas(report.of_rows.tokens) << " tokens";
     if (settings.packs)
-        out << ", filled to " << percent(report.row_tokens, report.rows * *settings.max_length);
+        out << ", filled to " << percent(report.of_rows.tokens, report.rows * *settings.max_length);
     out << "\n  lengths of documents\n";
     const int64_t most = *std::ranges::max_element(report.lengths);
     for (size_t i = 0; i < report.lengths.size(); ++i) {

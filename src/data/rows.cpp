@@ -1,5 +1,7 @@
 #include "ringshard/data/rows.hpp"
 
+#include "ringshard/data/plan_rows.hpp"
+
 namespace ringshard::data {
 
 Rows::Rows(TokenStore store, RowPlan plan) : store_(std::move(store)) {
@@ -17,12 +19,24 @@ Rows::Rows(TokenStore store, const ArrayFile& plan)
       row_starts_(plan.array<uint64_t>("row_starts")),
       pieces_(plan.array<Piece>("pieces")) {}
 
+namespace {
+
+std::optional<RowTotals> read_totals(const std::string& about) {
+    const auto read = text::read_json(about);
+    const text::Value* report = read ? read.value().find("report") : nullptr;
+    if (report == nullptr || report->find("longest_document") == nullptr) return std::nullopt;
+    return report_of(*report).of_rows;
+}
+
+}  // namespace
+
 Expected<Rows> Rows::of(const ArrayFile& store_file, const ArrayFile& plan) {
     auto store = TokenStore::of(store_file);
     if (!store) return store.failure();
     Rows rows(std::move(store).value(), plan);
     if (rows.row_starts_.empty() || rows.row_starts_.back() != rows.pieces_.size())
         return Failure{ExitCode::bad_data, concat(plan.name().string(), " holds no plan of rows")};
+    rows.totals_ = read_totals(rows.about_);
     return rows;
 }
 
@@ -62,6 +76,13 @@ int64_t Rows::length(int64_t row) const {
     int64_t length = 0;
     for (const Piece& piece : pieces(row)) length += piece.length;
     return length;
+}
+
+RowTotals Rows::totals() const {
+    if (totals_) return *totals_;
+    RowTotals counted;
+    for (int64_t row = 0; row < size(); ++row) counted.add(pieces(row));
+    return counted;
 }
 
 void Rows::append(int64_t row, FlatBatch& batch) const {

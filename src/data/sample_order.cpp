@@ -1,11 +1,12 @@
 #include "ringshard/data/sample_order.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/randperm.h>
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
+#include <limits>
 #include <span>
 
 #include "ringshard/base/error.hpp"
@@ -47,31 +48,37 @@ Dealing make_dealing(const config::Config& config, const Rows& rows, const mesh:
         dealing.seed = config.run.seed;
         dealing.group_size =
             training.per_device_train_batch_size * training.gradient_accumulation_steps;
-        for (int64_t row = 0; row < rows.size(); ++row) dealing.lengths.push_back(rows.length(row));
+        dealing.lengths.reserve(static_cast<size_t>(rows.size()));
+        for (int64_t row = 0; row < rows.size(); ++row)
+            dealing.lengths.push_back(static_cast<uint32_t>(rows.length(row)));
     }
     return dealing;
 }
 
 namespace {
 
-std::vector<int64_t> permutation(int64_t size, const at::Generator& generator) {
-    const at::Tensor drawn = at::randperm(size, generator, at::TensorOptions(at::kLong));
-    const auto* first = drawn.const_data_ptr<int64_t>();
-    return {first, first + size};
-}
-
 at::Generator seeded(int64_t seed) {
     return at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
 }
 
+// Draws into the memory of `order`.
+template <class Number>
+void draw_permutation(std::vector<Number>& order, const at::Generator& generator) {
+    const auto size = static_cast<int64_t>(order.size());
+    at::Tensor view =
+        at::from_blob(order.data(), {size}, at::TensorOptions(at::CppTypeToScalarType<Number>()));
+    at::randperm_out(view, size, generator);
+}
+
 // The permutation is cut into large groups, and each sorted from its longest row down; the longest
 // row of all comes first, so that a lack of memory shows at once.
-std::vector<int64_t> sorted_in_groups(std::vector<int64_t> order, const Dealing& dealing) {
+template <class Number>
+void sort_in_groups(std::vector<Number>& order, const Dealing& dealing) {
     constexpr int64_t most_batches = 50;
     const int64_t batches =
         std::clamp<int64_t>(dealing.num_rows / (dealing.group_size * 4), 1, most_batches);
     const auto size = static_cast<size_t>(batches * dealing.group_size);
-    const auto length = [&](int64_t row) { return dealing.lengths[static_cast<size_t>(row)]; };
+    const auto length = [&](Number row) { return dealing.lengths[static_cast<size_t>(row)]; };
     size_t longest = 0;
     for (size_t begin = 0; begin < order.size(); begin += size) {
         const auto group = std::span(order).subspan(begin, std::min(size, order.size() - begin));
@@ -79,49 +86,68 @@ std::vector<int64_t> sorted_in_groups(std::vector<int64_t> order, const Dealing&
         if (length(group.front()) > length(order[longest])) longest = begin;
     }
     if (!order.empty()) std::swap(order.front(), order[longest]);
-    return order;
-}
-
-// The original draws from one generator through all epochs, a number for its loader before each.
-std::vector<int64_t> order_by_length(const Dealing& dealing, int64_t epoch) {
-    const at::Generator generator = seeded(dealing.seed);
-    std::vector<int64_t> order;
-    for (int64_t e = 0; e <= epoch; ++e) {
-        at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
-        order = permutation(dealing.num_rows, generator);
-    }
-    return sorted_in_groups(std::move(order), dealing);
-}
-
-std::vector<int64_t> undivided_order(const Dealing& dealing, int64_t epoch) {
-    switch (dealing.strategy) {
-        case config::SamplingStrategy::sequential: {
-            std::vector<int64_t> order(static_cast<size_t>(dealing.num_rows));
-            std::iota(order.begin(), order.end(), 0);
-            return order;
-        }
-        case config::SamplingStrategy::random:
-            return permutation(dealing.num_rows, seeded(dealing.seed + epoch));
-        case config::SamplingStrategy::group_by_length: return order_by_length(dealing, epoch);
-    }
-    RINGSHARD_CHECK(false, "a strategy without an order");
 }
 
 }  // namespace
 
-std::vector<int64_t> epoch_order(const Dealing& dealing, int64_t epoch) {
-    std::vector<int64_t> order = undivided_order(dealing, epoch);
-    const size_t n = order.size();
-    const auto per_round = static_cast<size_t>(dealing.batch_size * dealing.num_ranks);
-    if (dealing.drop_last) {
-        order.resize(n / per_round * per_round);
-    } else if (dealing.num_ranks > 1) {
-        const size_t filled = (n + per_round - 1) / per_round * per_round;
-        // Its first round, over and over.
-        for (size_t i = 0; order.size() < filled; ++i)
-            order.push_back(order[i % std::min(n, per_round)]);
+template <class Number>
+std::vector<Number> draw_order(const Dealing& dealing, int64_t epoch) {
+    std::vector<Number> order(static_cast<size_t>(dealing.num_rows));
+    if (dealing.strategy == config::SamplingStrategy::random) {
+        draw_permutation(order, seeded(dealing.seed + epoch));
+        return order;
     }
+    RINGSHARD_CHECK(dealing.strategy == config::SamplingStrategy::group_by_length);
+    // The original draws from one generator through all epochs, a number for its loader before
+    // each.
+    const at::Generator generator = seeded(dealing.seed);
+    for (int64_t e = 0; e <= epoch; ++e) {
+        at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+        draw_permutation(order, generator);
+    }
+    sort_in_groups(order, dealing);
     return order;
+}
+
+template std::vector<int32_t> draw_order<int32_t>(const Dealing&, int64_t);
+template std::vector<int64_t> draw_order<int64_t>(const Dealing&, int64_t);
+
+EpochOrder::EpochOrder(const Dealing& dealing, int64_t epoch)
+    : num_rows_(dealing.num_rows), size_(dealing.num_rows) {
+    const int64_t per_round = dealing.batch_size * dealing.num_ranks;
+    first_round_ = std::min(num_rows_, per_round);
+    if (dealing.drop_last)
+        size_ = num_rows_ / per_round * per_round;
+    else if (dealing.num_ranks > 1)
+        size_ = (num_rows_ + per_round - 1) / per_round * per_round;
+    if (dealing.strategy == config::SamplingStrategy::sequential) return;
+    if (num_rows_ <= std::numeric_limits<int32_t>::max())
+        drawn_ = draw_order<int32_t>(dealing, epoch);
+    else
+        drawn_ = draw_order<int64_t>(dealing, epoch);
+}
+
+int64_t EpochOrder::operator[](int64_t place) const {
+    RINGSHARD_CHECK(place >= 0 && place < size_);
+    const int64_t row = place < num_rows_ ? place : (place - num_rows_) % first_round_;
+    const auto i = static_cast<size_t>(row);
+    if (const auto* narrow = std::get_if<std::vector<int32_t>>(&drawn_)) return (*narrow)[i];
+    if (const auto* wide = std::get_if<std::vector<int64_t>>(&drawn_)) return (*wide)[i];
+    return row;
+}
+
+std::vector<int64_t> EpochOrder::part(int64_t begin, int64_t end) const {
+    std::vector<int64_t> rows;
+    for (int64_t place = begin; place < end; ++place) rows.push_back((*this)[place]);
+    return rows;
+}
+
+int64_t EpochOrder::bytes() const {
+    if (const auto* narrow = std::get_if<std::vector<int32_t>>(&drawn_))
+        return static_cast<int64_t>(narrow->capacity() * sizeof(int32_t));
+    if (const auto* wide = std::get_if<std::vector<int64_t>>(&drawn_))
+        return static_cast<int64_t>(wide->capacity() * sizeof(int64_t));
+    return 0;
 }
 
 }  // namespace ringshard::data

@@ -2,6 +2,7 @@
 #include "ringshard/data/sample_order.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "data_golden.hpp"
 
@@ -23,23 +24,47 @@ BOOST_AUTO_TEST_CASE(batches_are_those_of_accelerate) {
                                     .drop_last = *one.find("drop_last")->truth()};
         const auto& epochs = *one.find("epochs")->list();
         for (size_t epoch = 0; epoch < epochs.size(); ++epoch) {
-            const auto order = data::epoch_order(dealing, static_cast<int64_t>(epoch));
+            const data::EpochOrder order(dealing, static_cast<int64_t>(epoch));
             const auto& ranks = *epochs[epoch].list();
             for (size_t rank = 0; rank < ranks.size(); ++rank) {
                 std::vector<std::vector<int64_t>> batches;
-                for (size_t begin = rank * static_cast<size_t>(dealing.batch_size);
-                     begin < order.size();
-                     begin += static_cast<size_t>(dealing.batch_size * dealing.num_ranks))
-                    batches.emplace_back(
-                        order.begin() + static_cast<std::ptrdiff_t>(begin),
-                        order.begin() +
-                            static_cast<std::ptrdiff_t>(std::min(
-                                order.size(), begin + static_cast<size_t>(dealing.batch_size))));
+                for (int64_t begin = static_cast<int64_t>(rank) * dealing.batch_size;
+                     begin < order.size(); begin += dealing.batch_size * dealing.num_ranks)
+                    batches.push_back(
+                        order.part(begin, std::min(order.size(), begin + dealing.batch_size)));
                 std::vector<std::vector<int64_t>> expected;
                 for (const Value& batch : *ranks[rank].list())
                     expected.push_back(test::integers(batch));
                 BOOST_TEST((batches == expected));
             }
         }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_order_holds_four_bytes_a_row) {
+    data::Dealing dealing{.num_rows = 100'001, .batch_size = 2, .num_ranks = 4, .seed = 7};
+    BOOST_TEST(data::EpochOrder(dealing, 1).bytes() == 4 * dealing.num_rows);
+    dealing.strategy = config::SamplingStrategy::sequential;
+    const data::EpochOrder in_turn(dealing, 1);
+    BOOST_TEST(in_turn.bytes() == 0);
+    BOOST_TEST(in_turn.part(99'998, in_turn.size()) ==
+                   (std::vector<int64_t>{99'998, 99'999, 100'000, 0, 1, 2, 3, 4, 5, 6}),
+               boost::test_tools::per_element());
+}
+
+// From 2^31 rows on.
+BOOST_AUTO_TEST_CASE(wide_and_narrow_orders_are_the_same) {
+    data::Dealing dealing{.num_rows = 5003, .batch_size = 2, .num_ranks = 2, .seed = 3};
+    dealing.group_size = 6;
+    for (int64_t row = 0; row < dealing.num_rows; ++row)
+        dealing.lengths.push_back(static_cast<uint32_t>(row * 7919 % 401));
+    for (const auto strategy :
+         {config::SamplingStrategy::random, config::SamplingStrategy::group_by_length}) {
+        dealing.strategy = strategy;
+        const auto narrow = data::draw_order<int32_t>(dealing, 2);
+        BOOST_TEST(std::set(narrow.begin(), narrow.end()).size() == narrow.size());
+        BOOST_TEST(data::draw_order<int64_t>(dealing, 2) ==
+                       std::vector<int64_t>(narrow.begin(), narrow.end()),
+                   boost::test_tools::per_element());
     }
 }

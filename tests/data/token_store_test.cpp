@@ -78,6 +78,51 @@ BOOST_AUTO_TEST_CASE(both_ends_can_be_cut) {
         boost::test_tools::per_element());
 }
 
+// A run takes them from the file of the plan and looks at no row.
+BOOST_FIXTURE_TEST_CASE(a_plan_keeps_the_totals_of_its_rows, Folder) {
+    SampleList list;
+    for (const int32_t length : {3, 9, 4, 1, 7, 2})
+        list.add(Numbers(static_cast<size_t>(length), 5), Numbers(static_cast<size_t>(length), 5));
+    list.add(Numbers(8, 5), Numbers(8, 5), Numbers{6, 2});
+    const auto store_file = path / "tokens";
+    BOOST_TEST(!write_array_file(
+        store_file, R"({"largest_token": 5})",
+        std::vector<NamedBytes>{
+            {"tokens", std::as_bytes(std::span(list.tokens))},
+            {"samples", std::as_bytes(std::span(list.samples))},
+            {"document_ends", std::as_bytes(std::span(list.document_ends))},
+            {"document_lengths", std::as_bytes(std::span(list.document_lengths))}}));
+    const TokenStore store(std::move(list));
+    const std::vector<int64_t> numbers{0, 1, 2, 3, 4, 5, 6};
+    using Strategy = config::PackingStrategy;
+    struct Case {
+        RowSettings settings;
+        RowTotals totals;
+    };
+    for (const Case& one :
+         {Case{{}, {34, 9, 9}}, Case{{.max_length = 5}, {25, 5, 5}},
+          Case{{.max_length = 10, .packs = true, .shuffles = true}, {34, 10, 9}},
+          Case{{.max_length = 12, .packs = true, .strategy = Strategy::wrapped}, {34, 12, 12}}}) {
+        RowReport report;
+        const RowPlan plan = plan_rows(store, numbers, one.settings, report);
+        BOOST_TEST((report.of_rows == one.totals));
+        BOOST_TEST((Rows(store, plan).totals() == one.totals));
+        const auto written = [&](const RowReport& kept) {
+            text::Value about{text::Value::Object{}};
+            about.set("report", to_value(kept));
+            const auto file = path / "rows";
+            BOOST_TEST(!write_array_file(
+                file, to_json(about),
+                std::vector<NamedBytes>{{"row_starts", std::as_bytes(std::span(plan.row_starts))},
+                                        {"pieces", std::as_bytes(std::span(plan.pieces))}}));
+            return Rows::map(store_file, file).value().totals();
+        };
+        BOOST_TEST((written(report) == one.totals));
+        report.of_rows = {1000, 100, 10};
+        BOOST_TEST((written(report) == report.of_rows));
+    }
+}
+
 BOOST_FIXTURE_TEST_CASE(what_waits_in_the_spool_is_not_in_memory, Folder) {
     auto spool = TokenSpool::open(path / "spool").value();
     SampleList list;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <future>
+#include <optional>
 #include <vector>
 
 #include "ringshard/attention/sequence_partition.hpp"
@@ -62,7 +63,7 @@ private:
     LoaderState state_;
     std::vector<int64_t> rows_of_step_;
     // Only the reading thread uses these; there is one at a time.
-    std::vector<int64_t> order_;
+    std::optional<EpochOrder> order_;
     int64_t order_epoch_ = -1;
     std::future<Step> next_;
 };

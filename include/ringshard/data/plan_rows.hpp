@@ -40,7 +40,7 @@ struct RowReport {
     int64_t dropped = 0;      // samples without anything to learn within max_length
     int64_t longest = 0;      // sample
     int64_t rows = 0;
-    int64_t row_tokens = 0;
+    RowTotals of_rows;
     std::array<int64_t, 32> lengths{};  // samples of 2^i to 2^(i+1)-1 tokens; empty ones count as 1
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,6 +15,26 @@ struct Piece {
     uint32_t goes_on = 0;
 
     bool operator==(const Piece&) const = default;
+};
+
+// Sums and maxima over rows, in tokens.
+struct RowTotals {
+    int64_t tokens = 0;
+    int64_t longest_row = 0;
+    int64_t longest_document = 0;  // within one row
+
+    void add(std::span<const Piece> row) {
+        int64_t length = 0;
+        int64_t document = 0;
+        for (const Piece& piece : row) {
+            length += piece.length;
+            document = piece.length + (piece.goes_on != 0 ? document : 0);
+            longest_document = std::max(longest_document, document);
+        }
+        tokens += length;
+        longest_row = std::max(longest_row, length);
+    }
+    bool operator==(const RowTotals&) const = default;
 };
 
 // Which tokens make up each row that training sees.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "ringshard/data/row_plan.hpp"
 #include "ringshard/data/token_store.hpp"
 
@@ -32,6 +34,9 @@ public:
     int64_t length(int64_t row) const;
     std::span<const Piece> pieces(int64_t row) const;
     const TokenStore& store() const { return store_; }
+    // As the file of the plan names them; a file of an older version has none, and all rows are
+    // looked at.
+    RowTotals totals() const;
     // How the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
 
@@ -44,6 +49,7 @@ private:
     TokenStore store_;
     std::filesystem::path name_ = "rows in memory";
     std::string about_;
+    std::optional<RowTotals> totals_;
     std::shared_ptr<const void> owner_;  // of what the spans show
     std::span<const uint64_t> row_starts_;
     std::span<const Piece> pieces_;
