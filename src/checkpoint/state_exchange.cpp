@@ -165,6 +165,12 @@ private:
     std::map<std::string, File> files_;
 };
 
+int64_t num_elements(const StateFile::Placed& placed) {
+    int64_t count = 1;
+    for (const int64_t size : placed.shape) count *= size;
+    return count;
+}
+
 }  // namespace
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
@@ -175,10 +181,14 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
             const auto& [unit, range] = zero.slots()[slot];
             // What fills up a unit is in no file: it stays.
             const at::Tensor flat = kind.shards->take(slot, shard::Content::kept);
-            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
-                if (auto failure = reader.read(kind.group + piece.tensor->spec.name, piece.first,
-                                               flat.narrow(0, piece.in_range, piece.size)))
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
+                const std::string dataset = kind.group + piece.tensor->spec.name;
+                const int64_t there = num_elements(checkpoint.state.datasets.at(dataset));
+                const int64_t count = std::clamp<int64_t>(there - piece.first, 0, piece.size);
+                if (auto failure =
+                        reader.read(dataset, piece.first, flat.narrow(0, piece.in_range, count)))
                     return failure;
+            }
             kind.shards->put_back(slot, flat);
         }
     return std::nullopt;

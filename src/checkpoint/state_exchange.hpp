@@ -72,7 +72,8 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& op
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
-// Without an optimizer, the weights alone. Counts the bytes that it has read.
+// Without an optimizer, the weights alone. Where a tensor has fewer rows in the checkpoint than in
+// `zero`, the rows behind them stay as they are. Counts the bytes that it has read.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
                                    const optim::AdamW* optimizer, ByteCounter& bytes);
 

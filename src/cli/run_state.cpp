@@ -96,7 +96,10 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
             if (failure) return comm::found_by_all(*failure);
         return Origin{.checkpoint = std::move(checkpoint).value()};
     }
-    auto as_model = open_as_model(start.model, units, scrutiny_of(call), call.world);
+    model::ModelSpec stored_spec = start.spec;
+    stored_spec.vocabulary = stored_spec.stored_vocabulary;
+    auto as_model = open_as_model(start.model, model::make_units(stored_spec, whole),
+                                  scrutiny_of(call), call.world);
     if (!as_model) return as_model.failure();
     if (as_model.value()) return Origin{.pretrained_checkpoint = std::move(as_model).value()};
     auto stored = model::StoredModel::open(start.model, call.world);
@@ -112,11 +115,12 @@ namespace {
 std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin,
                                                    const model::ModelSpec& spec, shard::Zero& zero,
                                                    const comm::Group& world) {
-    if (origin.pretrained_checkpoint)
-        return checkpoint::load_weights(*origin.pretrained_checkpoint, zero, world);
-    if (const auto failure = comm::first_failure(
-            world, model::load_weights(*origin.pretrained, spec, zero, world.journal().bytes())))
-        return failure;
+    const auto failure =
+        origin.pretrained_checkpoint
+            ? checkpoint::load_weights(*origin.pretrained_checkpoint, zero, world)
+            : comm::first_failure(world, model::load_weights(*origin.pretrained, spec, zero,
+                                                             world.journal().bytes()));
+    if (failure) return failure;
     model::set_added_rows(spec, zero, world);
     return std::nullopt;
 }

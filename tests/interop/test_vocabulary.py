@@ -204,6 +204,31 @@ class Vocabulary(TrainerTest):
         self.expect(asked, 0)
         self.assertEqual(json.loads(asked.stdout)["ids"][-1], 501)
 
+    def test_a_checkpoint_as_a_model_gets_them_too(self):
+        """As the model that is exported from it does; with fewer rows than before, too."""
+        checkpoint, exported = self.path("before/checkpoint-1"), self.path("exported")
+        model = self.path("model")
+        shutil.copytree(TIED, model)
+        wide = load(TIED)
+        wide.resize_token_embeddings(700)
+        wide.save_pretrained(model)
+        self.train(model, "--max_steps", "1", "--save_steps", "1", output=self.path("before"))
+        self.expect(run("export", checkpoint, "--output_dir", exported), 0)
+        for name, tokens, rows in (("more", ["--added_tokens", json.dumps([f"<new {i}>" for i in range(210)])], 768),
+                                   ("fewer", ["--chat_template_path", self.make_source(5)], 512)):
+            for flags, ranks in (([], None), (["--profile", "zero3", "--per_device_train_batch_size", "1"], 3)):
+                with self.subTest(name, ranks=ranks):
+                    outputs = [self.path(f"{name}-{ranks}-{kind}") for kind in ("model", "checkpoint")]
+                    for begun_from, output in zip((exported, checkpoint), outputs):
+                        result = self.train(begun_from, *tokens, *flags, "--max_steps", "1", "--full_determinism", output=output,
+                                            ranks=ranks)
+                        self.expect(result, 0, f"the vocabulary has {rows} rows in place of 700")
+                    weights = [load_file(os.path.join(output, "model.safetensors")) for output in outputs]
+                    self.assertEqual(len(weights[0][EMBEDDINGS[0]]), rows)
+                    for weight_name, weight in weights[0].items():
+                        self.assertTrue(torch.equal(weight, weights[1][weight_name]), weight_name)
+                    self.assertEqual(*(read_config(output) for output in outputs))
+
     def test_the_plan_counts_the_rows(self):
         def checkpoint_bytes(*flags):
             result = run("plan", "--model_name_or_path", TIED, "--world", "2", "--profile", "zero3", "--json", *flags)

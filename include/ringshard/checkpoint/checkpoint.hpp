@@ -59,7 +59,8 @@ comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, E
 std::optional<Failure> check_fit(const Checkpoint& checkpoint,
                                  const std::vector<shard::FlatUnit>& units, Extent extent);
 
-// Fills this rank's shards with weights. Collective over the group.
+// Fills this rank's shards with weights; rows that the checkpoint does not have stay as they are.
+// Collective over the group.
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
                                                 const comm::Group& group);
 
