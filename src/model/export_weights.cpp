@@ -188,6 +188,11 @@ StoredType type_in_config(const std::string& config_json) {
     return StoredType::fp32;
 }
 
+StoredType written_type(const std::string& dtype, const std::string& config_json) {
+    if (dtype == "auto") return type_in_config(config_json);
+    return dtype == "bfloat16" ? StoredType::bf16 : StoredType::fp32;
+}
+
 std::optional<StoredType> read_export_type(std::string_view name) {
     if (name == "float32") return StoredType::fp32;
     if (name == "bfloat16") return StoredType::bf16;

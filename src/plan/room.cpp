@@ -31,7 +31,7 @@ SaveTime estimate_save(const StepPlan& plan, const Device& device, int64_t ranks
     SaveTime time;
     time.is_copied =
         device.is_host || ranks * static_cast<double>(plan.host_bytes()) <= device.host_memory;
-    const double writing = ranks * copy / device.save_bytes;
+    const double writing = ranks * static_cast<double>(plan.saved_bytes) / device.save_bytes;
     time.stall = time.is_copied ? copy / device.host_copy_bytes : writing;
     time.durable = time.is_copied ? time.stall + writing : writing;
     return time;

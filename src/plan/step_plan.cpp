@@ -13,6 +13,7 @@
 #include "imaginary_depot.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/device/host_memory.hpp"
+#include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_depot.hpp"
 #include "ringshard/optim/adamw.hpp"
@@ -116,7 +117,8 @@ public:
         away += state + activations;
         // State goes both ways once, activations with every micro-batch.
         plan.moved_bytes = 2 * (state + activations * config_.training.gradient_accumulation_steps);
-        plan.checkpoint_bytes = save_copy() * question_.shape.world();
+        plan.saved_bytes = save_copy() + written_model();
+        plan.checkpoint_bytes = plan.saved_bytes * question_.shape.world();
         return plan;
     }
 
@@ -156,15 +158,24 @@ private:
         peak_.begins("between steps");
     }
 
-    // Masters and both moments of what is this rank's alone.
+    // Weights that are this rank's alone.
+    int64_t own_weights() const {
+        int64_t weights = 0;
+        for (size_t unit = 0; unit < zero_.num_units(); ++unit)
+            weights += zero_.own_range(unit).size();
+        return weights;
+    }
+    // Masters and both moments.
     int64_t save_copy() const {
         const auto moment =
             static_cast<int64_t>(c10::elementSize(optimizer_.first_moments().type()));
-        int64_t bytes = 0;
-        for (size_t unit = 0; unit < zero_.num_units(); ++unit)
-            bytes +=
-                zero_.own_range(unit).size() * (static_cast<int64_t>(sizeof(float)) + 2 * moment);
-        return bytes;
+        return own_weights() * (static_cast<int64_t>(sizeof(float)) + 2 * moment);
+    }
+    // What save_model_in_checkpoints adds.
+    int64_t written_model() const {
+        if (!config_.checkpoint.save_model_in_checkpoints) return 0;
+        const auto type = model::written_type(config_.model.dtype, question_.spec.config_json);
+        return own_weights() * (type == model::StoredType::bf16 ? 2 : 4);
     }
 
     const config::Config& config_;

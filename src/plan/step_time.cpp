@@ -78,7 +78,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     time.loss = tokens * static_cast<double>(spec.vocabulary) / device.loss_logits;
     constexpr double optimizer_bytes = 28;  // read and written for a weight
     const double weights_here =
-        static_cast<double>(plan.checkpoint_bytes) / 12 /
+        static_cast<double>(plan.memory.save_copy * question.shape.world()) / 12 /
         static_cast<double>(
             mesh::cuts_of(question.config.parallel).optimizer ? question.shape.zero() : 1);
     time.optimizer = weights_here * optimizer_bytes / device.optimizer_bytes;

@@ -251,6 +251,16 @@ class Plan(TrainerTest):
         self.assertEqual(16 * copy, plan["checkpoint_bytes"])
         self.assertAlmostEqual(plan["checkpoint_seconds"]["stall"], copy / 1e6)
         self.assertAlmostEqual(plan["checkpoint_seconds"]["durable"], copy / 1e6 + 8 * copy / 1e7)
+        # The weights once more: 4 or 2 bytes beside the 12 that are copied.
+        for dtype, number in (("float32", 4), ("bfloat16", 2), ("auto", 4)):
+            with self.subTest(dtype):
+                model = ("--save_model_in_checkpoints", "true", "--dtype", dtype)
+                more = self.planned(flags, "--gpu", self.device(host_copy_bytes="1e6", save_bytes="1e7"), *model)
+                self.assertEqual(more["memory_bytes"]["save_copy"], copy)
+                written = copy // 12 * (12 + number)
+                self.assertEqual(more["checkpoint_bytes"], 16 * written)
+                self.assertAlmostEqual(more["checkpoint_seconds"]["durable"], copy / 1e6 + 8 * written / 1e7)
+                self.assertEqual(more["step_seconds"], plan["step_seconds"])
         small = self.device(host_copy_bytes="1e6", save_bytes="1e7", host_memory_bytes=str(7 * copy))
         plan = self.planned(flags, "--gpu", small)
         self.assertTrue(plan["fits"])

@@ -49,6 +49,8 @@ std::optional<StoredType> read_export_type(std::string_view name);
 // The type that a config.json names as that of its weights; fp32 where it names none, or one that
 // is not known.
 StoredType type_in_config(const std::string& config_json);
+// The type in which a model is written: the setting dtype, or with auto that of its config.json.
+StoredType written_type(const std::string& dtype, const std::string& config_json);
 
 // Makes a Hugging Face folder of the weights in the shards. Nobody gathers: every rank writes its
 // own ranges at their places in model.safetensors, or in model-00001-of-00002.safetensors ... with
