@@ -1,5 +1,7 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 
+#include <set>
+
 #include "range_check.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "state_exchange.hpp"
@@ -119,7 +121,9 @@ std::string to_text(const std::vector<int64_t>& shape) {
 std::optional<Failure> check_fit(const Checkpoint& checkpoint,
                                  const std::vector<shard::FlatUnit>& units, Extent extent) {
     const auto file = (checkpoint.folder / state_name).string();
+    std::set<std::string> known;
     for (const DatasetSpec& wanted : all_datasets(units, extent, ElementType::fp32)) {
+        known.insert(wanted.name);
         const auto found = checkpoint.state.datasets.find(wanted.name);
         const bool is_there = found != checkpoint.state.datasets.end();
         if (!is_there && wanted.name.starts_with("/optimizer/"))
@@ -136,6 +140,11 @@ std::optional<Failure> check_fit(const Checkpoint& checkpoint,
                                   to_text(found->second.shape), ", and the model asks for ",
                                   to_text(wanted.shape), ": it is not of this model")};
     }
+    for (const auto& [name, placed] : checkpoint.state.datasets)
+        if (name.starts_with(weights_group) && !known.contains(name))
+            return Failure{ExitCode::bad_data,
+                           concat(file, ": has the dataset ", name,
+                                  ", and the model has no such weight: it is not of this model")};
     return std::nullopt;
 }
 

@@ -5,6 +5,8 @@
 #include "checkpoint_as_model.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "vocabulary.hpp"
 
@@ -28,12 +30,31 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
                           "; use cp_size for the rest")};
 }
 
+// Whether the checkpoint that a start goes on from has a head of its own: the one that the settings
+// name, or the newest in output_dir. On rank 0.
+bool is_untied_in_checkpoint(const config::Config& config, const std::filesystem::path& model) {
+    if (checkpoint::is_checkpoint(model)) return false;  // its config.json says so itself
+    std::filesystem::path folder = config.checkpoint.resume_from_checkpoint;
+    if (!checkpoint::is_checkpoint(folder)) {
+        std::vector<std::string> ignored;  // find_origin() reports them
+        const auto valid = checkpoint::valid_checkpoints(config.run.output_dir, ignored);
+        if (!valid || valid.value().empty()) return false;
+        folder = valid.value().front().folder;
+    }
+    const auto spec = model::read_model_spec(folder / "config.json");
+    return spec && !spec.value().tied;
+}
+
 // Whether the head is the embedding, as config.json says. transformers ties them only where they
-// are equal, if the files hold both: each rank compares its share. Files that are not there are no
-// failure here: a run that goes on from a checkpoint does not need them. Collective over the world.
-comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem::path& folder) {
+// are equal, if the files hold both: each rank compares its share. Without the files the run goes
+// on from a checkpoint, which decides. Collective over the world.
+comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem::path& folder,
+                                const config::Config& config) {
     const auto stored = model::StoredModel::open(folder, world);
-    if (!stored || !model::holds_head_and_embedding(stored.value())) return true;
+    if (!stored)
+        return world.maximum(world.is_root() && is_untied_in_checkpoint(config, folder) ? 1 : 0) ==
+               0;
+    if (!model::holds_head_and_embedding(stored.value())) return true;
     const auto share_is_equal = comm::agreed(
         world, model::is_head_the_embedding(stored.value(), world.rank(), world.size()));
     if (!share_is_equal) return share_is_equal.failure();
@@ -42,10 +63,11 @@ comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem:
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-MaybeFailure untie_if_stored_apart(const comm::Group& world, const std::filesystem::path& folder,
+MaybeFailure untie_if_stored_apart(const EngineCall& call, const std::filesystem::path& folder,
                                    model::ModelSpec& spec) {
+    const comm::Group& world = call.world;
     if (!spec.tied) return std::nullopt;
-    const auto is_tied = is_head_tied(world, folder);
+    const auto is_tied = is_head_tied(world, folder, call.settings.values);
     if (!is_tied) return is_tied.failure();
     if (is_tied.value()) return std::nullopt;
     spec.untie();
@@ -83,8 +105,7 @@ comm::Agreed<model::ModelSpec> find_spec(const EngineCall& call, const StartUp& 
     if (!text) return text.failure();
     auto spec = parse_spec(config_json, text.value(), here.shape.ulysses, call.settings);
     if (!spec) return comm::found_by_all(spec.failure());
-    if (const auto failure = untie_if_stored_apart(call.world, folder, spec.value()))
-        return *failure;
+    if (const auto failure = untie_if_stored_apart(call, folder, spec.value())) return *failure;
     if (const auto failure = make_room_for_tokens(call, hub, spec.value())) return *failure;
     return std::move(spec).value();
 }

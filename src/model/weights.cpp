@@ -33,6 +33,15 @@ size_t num_stored(const shard::TensorPiece& piece, const StoredTensor& source) {
     return static_cast<size_t>(std::clamp<int64_t>(size - piece.first, 0, piece.size));
 }
 
+// The tensor in the files that a weight is read from. transformers ties the embedding to a head
+// that is stored without it.
+const StoredTensor* find_source(const StoredModel& stored, const std::string& name, bool tied) {
+    const StoredTensor* const found = stored.find(name);
+    if (found == nullptr && tied && name == "model.embed_tokens.weight")
+        return stored.find("lm_head.weight");
+    return found;
+}
+
 // Tensors that files may hold and no weight is made of.
 bool is_ignored(const std::string& name, bool tied) {
     return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
@@ -46,7 +55,7 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             wanted.insert(tensor.spec.name);
-            const StoredTensor* const found = stored.find(tensor.spec.name);
+            const StoredTensor* const found = find_source(stored, tensor.spec.name, spec.tied);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
                                concat(tensor.spec.name, " is not in the model's files")};
@@ -96,7 +105,7 @@ std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& 
                                     : at::zeros(numbers.sizes(), at::TensorOptions(at::kFloat));
         auto* const weights = static_cast<float*>(here.data_ptr());
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
-            const StoredTensor& source = *stored.find(piece.tensor->spec.name);
+            const StoredTensor& source = *find_source(stored, piece.tensor->spec.name, spec.tied);
             const std::span<float> into(weights + piece.in_range, num_stored(piece, source));
             if (auto failure = read_in_parts(stored, source, piece.first, into, bytes))
                 return failure;

@@ -19,7 +19,7 @@ from trainer import TrainerTest, read_steps, run  # noqa: E402
 try:
     import torch
     from safetensors import safe_open
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file, save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
     from transformers.utils.logging import disable_progress_bar
 except ImportError as error:
@@ -179,6 +179,18 @@ class Models(TrainerTest):
             for name, weight in AutoModelForCausalLM.from_pretrained(exported).named_parameters():
                 self.assertTrue(torch.equal(weight, trained.get_parameter(name)), name)
 
+            # Where the run goes on from a checkpoint, that tells whether they are two weights.
+            os.remove(os.path.join(folder, "model.safetensors"))
+            self.expect(self.train(folder, rows_file, output, *zero3[:4], "--max_steps", "3", "--allow_changed", ranks=2), 0,
+                        "going on from")
+            self.assertIs(read_config(output)["tie_word_embeddings"], False)
+            self.assertIn("lm_head.weight", load_file(os.path.join(output, "model.safetensors")))
+            elsewhere = self.train(folder, rows_file, output + "-2", *zero3[:4], "--max_steps", "3", "--allow_changed",
+                                   "--resume_from_checkpoint", os.path.join(output, "checkpoint-1"), ranks=2)
+            self.expect(elsewhere, 0, "going on from")
+            self.assertIs(read_config(output + "-2")["tie_word_embeddings"], False)
+            shutil.rmtree(output + "-2")
+
             apart.lm_head.weight.data.copy_(apart.model.embed_tokens.weight.data)
             apart.config.tie_word_embeddings = False
             apart.save_pretrained(folder)
@@ -190,6 +202,19 @@ class Models(TrainerTest):
             with tempfile.TemporaryDirectory() as tied:
                 self.assertNotIn(differs, self.train(folder, rows_file, tied, "--profile", "zero3", ranks=2).stderr)
                 self.assertIs(read_config(tied)["tie_word_embeddings"], True)
+
+    def test_a_tied_head_that_is_stored_without_the_embedding(self):
+        """transformers ties the embedding to it."""
+        with tempfile.TemporaryDirectory() as folder:
+            rows, rows_file = draw_rows(folder)
+            theirs = their_step(make_model(LlamaConfig(**SIZES, tie_word_embeddings=True), folder), rows)
+            weights = load_file(os.path.join(folder, "model.safetensors"))
+            weights["lm_head.weight"] = weights.pop("model.embed_tokens.weight")
+            save_file(weights, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+            again = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+            self.assertEqual(their_step(again, rows), theirs)
+            self.check(self.our_step(folder, rows_file), theirs)
+            self.check(self.our_step(folder, rows_file, "--profile", "zero3", "--cp_size", "2", ranks=2), theirs)
 
     def test_a_config_that_names_its_model_once(self):
         """transformers needs model_type, other readers look for architectures: the result has both."""

@@ -12,8 +12,8 @@
 namespace ringshard::model {
 
 // Does the file hold every weight of the units, in its shape, and no other? Looks at names and
-// shapes only. Where the head is tied, an lm_head may lie there and is not read. The embedding and
-// the head have spec.stored_vocabulary rows there.
+// shapes only. Where the head is tied, lm_head.weight may lie there: it is read if the embedding
+// does not. The embedding and the head have spec.stored_vocabulary rows there.
 std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec& spec,
                                      const std::vector<shard::FlatUnit>& units);
 
