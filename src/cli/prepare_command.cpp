@@ -45,11 +45,12 @@ int run_prepare(const EngineCall& call) {
                                           device::describe_host(), world.split_by_host().size()));
     if (!threads) return tell(threads.failure(), world);
     const data::Workshop workshop = make_workshop(call, threads.value(), hub);
+    data::OpenFiles open;
     int64_t num_rows = 0;
     const auto make = [&](const char* what, Expected<data::Preparation> chosen) -> int {
         const auto preparation = comm::agreed(world, std::move(chosen));
         if (!preparation) return tell(preparation.failure(), world);
-        const auto prepared = data::prepare(preparation.value(), workshop, world);
+        const auto prepared = data::prepare(preparation.value(), workshop, world, open);
         if (!prepared) return tell(prepared.failure(), world);
         if (world.is_root()) report(what, prepared.value(), preparation.value().rows);
         num_rows = prepared.value().rows.size();

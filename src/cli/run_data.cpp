@@ -49,11 +49,12 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
 
 comm::Agreed<data::Rows> prepare_rows(const EngineCall& call, const HubCache& hub,
                                       int64_t num_threads, const model::ModelSpec& spec,
-                                      Expected<data::Preparation> chosen, const char* title) {
+                                      Expected<data::Preparation> chosen, const char* title,
+                                      data::OpenFiles& open) {
     const auto agreed = comm::agreed(call.world, std::move(chosen));
     if (!agreed) return agreed.failure();
     auto prepared =
-        data::prepare(agreed.value(), make_workshop(call, num_threads, hub), call.world);
+        data::prepare(agreed.value(), make_workshop(call, num_threads, hub), call.world, open);
     if (!prepared) return prepared.failure();
     std::vector<std::string> warnings = prepared.value().warnings;
     if (const auto failure = check_against_model(prepared.value(), spec,
@@ -87,15 +88,16 @@ std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, in
 comm::Agreed<RunData> prepare_run_data(const EngineCall& call, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec) {
     const config::Config& config = call.settings.values;
+    data::OpenFiles open;
     auto training =
-        prepare_rows(call, hub, num_threads, spec, data::training_data(config, hub), "data");
+        prepare_rows(call, hub, num_threads, spec, data::training_data(config, hub), "data", open);
     if (!training) return training.failure();
     RunData data{std::move(training).value(), std::nullopt};
     const bool evaluates =
         config.evaluation.eval_strategy != config::Interval::no || config.evaluation.eval_on_start;
     if (!evaluates) return data;
     auto evaluation = prepare_rows(call, hub, num_threads, spec, data::evaluation_data(config, hub),
-                                   "evaluation data");
+                                   "evaluation data", open);
     if (!evaluation) return evaluation.failure();
     data.evaluation = std::move(evaluation).value();
     return data;

@@ -153,7 +153,8 @@ bool is_made(const fs::path& file, const comm::Group& group) {
 
 // Maps a file that is there on every rank. Every rank hashes its share of the chunks, so that the
 // job reads each byte once. Collective over the group.
-comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& group) {
+comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& group,
+                                     OpenFiles& open) {
     auto invisible = wait_until_visible(file);
     auto mapped =
         comm::agreed(group, invisible ? Expected<ArrayFile>(*invisible) : ArrayFile::map(file));
@@ -170,24 +171,26 @@ comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& gr
     if (total != mapped.value().chunk_sum())
         failure = damaged_data(file, "its list of hashes is not the one that was written");
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
+    open.emplace(file, mapped.value());
     return mapped;
 }
 
 // The file of the tokens, made if it is not there. Collective over the group.
 comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Workshop& workshop,
-                                       const comm::Group& group,
+                                       const comm::Group& group, OpenFiles& open,
                                        std::vector<std::string>& warnings) {
     auto files = find_files(preparation, workshop.hub, group, warnings);
     if (!files) return files.failure();
     const std::string about = group.broadcast(
         group.is_root() ? to_json(describe_tokens(preparation, files.value())) : "");
     const fs::path file = workshop.cache / concat("tokens-", hash_of(about));
-    if (is_made(file, group)) return open_checked(file, group);
+    if (const auto known = open.find(file); known != open.end()) return known->second;
+    if (is_made(file, group)) return open_checked(file, group, open);
 
     Claim mine;
     const auto work = claim(file, group, mine);
     if (!work) return work.failure();
-    if (work.value().empty()) return open_checked(file, group);
+    if (work.value().empty()) return open_checked(file, group, open);
     TokensToMake tokens{.files = std::move(files).value(),
                         .columns = {},
                         .format = preparation.format,
@@ -197,7 +200,7 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Wor
     if (auto failure = make_tokens(tokens, work.value(), workshop, group)) return *failure;
     if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
         return *agreed;
-    return open_checked(file, group);
+    return open_checked(file, group, open);
 }
 
 // Plans the rows of a store. Only rank 0 does.
@@ -230,11 +233,13 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
 
 // The file of the plan, made if it is not there. Collective over the group.
 comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation, const Workshop& workshop,
-                                     const ArrayFile& store_file, const comm::Group& group) {
+                                     const ArrayFile& store_file, const comm::Group& group,
+                                     OpenFiles& open) {
     const std::string store_name = store_file.name().filename().string();
     Value about = describe_rows(preparation, store_name);
     const fs::path file = workshop.cache / concat("rows-", hash_of(to_json(about)));
-    if (is_made(file, group)) return open_checked(file, group);
+    if (const auto known = open.find(file); known != open.end()) return known->second;
+    if (is_made(file, group)) return open_checked(file, group, open);
     Claim mine;
     const auto work = claim(file, group, mine);
     if (!work) return work.failure();
@@ -242,18 +247,18 @@ comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation, const Works
     std::optional<Failure> failure;
     if (mine) failure = make_plan(preparation, store_file, std::move(about), *mine);
     if (auto agreed = comm::first_failure(group, failure)) return *agreed;
-    return open_checked(file, group);
+    return open_checked(file, group, open);
 }
 
 }  // namespace
 
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
-                               const comm::Group& group) {
+                               const comm::Group& group, OpenFiles& open) {
     if (group.is_root()) remove_leftovers(workshop.cache);
     std::vector<std::string> warnings;
-    const auto store_file = provide_tokens(preparation, workshop, group, warnings);
+    const auto store_file = provide_tokens(preparation, workshop, group, open, warnings);
     if (!store_file) return store_file.failure();
-    const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group);
+    const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group, open);
     if (!plan_file) return plan_file.failure();
     auto rows = comm::agreed(group, Rows::of(store_file.value(), plan_file.value()));
     if (!rows) return rows.failure();

@@ -24,11 +24,12 @@ class FileOperations(TrainerTest):
         self.top = pathlib.Path(temporary.name)
         self.folder = self.top / "data"
         self.folder.mkdir()
+        self.cache = self.top / "cache"
 
     def prepare(self, name, ranks, *flags):
         """Of all ranks: opens and lists by path, bytes read by path."""
         log = self.top / "log"
-        self.expect(run("prepare", "--model_name_or_path", str(MODEL), "--data_cache_dir", str(self.top / "cache"),
+        self.expect(run("prepare", "--model_name_or_path", str(MODEL), "--data_cache_dir", str(self.cache),
                         "--dataset_name", str(self.folder / name), *flags, ranks=ranks,
                         LD_PRELOAD=SHIM, FILE_SHIM_FOLDER=str(self.folder), FILE_SHIM_LOG=str(log)), 0)
         counts = {"open": collections.Counter(), "list": collections.Counter(), "read": collections.Counter()}
@@ -57,6 +58,21 @@ class FileOperations(TrainerTest):
             (self.folder / f"run-{i}" / "checkpoint" / "state.json").write_text("{}")
         (self.folder / "rows.jsonl").write_text(json.dumps({"input_ids": [1, 2]}) + "\n")
         self.assertEqual(self.prepare("*.jsonl", None)["list"], {str(self.folder): 1})
+
+    def test_tokens_that_are_evaluated_too_are_opened_once(self):
+        with open(self.folder / "rows.jsonl", "w") as file:
+            file.writelines(json.dumps({"input_ids": [i % 100, 1]}) + "\n" for i in range(2000))
+        self.cache = self.folder / "cache"
+        evaluation = ("--eval_dataset_name", str(self.folder / "rows.jsonl"), "--eval_strategy", "epoch")
+        self.prepare("rows.jsonl", 2, *evaluation)
+
+        def opens_of_tokens(*flags):
+            opened = self.prepare("rows.jsonl", 2, *flags)["open"]
+            return sum(count for path, count in opened.items() if pathlib.Path(path).name.startswith("tokens-"))
+
+        once = opens_of_tokens()
+        self.assertGreaterEqual(once, 2)
+        self.assertEqual(opens_of_tokens(*evaluation), once)
 
     def test_bad_rows_cost_no_reading(self):
         path = self.folder / "rows.jsonl"

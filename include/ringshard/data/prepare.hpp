@@ -1,5 +1,8 @@
 #pragma once
 
+#include <filesystem>
+#include <map>
+
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/dataset_files.hpp"
 #include "ringshard/data/format.hpp"
@@ -43,11 +46,16 @@ struct Prepared {
     std::vector<std::string> warnings;
 };
 
+// Files of the cache that this process has open, every byte of which the job has hashed.
+using OpenFiles = std::map<std::filesystem::path, ArrayFile>;
+
 // Makes the rows, or finds them in the cache, where they are kept under a hash of the data and of
 // all settings: the tokens of the dataset, cut over all ranks and threads of the group, and the
 // plan of the rows. The files are the same bytes at any number of ranks and threads. They appear
-// under their names when they are whole. Collective over the group.
+// under their names when they are whole. A file that is open already, as that of the tokens where
+// rows of the same data are evaluated, is not read again; the others are added. Collective over the
+// group.
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
-                               const comm::Group& group);
+                               const comm::Group& group, OpenFiles& open);
 
 }  // namespace ringshard::data
