@@ -1,62 +1,16 @@
 """Saves beside training: what fails is told and counted, nothing half-valid is left, and zombies do no harm."""
 
-import ctypes
 import glob
 import json
 import os
 import shutil
 import signal
-import struct
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import MPIEXEC, PATIENCE, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
-
-DATA = os.path.join(FOLDER, "..", "parity", "data")
-COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
-          "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false",
-          "--max_length", "48", "--per_device_train_batch_size", "2", "--logging_steps", "1", "--full_determinism"]
-SHORT = [*COMMON, "--max_steps", "8", "--save_steps", "2"]
-
-
-def read_saves(output):
-    return [line for line in read_metrics(output) if "save_step" in line]
-
-
-def checkpoints(output):
-    return sorted(int(name.removeprefix("checkpoint-")) for name in os.listdir(output) if
-                  name.startswith("checkpoint-") and name.removeprefix("checkpoint-").isdigit())
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds * PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it never came about"
-        time.sleep(0.02)
-
-
-class SavesTest(TrainerTest):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.output = os.path.join(self.folder.name, "out")
-
-    def start(self, *arguments, ranks=None, **variables):
-        command = [TRAINER, *arguments]
-        if ranks is not None:
-            command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
-        return subprocess.Popen(command, env=clean_environment(**variables), stdout=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, text=True)
-
-    def expect_nothing_half_done(self):
-        self.assertEqual(glob.glob(os.path.join(self.output, "*.tmp-*")), [])
-        for step in checkpoints(self.output):
-            self.expect(run("inspect", os.path.join(self.output, f"checkpoint-{step}")), 0)
+from saves import COMMON, PATIENCE, SHORT, SavesTest, checkpoints, read_saves, read_steps, run, wait_for
 
 
 class Beside(SavesTest):
@@ -225,79 +179,6 @@ class FullDisk(SavesTest):
         _, said = process.communicate(timeout=100 * PATIENCE)
         self.assertIn(process.returncode, (0, 74), said)
         self.assertIn(20, checkpoints(self.output))
-
-
-class Opens:
-    """Which files of some folders processes open: the kernel tells."""
-
-    def __init__(self, folders):
-        self.libc = ctypes.CDLL(None, use_errno=True)
-        self.events = self.libc.inotify_init1(os.O_NONBLOCK)
-        for folder in folders:
-            assert self.libc.inotify_add_watch(self.events, os.fsencode(folder), 0x20) > 0  # IN_OPEN
-
-    def names(self):
-        names = []
-        while True:
-            try:
-                content = os.read(self.events, 1 << 16)
-            except BlockingIOError:
-                return names
-            while content:
-                length = struct.unpack_from("iIII", content)[3]
-                names.append(content[16:16 + length].rstrip(b"\0").decode())
-                content = content[16 + length:]
-
-    def close(self):
-        os.close(self.events)
-
-
-class BesideManyCheckpoints(SavesTest):
-    """What a save reads of other checkpoints does not grow with them."""
-
-    RANGES, FOLDERS = 128000, 10
-
-    def setUp(self):
-        super().setUp()
-        about = {"format": "ringshard checkpoint", "version": 2, "attempt": 1000, "moments": True}
-        manifest = os.path.join(self.folder.name, "manifest.json")
-        ranges = ",".join(f'{{"dataset":"/model/layers.{i % 80}","first":{i},"file":"state.h5","offset":{4 * i},"length":4,'
-                          f'"xxh3_128":"{i:032x}"}}' for i in range(self.RANGES))
-        with open(manifest, "w") as file:
-            file.write(json.dumps({**about, "step": 1000, "files": {}, "frames": {}})[:-1] + f', "ranges": [{ranges}]}}')
-        self.others = [os.path.join(self.output, f"checkpoint-{1000 + i}") for i in range(self.FOLDERS)]
-        for i, folder in enumerate(self.others):
-            os.makedirs(folder)
-            os.link(manifest, os.path.join(folder, "manifest.json"))
-            with open(os.path.join(folder, "checkpoint.json"), "w") as file:
-                json.dump({**about, "step": 1000 + i, "files": {"manifest.json": os.path.getsize(manifest)}}, file)
-        self.opens = Opens(self.others)
-        self.addCleanup(self.opens.close)
-
-    def train(self, *flags):
-        self.expect(run("train", *SHORT, "--resume_from_checkpoint", "never", "--output_dir", self.output, *flags), 0)
-        self.assertEqual([line["failed_saves"] for line in read_saves(self.output)], [0] * 4)
-
-    def test_nobody_looks_at_them_without_need(self):
-        self.train()
-        self.assertEqual(self.opens.names(), ["checkpoint.json"] * self.FOLDERS)  # the start sets each aside, under its attempt; no save looks
-
-    def test_their_small_files_are_read_once_or_twice_a_save(self):
-        rows = os.path.join(DATA, "rows", "pretokenized.jsonl")
-        self.train("--eval_dataset_name", rows, "--eval_strategy", "steps", "--eval_steps", "2", "--load_best_model_at_end",
-                   "--save_total_limit", str(2 * self.FOLDERS))
-        names = self.opens.names()
-        self.assertEqual(set(names), {"checkpoint.json"})
-        at_the_end = 2  # to load the best one and to name it
-        self.assertLessEqual(len(names), (2 * 4 + at_the_end) * self.FOLDERS)
-
-    def test_one_without_a_small_file_is_known_by_its_manifest(self):
-        os.remove(os.path.join(self.others[0], "checkpoint.json"))
-        with open(os.path.join(self.output, "metrics.jsonl"), "w") as file:
-            file.write('{"step": 1, "loss": 1.0}\n')
-        listed = run("report", self.output, "--output", os.path.join(self.folder.name, "page.html"), "--verify_checkpoint", "sizes")
-        self.expect(listed, 0)
-        self.assertEqual(self.opens.names().count("manifest.json"), 1)
 
 
 class Zombies(SavesTest):
