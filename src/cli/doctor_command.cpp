@@ -51,13 +51,14 @@ void print_slurm(const job::Slurm& slurm) {
     std::cout << '\n';
 }
 
-void print_host(const device::Host& host, int64_t num_threads) {
+void print_host(const device::Host& host, const std::string& memory, int64_t num_threads) {
     std::cout << "host of rank 0\n  " << host.name << ": " << host.processor << ", "
               << host.num_packages << " packages, " << host.num_numa_nodes << " NUMA nodes, "
               << host.num_cores << " cores, " << human_bytes(static_cast<double>(host.memory_bytes))
               << "\n  may run on the hardware threads numbered " << host.usable_threads
               << ", computes with " << num_threads
-              << (num_threads == 1 ? " thread\n" : " threads\n");
+              << (num_threads == 1 ? " thread\n" : " threads\n") << "  memory lies " << memory
+              << '\n';
 }
 
 // Does at::parallel_for use the threads it was promised?
@@ -145,7 +146,7 @@ int run_doctor(const EngineCall& call) {
     if (speaks) {
         print_versions();
         print_slurm(job::read_slurm(call.environment));
-        print_host(here.host, here.num_threads);
+        print_host(here.host, here.memory, here.num_threads);
         for (const std::string& note : call.notes) std::cout << "note: " << note << '\n';
         std::cout << draw_mesh(here.shape, here.places)
                   << describe_step(here.shape, call.settings.values) << std::flush;

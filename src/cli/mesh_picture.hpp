@@ -11,6 +11,7 @@ namespace ringshard::cli {
 struct RankPlace {
     std::string host;
     std::string device;
+    std::string cores;  // that it may run on: "0-3"
 };
 
 // A line per rank: where it is and which coordinates it has. Long worlds are shown from both ends.

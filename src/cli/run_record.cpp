@@ -16,7 +16,7 @@ namespace {
 ordered_json describe_ranks(const StartUp& here) {
     ordered_json ranks = ordered_json::array();
     for (const RankPlace& place : here.places)
-        ranks.push_back({{"host", place.host}, {"device", place.device}});
+        ranks.push_back({{"host", place.host}, {"device", place.device}, {"cores", place.cores}});
     return ranks;
 }
 
@@ -42,6 +42,7 @@ std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, cons
                                     config.training.gradient_accumulation_steps},
             {"num_steps", num_steps},
             {"threads_per_rank", here.num_threads},
+            {"memory_of_rank_0", here.memory},
             {"ranks", describe_ranks(here)},
             {"settings",
              ordered_json::parse(config::print_json(call.settings, config::OptionTable()))}};

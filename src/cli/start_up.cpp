@@ -43,23 +43,38 @@ std::string describe_other_world(const config::Settings& settings, int64_t world
                   wanted, " with srun --ntasks or mpirun -n, or leave num_processes out");
 }
 
+// Of the ranks of this host, on its first rank: how they share cores; empty where each has its own.
+std::string find_shared_cores(const device::Binding& binding, const comm::Group& neighbours) {
+    std::vector<device::Binding> ranks;
+    for (const std::string& line :
+         neighbours.gather_to_root(join({binding.cores, binding.allowed_cores}, "\t"))) {
+        const std::vector<std::string> fields = split(line, '\t');
+        ranks.push_back({.cores = fields.at(0), .allowed_cores = fields.at(1)});
+    }
+    return device::describe_shared_cores(ranks);
+}
+
 struct RankDevice {
     std::string host;
     std::string bus_id;  // of its GPU; empty on the CPU
     std::string model;   // of its GPU; empty on the CPU
     std::string device;  // as users see it
+    std::string cores;
+    std::string shared_cores;  // of its host
 };
 
 // Of every rank, on rank 0; empty elsewhere, where nobody needs it. Collective over the world.
 std::vector<RankDevice> gather_devices(const device::Host& host, c10::Device device,
                                        const std::vector<device::Gpu>& gpus,
-                                       const comm::Group& world) {
+                                       const std::string& shared_cores, const comm::Group& world) {
     std::vector<RankDevice> devices;
-    for (const std::string& line : world.gather_to_root(join(
-             {host.name, bus_id_of(device, gpus), model_of(device, gpus), name_of(device, gpus)},
-             "\t"))) {
+    for (const std::string& line :
+         world.gather_to_root(join({host.name, bus_id_of(device, gpus), model_of(device, gpus),
+                                    name_of(device, gpus), host.binding.cores, shared_cores},
+                                   "\t"))) {
         const std::vector<std::string> fields = split(line, '\t');
-        devices.push_back({fields.at(0), fields.at(1), fields.at(2), fields.at(3)});
+        devices.push_back(
+            {fields.at(0), fields.at(1), fields.at(2), fields.at(3), fields.at(4), fields.at(5)});
     }
     return devices;
 }
@@ -78,6 +93,23 @@ void warn_of_mixture(const std::vector<RankDevice>& devices) {
     if (!mixture.empty()) std::cerr << "warning: " << mixture << '\n';
 }
 
+// Such a host computes at a fraction of its speed, and all others wait for it.
+void warn_of_shared_cores(const std::vector<RankDevice>& devices) {
+    int64_t num_hosts = 0;
+    const RankDevice* first = nullptr;
+    for (const RankDevice& rank : devices) {
+        if (rank.shared_cores.empty()) continue;
+        if (++num_hosts == 1) first = &rank;
+    }
+    if (first == nullptr) return;
+    std::cerr << "warning: ranks share cores: on " << first->host << ", " << first->shared_cores;
+    if (num_hosts > 1) std::cerr << "; " << num_hosts << " hosts are like this";
+    std::cerr
+        << "; give each rank cores of its own (mpirun --map-by slot:PE=N --bind-to core, srun "
+           "--cpus-per-task=N --cpu-bind=cores) or let it run on all (mpirun --bind-to none, "
+           "srun --cpu-bind=none)\n";
+}
+
 }  // namespace
 
 comm::Agreed<StartUp> start_up(const EngineCall& call) {
@@ -90,12 +122,15 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     }
     const comm::Group neighbours = world.split_by_host();
     const device::Host host = device::describe_host();
+    const std::string memory = device::bind_memory(host.binding);  // before there are threads
+    const std::string shared_cores = find_shared_cores(host.binding, neighbours);
     const auto gpus = device::visible_gpus();
 
     const auto device =
         comm::agreed(world, device::choose_device(run.device, neighbours.rank(), gpus));
     if (!device) return device.failure();
-    const std::vector<RankDevice> devices = gather_devices(host, device.value(), gpus, world);
+    const std::vector<RankDevice> devices =
+        gather_devices(host, device.value(), gpus, shared_cores, world);
     const std::optional<Failure> shared = check_distinct(devices);
     if (!run.allow_shared_gpu)
         if (const auto failure = comm::first_failure(world, shared)) return *failure;
@@ -113,9 +148,11 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     at::set_num_threads(narrow<int>(num_threads.value()));
 
     warn_of_mixture(devices);
+    warn_of_shared_cores(devices);
     std::vector<RankPlace> places;
-    for (const RankDevice& rank : devices) places.push_back({rank.host, rank.device});
+    for (const RankDevice& rank : devices) places.push_back({rank.host, rank.device, rank.cores});
     return StartUp{host,
+                   memory,
                    device.value(),
                    shape.value(),
                    std::move(places),

@@ -15,6 +15,7 @@ namespace ringshard::cli {
 // Where this rank works, and how the world is cut.
 struct StartUp {
     device::Host host;
+    std::string memory;  // where memory of this rank lies, for people
     c10::Device device;
     mesh::MeshShape shape;
     std::vector<RankPlace> places;  // of every rank, on rank 0; empty elsewhere

@@ -1,37 +1,18 @@
 #include "ringshard/device/host.hpp"
 
-#include <hwloc.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <memory>
 #include <sstream>
 
 #include "cgroup_memory.hpp"
-#include "ringshard/base/error.hpp"
+#include "topology.hpp"
 
 namespace ringshard::device {
 
 namespace {
-
-struct Topology {
-    Topology() {
-        RINGSHARD_CHECK(hwloc_topology_init(&handle) == 0);
-        hwloc_topology_set_flags(handle, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-        RINGSHARD_CHECK(hwloc_topology_load(handle) == 0);
-    }
-    ~Topology() { hwloc_topology_destroy(handle); }
-    Topology(const Topology&) = delete;
-    Topology& operator=(const Topology&) = delete;
-
-    int64_t count(hwloc_obj_type_t type) const {
-        return std::max(0, hwloc_get_nbobjs_by_type(handle, type));
-    }
-
-    hwloc_topology_t handle = nullptr;
-};
 
 std::string processor_name() {
     std::ifstream file("/proc/cpuinfo");
@@ -63,9 +44,7 @@ int64_t free_host_memory() {
 
 Host describe_host() {
     const Topology topology;
-    const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> usable(hwloc_bitmap_alloc(),
-                                                                               hwloc_bitmap_free);
-    hwloc_get_cpubind(topology.handle, usable.get(), HWLOC_CPUBIND_PROCESS);
+    const Bitmap usable = topology.threads_of_process();
 
     Host host;
     std::array<char, 256> buffer{};
@@ -77,8 +56,8 @@ Host describe_host() {
     host.num_cores = topology.count(HWLOC_OBJ_CORE);
     host.num_threads = topology.count(HWLOC_OBJ_PU);
     host.num_usable_threads = std::max(1, hwloc_bitmap_weight(usable.get()));
-    hwloc_bitmap_list_snprintf(buffer.data(), buffer.size(), usable.get());
-    host.usable_threads = buffer.data();
+    host.usable_threads = to_text(usable);
+    host.binding = topology.binding(usable);
     host.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
     return host;
 }

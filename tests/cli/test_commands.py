@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 
@@ -43,6 +44,22 @@ class WrongInput(TrainerTest):
 
     def test_too_many_threads(self):
         self.expect_one_message(run("doctor", "--num_threads", "1000000", ranks=2), 78, "num_threads = 1000000")
+
+    def test_ranks_that_are_bound_to_one_core(self):
+        listed = subprocess.run(["lscpu", "-p=CPU,CORE"], capture_output=True, text=True, check=True).stdout
+        core_of = dict(line.split(",") for line in listed.splitlines() if not line.startswith("#"))
+        usable = sorted(os.sched_getaffinity(0))
+        if len({core_of[str(cpu)] for cpu in usable}) < 2:
+            self.skipTest("one core")
+        self.assertNotIn("ranks share cores", run("doctor", ranks=2).stderr)
+        result = run("doctor", ranks=2, preexec_fn=lambda: os.sched_setaffinity(0, usable[:1]))
+        self.expect(result, 0, "of 2 ranks only 1 has a core of its own", "--cpu-bind=cores")
+        self.assertEqual(result.stderr.count("warning: ranks share cores: on "), 1)
+        # A host that is said to have two NUMA nodes. Some containers forbid the call.
+        result = run("doctor", preexec_fn=lambda: os.sched_setaffinity(0, {0}), HWLOC_SYNTHETIC="numa:2 core:1 pu:1",
+                     HWLOC_THISSYSTEM="1")
+        self.expect(result, 0)
+        self.assertRegex(result.stdout, r"memory lies (on NUMA node 0, that|near each thread: it cannot be bound to NUMA node 0)")
 
     def test_one_message_from_one_rank(self):
         self.expect_one_message(run("doctor", "--learning_rte", "3", ranks=4), 78,

@@ -6,6 +6,7 @@
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/expected.hpp"
+#include "ringshard/device/binding.hpp"
 
 namespace ringshard::device {
 
@@ -18,6 +19,7 @@ struct Host {
     int64_t num_threads = 0;         // hardware threads of the host
     int64_t num_usable_threads = 0;  // of those, what the scheduler lets this process use
     std::string usable_threads;      // "0-3,8-11"
+    Binding binding;
     int64_t memory_bytes = 0;
 };
 
