@@ -8,24 +8,15 @@ import sys
 import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, run  # noqa: E402
+from beside_transformers import DATA, FOLDER, MODELS as FOLDERS, TrainerTest, read_config, run
 
-try:
-    import h5py
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
-    from transformers.utils.logging import disable_progress_bar
-except ImportError as error:
-    print(f"skipped: {error}; scripts/setup --oracles installs it")
-    sys.exit(77)
+import h5py
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
-disable_progress_bar()
 SCRIPT = os.path.join(FOLDER, "..", "..", "scripts", "h5_to_safetensors.py")
-DATA = os.path.join(FOLDER, "..", "parity", "data")
-MODELS = {"tied": os.path.join(DATA, "models", "qwen2-tiny"), "untied": os.path.join(DATA, "models", "llama3-tiny"),
-          "fused": os.path.join(DATA, "models", "phi3-tiny")}
+MODELS = {"tied": os.path.join(FOLDERS, "qwen2-tiny"), "untied": os.path.join(FOLDERS, "llama3-tiny"),
+          "fused": os.path.join(FOLDERS, "phi3-tiny")}
 IDS = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
 
 
@@ -62,11 +53,6 @@ def weight_files(folder):
             with open(os.path.join(folder, name), "rb") as file:
                 files[name] = file.read()
     return files
-
-
-def read_config(folder):
-    with open(os.path.join(folder, "config.json")) as file:
-        return json.load(file)
 
 
 class Export(TrainerTest):

@@ -12,24 +12,16 @@ import sys
 import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_steps, run  # noqa: E402
+from beside_transformers import FOLDER, MODELS, TrainerTest, read_config, read_steps, run
 
-try:
-    import torch
-    from safetensors import safe_open
-    from safetensors.torch import load_file, save_file
-    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
-    from transformers.utils.logging import disable_progress_bar
-except ImportError as error:
-    print(f"skipped: {error}; scripts/setup --oracles installs it")
-    sys.exit(77)
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
 
-disable_progress_bar()
 SIZES = dict(vocab_size=160, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=256)
-QWEN2 = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
+QWEN2 = os.path.join(MODELS, "qwen2-tiny")
 TEXTS = os.path.join(FOLDER, "..", "..", "configs", "examples", "tiny", "notes.jsonl")
 YARN = {"rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0, "original_max_position_embeddings": 32}
 
@@ -117,11 +109,6 @@ def change_config(folder, **changes):
         config = {**json.load(file), **changes}
     with open(path, "w") as file:
         json.dump({name: value for name, value in config.items() if value is not None}, file)
-
-
-def read_config(folder):
-    with open(os.path.join(folder, "config.json")) as file:
-        return json.load(file)
 
 
 class Models(TrainerTest):

@@ -7,21 +7,13 @@ import sys
 import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, run  # noqa: E402
+from beside_transformers import DATA, FOLDER, TrainerTest, run
 
-try:
-    import h5py
-    import numpy as np
-    import torch
-    from safetensors.torch import load_file
-    from transformers import AutoConfig, AutoModelForCausalLM
-except ImportError as error:
-    print(f"skipped: {error}; scripts/setup --oracles installs it")
-    sys.exit(77)
-
-DATA = os.path.join(FOLDER, "..", "parity", "data")
+import h5py
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM
 
 
 class StateFile(TrainerTest):

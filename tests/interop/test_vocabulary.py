@@ -3,27 +3,17 @@
 import json
 import os
 import shutil
-import sys
 import tempfile
 import unittest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
+from beside_transformers import MODELS, TrainerTest, read_config, read_metrics, read_steps, run
 
-try:
-    import torch
-    from datasets import Dataset
-    from safetensors.torch import load_file
-    from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
-    from trl import SFTConfig, SFTTrainer, clone_chat_template
-except ImportError as error:
-    print(f"skipped: {error}; scripts/setup --oracles installs it")
-    sys.exit(77)
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+from transformers import AddedToken, AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer, clone_chat_template
 
-disable_progress_bar()
-MODELS = os.path.join(FOLDER, "..", "parity", "data", "models")
 TIED, UNTIED = os.path.join(MODELS, "qwen2-tiny"), os.path.join(MODELS, "llama3-tiny")
 EMBEDDINGS = ("model.embed_tokens.weight", "lm_head.weight")
 TEMPLATE = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}{{ eos_token }}{% endfor %}"
@@ -31,11 +21,6 @@ CHATS = [[{"role": "user", "content": f"How many {thing} are there? <extra_id_3>
           {"role": "assistant", "content": f"There are {number} {thing}."}]
          for number, thing in enumerate(("windows", "clocks", "benches", "doors", "bridges", "lamps", "trees", "boats"))]
 STEP = ["--bf16", "false", "--logging_steps", "1", "--max_length", "64", "--per_device_train_batch_size", "4"]
-
-
-def read_config(folder):
-    with open(os.path.join(folder, "config.json")) as file:
-        return json.load(file)
 
 
 def load(folder):
