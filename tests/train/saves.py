@@ -9,7 +9,7 @@ import time
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
-from trainer import MPIEXEC, PATIENCE, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402
+from trainer import MPIEXEC, PATIENCE, TRAINER, TrainerTest, clean_environment, read_metrics, read_steps, run  # noqa: E402, F401
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
