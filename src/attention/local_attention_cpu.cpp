@@ -23,12 +23,15 @@ ops::AttentionInput input_of(const Heads& heads, const TileGroup& group) {
 
 // Out and log-sum-exp with the heads first. LibTorch's operator knows no tensors without numbers.
 std::tuple<at::Tensor, at::Tensor> attention_of(const ops::AttentionInput& input) {
-    if (!input.q.is_meta())
+    const auto fp32 = input.q.options().dtype(at::kFloat);
+    const bool is_block = ops::suits_block_attention(input);
+    if (!is_block && !input.q.is_meta())
         return at::_scaled_dot_product_flash_attention_for_cpu(
             heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0, input.diagonal);
-    const auto rows = input.q.sizes().slice(0, 3);
-    return {heads_first(at::empty(input.q.sizes(), input.q.options())),
-            heads_first(at::empty(rows, input.q.options().dtype(at::kFloat)))};
+    const at::Tensor out = at::empty(input.q.sizes(), is_block ? fp32 : input.q.options());
+    const at::Tensor lse = at::empty(input.q.sizes().slice(0, 3), fp32);
+    if (is_block) ops::block_attention(input, out, lse);
+    return {heads_first(out), heads_first(lse)};
 }
 
 // Gradients of q, k and v with the heads first.
@@ -48,6 +51,10 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial&
         const ops::AttentionInput input = input_of(heads, group);
         const at::Tensor out_rows = query_rows(partial.out, group);
         const at::Tensor lse_rows = query_rows(partial.lse, group);
+        if (into == Into::fresh && ops::suits_block_attention(input)) {
+            ops::block_attention(input, out_rows, lse_rows);
+            continue;
+        }
         const auto [out, lse] = attention_of(input);
         if (into == Into::sums) {
             ops::merge_attention({out_rows, lse_rows}, {out.transpose(1, 2), lse.transpose(1, 2)});
@@ -85,7 +92,7 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
         const at::Tensor d_out_rows = query_rows(d_out, group);
         const at::Tensor out_rows = query_rows(whole.out, group);
         const at::Tensor lse_rows = query_rows(whole.lse, group);
-        if (is_here && ops::suits_block_attention(input)) {
+        if (is_here && ops::suits_block_attention_backward(input)) {
             ops::block_attention_backward(input, d_out_rows, out_rows, lse_rows, into_rows);
             continue;
         }

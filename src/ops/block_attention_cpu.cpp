@@ -1,10 +1,10 @@
-#include "ringshard/ops/block_attention.hpp"
+#include "block_attention_cpu.hpp"
 
 #include <cmath>
-#include <limits>
+#include <memory>
 #include <vector>
 
-#include "block_gemm.hpp"
+#include "block_attention_mkl.hpp"
 #include "ringshard/base/simd.hpp"
 #include "rows.hpp"
 
@@ -12,15 +12,13 @@ namespace ringshard::ops {
 
 namespace {
 
-// Queries and keys of a block: its scores, their gradients and both in the compute type are 192 to
-// 256 KiB, and half of what lies on the diagonal is in vain.
-constexpr int64_t block = 128;
+template <class From, class To>
+RINGSHARD_SIMD void write_row(To* __restrict into, const From* __restrict from, int64_t width) {
+    for (int64_t i = 0; i < width; ++i) store(into[i], load(from[i]));
+}
 
-// One head of one document in a view [n, t, heads, d].
-template <class T>
-Block<T> head_of(const at::Tensor& rows, int64_t document, int64_t head) {
-    return {static_cast<T*>(rows.data_ptr()) + document * rows.stride(0) + head * rows.stride(2),
-            rows.stride(1)};
+RINGSHARD_SIMD void add_row(float* __restrict into, const float* __restrict from, int64_t width) {
+    for (int64_t i = 0; i < width; ++i) into[i] += from[i];
 }
 
 template <class T>
@@ -31,66 +29,21 @@ RINGSHARD_SIMD float dot(const T* __restrict a, const T* __restrict b, int64_t w
     return sum;
 }
 
-// into = scale * from
-template <class To>
-RINGSHARD_SIMD void scale_row(To* __restrict into, const float* __restrict from, float scale,
-                              int64_t width) {
-    for (int64_t i = 0; i < width; ++i) store(into[i], scale * from[i]);
-}
-
-// The loops over a row end at a whole number of vectors, since what is left over is done one by
-// one: what lies behind the visible scores is left out by a comparison.
-constexpr int64_t vector = 16;
-int32_t end_of_vectors(int64_t visible, int64_t width) {
-    return static_cast<int32_t>(std::min(width, (visible + vector - 1) / vector * vector));
-}
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-
-// With p = e^(scale * score - lse), the gradient of a score is scale * p * (d_p - delta).
+// A number as the kernels see it.
 template <class T>
-RINGSHARD_SIMD void score_gradient_row(T* weights, T* d_scores, const float* scores,
-                                       const float* d_weights, float scale, float lse, float delta,
-                                       int32_t visible, int32_t end, int64_t width) {
-#pragma omp simd
-    for (int32_t i = 0; i < end; ++i) {
-        const float score = i < visible ? scores[i] : minus_infinity;
-        const float d_weight = i < visible ? d_weights[i] : 0.0F;
-        const float weight = exponential_of_small(scale * score - lse);
-        store(weights[i], weight);
-        store(d_scores[i], scale * weight * (d_weight - delta));
-    }
-    for (int64_t i = end; i < width; ++i) {
-        store(weights[i], 0.0F);
-        store(d_scores[i], 0.0F);
-    }
+using Bits = std::conditional_t<std::is_same_v<T, bf16>, uint16_t, float>;
+
+// Heads from `head` on of one document in a view [n, t, heads, d].
+template <class T>
+HeadRows<T> rows_of(const at::Tensor& view, int64_t document, int64_t head) {
+    auto* const data = static_cast<T*>(view.data_ptr());
+    return {data + document * view.stride(0) + head * view.stride(2), view.stride(1),
+            view.stride(2)};
 }
 
-// Memory of one thread for blocks. In fp32 weights stand where the scores were.
 template <class T>
-struct Scratch {
-    Scratch(int64_t rows, int64_t width)
-        : scores(static_cast<size_t>(rows * width)),
-          d_weights(scores.size()),
-          weights_in_type(std::is_same_v<T, float> ? 0 : scores.size()),
-          d_scores_in_type(weights_in_type.size()) {}
-
-    T* weights() { return in_type(weights_in_type, scores); }
-    T* d_scores() { return in_type(d_scores_in_type, d_weights); }
-
-    std::vector<float> scores;
-    std::vector<float> d_weights;
-    std::vector<T> weights_in_type;
-    std::vector<T> d_scores_in_type;
-
-private:
-    static T* in_type(std::vector<T>& own, std::vector<float>& shared) {
-        return own.empty() ? reinterpret_cast<T*>(shared.data()) : own.data();
-    }
-};
-
-// How many of the keys from `first_key` on the query sees.
-int64_t visible_keys(bool diagonal, int64_t query, int64_t first_key, int64_t num_keys) {
-    return diagonal ? std::clamp<int64_t>(query + 1 - first_key, 0, num_keys) : num_keys;
+T* row_of(const HeadRows<T>& rows, int64_t head, int64_t token) {
+    return rows.data + head * rows.head + token * rows.token;
 }
 
 struct Sizes {
@@ -98,140 +51,272 @@ struct Sizes {
         : documents(input.q.size(0)),
           queries(input.q.size(1)),
           keys(input.k.size(1)),
-          query_heads(input.q.size(2)),
           key_heads(input.k.size(2)),
+          group(input.q.size(2) / key_heads),
           width(input.q.size(3)),
-          scale(1.0F / std::sqrt(static_cast<float>(width))) {}
-    int64_t documents, queries, keys, query_heads, key_heads, width;
-    float scale;
+          step(std::min(queries, queries_of_task(group))),
+          steps((queries + step - 1) / step) {}
+    int64_t documents, queries, keys, key_heads, group, width;
+    int64_t step;   // queries of a task
+    int64_t steps;  // tasks of a key head
 };
 
-// Where the gradient of some rows is added up in fp32: in place, or beside it.
-template <class To>
-class Sum {
+template <class T>
+AttentionTask<Bits<T>> task_of(const AttentionInput& input, const Sizes& s, int64_t document,
+                               int64_t key_head) {
+    return {s.group,
+            0,
+            0,
+            s.keys,
+            s.width,
+            input.diagonal,
+            1.0F / std::sqrt(static_cast<float>(s.width)),
+            rows_of<const Bits<T>>(input.q, document, key_head * s.group),
+            rows_of<const Bits<T>>(input.k, document, key_head),
+            rows_of<const Bits<T>>(input.v, document, key_head)};
+}
+
+void set_queries(auto& task, const Sizes& s, int64_t step) {
+    task.first = step * s.step;
+    task.count = std::min(s.step, s.queries - task.first);
+}
+
+// Memory of one thread that starts where 64 divides the address.
+class Workspace {
 public:
-    Sum(Block<To> into, bool adds, int64_t rows, int64_t width, std::vector<float>& beside)
-        : into_(into), rows_(rows), width_(width) {
-        if constexpr (std::is_same_v<To, float>) {
-            sum_ = into;
-            if (adds) return;
-            for (int64_t r = 0; r < rows; ++r) std::fill_n(into.row(r).data, width, 0.0F);
-        } else {
-            beside.assign(static_cast<size_t>(rows * width), 0.0F);
-            sum_ = {beside.data(), width};
-        }
-    }
-    Block<float> row(int64_t r) const { return sum_.row(r); }
-    void finish() const {
-        if constexpr (!std::is_same_v<To, float>)
-            for (int64_t r = 0; r < rows_; ++r)
-                scale_row(into_.row(r).data, sum_.row(r).data, 1.0F, width_);
+    explicit Workspace(int64_t bytes)
+        : memory_(std::make_unique_for_overwrite<char[]>(static_cast<size_t>(bytes + 64))) {}
+    void* data() const {
+        const auto address = reinterpret_cast<uintptr_t>(memory_.get());
+        return memory_.get() + (64 - address % 64) % 64;
     }
 
 private:
-    Block<To> into_;
-    Block<float> sum_{};
-    int64_t rows_;
-    int64_t width_;
+    std::unique_ptr<char[]> memory_;
 };
 
-// Everything about one head of one document that the backward pass reads.
-template <class T>
-struct HeadInput {
-    Block<const T> q, k, v, d_out, out;
-    Block<const float> lse;
+struct ForwardResult {
+    at::Tensor out;  // [n, t, h, d]
+    at::Tensor lse;  // [n, t, h]
 };
 
-// Adds to dk and dv, and writes dq or adds to it.
-template <class T, class To>
-void backward_head(const Sizes& s, bool diagonal, const HeadInput<T>& in, Block<To> dq, bool adds,
-                   const Sum<To>& dk, const Sum<To>& dv, Scratch<T>& scratch) {
-    std::vector<float> dq_beside;
-    std::vector<float> deltas(static_cast<size_t>(block));
-    for (int64_t first = 0; first < s.queries; first += block) {
-        const int64_t count = std::min(block, s.queries - first);
-        for (int64_t r = 0; r < count; ++r)
-            deltas[static_cast<size_t>(r)] =
-                dot(in.d_out.row(first + r).data, in.out.row(first + r).data, s.width);
-        const Sum<To> dq_sum(dq.row(first), adds, count, s.width, dq_beside);
-        const int64_t end = diagonal ? std::min(s.keys, first + count) : s.keys;
-        for (int64_t key = 0; key < end; key += block) {
-            const int64_t keys = std::min(block, end - key);
-            float* const scores = scratch.scores.data();
-            float* const d_weights = scratch.d_weights.data();
-            rows_times_rows({count, keys, s.width}, in.q.row(first), in.k.row(key), 0,
-                            {scores, keys});
-            rows_times_rows({count, keys, s.width}, in.d_out.row(first), in.v.row(key), 0,
-                            {d_weights, keys});
-            for (int64_t r = 0; r < count; ++r) {
-                const int64_t visible = visible_keys(diagonal, first + r, key, keys);
-                score_gradient_row(scratch.weights() + r * keys, scratch.d_scores() + r * keys,
-                                   scores + r * keys, d_weights + r * keys, s.scale,
-                                   *in.lse.row(first + r).data, deltas[static_cast<size_t>(r)],
-                                   static_cast<int32_t>(visible), end_of_vectors(visible, keys),
-                                   keys);
-            }
-            const Block<const T> weights{scratch.weights(), keys};
-            const Block<const T> d_scores{scratch.d_scores(), keys};
-            columns_times_columns({keys, s.width, count}, weights, in.d_out.row(first), 1,
-                                  dv.row(key));
-            columns_times_columns({keys, s.width, count}, d_scores, in.q.row(first), 1,
-                                  dk.row(key));
-            rows_times_columns({count, s.width, keys}, d_scores, in.k.row(key), 1, dq_sum.row(0));
+// The queries of one step, of the heads that share one key head.
+template <class To>
+void put_result(const ForwardResult& result, const Sizes& s, int64_t document, int64_t key_head,
+                const auto& task, const AttentionSums& sums) {
+    const auto out = rows_of<To>(result.out, document, key_head * s.group);
+    const auto lse = rows_of<float>(result.lse, document, key_head * s.group);
+    const int64_t wide = padded_width(s.width);
+    for (int64_t h = 0; h < s.group; ++h)
+        for (int64_t r = 0; r < task.count; ++r) {
+            const int64_t row = h * task.count + r;
+            write_row(row_of(out, h, task.first + r), sums.out + row * wide, s.width);
+            *row_of(lse, h, task.first + r) = sums.lse[row];
         }
-        dq_sum.finish();
-    }
 }
+
+void run(const AttentionKernels& kernels, const AttentionTask<float>& task,
+         const AttentionSums& sums, void* memory) {
+    kernels.forward_fp32(task, sums, memory);
+}
+void run(const AttentionKernels& kernels, const AttentionTask<uint16_t>& task,
+         const AttentionSums& sums, void* memory) {
+    kernels.forward_bf16(task, sums, memory);
+}
+void run(const AttentionKernels& kernels, const AttentionGradientTask<float>& task, void* memory) {
+    kernels.backward_fp32(task, memory);
+}
+void run(const AttentionKernels& kernels, const AttentionGradientTask<uint16_t>& task,
+         void* memory) {
+    kernels.backward_bf16(task, memory);
+}
+
+template <class T, class To>
+void forward(const AttentionKernels& kernels, const AttentionInput& input,
+             const ForwardResult& result) {
+    const Sizes s(input);
+    const int64_t rows = s.group * s.step;
+    const int64_t bytes = kernels.forward_bytes(s.group, s.step, s.width);
+    const auto work = [&](int64_t begin, int64_t end) {
+        const Workspace workspace(bytes);
+        std::vector<float> out(static_cast<size_t>(rows * padded_width(s.width)));
+        std::vector<float> lse(static_cast<size_t>(rows));
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t document = i / s.steps / s.key_heads;
+            const int64_t key_head = i / s.steps % s.key_heads;
+            auto task = task_of<T>(input, s, document, key_head);
+            // Later queries see more keys: short and long tasks take turns.
+            const int64_t place = i % s.steps;
+            set_queries(task, s, place % 2 == 0 ? place / 2 : s.steps - 1 - place / 2);
+            run(kernels, task, {out.data(), lse.data()}, workspace.data());
+            put_result<To>(result, s, document, key_head, task, {out.data(), lse.data()});
+        }
+    };
+    at::parallel_for(0, s.documents * s.key_heads * s.steps, 1, work);
+}
+
+// Gradients of a key head's keys or values, summed in fp32: in place, or beside it. On top of what
+// is there they are added once, and not in every block, since each time rounds.
+template <class To>
+class KeySums {
+public:
+    KeySums(HeadRows<To> into, bool adds, const Sizes& s) : into_(into), s_(s), adds_(adds) {
+        if (is_in_place()) {
+            for (int64_t r = 0; r < s.keys; ++r) std::fill_n(row_of(into, 0, r), s.width, To(0.0F));
+        } else {
+            beside_.resize(static_cast<size_t>(s.keys * padded_width(s.width)));
+        }
+    }
+    SumRows rows() {
+        if constexpr (std::is_same_v<To, float>)
+            if (is_in_place()) return {into_.data, into_.token};
+        return {beside_.data(), padded_width(s_.width)};
+    }
+    void finish() const {
+        for (int64_t r = 0; r < (is_in_place() ? 0 : s_.keys); ++r)
+            put_gradient(row_of(into_, 0, r), beside_.data() + r * padded_width(s_.width), s_.width,
+                         adds_);
+    }
+    static void put_gradient(To* into, const float* sums, int64_t width, bool adds) {
+        if constexpr (std::is_same_v<To, float>)
+            if (adds) return add_row(into, sums, width);
+        write_row(into, sums, width);
+    }
+
+private:
+    bool is_in_place() const {
+        return std::is_same_v<To, float> && !adds_ && s_.width == padded_width(s_.width);
+    }
+
+    HeadRows<To> into_;
+    const Sizes& s_;
+    bool adds_;
+    std::vector<float> beside_;
+};
+
+struct BackwardInput {
+    const AttentionInput& heads;
+    const at::Tensor& d_out;
+    const at::Tensor& out;
+    const at::Tensor& lse;
+    const AttentionGradients& gradients;
+};
+
+// What a thread needs for the queries of one step: [group, count].
+struct BackwardRows {
+    explicit BackwardRows(const Sizes& s)
+        : lse(static_cast<size_t>(s.group * s.step)),
+          delta(lse.size()),
+          dq(lse.size() * static_cast<size_t>(padded_width(s.width))) {}
+    std::vector<float> lse;
+    std::vector<float> delta;
+    std::vector<float> dq;
+};
 
 // All query heads of one key head of one document.
 template <class T, class To>
-void backward_key_head(const AttentionInput& input, const at::Tensor& d_out, const at::Tensor& out,
-                       const at::Tensor& lse, const AttentionGradients& gradients, int64_t document,
-                       int64_t key_head, Scratch<T>& scratch) {
-    const Sizes s(input);
-    std::vector<float> dk_beside;
-    std::vector<float> dv_beside;
-    const Sum<To> dk(head_of<To>(gradients.dk, document, key_head), gradients.adds, s.keys, s.width,
-                     dk_beside);
-    const Sum<To> dv(head_of<To>(gradients.dv, document, key_head), gradients.adds, s.keys, s.width,
-                     dv_beside);
-    const int64_t group = s.query_heads / s.key_heads;
-    for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
-        const HeadInput<T> in{head_of<const T>(input.q, document, head),
-                              head_of<const T>(input.k, document, key_head),
-                              head_of<const T>(input.v, document, key_head),
-                              head_of<const T>(d_out, document, head),
-                              head_of<const T>(out, document, head),
-                              head_of<const float>(lse, document, head)};
-        backward_head(s, input.diagonal, in, head_of<To>(gradients.dq, document, head),
-                      gradients.adds, dk, dv, scratch);
+void backward_key_head(const AttentionKernels& kernels, const BackwardInput& in, const Sizes& s,
+                       int64_t document, int64_t key_head, BackwardRows& memory, void* scratch) {
+    const int64_t head = key_head * s.group;
+    KeySums<To> dk(rows_of<To>(in.gradients.dk, document, key_head), in.gradients.adds, s);
+    KeySums<To> dv(rows_of<To>(in.gradients.dv, document, key_head), in.gradients.adds, s);
+    const auto d_out = rows_of<const T>(in.d_out, document, head);
+    const auto out = rows_of<const T>(in.out, document, head);
+    const auto lse = rows_of<const float>(in.lse, document, head);
+    const auto dq = rows_of<To>(in.gradients.dq, document, head);
+    AttentionGradientTask<Bits<T>> task{task_of<T>(in.heads, s, document, key_head),
+                                        rows_of<const Bits<T>>(in.d_out, document, head),
+                                        memory.lse.data(),
+                                        memory.delta.data(),
+                                        memory.dq.data(),
+                                        dk.rows(),
+                                        dv.rows()};
+    for (int64_t step = 0; step < s.steps; ++step) {
+        set_queries(task.forward, s, step);
+        const auto for_rows = [&](auto work) {
+            for (int64_t h = 0; h < s.group; ++h)
+                for (int64_t r = 0; r < task.forward.count; ++r)
+                    work(h, task.forward.first + r,
+                         static_cast<size_t>(h * task.forward.count + r));
+        };
+        for_rows([&](int64_t h, int64_t token, size_t row) {
+            memory.lse[row] = *row_of(lse, h, token);
+            memory.delta[row] = dot(row_of(d_out, h, token), row_of(out, h, token), s.width);
+        });
+        run(kernels, task, scratch);
+        const auto wide = static_cast<size_t>(padded_width(s.width));
+        for_rows([&](int64_t h, int64_t token, size_t row) {
+            KeySums<To>::put_gradient(row_of(dq, h, token), memory.dq.data() + row * wide, s.width,
+                                      in.gradients.adds);
+        });
     }
     dk.finish();
     dv.finish();
 }
 
+template <class T, class To>
+void backward(const AttentionKernels& kernels, const BackwardInput& in) {
+    const Sizes s(in.heads);
+    const int64_t bytes = kernels.backward_bytes(s.group, s.step, s.width);
+    at::parallel_for(0, s.documents * s.key_heads, 1, [&](int64_t begin, int64_t end) {
+        const Workspace workspace(bytes);
+        BackwardRows memory(s);
+        for (int64_t i = begin; i < end; ++i)
+            backward_key_head<T, To>(kernels, in, s, i / s.key_heads, i % s.key_heads, memory,
+                                     workspace.data());
+    });
+}
+
+// MKL multiplies bf16 by the processor's tiles, where it has them.
+bool uses_mkl(const AttentionInput& input) {
+    return input.q.scalar_type() == at::kBFloat16 && has_bf16_tiles() && has_block_products();
+}
+
+bool has_numbers(const AttentionInput& input) {
+    return input.q.size(0) * input.q.size(1) * input.k.size(1) > 0;
+}
+
 }  // namespace
 
+void attend_with(const AttentionKernels& kernels, const AttentionInput& input,
+                 const at::Tensor& out, const at::Tensor& lse) {
+    RINGSHARD_CHECK(has_numbers(input));
+    const ForwardResult result{out, lse};
+    with_type(input.q, [&]<class T>(T*) {
+        with_type(out, [&]<class To>(To*) { forward<T, To>(kernels, input, result); });
+    });
+}
+
+void attend_backward_with(const AttentionKernels& kernels, const AttentionInput& input,
+                          const at::Tensor& d_out, const at::Tensor& out, const at::Tensor& lse,
+                          const AttentionGradients& gradients) {
+    RINGSHARD_CHECK(has_numbers(input));
+    RINGSHARD_CHECK(!gradients.adds || gradients.dq.scalar_type() == at::kFloat);
+    const BackwardInput in{input, d_out, out, lse, gradients};
+    with_type(input.q, [&]<class T>(T*) {
+        with_type(gradients.dq, [&]<class To>(To*) { backward<T, To>(kernels, in); });
+    });
+}
+
 bool suits_block_attention(const AttentionInput& input) {
-    return has_block_products() && input.k.size(0) * input.k.size(2) >= at::get_num_threads();
+    return !input.q.is_meta() && has_numbers(input) && !uses_mkl(input);
+}
+
+void block_attention(const AttentionInput& input, const at::Tensor& out, const at::Tensor& lse) {
+    attend_with(*attention_kernels_here(0), input, out, lse);
+}
+
+bool suits_block_attention_backward(const AttentionInput& input) {
+    return input.k.size(0) * input.k.size(2) >= at::get_num_threads();
 }
 
 void block_attention_backward(const AttentionInput& input, const at::Tensor& d_out,
                               const at::Tensor& out, const at::Tensor& lse,
                               const AttentionGradients& gradients) {
-    const Sizes s(input);
-    const at::Tensor lse_of_heads = lse.unsqueeze(-1);
-    RINGSHARD_CHECK(!gradients.adds || gradients.dq.scalar_type() == at::kFloat);
-    with_type(input.q, [&]<class T>(T*) {
-        with_type(gradients.dq, [&]<class To>(To*) {
-            at::parallel_for(0, s.documents * s.key_heads, 1, [&](int64_t begin, int64_t end) {
-                Scratch<T> scratch(std::min(block, s.queries), std::min(block, s.keys));
-                for (int64_t i = begin; i < end; ++i)
-                    backward_key_head<T, To>(input, d_out, out, lse_of_heads, gradients,
-                                             i / s.key_heads, i % s.key_heads, scratch);
-            });
-        });
-    });
+    if (uses_mkl(input))
+        attend_backward_with_mkl(input, d_out, out, lse, gradients);
+    else
+        attend_backward_with(*attention_kernels_here(0), input, d_out, out, lse, gradients);
 }
 
 }  // namespace ringshard::ops

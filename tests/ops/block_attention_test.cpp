@@ -1,9 +1,13 @@
-// Gradients in blocks against those of the plain formulas in fp64.
+// Attention in blocks and its gradients against the plain formulas in fp64, by every kind of
+// kernels that this processor can run.
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
 
-#include "ringshard/ops/block_attention.hpp"
+#include <functional>
+
+#include "block_attention_cpu.hpp"
+#include "block_attention_mkl.hpp"
 
 using namespace ringshard;
 
@@ -15,10 +19,13 @@ struct Case {
 };
 const std::vector<Case> cases{{1, 1, 1, 1, 1, 8, true},       {3, 37, 37, 4, 2, 16, true},
                               {2, 128, 128, 2, 2, 64, true},  {1, 300, 300, 6, 2, 64, true},
-                              {1, 130, 257, 4, 1, 32, false}, {2, 260, 90, 2, 1, 24, false}};
+                              {1, 130, 257, 4, 1, 32, false}, {2, 260, 90, 2, 1, 24, false},
+                              {1, 1, 129, 3, 1, 80, false},   {1, 129, 129, 5, 1, 96, true},
+                              {2, 71, 71, 2, 2, 256, true},   {1, 65, 63, 1, 1, 33, false}};
 
 struct Problem {
     at::Tensor q, k, v, d_out;  // [n, t, heads, d], views of packed rows
+    at::Tensor exact_out;       // as fp64 gives it
     at::Tensor out, lse;
     at::Tensor dq, dk, dv;  // as fp64 gives them
 };
@@ -42,6 +49,7 @@ Problem make_problem(const Case& c, at::ScalarType type) {
               {},
               {},
               {},
+              {},
               {}};
     const int64_t group = c.query_heads / c.key_heads;
     const at::Tensor q = heads_first(p.q, 1);
@@ -61,6 +69,7 @@ Problem make_problem(const Case& c, at::ScalarType type) {
     const auto of_key_heads = [&](const at::Tensor& of_query_heads) {
         return of_query_heads.unflatten(1, {c.key_heads, group}).sum(2).transpose(1, 2);
     };
+    p.exact_out = out.transpose(1, 2);
     p.out = out.transpose(1, 2).to(type).contiguous();
     p.lse = lse.squeeze(3).transpose(1, 2).to(at::kFloat).contiguous();
     p.dq = at::matmul(d_scores, k).transpose(1, 2);
@@ -73,52 +82,142 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
     return ((a.to(at::kDouble) - b).norm() / (b.norm() + 1e-30)).item<double>();
 }
 
-void check(const Case& c, at::ScalarType type, at::ScalarType into, bool adds, double tolerance) {
-    BOOST_TEST_INFO_SCOPE(c.queries << " queries, " << c.keys << " keys, " << c.query_heads << ':'
-                                    << c.key_heads << " heads of " << c.width << " in " << type
-                                    << " into " << into << (adds ? ", added" : ""));
-    const Problem p = make_problem(c, type);
-    const double start = adds ? 1.0 : std::numeric_limits<double>::quiet_NaN();
-    const auto place = [&](const at::Tensor& like) {
-        return at::full({like.size(0), like.size(1), like.size(2) + 1, like.size(3)}, start,
-                        at::TensorOptions(into))
-            .narrow(2, 0, like.size(2));
+// Runs one kind of kernels, or MKL's products.
+struct Way {
+    const char* name;
+    std::function<void(const ops::AttentionInput&, const at::Tensor&, const at::Tensor&)> forward;
+    std::function<void(const ops::AttentionInput&, const Problem&, const ops::AttentionGradients&)>
+        backward;
+};
+
+Way way_of(const ops::AttentionKernels& kernels) {
+    return {kernels.name,
+            [&kernels](const auto& input, const auto& out, const auto& lse) {
+                ops::attend_with(kernels, input, out, lse);
+            },
+            [&kernels](const auto& input, const Problem& p, const auto& gradients) {
+                ops::attend_backward_with(kernels, input, p.d_out, p.out, p.lse, gradients);
+            }};
+}
+
+std::vector<Way> ways_here() {
+    std::vector<Way> ways;
+    for (int i = 0; const auto* kernels = ops::attention_kernels_here(i); ++i)
+        ways.push_back(way_of(*kernels));
+    if (ops::has_block_products())
+        ways.push_back({"MKL", {}, [](const auto& input, const Problem& p, const auto& gradients) {
+                            ops::attend_backward_with_mkl(input, p.d_out, p.out, p.lse, gradients);
+                        }});
+    return ways;
+}
+
+struct Types {
+    at::ScalarType heads;
+    at::ScalarType results;
+    bool adds;
+    double tolerance;
+};
+const std::vector<Types> all_types{{at::kFloat, at::kFloat, false, 2e-6},
+                                   {at::kFloat, at::kFloat, true, 2e-6},
+                                   {at::kBFloat16, at::kBFloat16, false, 1e-2},
+                                   {at::kBFloat16, at::kFloat, true, 1e-2}};
+
+// Rows for results inside wider ones.
+at::Tensor place(const at::Tensor& like, at::ScalarType type, double start) {
+    return at::full({like.size(0), like.size(1), like.size(2) + 1, like.size(3)}, start,
+                    at::TensorOptions(type))
+        .narrow(2, 0, like.size(2));
+}
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+void check_forward(const Case& c, const Problem& p, const Types& types, const Way& way) {
+    const at::Tensor out = place(p.out, types.results, not_a_number);
+    const at::Tensor lse = at::full_like(p.lse, not_a_number);
+    way.forward({p.q, p.k, p.v, c.diagonal}, out, lse);
+    BOOST_TEST(distance(out, p.exact_out) < types.tolerance);
+    BOOST_TEST((lse - p.lse).abs().max().item<double>() < 1e-5);
+}
+
+void check_backward(const Case& c, const Problem& p, const Types& types, const Way& way) {
+    const double before = types.adds ? 0.25 : 0.0;  // about as large as the gradients
+    const auto start = [&](const at::Tensor& like) {
+        return place(like, types.results, types.adds ? before : not_a_number);
     };
-    const ops::AttentionInput input{p.q, p.k, p.v, c.diagonal};
-    const ops::AttentionGradients gradients{place(p.dq), place(p.dk), place(p.dv), adds};
-    if (!ops::suits_block_attention(input)) return;  // LibTorch without MKL
-    ops::block_attention_backward(input, p.d_out, p.out, p.lse, gradients);
-    const double before = adds ? start : 0.0;
-    BOOST_TEST(distance(gradients.dv - before, p.dv) < tolerance);
+    const ops::AttentionGradients gradients{start(p.dq), start(p.dk), start(p.dv), types.adds};
+    way.backward({p.q, p.k, p.v, c.diagonal}, p, gradients);
+    BOOST_TEST(distance(gradients.dv - before, p.dv) < types.tolerance);
     // With one key nothing depends on the scores: only rounding is left.
     if (c.keys == 1) return;
-    BOOST_TEST(distance(gradients.dq - before, p.dq) < tolerance);
-    BOOST_TEST(distance(gradients.dk - before, p.dk) < tolerance);
+    BOOST_TEST(distance(gradients.dq - before, p.dq) < types.tolerance);
+    BOOST_TEST(distance(gradients.dk - before, p.dk) < types.tolerance);
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(gradients_are_those_of_the_formulas) {
+BOOST_AUTO_TEST_CASE(results_and_gradients_are_those_of_the_formulas) {
     at::set_num_threads(1);
-    for (const Case& c : cases) {
-        check(c, at::kFloat, at::kFloat, false, 2e-6);
-        check(c, at::kFloat, at::kFloat, true, 2e-6);
-        check(c, at::kBFloat16, at::kBFloat16, false, 1e-2);
-        check(c, at::kBFloat16, at::kFloat, true, 1e-2);
+    for (const Case& c : cases)
+        for (const Types& types : all_types) {
+            const Problem p = make_problem(c, types.heads);
+            for (const Way& way : ways_here()) {
+                BOOST_TEST_INFO_SCOPE(way.name << ": " << c.queries << " queries, " << c.keys
+                                               << " keys, " << c.query_heads << ':' << c.key_heads
+                                               << " heads of " << c.width << " in " << types.heads
+                                               << " into " << types.results
+                                               << (types.adds ? ", added" : ""));
+                if (way.forward) check_forward(c, p, types, way);
+                check_backward(c, p, types, way);
+            }
+        }
+}
+
+// A score that the diagonal hides may be anything.
+BOOST_AUTO_TEST_CASE(hidden_keys_leave_no_trace) {
+    at::set_num_threads(1);
+    const Case c{1, 140, 140, 2, 1, 16, true};
+    for (const Types& types : all_types) {
+        if (types.adds) continue;
+        Problem p = make_problem(c, types.heads);
+        for (const Way& way : ways_here()) {
+            if (!way.forward) continue;
+            BOOST_TEST_INFO_SCOPE(way.name << ' ' << types.heads);
+            const auto first_rows = [&] {
+                const at::Tensor out = place(p.out, types.results, not_a_number);
+                const at::Tensor dq = place(p.dq, types.results, not_a_number);
+                way.forward({p.q, p.k, p.v, true}, out, at::empty_like(p.lse));
+                way.backward({p.q, p.k, p.v, true}, p,
+                             {dq, place(p.dk, types.results, not_a_number),
+                              place(p.dv, types.results, not_a_number), false});
+                return at::cat({out.narrow(1, 0, 77), dq.narrow(1, 0, 77)}, 2);
+            };
+            const at::Tensor before = first_rows();
+            // Scores that overflow.
+            const at::Tensor later = p.k.narrow(1, 77, 63);
+            const at::Tensor kept = later.clone();
+            later.fill_(1e30);
+            BOOST_TEST(first_rows().equal(before));
+            later.copy_(kept);
+        }
     }
 }
 
 BOOST_AUTO_TEST_CASE(the_same_bits_with_any_number_of_threads) {
     const Problem p = make_problem(cases[3], at::kBFloat16);
     const ops::AttentionInput input{p.q, p.k, p.v, true};
+    std::vector<at::Tensor> out;
     std::vector<at::Tensor> dk;
     for (const int threads : {1, 2}) {
         at::set_num_threads(threads);
-        if (!ops::suits_block_attention(input)) return;
+        BOOST_REQUIRE(ops::suits_block_attention_backward(input));
         dk.push_back(at::empty(p.k.sizes(), p.k.options()));
         ops::block_attention_backward(
             input, p.d_out, p.out, p.lse,
             {at::empty(p.q.sizes(), p.q.options()), dk.back(), at::empty_like(dk.back()), false});
+        out.push_back(at::zeros(p.q.sizes(), p.q.options()));
+        if (ops::suits_block_attention(input))
+            ops::block_attention(input, out.back(), at::empty_like(p.lse));
     }
     BOOST_TEST(dk[0].equal(dk[1]));
+    BOOST_TEST(out[0].equal(out[1]));
 }

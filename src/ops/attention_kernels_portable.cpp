@@ -1,0 +1,18 @@
+// For any processor, in vectors that the compiler cuts up as it must.
+#include "attention_choice.hpp"
+#include "attention_loops.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+struct Portable : Numbers<VectorsOf8> {
+    static constexpr int64_t rows = 6;
+    static constexpr int64_t vectors = 2;
+};
+
+}  // namespace
+
+constinit const AttentionKernels portable_attention = kernels_of<Portable, Portable>("portable");
+
+}  // namespace ringshard::ops

@@ -1,0 +1,280 @@
+#pragma once
+
+#include <cstdint>
+
+// Products of small matrices with vectors of one width, and the row arithmetic around them. A file
+// includes this once, with the flags of its processor, and gives a class M of that processor:
+//   lanes        numbers of fp32 in a vector Float
+//   vectors      Floats side by side in a tile of a product, of `rows` rows
+//   Element      a number of fp32, or two neighbouring ones of bf16 in the direction of the sum
+//   dot(sum, left, right)      sum + left * right, where left is one Element for all lanes
+//   store_row(row, i, values)  writes numbers i... of a row of Elements
+//   store_pair(place, even, odd)  where an Element holds two numbers
+// Everything is in an unnamed namespace: each such file has copies of its own.
+namespace ringshard::ops {
+namespace {
+
+#define RINGSHARD_KERNEL inline __attribute__((always_inline))
+
+constexpr float minus_infinity = -__builtin_inff();
+
+template <class M>
+constexpr int64_t elements_of(int64_t numbers) {
+    return (numbers + M::per_element - 1) / M::per_element;
+}
+
+template <class M>
+RINGSHARD_KERNEL typename M::Float load(const float* place) {
+    typename M::Float values;
+    __builtin_memcpy(&values, place, sizeof values);
+    return values;
+}
+
+template <class M>
+RINGSHARD_KERNEL void put(float* place, typename M::Float values) {
+    __builtin_memcpy(place, &values, sizeof values);
+}
+
+template <class M>
+RINGSHARD_KERNEL typename M::Float spread(float value) {
+    return value - typename M::Float{};
+}
+
+template <class M>
+RINGSHARD_KERNEL typename M::Float greater(typename M::Float a, typename M::Float b) {
+    return a > b ? a : b;
+}
+
+// The first `count` lanes, and those of `rest` behind them, whatever stands there.
+template <class M>
+RINGSHARD_KERNEL typename M::Float keep_first(typename M::Float values, int32_t count,
+                                              typename M::Float rest) {
+    return M::index() < count ? values : rest;
+}
+
+// Every lane gets the greater of itself and of another, until all are the same.
+template <class M, int by = M::lanes / 2>
+RINGSHARD_KERNEL float greatest_lane(typename M::Float values) {
+    if constexpr (by == 0)
+        return values[0];
+    else
+        return greatest_lane<M, by / 2>(greater<M>(values, M::template exchanged<by>(values)));
+}
+
+// e^x to two units in the last place, for x of at most about 80; 0 below what normal numbers hold.
+template <class M>
+RINGSHARD_KERNEL typename M::Float exponential(typename M::Float x) {
+    using Float = typename M::Float;
+    using Word = typename M::Word;
+    const Float lowest = spread<M>(-87.336544F);
+    const Float inside = x < lowest ? lowest : x;
+    // Adding it rounds to a whole number, which the lowest bits of the sum hold.
+    constexpr float rounder = 12582912.0F;
+    const Float sum = inside * 1.44269504088896341F + rounder;
+    const Float n = sum - rounder;
+    const Float r = inside - n * 0.693359375F + n * 2.12194440e-4F;
+    Float y = spread<M>(1.9875691500e-4F);
+    y = y * r + 1.3981999507e-3F;
+    y = y * r + 8.3334519073e-3F;
+    y = y * r + 4.1665795894e-2F;
+    y = y * r + 1.6666665459e-1F;
+    y = y * r + 5.0000001201e-1F;
+    y = y * (r * r) + r + 1.0F;
+    const auto power = reinterpret_cast<Float>((reinterpret_cast<Word>(sum) << 23) + (127 << 23));
+    return x < lowest ? Float{} : y * power;
+}
+
+// Rows of a left matrix: element k of row r is at r * row + k * step.
+template <class Element>
+struct Left {
+    const Element* data;
+    int64_t row;
+    int64_t step;
+};
+
+// c [rows, vectors of lanes] = the sum over `steps` of left times right, on top of c where `adds`.
+template <class M, int rows, int vectors>
+void multiply_tile(Left<typename M::Element> left, const typename M::Element* right,
+                   int64_t right_step, int64_t steps, float* c, int64_t c_row, bool adds) {
+    using Float = typename M::Float;
+    Float sums[rows][vectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v)
+            sums[r][v] = adds ? load<M>(c + r * c_row + v * M::lanes) : Float{};
+    const typename M::Element* a = left.data;
+    for (int64_t k = 0; k < steps; ++k) {
+        typename M::Right b[vectors];
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v)
+            __builtin_memcpy(&b[v], right + v * M::lanes, sizeof b[v]);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+            const typename M::Right factor = M::spread_element(a[r * left.row]);
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) sums[r][v] = M::dot(sums[r][v], factor, b[v]);
+        }
+        a += left.step;
+        right += right_step;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) put<M>(c + r * c_row + v * M::lanes, sums[r][v]);
+}
+
+template <class M>
+using Tile = void (*)(Left<typename M::Element>, const typename M::Element*, int64_t, int64_t,
+                      float*, int64_t, bool);
+
+// The tile of a number of rows and vectors that is known when the program runs.
+template <class M, int rows = M::rows, int vectors = M::vectors>
+RINGSHARD_KERNEL Tile<M> tile_of(int64_t count, int64_t width) {
+    if constexpr (rows > 1)
+        if (count < rows) return tile_of<M, rows - 1, vectors>(count, width);
+    if constexpr (vectors > 1)
+        if (width < vectors) return tile_of<M, rows, vectors - 1>(count, width);
+    return multiply_tile<M, rows, vectors>;
+}
+
+// A right matrix of `all_steps` rows and `width` columns, packed: panels of M::vectors vectors,
+// each row by row; `width` is a multiple of M::lanes.
+template <class M>
+struct Right {
+    const typename M::Element* data;
+    int64_t width;
+    int64_t all_steps;
+    int64_t skipped = 0;  // steps that are left out at the beginning
+};
+
+// The first `columns` columns, a multiple of M::lanes, of the product of a few rows.
+template <class M>
+RINGSHARD_KERNEL void multiply(int64_t rows, Left<typename M::Element> left, Right<M> right,
+                               int64_t columns, int64_t steps, float* c, int64_t c_row, bool adds) {
+    constexpr int64_t panel = M::vectors * M::lanes;
+    for (int64_t begin = 0; begin < columns; begin += panel) {
+        const int64_t in_memory = right.width - begin < panel ? right.width - begin : panel;
+        const int64_t wanted = columns - begin < panel ? columns - begin : panel;
+        const auto* const b = right.data + begin * right.all_steps + right.skipped * in_memory;
+        tile_of<M>(rows, wanted / M::lanes)(left, b, in_memory, steps, c + begin, c_row, adds);
+    }
+}
+
+// Rows [count, width] -> Elements [count, elements of width].
+template <class M, class T>
+void pack_left(typename M::Element* into, const T* rows, int64_t stride, int64_t count,
+               int64_t width) {
+    for (int64_t r = 0; r < count; ++r) {
+        M::pack_row(into, rows + r * stride, width);
+        into += elements_of<M>(width);
+    }
+}
+
+// Rows [count, width] -> a right matrix whose columns are the rows, and whose steps are Elements of
+// a row. Columns are zero behind the last.
+template <class M, class T>
+void pack_columns(typename M::Element* into, const T* rows, int64_t stride, int64_t count,
+                  int64_t width) {
+    constexpr int64_t panel = M::vectors * M::lanes;
+    const int64_t columns = (count + M::lanes - 1) / M::lanes * M::lanes;
+    const int64_t steps = elements_of<M>(width);
+    for (int64_t begin = 0; begin < columns; begin += panel) {
+        const int64_t in_memory = columns - begin < panel ? columns - begin : panel;
+        for (int64_t c = 0; c < in_memory; ++c)
+            if (begin + c < count)
+                M::pack_column(into + begin * steps + c, in_memory, rows + (begin + c) * stride,
+                               width);
+            else
+                for (int64_t k = 0; k < steps; ++k)
+                    into[begin * steps + c + k * in_memory] = typename M::Element{};
+    }
+}
+
+// Rows [count, width] -> a right matrix with their columns, up to a multiple of 16, whose steps are
+// one row, or two rows where an Element holds two numbers.
+template <class M, class T>
+void pack_rows(typename M::Element* into, const T* rows, int64_t stride, int64_t count,
+               int64_t width) {
+    constexpr int64_t panel = M::vectors * M::lanes;
+    const int64_t columns = (width + 15) / 16 * 16;
+    const int64_t steps = elements_of<M>(count);
+    for (int64_t begin = 0; begin < columns; begin += panel) {
+        const int64_t in_memory = columns - begin < panel ? columns - begin : panel;
+        const int64_t inside = width - begin < in_memory ? width - begin : in_memory;
+        for (int64_t k = 0; k < steps; ++k) {
+            const T* const row = rows + k * M::per_element * stride + begin;
+            const bool has_next = (k + 1) * M::per_element <= count;
+            M::pack_rows(into + begin * steps + k * in_memory, row, has_next ? stride : 0, inside,
+                         in_memory);
+        }
+    }
+}
+
+struct VectorsOf16 {
+    static constexpr int lanes = 16;
+    typedef float Float __attribute__((vector_size(64)));
+    typedef int32_t Word __attribute__((vector_size(64)));
+    static RINGSHARD_KERNEL Word index() {
+        return Word{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    }
+    // Lanes change places with those whose number differs in the bit `by`.
+    template <int by>
+    static RINGSHARD_KERNEL Float exchanged(Float a) {
+        return __builtin_shufflevector(a, a, 0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by,
+                                       7 ^ by, 8 ^ by, 9 ^ by, 10 ^ by, 11 ^ by, 12 ^ by, 13 ^ by,
+                                       14 ^ by, 15 ^ by);
+    }
+};
+struct VectorsOf8 {
+    static constexpr int lanes = 8;
+    typedef float Float __attribute__((vector_size(32)));
+    typedef int32_t Word __attribute__((vector_size(32)));
+    static RINGSHARD_KERNEL Word index() { return Word{0, 1, 2, 3, 4, 5, 6, 7}; }
+    template <int by>
+    static RINGSHARD_KERNEL Float exchanged(Float a) {
+        return __builtin_shufflevector(a, a, 0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by,
+                                       7 ^ by);
+    }
+};
+
+// Products in fp32 of numbers of either type; an Element is one number.
+template <class Vectors>
+struct Numbers : Vectors {
+    static constexpr int64_t per_element = 1;
+    using Float = typename Vectors::Float;
+    using Word = typename Vectors::Word;
+    using Element = float;
+    using Right = Float;
+
+    static RINGSHARD_KERNEL Right spread_element(float value) { return value - Float{}; }
+    static RINGSHARD_KERNEL Float dot(Float sum, Right left, Right right) {
+        return sum + left * right;
+    }
+    static RINGSHARD_KERNEL void store_row(float* row, int64_t i, Float values) {
+        __builtin_memcpy(row + i, &values, sizeof values);
+    }
+
+    static RINGSHARD_KERNEL float number(float stored) { return stored; }
+    static RINGSHARD_KERNEL float number(uint16_t stored) {
+        return __builtin_bit_cast(float, uint32_t{stored} << 16);
+    }
+    template <class T>
+    static RINGSHARD_KERNEL void pack_row(float* into, const T* row, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) into[i] = number(row[i]);
+    }
+    template <class T>
+    static RINGSHARD_KERNEL void pack_column(float* into, int64_t stride, const T* row,
+                                             int64_t count) {
+        for (int64_t i = 0; i < count; ++i) into[i * stride] = number(row[i]);
+    }
+    template <class T>
+    static RINGSHARD_KERNEL void pack_rows(float* into, const T* row, int64_t, int64_t count,
+                                           int64_t columns) {
+        for (int64_t i = 0; i < count; ++i) into[i] = number(row[i]);
+        for (int64_t i = count; i < columns; ++i) into[i] = 0;
+    }
+};
+
+}  // namespace
+}  // namespace ringshard::ops

@@ -1,0 +1,44 @@
+#include <cpuid.h>
+
+#include <array>
+
+#include "attention_choice.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+}  // namespace
+
+const AttentionKernels* attention_kernels_here(int number) {
+    const std::array<const AttentionKernels*, 4> all{
+        has_avx512() && __builtin_cpu_supports("avx512bf16") ? &avx512_bf16_attention : nullptr,
+        has_avx512() ? &avx512_attention : nullptr, has_avx2() ? &avx2_attention : nullptr,
+        &portable_attention};
+    for (const AttentionKernels* const kernels : all)
+        if (kernels != nullptr && number-- == 0) return kernels;
+    return nullptr;
+}
+
+bool has_bf16_tiles() {
+    // A hypervisor answers the question, which takes as long as a small model's attention.
+    static const bool has_tiles = [] {
+        constexpr unsigned amx_bf16 = 1U << 22;
+        unsigned a = 0;
+        unsigned b = 0;
+        unsigned c = 0;
+        unsigned d = 0;
+        return __get_cpuid_count(7, 0, &a, &b, &c, &d) == 1 && (d & amx_bf16) != 0;
+    }();
+    return has_tiles;
+}
+
+}  // namespace ringshard::ops
