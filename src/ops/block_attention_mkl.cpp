@@ -22,8 +22,7 @@ Block<T> head_of(const at::Tensor& rows, int64_t document, int64_t head) {
             rows.stride(1)};
 }
 
-template <class T>
-RINGSHARD_SIMD float dot(const T* __restrict a, const T* __restrict b, int64_t width) {
+RINGSHARD_SIMD float dot(const bf16* __restrict a, const bf16* __restrict b, int64_t width) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < width; ++i) sum += load(a[i]) * load(b[i]);
@@ -46,8 +45,7 @@ int32_t end_of_vectors(int64_t visible, int64_t width) {
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 // With p = e^(scale * score - lse), the gradient of a score is scale * p * (d_p - delta).
-template <class T>
-RINGSHARD_SIMD void score_gradient_row(T* weights, T* d_scores, const float* scores,
+RINGSHARD_SIMD void score_gradient_row(bf16* weights, bf16* d_scores, const float* scores,
                                        const float* d_weights, float scale, float lse, float delta,
                                        int32_t visible, int32_t end, int64_t width) {
 #pragma omp simd
@@ -64,27 +62,18 @@ RINGSHARD_SIMD void score_gradient_row(T* weights, T* d_scores, const float* sco
     }
 }
 
-// Memory of one thread for blocks. In fp32 weights stand where the scores were.
-template <class T>
+// Memory of one thread for blocks.
 struct Scratch {
     Scratch(int64_t rows, int64_t width)
         : scores(static_cast<size_t>(rows * width)),
           d_weights(scores.size()),
-          weights_in_type(std::is_same_v<T, float> ? 0 : scores.size()),
-          d_scores_in_type(weights_in_type.size()) {}
-
-    T* weights() { return in_type(weights_in_type, scores); }
-    T* d_scores() { return in_type(d_scores_in_type, d_weights); }
+          weights(scores.size()),
+          d_scores(scores.size()) {}
 
     std::vector<float> scores;
     std::vector<float> d_weights;
-    std::vector<T> weights_in_type;
-    std::vector<T> d_scores_in_type;
-
-private:
-    static T* in_type(std::vector<T>& own, std::vector<float>& shared) {
-        return own.empty() ? reinterpret_cast<T*>(shared.data()) : own.data();
-    }
+    std::vector<bf16> weights;
+    std::vector<bf16> d_scores;
 };
 
 // How many of the keys from `first_key` on the query sees.
@@ -135,16 +124,15 @@ private:
 };
 
 // Everything about one head of one document that the backward pass reads.
-template <class T>
 struct HeadInput {
-    Block<const T> q, k, v, d_out, out;
+    Block<const bf16> q, k, v, d_out, out;
     Block<const float> lse;
 };
 
 // Adds to dk and dv, and writes dq or adds to it.
-template <class T, class To>
-void backward_head(const Sizes& s, bool diagonal, const HeadInput<T>& in, Block<To> dq, bool adds,
-                   const Sum<To>& dk, const Sum<To>& dv, Scratch<T>& scratch) {
+template <class To>
+void backward_head(const Sizes& s, bool diagonal, const HeadInput& in, Block<To> dq, bool adds,
+                   const Sum<To>& dk, const Sum<To>& dv, Scratch& scratch) {
     std::vector<float> dq_beside;
     std::vector<float> deltas(static_cast<size_t>(block));
     for (int64_t first = 0; first < s.queries; first += block) {
@@ -164,14 +152,14 @@ void backward_head(const Sizes& s, bool diagonal, const HeadInput<T>& in, Block<
                             {d_weights, keys});
             for (int64_t r = 0; r < count; ++r) {
                 const int64_t visible = visible_keys(diagonal, first + r, key, keys);
-                score_gradient_row(scratch.weights() + r * keys, scratch.d_scores() + r * keys,
-                                   scores + r * keys, d_weights + r * keys, s.scale,
-                                   *in.lse.row(first + r).data, deltas[static_cast<size_t>(r)],
-                                   static_cast<int32_t>(visible), end_of_vectors(visible, keys),
-                                   keys);
+                score_gradient_row(scratch.weights.data() + r * keys,
+                                   scratch.d_scores.data() + r * keys, scores + r * keys,
+                                   d_weights + r * keys, s.scale, *in.lse.row(first + r).data,
+                                   deltas[static_cast<size_t>(r)], static_cast<int32_t>(visible),
+                                   end_of_vectors(visible, keys), keys);
             }
-            const Block<const T> weights{scratch.weights(), keys};
-            const Block<const T> d_scores{scratch.d_scores(), keys};
+            const Block<const bf16> weights{scratch.weights.data(), keys};
+            const Block<const bf16> d_scores{scratch.d_scores.data(), keys};
             columns_times_columns({keys, s.width, count}, weights, in.d_out.row(first), 1,
                                   dv.row(key));
             columns_times_columns({keys, s.width, count}, d_scores, in.q.row(first), 1,
@@ -183,10 +171,10 @@ void backward_head(const Sizes& s, bool diagonal, const HeadInput<T>& in, Block<
 }
 
 // All query heads of one key head of one document.
-template <class T, class To>
+template <class To>
 void backward_key_head(const AttentionInput& input, const at::Tensor& d_out, const at::Tensor& out,
                        const at::Tensor& lse, const AttentionGradients& gradients, int64_t document,
-                       int64_t key_head, Scratch<T>& scratch) {
+                       int64_t key_head, Scratch& scratch) {
     const Sizes s(input);
     std::vector<float> dk_beside;
     std::vector<float> dv_beside;
@@ -196,12 +184,12 @@ void backward_key_head(const AttentionInput& input, const at::Tensor& d_out, con
                      dv_beside);
     const int64_t group = s.query_heads / s.key_heads;
     for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
-        const HeadInput<T> in{head_of<const T>(input.q, document, head),
-                              head_of<const T>(input.k, document, key_head),
-                              head_of<const T>(input.v, document, key_head),
-                              head_of<const T>(d_out, document, head),
-                              head_of<const T>(out, document, head),
-                              head_of<const float>(lse, document, head)};
+        const HeadInput in{head_of<const bf16>(input.q, document, head),
+                           head_of<const bf16>(input.k, document, key_head),
+                           head_of<const bf16>(input.v, document, key_head),
+                           head_of<const bf16>(d_out, document, head),
+                           head_of<const bf16>(out, document, head),
+                           head_of<const float>(lse, document, head)};
         backward_head(s, input.diagonal, in, head_of<To>(gradients.dq, document, head),
                       gradients.adds, dk, dv, scratch);
     }
@@ -216,15 +204,14 @@ void attend_backward_with_mkl(const AttentionInput& input, const at::Tensor& d_o
                               const AttentionGradients& gradients) {
     const Sizes s(input);
     const at::Tensor lse_of_heads = lse.unsqueeze(-1);
+    RINGSHARD_CHECK(input.q.scalar_type() == at::kBFloat16);
     RINGSHARD_CHECK(!gradients.adds || gradients.dq.scalar_type() == at::kFloat);
-    with_type(input.q, [&]<class T>(T*) {
-        with_type(gradients.dq, [&]<class To>(To*) {
-            at::parallel_for(0, s.documents * s.key_heads, 1, [&](int64_t begin, int64_t end) {
-                Scratch<T> scratch(std::min(block, s.queries), std::min(block, s.keys));
-                for (int64_t i = begin; i < end; ++i)
-                    backward_key_head<T, To>(input, d_out, out, lse_of_heads, gradients,
-                                             i / s.key_heads, i % s.key_heads, scratch);
-            });
+    with_type(gradients.dq, [&]<class To>(To*) {
+        at::parallel_for(0, s.documents * s.key_heads, 1, [&](int64_t begin, int64_t end) {
+            Scratch scratch(std::min(block, s.queries), std::min(block, s.keys));
+            for (int64_t i = begin; i < end; ++i)
+                backward_key_head<To>(input, d_out, out, lse_of_heads, gradients, i / s.key_heads,
+                                      i % s.key_heads, scratch);
         });
     });
 }

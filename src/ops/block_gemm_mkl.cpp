@@ -2,13 +2,10 @@
 
 #include "ringshard/base/narrow.hpp"
 
-// MKL's interfaces, which LibTorch exports without a header. sgemm is Fortran's: columns first.
+// MKL's interface, which LibTorch exports without a header.
 extern "C" void cblas_gemm_bf16bf16f32(int layout, int transpose_a, int transpose_b, int m, int n,
                                        int k, float alpha, const uint16_t* a, int lda,
                                        const uint16_t* b, int ldb, float beta, float* c, int ldc);
-extern "C" void sgemm_(const char* transpose_a, const char* transpose_b, const int* m, const int* n,
-                       const int* k, const float* alpha, const float* a, const int* lda,
-                       const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
 
 namespace ringshard::ops {
 
@@ -29,47 +26,16 @@ void multiply(Side side_a, Side side_b, ProductSize size, Block<const bf16> a, B
                            c.data, narrow<int>(c.stride));
 }
 
-// The transpose of c is the product of the transposes in the other order, and columns first is the
-// transpose of rows first.
-void multiply(Side side_a, Side side_b, ProductSize size, Block<const float> a,
-              Block<const float> b, float keep, Block<float> c) {
-    const auto name = [](Side side) { return side == Side::as_it_is ? "N" : "T"; };
-    const float one = 1.0F;
-    const int m = narrow<int>(size.m);
-    const int n = narrow<int>(size.n);
-    const int k = narrow<int>(size.k);
-    const int stride_a = narrow<int>(a.stride);
-    const int stride_b = narrow<int>(b.stride);
-    const int stride_c = narrow<int>(c.stride);
-    sgemm_(name(side_b), name(side_a), &n, &m, &k, &one, b.data, &stride_b, a.data, &stride_a,
-           &keep, c.data, &stride_c);
-}
-
 }  // namespace
-
-void rows_times_rows(ProductSize size, Block<const float> a, Block<const float> b, float keep,
-                     Block<float> c) {
-    multiply(Side::as_it_is, Side::transposed, size, a, b, keep, c);
-}
 
 void rows_times_rows(ProductSize size, Block<const bf16> a, Block<const bf16> b, float keep,
                      Block<float> c) {
     multiply(Side::as_it_is, Side::transposed, size, a, b, keep, c);
 }
 
-void rows_times_columns(ProductSize size, Block<const float> a, Block<const float> b, float keep,
-                        Block<float> c) {
-    multiply(Side::as_it_is, Side::as_it_is, size, a, b, keep, c);
-}
-
 void rows_times_columns(ProductSize size, Block<const bf16> a, Block<const bf16> b, float keep,
                         Block<float> c) {
     multiply(Side::as_it_is, Side::as_it_is, size, a, b, keep, c);
-}
-
-void columns_times_columns(ProductSize size, Block<const float> a, Block<const float> b, float keep,
-                           Block<float> c) {
-    multiply(Side::transposed, Side::as_it_is, size, a, b, keep, c);
 }
 
 void columns_times_columns(ProductSize size, Block<const bf16> a, Block<const bf16> b, float keep,

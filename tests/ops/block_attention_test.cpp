@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(results_and_gradients_are_those_of_the_formulas) {
                                                << " into " << types.results
                                                << (types.adds ? ", added" : ""));
                 if (way.forward) check_forward(c, p, types, way);
-                check_backward(c, p, types, way);
+                if (way.forward || types.heads == at::kBFloat16) check_backward(c, p, types, way);
             }
         }
 }
