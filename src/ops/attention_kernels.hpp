@@ -66,11 +66,13 @@ struct AttentionKernels {
 };
 
 // Columns of sums are a multiple of 16 on every processor.
-constexpr int64_t padded_width(int64_t width) { return (width + 15) / 16 * 16; }
+[[gnu::always_inline]] constexpr int64_t padded_width(int64_t width) {
+    return (width + 15) / 16 * 16;
+}
 
 // Queries of each head that one task takes: what belongs to them stays in the processor's second
 // cache.
-constexpr int64_t queries_of_task(int64_t group) {
+[[gnu::always_inline]] constexpr int64_t queries_of_task(int64_t group) {
     const int64_t fair = 512 / group / 8 * 8;
     return fair < 48 ? 48 : (fair > 256 ? 256 : fair);
 }
