@@ -105,19 +105,27 @@ def planned():
                   for row in rows_of("plan")], "plan")
 
 
+# One result for each kind of processor.
+ATTENTION = ("attention", "attention-amd")
+
+
+def attention_rows():
+    return [(newest(name)["machine"]["processor"].split("(")[0], row) for name in ATTENTION for row in newest(name)["rows"]]
+
+
 def split_attention():
-    return table(["type", "key heads", "way", "ranks", "seconds", "share of ideal"],
-                 [[row["type"], row["key_heads"], row["way"], row["ranks"], f"{row['seconds']:.2f}",
+    return table(["processor", "type", "key heads", "way", "ranks", "seconds", "share of ideal"],
+                 [[processor, row["type"], row["key_heads"], row["way"], row["ranks"], f"{row['seconds']:.2f}",
                    f"{row['efficiency']:.2f}" if row["efficiency"] else ""]
-                  for row in rows_of("attention") if row["what"] in ("split", "hybrid")], "attention")
+                  for processor, row in attention_rows() if row["what"] in ("split", "hybrid")], *ATTENTION)
 
 
 def ring_beside_pytorch():
-    rows = [row for row in rows_of("attention") if row["what"] == "peer"]
-    pairs = zip([row for row in rows if row["way"] != "PyTorch"], [row for row in rows if row["way"] == "PyTorch"])
-    return table(["type", "query heads", "key heads", "PyTorch's context parallelism s", "our ring s", "times as fast"],
-                 [[ours["type"], 8, ours["key_heads"], f"{theirs['seconds']:.2f}", f"{ours['seconds']:.2f}",
-                   times(theirs["seconds"], ours["seconds"])] for ours, theirs in pairs], "attention")
+    rows = [(processor, row) for processor, row in attention_rows() if row["what"] == "peer"]
+    pairs = zip([pair for pair in rows if pair[1]["way"] != "PyTorch"], [row for _, row in rows if row["way"] == "PyTorch"])
+    return table(["processor", "type", "query heads", "key heads", "PyTorch's context parallelism s", "our ring s", "times as fast"],
+                 [[processor, ours["type"], 8, ours["key_heads"], f"{theirs['seconds']:.2f}", f"{ours['seconds']:.2f}",
+                   times(theirs["seconds"], ours["seconds"])] for (processor, ours), theirs in pairs], *ATTENTION)
 
 
 def split_steps():
