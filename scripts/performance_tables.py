@@ -30,12 +30,15 @@ def rows_of(*names):
 
 
 def table(head, rows, *names):
+    return table_of(head, rows, [newest(name) for name in names])
+
+
+def table_of(head, rows, results):
     """Markdown, and below it where every number comes from."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     origins = []
-    for name in names:
-        result = newest(name)
+    for result in results:
         machine = result["machine"]
         origins.append(f"`{result['command']}`, {result['date']}, {machine['cores']} cores of {machine['processor']}")
     return "\n".join([*lines, "", "Measured: " + "; ".join(origins) + "."])
@@ -46,11 +49,22 @@ def times(slow, fast):
 
 
 def step():
-    names = ("step-t-a", "step-b-c")
-    return table(["model", "precision", "checkpointing", "PyTorch ms", "ours ms", "times as fast", "PyTorch MB", "ours MB"],
-                 [[row["shape"], row["precision"], "on" if row["checkpointing"] else "off", f"{row['torch_ms']:.1f}",
-                   f"{row['ours_ms']:.1f}", times(row["torch_ms"], row["ours_ms"]), f"{row['torch_peak_rss_mb']:.0f}",
-                   f"{row['ours_peak_rss_mb']:.0f}"] for row in rows_of(*names)], *names)
+    """Of each kind of processor and shape the newest rows."""
+    files = [file for file in sorted(RESULTS.glob("????-??-??-step-*.json")) if "-threads" not in file.name]
+    found = {}
+    for result in (json.loads(file.read_text()) for file in files):
+        for row in result["rows"]:
+            place = (result["machine"]["processor"], "tabc".index(row["shape"]), row["precision"] == "bf16", row["checkpointing"])
+            found[place] = (row, result)
+    rows = [found[place] for place in sorted(found)]
+    results = []
+    for _, result in rows:
+        if result not in results:
+            results.append(result)
+    return table_of(["processor", "model", "precision", "checkpointing", "PyTorch ms", "ours ms", "times as fast", "PyTorch MB", "ours MB"],
+                    [[result["machine"]["processor"], row["shape"], row["precision"], "on" if row["checkpointing"] else "off",
+                      f"{row['torch_ms']:.1f}", f"{row['ours_ms']:.1f}", times(row["torch_ms"], row["ours_ms"]),
+                      f"{row['torch_peak_rss_mb']:.0f}", f"{row['ours_peak_rss_mb']:.0f}"] for row, result in rows], results)
 
 
 def sharded():
