@@ -37,6 +37,7 @@ class Ringshard(CMakePackage, CudaPackage):
     depends_on("zlib-api")
     depends_on("hwloc")
     depends_on("liburing")
+    depends_on("onednn@2:3 cpu_runtime=omp", when="target=x86_64:")
     depends_on("arrow +parquet +zstd +snappy +lz4 +brotli")
     depends_on("py-torch@2.11: ~distributed")
     depends_on("py-torch +cuda +nccl", when="+cuda")
