@@ -56,7 +56,7 @@ function(use_aten target)
     endif()
 endfunction()
 
-# LibTorch's operators cannot add a product of bf16 matrices to an fp32 one; its MKL can, if it has MKL.
+# The MKL inside LibTorch, where it has one with bf16: its exported functions are called directly.
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES torch::cpu)
 set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,--no-as-needed)
@@ -66,7 +66,7 @@ check_cxx_source_compiles("
 unset(CMAKE_REQUIRED_LIBRARIES)
 unset(CMAKE_REQUIRED_LINK_OPTIONS)
 if(RINGSHARD_HAS_MKL_BF16)
-    set(RINGSHARD_BF16_GEMM ops/bf16_gemm_mkl.cpp ops/block_gemm_mkl.cpp)
+    set(RINGSHARD_MKL_SOURCES ops/gemm_mkl.cpp ops/block_gemm_mkl.cpp)
 else()
-    set(RINGSHARD_BF16_GEMM ops/bf16_gemm_aten.cpp ops/block_gemm_none.cpp)
+    set(RINGSHARD_MKL_SOURCES ops/gemm_mkl_none.cpp ops/block_gemm_none.cpp)
 endif()

@@ -29,7 +29,7 @@ MAY_USE = {
     "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "offload", "shard", "model", "data", "optim",
               "checkpoint", "report", "watch"},
     "plan": {"base", "config", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data", "optim", "train"},
-    "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "attention", "offload", "shard", "model", "data",
+    "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data",
             "optim", "checkpoint", "report", "train", "watch", "plan"},
 }
 # Headers whose types must not leak out of the module that uses them.

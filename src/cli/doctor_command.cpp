@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "check_communicator.hpp"
+#include "cpu_gemm.hpp"
 #include "library_versions.hpp"
 #include "mesh_picture.hpp"
 #include "ringshard/base/files.hpp"
@@ -59,6 +60,14 @@ void print_host(const device::Host& host, const std::string& memory, int64_t num
               << ", computes with " << num_threads
               << (num_threads == 1 ? " thread\n" : " threads\n") << "  memory lies " << memory
               << '\n';
+}
+
+// The libraries of this build, their versions, and the processor. Collective over the world.
+comm::Agreed<std::string> describe_gemms(const comm::Group& world) {
+    const auto gemms = comm::agreed(world, ops::Gemms::open());
+    if (!gemms) return gemms.failure();
+    return concat("matrix products on the CPU\n  ", empty_table(gemms.value(), 0).libraries, " on ",
+                  gemms.value().processor().description(), '\n');
 }
 
 // Does at::parallel_for use the threads it was promised?
@@ -143,10 +152,13 @@ int run_doctor(const EngineCall& call) {
     const auto place = start_up(call);
     if (!place) return tell(place.failure(), call.world);
     const StartUp& here = place.value();
+    const auto gemms = describe_gemms(call.world);
+    if (!gemms) return tell(gemms.failure(), call.world);
     if (speaks) {
         print_versions();
         print_slurm(job::read_slurm(call.environment));
         print_host(here.host, here.memory, here.num_threads);
+        std::cout << gemms.value();
         for (const std::string& note : call.notes) std::cout << "note: " << note << '\n';
         std::cout << draw_mesh(here.shape, here.places)
                   << describe_step(here.shape, call.settings.values) << std::flush;

@@ -17,7 +17,7 @@ shard::Zero::Types types_of(const config::Config& config) {
 ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
                                  const RunInputs& inputs, data::Loader& loader,
                                  offload::Scratch depots, model::Recorder* recorder,
-                                 watch::Watchdog& watchdog)
+                                 const ops::Gemms& gemms, watch::Watchdog& watchdog)
     : scratch(std::move(depots)),
       zero(model::make_units(inputs.spec, mesh.shape().zero()),
            mesh::cuts_of(call.settings.values.parallel), types_of(call.settings.values), mesh,
@@ -29,6 +29,7 @@ ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
                    .loss = {call.settings.values.training.loss_type == config::LossType::dft,
                             call.settings.values.training.label_smoothing_factor},
                    .travel = model::travel_of(call.settings.values),
+                   .gemms = &gemms,
                    .activations = scratch.activations.get(),
                    .recorder = recorder,
                    .note =

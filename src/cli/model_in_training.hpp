@@ -17,7 +17,7 @@ struct ModelInTraining {
     // Collective over the world. The arguments, but for the depots, must outlive it.
     ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh, const RunInputs& inputs,
                     data::Loader& loader, offload::Scratch depots, model::Recorder* recorder,
-                    watch::Watchdog& watchdog);
+                    const ops::Gemms& gemms, watch::Watchdog& watchdog);
     ~ModelInTraining();
     ModelInTraining(const ModelInTraining&) = delete;
     ModelInTraining& operator=(const ModelInTraining&) = delete;

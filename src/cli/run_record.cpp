@@ -23,7 +23,8 @@ ordered_json describe_ranks(const StartUp& here) {
 }  // namespace
 
 std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, const StartUp& here,
-                                                    int64_t attempt, int64_t num_steps) {
+                                                    int64_t attempt, int64_t num_steps,
+                                                    const std::string& gemms) {
     std::optional<Failure> failure;
     if (call.world.is_root()) {
         const config::Config& config = call.settings.values;
@@ -43,6 +44,7 @@ std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, cons
             {"num_steps", num_steps},
             {"threads_per_rank", here.num_threads},
             {"memory_of_rank_0", here.memory},
+            {"cpu_gemm", ordered_json::parse(gemms)},
             {"ranks", describe_ranks(here)},
             {"settings",
              ordered_json::parse(config::print_json(call.settings, config::OptionTable()))}};

@@ -6,6 +6,7 @@
 
 #include "adopted_text.hpp"
 #include "check_plan.hpp"
+#include "cpu_gemm.hpp"
 #include "curve.hpp"
 #include "library_versions.hpp"
 #include "model_card.hpp"
@@ -171,6 +172,8 @@ MaybeFailure train(const EngineCall& call) {
     const data::Rows& rows = inputs.data.training;
     if (const auto unused = check_rows_are_dealt(call.settings, rows.size(), here.shape.data()))
         return comm::found_by_all(*unused);
+    const auto gemms = choose_gemms(call, here, inputs.spec);
+    if (!gemms) return gemms.failure();
     data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data_rank(),
                         config.training.gradient_accumulation_steps);
     const auto check_memory = [&] {
@@ -201,14 +204,15 @@ MaybeFailure train(const EngineCall& call) {
     auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));
     if (!scratch) return scratch.failure();
     ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),
-                          recorder.value().get(), watchdog);
+                          recorder.value().get(), gemms.value().gemms, watchdog);
     if (auto failure = allocate(model.scratch, call)) return failure;
     const model::StoredType written_type = find_written_type(call, companions.value());
     checkpoint::Extras extras = extras_of(call, here, curve, companions.value());
     if (config.checkpoint.save_model_in_checkpoints)
         if (auto failure = add_model(extras, model.zero.units(), written_type, world))
             return failure;
-    const double peak_operations = train::measured_peak(here.device, model.zero.compute_type());
+    const double peak_operations =
+        train::measured_peak(gemms.value().gemms, here.device, model.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
 
     Beginning beginning{run, entry.value(), model, faults.value(), watchdog};
@@ -217,7 +221,8 @@ MaybeFailure train(const EngineCall& call) {
         if (!progress) return progress.failure();
         Attempt& attempt = beginning.attempt();
         model.trainer.go_on_from(progress.value());
-        if (auto failure = write_run_record(call, here, attempt.store.attempt(), run.num_steps)) {
+        if (auto failure = write_run_record(call, here, attempt.store.attempt(), run.num_steps,
+                                            gemms.value().record)) {
             note_end(attempt, *failure, world);
             return failure;
         }

@@ -15,6 +15,13 @@ struct EnumNames<DeviceChoice> {
                                                        {"cuda", DeviceChoice::cuda}}};
 };
 template <>
+struct EnumNames<CpuGemm> {
+    static constexpr NameTable<CpuGemm, 4> table{{{"auto", CpuGemm::automatic},
+                                                  {"onednn", CpuGemm::onednn},
+                                                  {"mkl", CpuGemm::mkl},
+                                                  {"aten", CpuGemm::aten}}};
+};
+template <>
 struct EnumNames<Precision> {
     static constexpr NameTable<Precision, 6> table{{{"bf16", Precision::bf16},
                                                     {"bfloat16", Precision::bf16},

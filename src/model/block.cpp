@@ -54,7 +54,7 @@ void make_qkv(const BlockContext& context, const BlockViews& weights, BlockActiv
     const double epsilon = context.spec.norm_epsilon;
     const ops::RmsNormed normed = ops::rms_norm(a.input, weights.attention_norm, epsilon);
     a.attention_inverse_rms = normed.inverse_rms;
-    a.qkv = ops::linear(normed.y, weights.qkv, weights.qkv_bias);
+    a.qkv = ops::linear(context.gemms, normed.y, weights.qkv, weights.qkv_bias);
     if (weights.query_norm.defined()) {
         const HeadRanges ranges(heads);
         a.queries = ops::head_norm(a.qkv, ranges.queries, weights.query_norm, epsilon);
@@ -81,7 +81,8 @@ void complete(const BlockContext& context, const BlockViews& weights, BlockActiv
     if (!a.qkv.defined()) make_qkv(context, weights, a);
     if (!a.attention.out.defined()) a.attention = context.attention.forward(a.qkv, context.plan);
     if (!a.middle.defined())
-        a.middle = ops::linear(a.attention.out, weights.out, weights.out_bias).add_(a.input);
+        a.middle = ops::linear(context.gemms, a.attention.out, weights.out, weights.out_bias)
+                       .add_(a.input);
 }
 
 void drop_what_policy_drops(ActivationPolicy policy, BlockActivations& a) {
@@ -113,18 +114,18 @@ void block_backward(const BlockContext& context, const BlockViews& weights,
     a.middle.reset();
 
     // middle = input + out(attention(rope(norm(qkv(norm(input))))))
-    ops::add_weight_gradient(gradients.out, gradient, a.attention.out);
+    ops::add_weight_gradient(context.gemms, gradients.out, gradient, a.attention.out);
     if (gradients.out_bias.defined()) ops::add_bias_gradient(gradients.out_bias, gradient);
-    const at::Tensor d_attention = ops::linear_backward_input(gradient, weights.out);
+    const at::Tensor d_attention = ops::linear_backward_input(context.gemms, gradient, weights.out);
     const at::Tensor d_qkv =
         context.attention.backward(d_attention, a.qkv, a.attention, context.plan);
     qkv_backward(context, weights, gradients, d_qkv, a);
 
     const at::Tensor normed =
         ops::rms_norm_again(a.input, weights.attention_norm, a.attention_inverse_rms);
-    ops::add_weight_gradient(gradients.qkv, d_qkv, normed);
+    ops::add_weight_gradient(context.gemms, gradients.qkv, d_qkv, normed);
     if (gradients.qkv_bias.defined()) ops::add_bias_gradient(gradients.qkv_bias, d_qkv);
-    ops::rms_norm_backward(ops::linear_backward_input(d_qkv, weights.qkv), a.input,
+    ops::rms_norm_backward(ops::linear_backward_input(context.gemms, d_qkv, weights.qkv), a.input,
                            a.attention_inverse_rms, weights.attention_norm, gradient,
                            gradients.attention_norm);
 }

@@ -7,6 +7,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/ops/gemm.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
 
@@ -52,6 +53,7 @@ struct BlockContext {
     const attention::SequenceAttention& attention;
     const attention::Plan& plan;
     const ops::RopeTable& rope;
+    const ops::Gemms& gemms;
     config::ActivationPolicy policy;
     int64_t mlp_chunk;  // tokens
 };

@@ -46,11 +46,12 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
     at::Tensor of_tokens = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = ops::rms_norm(rows, weights.norm, spec.norm_epsilon);
-        const at::Tensor logits = ops::linear(normed.y, weights.projection);
+        const at::Tensor logits = ops::linear(work.gemms, normed.y, weights.projection);
         ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss, chunk.of_tokens);
         const at::Tensor& d_logits = logits;  // written over
-        ops::add_weight_gradient(gradients.projection, d_logits, normed.y);
-        const at::Tensor d_normed = ops::linear_backward_input(d_logits, weights.projection);
+        ops::add_weight_gradient(work.gemms, gradients.projection, d_logits, normed.y);
+        const at::Tensor d_normed =
+            ops::linear_backward_input(work.gemms, d_logits, weights.projection);
         const at::Tensor d_rows = at::zeros_like(rows);
         ops::rms_norm_backward(d_normed, rows, normed.inverse_rms, weights.norm, d_rows,
                                gradients.norm);
@@ -62,13 +63,16 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
                         const TokenBatch& batch, const HeadWork& work) {
     return for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
-        ops::cross_entropy_value(head_logits(spec, weights, ops::embedding(chunk.places, x)),
-                                 chunk.targets, work.loss, chunk.of_tokens);
+        ops::cross_entropy_value(
+            head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x)), chunk.targets,
+            work.loss, chunk.of_tokens);
     });
 }
 
-at::Tensor head_logits(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x) {
-    return ops::linear(ops::rms_norm(x, weights.norm, spec.norm_epsilon).y, weights.projection);
+at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
+                       const at::Tensor& x) {
+    return ops::linear(gemms, ops::rms_norm(x, weights.norm, spec.norm_epsilon).y,
+                       weights.projection);
 }
 
 }  // namespace ringshard::model

@@ -5,6 +5,7 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
+#include "ringshard/ops/gemm.hpp"
 
 // The final norm, the projection to the vocabulary and the loss, in chunks of tokens that have a
 // target: logits of all tokens never exist. Letters: t tokens of this rank,
@@ -23,6 +24,7 @@ struct HeadResult {
     at::Tensor d_x;        // [t, w]
 };
 struct HeadWork {
+    const ops::Gemms& gemms;
     double gradient_scale;
     const ops::LossForm& loss;
     int64_t tokens_per_chunk;
@@ -37,6 +39,7 @@ at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const a
                         const TokenBatch& batch, const HeadWork& work);
 
 // Logits of some rows of x, for looking at.
-at::Tensor head_logits(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x);
+at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
+                       const at::Tensor& x);
 
 }  // namespace ringshard::model

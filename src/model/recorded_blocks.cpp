@@ -46,7 +46,8 @@ struct RecordedBlocks::Shape {
     Shape(const RecordedBlocks& blocks, attention::Plan of_batch, const ops::RopeTable& table)
         : plan(std::move(of_batch)),
           rope(table),
-          context{blocks.spec_, blocks.attention_, plan, rope, blocks.policy_, blocks.mlp_chunk_},
+          context{blocks.spec_,   blocks.attention_, plan, rope, blocks.gemms_,
+                  blocks.policy_, blocks.mlp_chunk_},
           forward(static_cast<size_t>(blocks.spec_.num_blocks)),
           backward(static_cast<size_t>(blocks.spec_.num_blocks)) {}
 
@@ -58,10 +59,11 @@ struct RecordedBlocks::Shape {
 };
 
 RecordedBlocks::RecordedBlocks(const ModelSpec& spec, const attention::SequenceAttention& attention,
-                               config::ActivationPolicy policy, int64_t mlp_chunk,
-                               Recorder& recorder)
+                               const ops::Gemms& gemms, config::ActivationPolicy policy,
+                               int64_t mlp_chunk, Recorder& recorder)
     : spec_(spec),
       attention_(attention),
+      gemms_(gemms),
       policy_(policy),
       mlp_chunk_(mlp_chunk),
       recorder_(recorder) {}

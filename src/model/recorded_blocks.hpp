@@ -15,7 +15,8 @@ namespace ringshard::model {
 class RecordedBlocks {
 public:
     RecordedBlocks(const ModelSpec& spec, const attention::SequenceAttention& attention,
-                   config::ActivationPolicy policy, int64_t mlp_chunk, Recorder& recorder);
+                   const ops::Gemms& gemms, config::ActivationPolicy policy, int64_t mlp_chunk,
+                   Recorder& recorder);
     ~RecordedBlocks();
 
     // A batch begins, with a backward pass to come. Whether its blocks go by way of recordings:
@@ -33,6 +34,7 @@ private:
 
     const ModelSpec& spec_;
     const attention::SequenceAttention& attention_;
+    const ops::Gemms& gemms_;
     config::ActivationPolicy policy_;
     int64_t mlp_chunk_;
     Recorder& recorder_;

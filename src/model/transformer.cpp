@@ -22,12 +22,23 @@ attention::Travel travel_of(const config::Config& config) {
     return travel;
 }
 
+namespace {
+
+std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
+    return std::make_unique<ops::Gemms>(device.is_cuda() ? ops::Gemms()
+                                                         : ops::Gemms::open().value());
+}
+
+}  // namespace
+
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
                          const Options& options)
     : spec_(std::move(spec)),
       index_(spec_),
       zero_(zero),
       attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel, options.kernels),
+      own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
+      gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policy_(options.policy),
       loss_(options.loss),
       chunks_(options.chunks.value_or(chunks_of(mesh.device().type()))),
@@ -37,8 +48,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       note_(options.note) {
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
-        recorded_ = std::make_unique<RecordedBlocks>(spec_, attention_, policy_, chunks_.mlp,
-                                                     *options.recorder);
+        recorded_ = std::make_unique<RecordedBlocks>(spec_, attention_, gemms_, policy_,
+                                                     chunks_.mlp, *options.recorder);
     }
     inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
 }
@@ -78,7 +89,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     // A tied table is the head's too.
     zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
 
-    const BlockContext context{spec_, attention_, batch.plan, rope, policy_, chunks_.mlp};
+    const BlockContext context{spec_, attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
     for (size_t block = 0; block < num_blocks(); ++block) {
         note("forward of block ", block);
         const size_t unit = UnitIndex::block(block);
@@ -95,7 +106,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     const auto& [batch, rope, has_backward, recorded] = pass;
-    const BlockContext context{spec_, attention_, batch.plan, rope, policy_, chunks_.mlp};
+    const BlockContext context{spec_, attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
     for (size_t block = num_blocks(); block-- > 0;) {
         note("backward of block ", block);
         const size_t unit = UnitIndex::block(block);
@@ -132,7 +143,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     const HeadViews weights(head, zero_.weights(index_.head));
     const HeadViews gradients(head, zero_.gradients(index_.head));
     const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
-                                                    {gradient_scale, loss_, chunks_.head});
+                                                    {gemms_, gradient_scale, loss_, chunks_.head});
     x.reset();  // nobody else needs it
     zero_.release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
@@ -147,7 +158,7 @@ Replays Transformer::replays() const { return recorded_ ? recorded_->replays() :
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
-    at::Tensor of_tokens = head_forward(spec_, weights, x, batch, {0, loss_, chunks_.head});
+    at::Tensor of_tokens = head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
     zero_.release(index_.head, NextUse::none);
     return of_tokens;
 }
@@ -155,7 +166,7 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
-    at::Tensor logits = head_logits(spec_, weights, x);
+    at::Tensor logits = head_logits(spec_, gemms_, weights, x);
     zero_.release(index_.head, NextUse::none);
     return logits;
 }

@@ -12,22 +12,25 @@ TokenSums& TokenSums::operator+=(const TokenSums& other) {
     return *this;
 }
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias) {
     if constexpr (has_gpu_kernels)
-        if (uses_gpu_kernels(x)) return cuda::linear(x, weight, bias);
-    return cpu::linear(x, weight, bias);
+        if (uses_gpu_kernels(x)) return cuda::linear(gemms, x, weight, bias);
+    return cpu::linear(gemms, x, weight, bias);
 }
 
-at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight) {
+at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                 const at::Tensor& weight) {
     if constexpr (has_gpu_kernels)
-        if (uses_gpu_kernels(dy)) return cuda::linear_backward_input(dy, weight);
-    return cpu::linear_backward_input(dy, weight);
+        if (uses_gpu_kernels(dy)) return cuda::linear_backward_input(gemms, dy, weight);
+    return cpu::linear_backward_input(gemms, dy, weight);
 }
 
-void add_weight_gradient(const at::Tensor& d_weight, const at::Tensor& dy, const at::Tensor& x) {
+void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
+                         const at::Tensor& x) {
     if constexpr (has_gpu_kernels)
-        if (uses_gpu_kernels(dy)) return cuda::add_weight_gradient(d_weight, dy, x);
-    return cpu::add_weight_gradient(d_weight, dy, x);
+        if (uses_gpu_kernels(dy)) return cuda::add_weight_gradient(gemms, d_weight, dy, x);
+    return cpu::add_weight_gradient(gemms, d_weight, dy, x);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {

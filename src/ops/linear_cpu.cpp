@@ -1,9 +1,7 @@
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/mm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "backends.hpp"
-#include "bf16_gemm.hpp"
 #include "ringshard/base/simd.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "rows.hpp"
@@ -17,25 +15,34 @@ RINGSHARD_SIMD void add_row(float* __restrict into, const T* __restrict from, in
     for (int64_t i = 0; i < width; ++i) into[i] += load(from[i]);
 }
 
+// The weight, or its gradient, and the type in which the layer computes.
+GemmKind kind_of(GemmPass pass, const at::Tensor& weight, const at::Tensor& rows) {
+    return {pass, rows.scalar_type(), weight.size(0), weight.size(1)};
+}
+
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias) {
+    at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+    if (x.size(0) == 0) return y;
+    gemms.backend_of(kind_of(GemmPass::forward, weight, x)).multiply(y, x, weight.t(), bias);
+    return y;
 }
 
-at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight) {
-    // The sums are long where the output is much wider than the input: gate and up, and the head.
-    const bool is_long = weight.size(0) >= 4 * weight.size(1);
-    if (is_long && dy.scalar_type() == at::kBFloat16) return long_bf16_product(dy, weight);
-    return at::mm(dy, weight);
+at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                 const at::Tensor& weight) {
+    at::Tensor dx = at::empty({dy.size(0), weight.size(1)}, dy.options());
+    if (dy.size(0) == 0) return dx;
+    gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy)).multiply(dx, dy, weight, {});
+    return dx;
 }
 
-void add_weight_gradient(const at::Tensor& d_weight, const at::Tensor& dy, const at::Tensor& x) {
+void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
+                         const at::Tensor& x) {
     if (x.size(0) == 0) return;
-    if (x.scalar_type() == at::kFloat)
-        d_weight.addmm_(dy.t(), x);
-    else
-        add_bf16_product(d_weight, dy, x);
+    gemms.backend_of(kind_of(GemmPass::weight_gradient, d_weight, x))
+        .add_product(d_weight, dy.t(), x);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {

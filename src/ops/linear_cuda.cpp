@@ -30,22 +30,24 @@ void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Ten
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor linear(const Gemms&, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias) {
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
 }
 
-at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight) {
+at::Tensor linear_backward_input(const Gemms&, const at::Tensor& dy, const at::Tensor& weight) {
     return at::mm(dy, weight);
 }
 
-void add_weight_gradient(const at::Tensor& d_weight, const at::Tensor& dy, const at::Tensor& x) {
+void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
+                         const at::Tensor& x) {
     if (x.size(0) == 0) return;
     if (x.scalar_type() == at::kFloat)
         d_weight.addmm_(dy.t(), x);
     else if (x.is_cuda())
         add_bf16_product(d_weight, dy, x);
     else  // without a GPU there is no kernel to walk through
-        cpu::add_weight_gradient(d_weight, dy, x);
+        cpu::add_weight_gradient(gemms, d_weight, dy, x);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {

@@ -45,31 +45,33 @@ struct BothWays {
 
 // The products of both layers of an MLP, as a block makes them: one forward and two back, which are
 // other kernels and sum other lengths.
-BothWays products(at::ScalarType type) {
+BothWays products(const ops::Gemms& gemms, at::ScalarType type) {
     constexpr int64_t tokens = 512;
     constexpr int64_t width = 512;
     constexpr int64_t inner = 1408;
     struct Layer {
-        Layer(int64_t in, int64_t out, at::ScalarType type)
-            : x(numbers({tokens, in}, type)),
+        Layer(const ops::Gemms& products, int64_t in, int64_t out, at::ScalarType type)
+            : gemms(products),
+              x(numbers({tokens, in}, type)),
               weight(numbers({out, in}, type)),
               gradient(numbers({out, in}, at::kFloat)),
-              y(ops::linear(x, weight)) {}
+              y(ops::linear(gemms, x, weight)) {}
         void backward() const {
-            ops::linear_backward_input(y, weight);
-            ops::add_weight_gradient(gradient, y, x);
+            ops::linear_backward_input(gemms, y, weight);
+            ops::add_weight_gradient(gemms, gradient, y, x);
         }
+        const ops::Gemms& gemms;
         at::Tensor x;
         at::Tensor weight;
         at::Tensor gradient;
         at::Tensor y;
     };
-    const Layer gate_up(width, 2 * inner, type);
-    const Layer down(inner, width, type);
+    const Layer gate_up(gemms, width, 2 * inner, type);
+    const Layer down(gemms, inner, width, type);
     const double forward = 2.0 * tokens * width * 3 * inner;
     return {forward * rate_of([&] {
-                ops::linear(gate_up.x, gate_up.weight);
-                ops::linear(down.x, down.weight);
+                ops::linear(gemms, gate_up.x, gate_up.weight);
+                ops::linear(gemms, down.x, down.weight);
             }),
             2 * forward * rate_of([&] {
                 gate_up.backward();
@@ -191,12 +193,13 @@ Device measure_host(comm::Communicator& all, int64_t ranks) {
     const c10::InferenceMode no_autograd;
     Traffic nothing{"none", 1, 0, 0};
     CountingCommunicator alone(nothing, 0);
+    const ops::Gemms gemms = ops::Gemms::open().value();
     const auto rates = [&](at::ScalarType type) {
-        const BothWays with_weights = products(type);
+        const BothWays with_weights = products(gemms, type);
         Device::Rates reached{.products = with_weights.forward,
                               .products_backward = with_weights.backward,
                               .row_bytes = row_bytes(type),
-                              .peak = train::measured_peak(at::kCPU, type)};
+                              .peak = train::measured_peak(gemms, at::kCPU, type)};
         measure_attention(reached, type, alone);
         return reached;
     };

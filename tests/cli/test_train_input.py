@@ -167,6 +167,89 @@ class TrainInput(TrainerTest):
         self.expect_one_message(run("train", RINGSHARD_FAULT="step"), 78, "point:nth:kill")
 
 
+class MatrixProducts(TrainerTest):
+    """Which library makes them, of a model that is just wide enough to be timed."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        with open(os.path.join(TINY, "config.json")) as file:
+            config = json.load(file)
+        config.update(hidden_size=512, intermediate_size=512, num_hidden_layers=1, num_attention_heads=8, num_key_value_heads=8,
+                      head_dim=64)
+        wanted = os.path.join(cls.folder.name, "config.json")
+        with open(wanted, "w") as file:
+            json.dump(config, file)
+        cls.model = os.path.join(cls.folder.name, "model")
+        made = run("init", "--config_json", wanted, "--output_dir", cls.model)
+        assert made.returncode == 0, made.stderr
+        cls.rows = os.path.join(cls.folder.name, "rows.jsonl")
+        with open(cls.rows, "w") as file:
+            file.write('{"input_ids": [1, 2, 3, 4]}\n' * 4)
+
+    def train(self, output, *flags, ranks=None):
+        return run("train", "--model_name_or_path", self.model, "--dataset_name", self.rows, "--max_steps", "1", "--bf16", "true",
+                   "--per_device_train_batch_size", "1", "--save_strategy", "no", "--data_cache_dir",
+                   os.path.join(self.folder.name, "cache"), "--output_dir", os.path.join(self.folder.name, output), *flags,
+                   ranks=ranks)
+
+    def record(self, output):
+        with open(os.path.join(self.folder.name, output, "run.json")) as file:
+            return json.load(file)["cpu_gemm"]
+
+    def cache_file(self):
+        found = [name for name in os.listdir(os.path.join(self.folder.name, "cache")) if name.startswith("cpu-gemm-")]
+        self.assertEqual(len(found), 1, found)
+        return os.path.join(self.folder.name, "cache", found[0])
+
+    def test_what_was_timed_once_is_taken_again(self):
+        self.expect(self.train("timed", ranks=2), 0, "matrix products: ", "(timed in ", "kept in ")
+        timed = self.record("timed")
+        self.assertEqual(len(timed["products"]), 3 * 4)  # directions x shapes
+        self.assertEqual({name.split()[0] for name in timed["products"]}, {"forward", "input_gradient", "weight_gradient"})
+        self.assertIn("aten 2.", timed["libraries"])
+        with open(self.cache_file()) as file:
+            kept = file.read()
+        self.expect(self.train("again"), 0, f"(as in {self.cache_file()})")
+        self.assertEqual(self.record("again")["products"], timed["products"])
+        with open(self.cache_file()) as file:
+            self.assertEqual(file.read(), kept)
+
+        # A run that goes on keeps its own choice.
+        with open(os.path.join(self.folder.name, "again", "run.json")) as file:
+            former = json.load(file)
+        forward = [name for name in timed["products"] if name.startswith("forward")]
+        former["cpu_gemm"]["products"].update(dict.fromkeys(forward, "aten"))
+        with open(os.path.join(self.folder.name, "again", "run.json"), "w") as file:
+            json.dump(former, file)
+        self.expect(self.train("again", "--max_steps", "2", "--resume_from_checkpoint", "never", ranks=2), 0,
+                    "forward by aten" if timed["products"][forward[0]] != "aten" else "aten", "(as in run.json of output_dir)")
+        self.assertEqual({self.record("again")["products"][name] for name in forward}, {"aten"})
+
+        damages = ((kept[:40], "is no table of matrix products"),
+                   (kept.replace(timed["processor"], "Other 1"), "was made on another processor (Other 1; this one is "))
+        for number, (content, words) in enumerate(damages):
+            with open(self.cache_file(), "w") as file:
+                file.write(content)
+            self.expect(self.train(f"damaged-{number}"), 0, "warning: ", words, "; matrix products are timed again", "(timed in ")
+            with open(self.cache_file()) as file:
+                self.assertEqual(json.load(file)["processor"], timed["processor"])
+
+    def test_a_library_can_be_fixed(self):
+        self.expect(self.train("fixed", "--cpu_gemm", "aten", ranks=2), 0, "matrix products: all by aten (cpu_gemm = aten)")
+        self.assertEqual(set(self.record("fixed")["products"].values()), {"aten"})
+        self.expect(self.train("by-rule", "--full_determinism", "true"), 0, "(by rule, as full_determinism has it)")
+        self.expect_one_message(self.train("wrong", "--cpu_gemm", "blas", ranks=2), 78, "cpu_gemm = blas [command line]",
+                                "auto", "onednn", "mkl", "aten")
+        absent = {"onednn", "mkl"} - {library.split()[0] for library in self.record("fixed")["libraries"].split(", ")}
+        for name in absent:
+            self.expect_one_message(self.train("wrong", "--cpu_gemm", name, ranks=2), 78, f"cpu_gemm = {name} [command line]: ")
+
+    def test_the_doctor_names_them(self):
+        self.expect(run("doctor"), 0, "matrix products", "aten 2.", stream="stdout")
+
+
 class Init(TrainerTest):
     def test_a_random_model_can_be_trained(self):
         with tempfile.TemporaryDirectory() as folder:

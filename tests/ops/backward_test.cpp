@@ -69,8 +69,9 @@ BOOST_AUTO_TEST_CASE(swiglu) {
 }
 
 BOOST_AUTO_TEST_CASE(linear) {
+    const ops::Gemms gemms = ops::Gemms::open().value();
     for_shapes_and_types(
-        [](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
+        [&](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
             const int64_t outputs = width + 5;
             const at::Tensor x = at::randn({tokens, width}, options);
             const at::Tensor weight = at::randn({outputs, width}, options);
@@ -82,10 +83,11 @@ BOOST_AUTO_TEST_CASE(linear) {
             const at::Tensor y = at::linear(wide_x, wide_weight, wide_bias);
             test::backward(y, dy);
 
-            BOOST_TEST(distance(ops::linear(x, weight, bias), y) < tolerance);
-            BOOST_TEST(distance(ops::linear_backward_input(dy, weight), wide_x.grad()) < tolerance);
+            BOOST_TEST(distance(ops::linear(gemms, x, weight, bias), y) < tolerance);
+            BOOST_TEST(distance(ops::linear_backward_input(gemms, dy, weight), wide_x.grad()) <
+                       tolerance);
             const at::Tensor d_weight = at::ones({outputs, width});
-            ops::add_weight_gradient(d_weight, dy, x);
+            ops::add_weight_gradient(gemms, d_weight, dy, x);
             BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
             const at::Tensor d_bias = at::ones({outputs});
             ops::add_bias_gradient(d_bias, dy);

@@ -12,6 +12,7 @@
 namespace ringshard::config {
 
 enum class DeviceChoice { automatic, cpu, cuda };
+enum class CpuGemm { automatic, onednn, mkl, aten };
 enum class Precision { fp32, bf16 };
 enum class ActivationPolicy { all, attention, input };
 enum class LossType { nll, dft };
@@ -61,7 +62,8 @@ struct RunSettings {
     bool dry_run = false;
     std::string measure;                   // of doctor: a file
     std::optional<double> hang_timeout_s;  // unset: follows from how long steps take
-    std::optional<int64_t> num_threads;    // per rank; unset: the cores this rank may use
+    CpuGemm cpu_gemm = CpuGemm::automatic;
+    std::optional<int64_t> num_threads;  // per rank; unset: the cores this rank may use
 };
 
 struct ModelSettings {

@@ -12,6 +12,7 @@
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
+#include "ringshard/ops/gemm.hpp"
 #include "ringshard/ops/rope.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -29,6 +30,9 @@ public:
         ops::LossForm loss{};
         attention::Travel travel{};
         attention::Kernels kernels = attention::Kernels::of_host;
+        // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
+        // is given.
+        const ops::Gemms* gemms = nullptr;
         // For what blocks keep for their backward pass; all of it stays in memory without.
         offload::Depot* activations = nullptr;
         // For blocks of batches whose shape comes again; not beside a depot for activations.
@@ -84,6 +88,8 @@ private:
     shard::Zero& zero_;
     at::Tensor inverse_frequencies_;  // [head_dim / 2], fp32
     attention::SequenceAttention attention_;
+    std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
+    const ops::Gemms& gemms_;
     config::ActivationPolicy policy_;
     ops::LossForm loss_;
     Chunks chunks_;

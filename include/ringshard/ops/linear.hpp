@@ -2,16 +2,22 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ringshard/ops/gemm.hpp"
+
+// On the CPU the products go through `gemms`; a GPU has its own library.
 namespace ringshard::ops {
 
 // y = x w^T + bias. x [t, in], w [out, in]; bias [out] or undefined.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias = {});
 
 // dx = dy w.
-at::Tensor linear_backward_input(const at::Tensor& dy, const at::Tensor& weight);
+at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                 const at::Tensor& weight);
 
 // d_weight += dy^T x, d_weight fp32.
-void add_weight_gradient(const at::Tensor& d_weight, const at::Tensor& dy, const at::Tensor& x);
+void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
+                         const at::Tensor& x);
 
 // d_bias += sum of the rows of dy, d_bias fp32.
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy);

@@ -16,6 +16,9 @@ void add_run_options(OptionTable& table) {
         .at_least(0);
     group.serve("full_determinism", &RunSettings::full_determinism,
                 "Equal to the bit from run to run at one layout and thread count.");
+    group.serve("cpu_gemm", &RunSettings::cpu_gemm,
+                "Library of the matrix products on the CPU: oneDNN, MKL, or LibTorch's operators; "
+                "auto: the fastest of this build for each shape, as timed once for a processor.");
     group
         .serve("num_threads", &RunSettings::num_threads,
                "Threads per rank; null: OMP_NUM_THREADS, or the cores that this rank may use.")

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <compare>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringshard/base/expected.hpp"
+#include "ringshard/ops/processor.hpp"
+
+// The matrix products of linear layers on the CPU, and the libraries that make them.
+namespace ringshard::ops {
+
+// One library. Matrices are two-dimensional tensors of bf16 or fp32, rows or columns contiguous.
+// For one thread at a time.
+class GemmBackend {
+public:
+    virtual ~GemmBackend() = default;
+    virtual std::string_view name() const = 0;  // "onednn", "mkl", "aten"
+    virtual std::string version() const = 0;
+    // True if this processor has such products.
+    virtual bool serves(at::ScalarType type) const = 0;
+    // c = a b + bias, summed in fp32, rounded once. All of one type. bias [columns] or undefined.
+    virtual void multiply(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                          const at::Tensor& bias) = 0;
+    // c += a b, c fp32.
+    virtual void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) = 0;
+};
+
+// The three products of a linear layer y = x w^T: y, dx = dy w, and dw += dy^T x.
+enum class GemmPass { forward, input_gradient, weight_gradient };
+inline constexpr std::array gemm_passes{GemmPass::forward, GemmPass::input_gradient,
+                                        GemmPass::weight_gradient};
+std::string_view to_text(GemmPass pass);
+
+// Products that go to the same backend, whatever their number of rows: a row's numbers must not
+// depend on how the batch was cut. The weight is [out, in].
+struct GemmKind {
+    GemmPass pass;
+    at::ScalarType type;
+    int64_t out;
+    int64_t in;
+    auto operator<=>(const GemmKind&) const = default;
+};
+
+// The backends of this build, and which of them makes which products.
+class Gemms {
+public:
+    // No backends: for models on other devices.
+    Gemms() = default;
+    // All of this build. Products are dealt by rule: by instruction set, vendor and type. Fails if
+    // a library cannot be loaded.
+    static Expected<Gemms> open();
+    Gemms(std::vector<std::unique_ptr<GemmBackend>> backends, Processor processor);
+
+    const Processor& processor() const { return processor_; }
+    std::span<const std::unique_ptr<GemmBackend>> backends() const { return backends_; }
+    // Null if this build has no backend of that name.
+    GemmBackend* find(std::string_view name) const;
+    // Those among which a timing may choose. A backend that rounds weight gradients to bf16 before
+    // it adds them is none of them where another one serves.
+    std::vector<GemmBackend*> candidates(const GemmKind& kind) const;
+
+    GemmBackend& backend_of(const GemmKind& kind) const;
+    GemmBackend& by_rule(const GemmKind& kind) const;
+    // In place of the rule.
+    void choose(const GemmKind& kind, GemmBackend& backend) { chosen_[kind] = &backend; }
+    void choose_for_all(GemmBackend& backend);
+
+private:
+    std::vector<std::unique_ptr<GemmBackend>> backends_;
+    Processor processor_;
+    // Also what the rule has answered, which is asked for at every product.
+    mutable std::map<GemmKind, GemmBackend*> chosen_;
+    GemmBackend* for_all_ = nullptr;
+};
+
+// The fastest backend of each kind, by running all candidates; a kind that is not in the answer
+// keeps its rule: the weight is so small that calls cost more than products, or no candidate takes
+// less than four fifths of the time of the rule's. Tens of milliseconds.
+std::map<GemmKind, GemmBackend*> time_gemms(const Gemms& gemms, std::span<const GemmKind> kinds);
+
+}  // namespace ringshard::ops

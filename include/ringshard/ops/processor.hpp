@@ -1,0 +1,25 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace ringshard::ops {
+
+// What decides how fast a library's products of matrices are.
+struct Processor {
+    std::string name;                // "AMD EPYC 9654 96-Core Processor"
+    std::string vendor;              // "AuthenticAMD", "GenuineIntel"; empty on Arm
+    std::set<std::string> features;  // "avx512_bf16", "amx_bf16", as Linux names them
+
+    bool has(const char* feature) const { return features.contains(feature); }
+    // The name with the instruction sets that matter here: virtual machines give different
+    // processors the same name.
+    std::string description() const;
+};
+
+// From text as in /proc/cpuinfo, where all cores are taken to be like the first.
+Processor parse_processor(std::string_view cpuinfo);
+Processor this_processor();
+
+}  // namespace ringshard::ops

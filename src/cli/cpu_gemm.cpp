@@ -1,0 +1,294 @@
+#include "cpu_gemm.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/hub_cache.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/base/timer.hpp"
+#include "ringshard/data/choose_data.hpp"
+
+namespace ringshard::cli {
+
+using nlohmann::ordered_json;
+using ops::GemmKind;
+using ops::GemmPass;
+
+namespace {
+
+at::ScalarType compute_type(const config::Config& config) {
+    return config.training.mixed_precision == config::Precision::bf16 ? at::kBFloat16 : at::kFloat;
+}
+
+const char* to_text(config::CpuGemm named) {
+    switch (named) {
+        case config::CpuGemm::automatic: return "auto";
+        case config::CpuGemm::onednn: return "onednn";
+        case config::CpuGemm::mkl: return "mkl";
+        case config::CpuGemm::aten: return "aten";
+    }
+    return "";
+}
+
+std::vector<std::string> names_of(const ops::Gemms& gemms) {
+    std::vector<std::string> names;
+    for (const auto& backend : gemms.backends()) names.emplace_back(backend->name());
+    return names;
+}
+
+// "forward by onednn, input gradients by mkl and onednn, weight gradients by mkl"
+std::string describe(const ops::Gemms& gemms, const std::vector<GemmKind>& kinds) {
+    std::vector<std::string> parts;
+    std::set<std::string> all;
+    for (const GemmPass pass : ops::gemm_passes) {
+        std::set<std::string> names;
+        for (const GemmKind& kind : kinds)
+            if (kind.pass == pass) names.emplace(gemms.backend_of(kind).name());
+        all.insert(names.begin(), names.end());
+        parts.push_back(concat(pass == GemmPass::forward          ? "forward by "
+                               : pass == GemmPass::input_gradient ? "input gradients by "
+                                                                  : "weight gradients by ",
+                               join({names.begin(), names.end()}, " and ")));
+    }
+    return all.size() == 1 ? "all by " + *all.begin() : join(parts, ", ");
+}
+
+// What `auto` takes from files, and what is left to be timed.
+struct AutomaticChoice {
+    GemmTable table;
+    std::string chosen_by;  // for people
+};
+
+// What run.json in output_dir says: a run that goes on makes its products as it began, though the
+// cache was lost. It may be of another run, or not be there.
+void read_former_run(const config::Config& config, GemmTable& table) {
+    const auto text = read_file(std::filesystem::path(config.run.output_dir) / "run.json");
+    if (!text) return;
+    const ordered_json record = ordered_json::parse(*text, nullptr, false);
+    if (!record.is_object() || !record.contains("cpu_gemm")) return;
+    const auto former = parse_table(record["cpu_gemm"].dump());
+    if (!former || former.value().processor != table.processor ||
+        former.value().libraries != table.libraries || former.value().threads != table.threads)
+        return;
+    table.products = former.value().products;
+}
+
+// On rank 0 alone.
+AutomaticChoice choose_automatically(const EngineCall& call, const ops::Gemms& gemms,
+                                     int64_t threads, const std::vector<GemmKind>& kinds) {
+    const config::Config& config = call.settings.values;
+    GemmTable cache = empty_table(gemms, threads);
+    const auto file =
+        gemm_cache_file(data::cache_folder(config.data, HubCache(call.environment)), cache);
+    const std::string warning = read_gemm_cache(file, cache);
+    if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
+    GemmTable former = empty_table(gemms, threads);
+    read_former_run(config, former);
+
+    std::vector<GemmKind> untimed;
+    for (const GemmKind& kind : kinds)
+        if (!cache.products.contains(name_of(kind)) && !former.products.contains(name_of(kind)))
+            untimed.push_back(kind);
+    const Timer timer;
+    const auto fastest = ops::time_gemms(gemms, untimed);
+    const double milliseconds = 1e3 * timer.seconds();
+    for (const auto& [kind, backend] : fastest) cache.products[name_of(kind)] = backend->name();
+
+    // Of a run that goes on, its own choice is the stronger one.
+    AutomaticChoice choice{former, "by rule"};
+    choice.table.products.insert(cache.products.begin(), cache.products.end());
+    if (!cache.products.empty()) choice.chosen_by = "as in " + file.string();
+    if (!former.products.empty()) choice.chosen_by = "as in run.json of output_dir";
+    if (fastest.empty()) return choice;
+    choice.chosen_by =
+        concat("timed in ", std::llround(milliseconds), " ms, kept in ", file.string());
+    if (const auto failure = write_file_atomically(file, to_json(cache)))
+        std::cerr << "warning: the next run times matrix products again: data_cache_dir: "
+                  << failure->message << '\n';
+    return choice;
+}
+
+// Also where a file names a library that this build does not have.
+std::string_view name_in(const GemmTable& table, const ops::Gemms& gemms, const GemmKind& kind) {
+    const auto timed = table.products.find(name_of(kind));
+    if (timed != table.products.end())
+        for (const ops::GemmBackend* candidate : gemms.candidates(kind))
+            if (candidate->name() == timed->second) return candidate->name();
+    return gemms.by_rule(kind).name();
+}
+
+std::string record_of(const ops::Gemms& gemms, const std::vector<GemmKind>& kinds,
+                      const std::string& chosen_by, int64_t threads) {
+    GemmTable table = empty_table(gemms, threads);
+    for (const GemmKind& kind : kinds)
+        table.products[name_of(kind)] = gemms.backend_of(kind).name();
+    ordered_json record = ordered_json::parse(to_json(table));
+    record["chosen_by"] = chosen_by;
+    return record.dump();
+}
+
+}  // namespace
+
+std::vector<GemmKind> gemm_kinds(const model::ModelSpec& spec, at::ScalarType type) {
+    const int64_t attention_width = spec.heads.query_heads * spec.heads.head_dim;
+    std::vector<GemmKind> kinds;
+    for (const auto& [out, in] :
+         std::set<std::pair<int64_t, int64_t>>{{spec.qkv_width(), spec.width},
+                                               {spec.width, attention_width},
+                                               {2 * spec.intermediate, spec.width},
+                                               {spec.width, spec.intermediate},
+                                               {spec.vocabulary, spec.width}})
+        for (const GemmPass pass : ops::gemm_passes) kinds.push_back({pass, type, out, in});
+    return kinds;
+}
+
+std::optional<Failure> take_named_gemm(ops::Gemms& gemms, config::CpuGemm named,
+                                       at::ScalarType type, const std::string& origin) {
+    const auto failure = [&](const std::string& why) {
+        return Failure{ExitCode::settings,
+                       concat("cpu_gemm = ", to_text(named), " [", origin, "]: ", why,
+                              "; take one of ", join(names_of(gemms), ", "), ", or auto")};
+    };
+    ops::GemmBackend* backend = gemms.find(to_text(named));
+    if (backend == nullptr)
+        return failure(named == config::CpuGemm::onednn
+                           ? "this build has no oneDNN (CMake finds it where libdnnl-dev is "
+                             "installed)"
+                           : "the LibTorch of this build has no MKL");
+    if (!backend->serves(type))
+        return failure(concat("it has no products of bf16 for ", gemms.processor().description()));
+    gemms.choose_for_all(*backend);
+    return std::nullopt;
+}
+
+std::optional<comm::AgreedFailure> take_choice_of_root(const comm::Group& world, ops::Gemms& gemms,
+                                                       const std::vector<GemmKind>& kinds,
+                                                       const GemmTable& table) {
+    std::vector<std::string> names;
+    if (world.is_root())
+        for (const GemmKind& kind : kinds) names.emplace_back(name_in(table, gemms, kind));
+    const std::vector<std::string> chosen = split(world.broadcast(join(names, " ")), ' ');
+    std::optional<Failure> failure;
+    for (size_t i = 0; i < kinds.size(); ++i) {
+        ops::GemmBackend* backend = gemms.find(chosen.at(i));
+        if (backend != nullptr && backend->serves(kinds[i].type))
+            gemms.choose(kinds[i], *backend);
+        else
+            failure =
+                Failure{ExitCode::settings, concat("cpu_gemm = auto: rank 0 takes ", chosen[i],
+                                                   ", which has no products of bf16 for ",
+                                                   gemms.processor().description(),
+                                                   "; cpu_gemm = aten serves "
+                                                   "every processor of this job")};
+    }
+    return comm::first_failure(world, failure);
+}
+
+std::string name_of(const GemmKind& kind) {
+    return concat(ops::to_text(kind.pass), kind.type == at::kBFloat16 ? " bf16 " : " fp32 ",
+                  kind.out, 'x', kind.in);
+}
+
+GemmTable empty_table(const ops::Gemms& gemms, int64_t threads) {
+    std::vector<std::string> libraries;
+    for (const auto& backend : gemms.backends())
+        libraries.push_back(concat(backend->name(), ' ', backend->version()));
+    return {gemms.processor().description(), join(libraries, ", "), threads, {}};
+}
+
+std::string to_json(const GemmTable& table) {
+    return ordered_json{{"processor", table.processor},
+                        {"libraries", table.libraries},
+                        {"threads", table.threads},
+                        {"products", table.products}}
+               .dump(2, ' ', false, ordered_json::error_handler_t::replace) +
+           "\n";
+}
+
+Expected<GemmTable> parse_table(const std::string& text) {
+    const Failure damaged{ExitCode::bad_data, "is no table of matrix products"};
+    const ordered_json json = ordered_json::parse(text, nullptr, false);
+    const auto has = [&](const char* key, ordered_json::value_t type) {
+        return json.contains(key) && json[key].type() == type;
+    };
+    using Type = ordered_json::value_t;
+    if (!json.is_object() || !has("processor", Type::string) || !has("libraries", Type::string) ||
+        !has("threads", Type::number_unsigned) || !has("products", Type::object))
+        return damaged;
+    GemmTable table{json["processor"], json["libraries"], json["threads"], {}};
+    for (const auto& [kind, name] : json["products"].items()) {
+        if (!name.is_string()) return damaged;
+        table.products[kind] = name;
+    }
+    return table;
+}
+
+std::filesystem::path gemm_cache_file(const std::filesystem::path& folder, const GemmTable& table) {
+    std::string name = lower_case(table.processor);
+    std::ranges::replace_if(
+        name, [](unsigned char letter) { return std::isalnum(letter) == 0; }, '-');
+    return folder / concat("cpu-gemm-", name, "-threads-", table.threads, ".json");
+}
+
+std::string read_gemm_cache(const std::filesystem::path& file, GemmTable& table) {
+    if (!file_exists(file)) return {};
+    const auto made_again = [&](const std::string& why) {
+        return concat(file.string(), ' ', why, "; matrix products are timed again");
+    };
+    const auto text = read_file(file);
+    if (!text) return made_again("cannot be read");
+    const auto read = parse_table(*text);
+    if (!read) return made_again(read.failure().message);
+    if (read.value().processor != table.processor)
+        return made_again(concat("was made on another processor (", read.value().processor,
+                                 "; this one is ", table.processor, ")"));
+    if (read.value().threads != table.threads) return made_again("is of another number of threads");
+    if (read.value().libraries == table.libraries) table.products = read.value().products;
+    return {};
+}
+
+comm::Agreed<ChosenGemms> choose_gemms(const EngineCall& call, const StartUp& here,
+                                       const model::ModelSpec& spec) {
+    const config::RunSettings& run = call.settings.values.run;
+    const std::string origin = call.settings.origin_of("cpu_gemm").place;
+    if (here.device.is_cuda()) {
+        if (run.cpu_gemm != config::CpuGemm::automatic)
+            return comm::found_by_all(
+                {ExitCode::settings, concat("cpu_gemm = ", to_text(run.cpu_gemm), " [", origin,
+                                            "]: this run computes on GPUs; leave it out")});
+        return ChosenGemms{{}, "null"};
+    }
+    auto opened = comm::agreed(call.world, ops::Gemms::open());
+    if (!opened) return opened.failure();
+    ops::Gemms gemms = std::move(opened).value();
+    const std::vector<GemmKind> kinds = gemm_kinds(spec, compute_type(call.settings.values));
+    std::string chosen_by;
+    if (run.cpu_gemm != config::CpuGemm::automatic) {
+        const auto failure =
+            take_named_gemm(gemms, run.cpu_gemm, compute_type(call.settings.values), origin);
+        if (const auto agreed = comm::first_failure(call.world, failure)) return *agreed;
+        chosen_by = concat("cpu_gemm = ", to_text(run.cpu_gemm));
+    } else {
+        AutomaticChoice choice;
+        if (call.world.is_root() && run.full_determinism)
+            choice.chosen_by = "by rule, as full_determinism has it";
+        else if (call.world.is_root())
+            choice = choose_automatically(call, gemms, here.num_threads, kinds);
+        chosen_by = choice.chosen_by;
+        if (const auto failure = take_choice_of_root(call.world, gemms, kinds, choice.table))
+            return *failure;
+    }
+    std::string record = "null";
+    if (call.world.is_root()) {
+        std::cerr << "matrix products: " << describe(gemms, kinds) << " (" << chosen_by << ")\n";
+        record = record_of(gemms, kinds, chosen_by, here.num_threads);
+    }
+    return ChosenGemms{std::move(gemms), std::move(record)};
+}
+
+}  // namespace ringshard::cli

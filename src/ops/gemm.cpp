@@ -1,0 +1,94 @@
+#include "ringshard/ops/gemm.hpp"
+
+#include <algorithm>
+
+#include "gemm_backends.hpp"
+
+namespace ringshard::ops {
+
+std::string_view to_text(GemmPass pass) {
+    switch (pass) {
+        case GemmPass::forward: return "forward";
+        case GemmPass::input_gradient: return "input_gradient";
+        case GemmPass::weight_gradient: return "weight_gradient";
+    }
+    return {};
+}
+
+Expected<Gemms> Gemms::open() {
+    std::vector<std::unique_ptr<GemmBackend>> backends;
+    auto onednn = open_onednn_gemm();
+    if (!onednn) return onednn.failure();
+    backends.push_back(std::move(onednn).value());
+    backends.push_back(make_mkl_gemm());
+    backends.push_back(make_aten_gemm());
+    std::erase(backends, nullptr);
+    return Gemms(std::move(backends), this_processor());
+}
+
+Gemms::Gemms(std::vector<std::unique_ptr<GemmBackend>> backends, Processor processor)
+    : backends_(std::move(backends)), processor_(std::move(processor)) {}
+
+GemmBackend* Gemms::find(std::string_view name) const {
+    const auto found =
+        std::ranges::find_if(backends_, [&](const auto& each) { return each->name() == name; });
+    return found == backends_.end() ? nullptr : found->get();
+}
+
+std::vector<GemmBackend*> Gemms::candidates(const GemmKind& kind) const {
+    std::vector<GemmBackend*> serving;
+    for (const auto& backend : backends_)
+        if (backend->serves(kind.type)) serving.push_back(backend.get());
+    const bool is_bf16_gradient =
+        kind.pass == GemmPass::weight_gradient && kind.type == at::kBFloat16;
+    if (is_bf16_gradient && serving.size() > 1)
+        std::erase_if(serving, [](const GemmBackend* each) { return each->name() == "aten"; });
+    return serving;
+}
+
+namespace {
+
+// The names in the order in which a rule prefers them.
+using Order = std::array<std::string_view, 3>;
+constexpr Order onednn_first{"onednn", "mkl", "aten"};
+constexpr Order mkl_first{"mkl", "onednn", "aten"};
+constexpr Order aten_first{"aten", "onednn", "mkl"};
+
+// Measured on Intel with AMX and on AMD with AVX-512: tests/bench/results.
+Order order_of(const GemmKind& kind, const Processor& processor) {
+    if (kind.type == at::kFloat) {
+        const bool prefers_mkl = processor.vendor == "GenuineIntel" || !processor.has("avx512f");
+        return prefers_mkl ? mkl_first : onednn_first;
+    }
+    if (processor.has("avx512_bf16") && !processor.has("amx_bf16")) return onednn_first;
+    if (kind.pass == GemmPass::weight_gradient) return mkl_first;
+    // Sums are long where the output is much wider than the input: there MKL has 450 to 750
+    // GFLOP/s on a core with AMX where LibTorch's operator has 270 to 480.
+    const bool is_long = kind.pass == GemmPass::input_gradient && kind.out >= 4 * kind.in;
+    return is_long ? mkl_first : aten_first;
+}
+
+}  // namespace
+
+GemmBackend& Gemms::by_rule(const GemmKind& kind) const {
+    const std::vector<GemmBackend*> among = candidates(kind);
+    for (const std::string_view name : order_of(kind, processor_))
+        for (GemmBackend* backend : among)
+            if (backend->name() == name) return *backend;
+    RINGSHARD_CHECK(false, "no backend multiplies matrices of ", at::toString(kind.type));
+}
+
+GemmBackend& Gemms::backend_of(const GemmKind& kind) const {
+    const auto found = chosen_.find(kind);
+    if (found != chosen_.end()) return *found->second;
+    GemmBackend& backend = for_all_ != nullptr ? *for_all_ : by_rule(kind);
+    chosen_.emplace(kind, &backend);
+    return backend;
+}
+
+void Gemms::choose_for_all(GemmBackend& backend) {
+    chosen_.clear();
+    for_all_ = &backend;
+}
+
+}  // namespace ringshard::ops
