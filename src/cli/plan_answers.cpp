@@ -40,7 +40,8 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
     const plan::Question question{
         settings.values, spec_, shape, row_length,
         device_.is_host ? attention::Kernels::of_host : attention::Kernels::of_gpu};
-    answer.plan = plan::plan_step(question, num_threads_);
+    // Only on the host do the threads of a rank keep sums of their own.
+    answer.plan = plan::plan_step(question, device_.is_host ? num_threads_ : 1);
     answer.held = plan::held_bytes(answer.plan, device_);
     answer.shortage = plan::find_shortage(answer.plan, device_, wish_.ranks_per_node());
     answer.save = plan::estimate_save(answer.plan, device_, wish_.ranks_per_node());
