@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_weights_are_summed_in_fp32) {
     const at::Tensor x = at::randn({700, 160}).to(at::kBFloat16);
     const at::Tensor expected = at::ones({96, 160}) + dy.to(at::kFloat).t().mm(x.to(at::kFloat));
     const at::Tensor sum = at::ones({96, 160}).cuda();
-    cuda::add_weight_gradient(sum, dy.cuda(), x.cuda());
+    cuda::add_weight_gradient(Gemms(), sum, dy.cuda(), x.cuda());
     BOOST_TEST(distance(sum, expected) < 1e-6);
 }
 
