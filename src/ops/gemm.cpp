@@ -15,7 +15,7 @@ std::string_view to_text(GemmPass pass) {
     return {};
 }
 
-Expected<Gemms> Gemms::open() {
+Expected<Gemms> Gemms::open(Processor processor) {
     std::vector<std::unique_ptr<GemmBackend>> backends;
     auto onednn = open_onednn_gemm();
     if (!onednn) return onednn.failure();
@@ -23,7 +23,9 @@ Expected<Gemms> Gemms::open() {
     backends.push_back(make_mkl_gemm());
     backends.push_back(make_aten_gemm());
     std::erase(backends, nullptr);
-    return Gemms(std::move(backends), this_processor());
+    if (!processor.multiplies_bf16())
+        for (auto& backend : backends) backend = gemm_through_fp32(std::move(backend));
+    return Gemms(std::move(backends), std::move(processor));
 }
 
 Gemms::Gemms(std::vector<std::unique_ptr<GemmBackend>> backends, Processor processor)
@@ -39,9 +41,9 @@ std::vector<GemmBackend*> Gemms::candidates(const GemmKind& kind) const {
     std::vector<GemmBackend*> serving;
     for (const auto& backend : backends_)
         if (backend->serves(kind.type)) serving.push_back(backend.get());
-    const bool is_bf16_gradient =
-        kind.pass == GemmPass::weight_gradient && kind.type == at::kBFloat16;
-    if (is_bf16_gradient && serving.size() > 1)
+    const bool aten_rounds_sums = kind.pass == GemmPass::weight_gradient &&
+                                  kind.type == at::kBFloat16 && processor_.multiplies_bf16();
+    if (aten_rounds_sums && serving.size() > 1)
         std::erase_if(serving, [](const GemmBackend* each) { return each->name() == "aten"; });
     return serving;
 }
@@ -56,7 +58,7 @@ constexpr Order aten_first{"aten", "onednn", "mkl"};
 
 // Measured on Intel with AMX and on AMD with AVX-512: tests/bench/results.
 Order order_of(const GemmKind& kind, const Processor& processor) {
-    if (kind.type == at::kFloat) {
+    if (kind.type == at::kFloat || !processor.multiplies_bf16()) {
         const bool prefers_mkl = processor.vendor == "GenuineIntel" || !processor.has("avx512f");
         return prefers_mkl ? mkl_first : onednn_first;
     }

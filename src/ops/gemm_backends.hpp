@@ -9,4 +9,8 @@ Expected<std::unique_ptr<GemmBackend>> open_onednn_gemm();
 std::unique_ptr<GemmBackend> make_mkl_gemm();
 std::unique_ptr<GemmBackend> make_aten_gemm();
 
+// Returns a backend that multiplies bf16 as fp32: it converts both matrices block by block, sums in
+// fp32 with `inner`, and rounds once. Products of fp32 go to `inner` as they are.
+std::unique_ptr<GemmBackend> gemm_through_fp32(std::unique_ptr<GemmBackend> inner);
+
 }  // namespace ringshard::ops

@@ -17,18 +17,28 @@ using test::distance;
 
 namespace {
 
-// All products through one backend.
+const ops::Processor old{"old", "GenuineIntel", {"avx2"}};
+const ops::Processor with_bf16{"new", "AuthenticAMD", {"avx512_bf16"}};
+
+// All products through one backend, as if on a processor.
+template <class Check>
+void for_backends_on(const ops::Processor& processor, at::ScalarType type, Check check) {
+    ops::Gemms gemms = ops::Gemms::open(processor).value();
+    for (const auto& backend : gemms.backends()) {
+        if (!backend->serves(type)) continue;
+        BOOST_TEST_INFO_SCOPE(backend->name()
+                              << " " << backend->version() << " " << at::toString(type));
+        gemms.choose_for_all(*backend);
+        check(gemms, at::TensorOptions(type), test::tolerance(type));
+    }
+}
+
+// bf16 is multiplied with the processor's instructions, or as it is imitated, and through fp32.
 template <class Check>
 void for_backends_and_types(Check check) {
-    const ops::Gemms all = ops::Gemms::open().value();
-    for (const auto& backend : all.backends())
-        for (const auto type : {at::kFloat, at::kBFloat16}) {
-            if (!backend->serves(type)) continue;
-            BOOST_TEST_INFO_SCOPE(backend->name() << " " << at::toString(type));
-            ops::Gemms gemms = ops::Gemms::open().value();
-            gemms.choose_for_all(*gemms.find(backend->name()));
-            check(gemms, at::TensorOptions(type), test::tolerance(type));
-        }
+    for_backends_on(with_bf16, at::kFloat, check);
+    for_backends_on(with_bf16, at::kBFloat16, check);
+    for_backends_on(old, at::kBFloat16, check);
 }
 
 at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::kDouble); }
@@ -40,7 +50,6 @@ at::Tensor columns_of_more(int64_t rows, int64_t columns, at::TensorOptions opti
 
 const ops::Processor intel{"Xeon", "GenuineIntel", {"avx2", "avx512f", "avx512_bf16", "amx_bf16"}};
 const ops::Processor amd{"EPYC", "AuthenticAMD", {"avx2", "avx512f", "avx512_bf16"}};
-const ops::Processor old{"old", "GenuineIntel", {"avx2"}};
 
 // A library that only has a name and takes its time.
 class Named final : public ops::GemmBackend {
@@ -189,11 +198,60 @@ BOOST_AUTO_TEST_CASE(sums_are_fp32) {
         const at::Tensor dy = at::rand({tokens, 8}, options);
         const at::Tensor d_weight = at::zeros({8, 8});
         const bool is_rounded =
-            options.dtype() == at::kBFloat16 &&
+            options.dtype() == at::kBFloat16 && gemms.processor().multiplies_bf16() &&
             gemms.backend_of({GemmPass::weight_gradient, at::kBFloat16, 8, 8}).name() == "aten";
         ops::add_weight_gradient(gemms, d_weight, dy, x);
         BOOST_TEST(distance(d_weight, wide(dy).t().mm(wide(x))) < (is_rounded ? 4e-3 : 1e-5));
     });
+}
+
+// Blocks of a converted matrix meet in every dimension, and each number of bf16 is rounded once: it
+// is the nearest to the sum, but for sums that lie between two.
+BOOST_AUTO_TEST_CASE(through_fp32_in_blocks) {
+    at::manual_seed(7);
+    for_backends_on(
+        old, at::kBFloat16, [](const ops::Gemms& gemms, at::TensorOptions options, double) {
+            const auto check = [&](int64_t tokens, int64_t in, int64_t out) {
+                BOOST_TEST_INFO_SCOPE(tokens << " tokens, " << out << " x " << in);
+                const at::Tensor x = at::randn({tokens, in}, options);
+                const at::Tensor weight = at::randn({out, in}, options);
+                const at::Tensor bias = at::randn({out}, options);
+                const at::Tensor dy = at::randn({tokens, out}, options);
+                const auto is_rounded_once = [](const at::Tensor& ours, const at::Tensor& exact) {
+                    const at::Tensor nearest = exact.to(at::kBFloat16);
+                    BOOST_TEST(ours.ne(nearest).sum().item<int64_t>() <= 1 + exact.numel() / 200);
+                    BOOST_TEST(distance(ours, exact) < 4e-3);
+                };
+                is_rounded_once(ops::linear(gemms, x, weight, bias),
+                                wide(x).mm(wide(weight).t()) + wide(bias));
+                is_rounded_once(ops::linear_backward_input(gemms, dy, weight),
+                                wide(dy).mm(wide(weight)));
+                const at::Tensor d_weight = at::ones({out, in});
+                ops::add_weight_gradient(gemms, d_weight, dy, x);
+                BOOST_TEST(distance(d_weight, wide(dy).t().mm(wide(x)) + 1) < 2e-6);
+            };
+            check(2, 2100, 2053);
+            check(2050, 3, 5);
+            check(5, 4097, 2);
+        });
+}
+
+BOOST_AUTO_TEST_CASE(through_fp32_where_no_instruction_multiplies_bf16) {
+    for (const ops::Processor& processor : {old, with_bf16}) {
+        const ops::Gemms gemms = ops::Gemms::open(processor).value();
+        for (const auto& backend : gemms.backends())
+            BOOST_TEST((backend->version().find(" (bf16 through fp32)") != std::string::npos) ==
+                       !processor.multiplies_bf16());
+    }
+    const auto multiplies = [](const char* cpuinfo) {
+        return ops::parse_processor(cpuinfo).multiplies_bf16();
+    };
+    BOOST_TEST(multiplies("flags : avx512f avx512_bf16\n"));
+    BOOST_TEST(multiplies("flags : avx2 amx_bf16\n"));
+    BOOST_TEST(multiplies("Features : asimd bf16\n"));
+    BOOST_TEST(!multiplies("flags : sse2\n"));
+    BOOST_TEST(!multiplies("flags : avx2 avx512f avx512_vnni\n"));
+    BOOST_TEST(!multiplies("Features : asimd sve\n"));
 }
 
 // A row's numbers do not depend on the rows beside it, and a product comes out the same again.
@@ -226,6 +284,17 @@ BOOST_AUTO_TEST_CASE(rules_of_processors) {
     BOOST_TEST(rule_of(amd, fp32) == "onednn");
     BOOST_TEST(rule_of(intel, fp32) == "mkl");
     BOOST_TEST(rule_of(old, fp32) == "mkl");
+    // Without instructions for bf16 the rule is that of fp32, and LibTorch sums in fp32 too.
+    BOOST_TEST(rule_of(old, bf16(GemmPass::forward, 512)) == "mkl");
+    BOOST_TEST(rule_of(ops::Processor{"old", "AuthenticAMD", {"avx2", "avx512f"}},
+                       bf16(GemmPass::forward, 512)) == "onednn");
+    const auto candidates_of = [&](const ops::Processor& processor) {
+        return gemms_of({{"mkl", 1}, {"aten", 1}}, processor)
+            .candidates(bf16(GemmPass::weight_gradient, 512))
+            .size();
+    };
+    BOOST_TEST(candidates_of(old) == 2U);
+    BOOST_TEST(candidates_of(amd) == 1U);
     // Builds without one of them.
     BOOST_TEST(rule_of(amd, fp32, {{"mkl", 1}, {"aten", 1}}) == "mkl");
     BOOST_TEST(rule_of(amd, fp32, {{"aten", 1}}) == "aten");

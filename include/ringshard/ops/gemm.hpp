@@ -54,9 +54,10 @@ class Gemms {
 public:
     // No backends: for models on other devices.
     Gemms() = default;
-    // All of this build. Products are dealt by rule: by instruction set, vendor and type. Fails if
-    // a library cannot be loaded.
-    static Expected<Gemms> open();
+    // All of this build. Products are dealt by rule: by instruction set, vendor and type. On a
+    // processor that cannot multiply bf16, every backend multiplies bf16 as fp32. Fails if a
+    // library cannot be loaded.
+    static Expected<Gemms> open(Processor processor = this_processor());
     Gemms(std::vector<std::unique_ptr<GemmBackend>> backends, Processor processor);
 
     const Processor& processor() const { return processor_; }
