@@ -11,9 +11,14 @@ target_compile_options(ringshard_flags INTERFACE
 target_compile_options(ringshard_flags INTERFACE
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${RINGSHARD_WERROR}>>:--Werror=all-warnings>)
 
-# Row kernels use the widest vectors that a processor has (base/simd.hpp). No mathematics sets errno or traps.
+# Row kernels use the widest vectors that a processor has (base/simd.hpp). Elsewhere than on x86-64 char may be unsigned.
+set(processor_flag -fsigned-char)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(processor_flag -mprefer-vector-width=512)
+endif()
+# No mathematics sets errno or traps.
 target_compile_options(ringshard_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-mprefer-vector-width=512;-fno-math-errno;-fno-trapping-math>)
+    $<$<COMPILE_LANGUAGE:CXX>:${processor_flag};-fno-math-errno;-fno-trapping-math>)
 
 set(RINGSHARD_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them")
 if(RINGSHARD_SANITIZE)

@@ -8,6 +8,8 @@ namespace ringshard::ops {
 extern const AttentionKernels avx512_bf16_attention;
 extern const AttentionKernels avx512_attention;
 extern const AttentionKernels avx2_attention;
+extern const AttentionKernels neon_bf16_attention;
+extern const AttentionKernels neon_attention;
 extern const AttentionKernels portable_attention;
 
 // Returns the `number`th of those that this processor can run, from the fastest on, and a null

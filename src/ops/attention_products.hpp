@@ -238,6 +238,17 @@ struct VectorsOf8 {
     }
 };
 
+struct VectorsOf4 {
+    static constexpr int lanes = 4;
+    typedef float Float __attribute__((vector_size(16)));
+    typedef int32_t Word __attribute__((vector_size(16)));
+    static RINGSHARD_KERNEL Word index() { return Word{0, 1, 2, 3}; }
+    template <int by>
+    static RINGSHARD_KERNEL Float exchanged(Float a) {
+        return __builtin_shufflevector(a, a, 0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by);
+    }
+};
+
 // Products in fp32 of numbers of either type; an Element is one number.
 template <class Vectors>
 struct Numbers : Vectors {
@@ -272,6 +283,61 @@ struct Numbers : Vectors {
     static RINGSHARD_KERNEL void pack_rows(float* into, const T* row, int64_t, int64_t count,
                                            int64_t columns) {
         for (int64_t i = 0; i < count; ++i) into[i] = number(row[i]);
+        for (int64_t i = count; i < columns; ++i) into[i] = 0;
+    }
+};
+
+// Products of bf16 by an instruction that multiplies two neighbouring numbers and adds both
+// products in fp32; an Element is such a pair. Instruction gives dot(), and rounded(), which makes
+// Halves, the vector of as many numbers of bf16 as a Float has lanes.
+template <class Single, class Instruction>
+struct Pairs : Single {
+    static constexpr int64_t per_element = 2;
+    using Float = typename Single::Float;
+    using Word = typename Single::Word;
+    using Element = uint32_t;
+    using Right = Word;
+
+    static RINGSHARD_KERNEL Right spread_element(uint32_t value) {
+        return static_cast<int32_t>(value) - Word{};
+    }
+    static RINGSHARD_KERNEL Float dot(Float sum, Right left, Right right) {
+        return Instruction::dot(sum, left, right);
+    }
+    static RINGSHARD_KERNEL void store_row(uint32_t* row, int64_t i, Float values) {
+        const auto bits = Instruction::rounded(values);
+        __builtin_memcpy(row + i / 2, &bits, sizeof bits);
+    }
+    static RINGSHARD_KERNEL void store_pair(uint32_t* place, Float even, Float odd) {
+        const Word low = __builtin_convertvector(Instruction::rounded(even), Word);
+        const Word high = __builtin_convertvector(Instruction::rounded(odd), Word);
+        const Word both = low | high << 16;
+        __builtin_memcpy(place, &both, sizeof both);
+    }
+
+    static RINGSHARD_KERNEL uint32_t pair(uint16_t even, uint16_t odd) {
+        return even | uint32_t{odd} << 16;
+    }
+    static RINGSHARD_KERNEL void pack_row(uint32_t* into, const uint16_t* row, int64_t count) {
+        __builtin_memcpy(into, row, static_cast<uint64_t>(count / 2 * 4));
+        if (count % 2 == 1) into[count / 2] = row[count - 1];
+    }
+    static RINGSHARD_KERNEL void pack_column(uint32_t* into, int64_t stride, const uint16_t* row,
+                                             int64_t count) {
+        for (int64_t i = 0; i < count / 2; ++i) {
+            uint32_t both;
+            __builtin_memcpy(&both, row + 2 * i, sizeof both);
+            into[i * stride] = both;
+        }
+        if (count % 2 == 1) into[count / 2 * stride] = row[count - 1];
+    }
+    // The second row is `stride` behind the first; there is none where it is 0.
+    static RINGSHARD_KERNEL void pack_rows(uint32_t* into, const uint16_t* row, int64_t stride,
+                                           int64_t count, int64_t columns) {
+        if (stride == 0)
+            for (int64_t i = 0; i < count; ++i) into[i] = row[i];
+        else
+            for (int64_t i = 0; i < count; ++i) into[i] = pair(row[i], row[stride + i]);
         for (int64_t i = count; i < columns; ++i) into[i] = 0;
     }
 };

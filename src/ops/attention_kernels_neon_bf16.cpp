@@ -1,0 +1,38 @@
+// Compiled for Arm processors with products of bf16; choose_attention_*.cpp knows where it may be
+// called.
+#include <arm_neon.h>
+
+#include "attention_choice.hpp"
+#include "attention_loops.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+struct Single : Numbers<VectorsOf4> {
+    static constexpr int64_t rows = 6;
+    static constexpr int64_t vectors = 4;
+};
+
+// bfdot multiplies two neighbouring numbers of bf16 and adds both products in fp32. Most processors
+// round each of these sums to odd rather than to nearest, and take numbers below the normal ones
+// for zero.
+struct Bfdot {
+    typedef uint16_t Halves __attribute__((vector_size(8)));
+    static RINGSHARD_KERNEL Halves rounded(Single::Float values) {
+        return reinterpret_cast<Halves>(vcvt_bf16_f32(reinterpret_cast<float32x4_t>(values)));
+    }
+    static RINGSHARD_KERNEL Single::Float dot(Single::Float sum, Single::Word left,
+                                              Single::Word right) {
+        return reinterpret_cast<Single::Float>(vbfdotq_f32(reinterpret_cast<float32x4_t>(sum),
+                                                           reinterpret_cast<bfloat16x8_t>(left),
+                                                           reinterpret_cast<bfloat16x8_t>(right)));
+    }
+};
+
+}  // namespace
+
+constinit const AttentionKernels neon_bf16_attention =
+    kernels_of<Single, Pairs<Single, Bfdot>>("neon_bf16");
+
+}  // namespace ringshard::ops
