@@ -23,6 +23,9 @@ Processor parse_processor(std::string_view cpuinfo) {
         const std::string_view key = trim(std::string_view(line).substr(0, colon));
         const std::string_view value = trim(std::string_view(line).substr(colon + 1));
         if (key == "model name") processor.name = value;
+        // Arm's processors have no name there, but numbers.
+        if (key == "CPU implementer") processor.name = concat("Arm implementer ", value);
+        if (key == "CPU part") processor.name += concat(" part ", value);
         if (key == "vendor_id") processor.vendor = value;
         if (key == "flags" || key == "Features")
             for (const std::string& feature : split(value, ' ')) processor.features.insert(feature);

@@ -8,8 +8,8 @@ namespace ringshard::ops {
 
 // What decides how fast a library's products of matrices are.
 struct Processor {
-    std::string name;                // "AMD EPYC 9654 96-Core Processor"
-    std::string vendor;              // "AuthenticAMD", "GenuineIntel"; empty on Arm
+    std::string name;    // "AMD EPYC 9654 96-Core Processor", "Arm implementer 0x41 part 0xd40"
+    std::string vendor;  // "AuthenticAMD", "GenuineIntel"; empty on Arm
     std::set<std::string> features;  // "avx512_bf16", "amx_bf16", as Linux names them
 
     bool has(const char* feature) const { return features.contains(feature); }
