@@ -1,6 +1,7 @@
 #include "block.hpp"
 
 #include "mlp.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 
@@ -8,20 +9,70 @@ namespace ringshard::model {
 
 using config::ActivationPolicy;
 
-BlockViews::BlockViews(const shard::FlatUnit& unit, const at::Tensor& flat, const ModelSpec& spec)
-    : qkv(unit.view(flat, BlockGroup::qkv)),
-      out(unit.view(flat, BlockGroup::out)),
-      gate_up(unit.view(flat, BlockGroup::gate_up)),
-      down(unit.view(flat, BlockGroup::down)),
-      attention_norm(unit.view(flat, BlockGroup::attention_norm)),
-      mlp_norm(unit.view(flat, BlockGroup::mlp_norm)) {
-    size_t next = BlockGroup::first_optional;
-    if (spec.attention_bias) qkv_bias = unit.view(flat, next++);
-    if (spec.out_bias) out_bias = unit.view(flat, next++);
-    if (spec.has_head_norms) {
-        query_norm = unit.view(flat, next++);
-        key_norm = unit.view(flat, next++);
-    }
+namespace {
+
+shard::ParameterGroup qkv_of(const ModelSpec& spec, const std::string& what,
+                             const std::vector<int64_t>& row) {
+    const auto tensor = [&](const char* name, int64_t heads) {
+        std::vector<int64_t> shape{heads * spec.heads.head_dim};
+        shape.insert(shape.end(), row.begin(), row.end());
+        return shard::TensorSpec{concat("self_attn.", name, ".", what), std::move(shape)};
+    };
+    if (spec.is_fused)
+        return {{tensor("qkv_proj", spec.heads.query_heads + 2 * spec.heads.key_heads)}};
+    return {{tensor("q_proj", spec.heads.query_heads), tensor("k_proj", spec.heads.key_heads),
+             tensor("v_proj", spec.heads.key_heads)}};
+}
+
+shard::ParameterGroup gate_up_of(const ModelSpec& spec) {
+    if (spec.is_fused) return {{{"mlp.gate_up_proj.weight", {2 * spec.intermediate, spec.width}}}};
+    return {{{"mlp.gate_proj.weight", {spec.intermediate, spec.width}},
+             {"mlp.up_proj.weight", {spec.intermediate, spec.width}}}};
+}
+
+shard::ParameterGroup norm_of(const char* name, int64_t width) {
+    return {{{concat(name, ".weight"), {width}}}, shard::InitialValues::ones};
+}
+
+std::optional<shard::ParameterId> add_if(bool has, shard::UnitLayout& unit,
+                                         shard::ParameterGroup group) {
+    if (!has) return std::nullopt;
+    return unit.add(std::move(group));
+}
+
+shard::ParameterGroup zeros(shard::ParameterGroup group) {
+    group.initial = shard::InitialValues::zeros;
+    return group;
+}
+
+}  // namespace
+
+BlockParameters::BlockParameters(shard::UnitLayout& unit, const ModelSpec& spec)
+    : qkv(unit.add(qkv_of(spec, "weight", {spec.width}))),
+      out(unit.add({{{"self_attn.o_proj.weight",
+                      {spec.width, spec.heads.query_heads * spec.heads.head_dim}}}})),
+      gate_up(unit.add(gate_up_of(spec))),
+      down(unit.add({{{"mlp.down_proj.weight", {spec.width, spec.intermediate}}}})),
+      attention_norm(unit.add(norm_of("input_layernorm", spec.width))),
+      mlp_norm(unit.add(norm_of("post_attention_layernorm", spec.width))),
+      qkv_bias(add_if(spec.attention_bias, unit, zeros(qkv_of(spec, "bias", {})))),
+      out_bias(add_if(spec.out_bias, unit, zeros({{{"self_attn.o_proj.bias", {spec.width}}}}))),
+      query_norm(
+          add_if(spec.has_head_norms, unit, norm_of("self_attn.q_norm", spec.heads.head_dim))),
+      key_norm(
+          add_if(spec.has_head_norms, unit, norm_of("self_attn.k_norm", spec.heads.head_dim))) {}
+
+BlockViews::BlockViews(const shard::UnitTensors& unit, const BlockParameters& parameters)
+    : qkv(unit[parameters.qkv]),
+      out(unit[parameters.out]),
+      gate_up(unit[parameters.gate_up]),
+      down(unit[parameters.down]),
+      attention_norm(unit[parameters.attention_norm]),
+      mlp_norm(unit[parameters.mlp_norm]) {
+    if (parameters.qkv_bias) qkv_bias = unit[*parameters.qkv_bias];
+    if (parameters.out_bias) out_bias = unit[*parameters.out_bias];
+    if (parameters.query_norm) query_norm = unit[*parameters.query_norm];
+    if (parameters.key_norm) key_norm = unit[*parameters.key_norm];
 }
 
 std::array<at::Tensor*, 12> tensors_of(BlockActivations& a) {

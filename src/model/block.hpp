@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <optional>
 
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/config.hpp"
@@ -15,10 +16,26 @@
 // intermediate.
 namespace ringshard::model {
 
+// The parameters of a block in its unit.
+struct BlockParameters {
+    BlockParameters(shard::UnitLayout& unit, const ModelSpec& spec);
+
+    shard::ParameterId qkv;
+    shard::ParameterId out;
+    shard::ParameterId gate_up;
+    shard::ParameterId down;
+    shard::ParameterId attention_norm;
+    shard::ParameterId mlp_norm;
+    std::optional<shard::ParameterId> qkv_bias;
+    std::optional<shard::ParameterId> out_bias;
+    std::optional<shard::ParameterId> query_norm;
+    std::optional<shard::ParameterId> key_norm;
+};
+
 // Views of a block's flat buffer: its weights, or the places where its gradients are added up
 // (fp32).
 struct BlockViews {
-    BlockViews(const shard::FlatUnit& unit, const at::Tensor& flat, const ModelSpec& spec);
+    BlockViews(const shard::UnitTensors& unit, const BlockParameters& parameters);
 
     at::Tensor qkv;             // [qkv_width, w]
     at::Tensor qkv_bias;        // [qkv_width], or undefined

@@ -36,8 +36,8 @@ at::Tensor for_chunks(const TokenBatch& batch, int64_t tokens_per_chunk, Work wo
 
 }  // namespace
 
-HeadViews::HeadViews(const shard::FlatUnit& unit, const at::Tensor& flat)
-    : projection(unit.view(flat, HeadGroup::projection)), norm(unit.view(flat, HeadGroup::norm)) {}
+HeadViews::HeadViews(const shard::UnitTensors& unit, const HeadParameters& parameters)
+    : projection(unit[parameters.projection]), norm(unit[parameters.norm]) {}
 
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadViews& gradients, const at::Tensor& x,

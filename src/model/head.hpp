@@ -12,8 +12,13 @@
 // n of them with a target, w width, v vocabulary.
 namespace ringshard::model {
 
+struct HeadParameters {
+    shard::ParameterId projection;
+    shard::ParameterId norm;
+};
+
 struct HeadViews {
-    HeadViews(const shard::FlatUnit& unit, const at::Tensor& flat);
+    HeadViews(const shard::UnitTensors& unit, const HeadParameters& parameters);
 
     at::Tensor projection;  // [v, w]
     at::Tensor norm;        // [w]

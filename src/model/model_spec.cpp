@@ -188,45 +188,6 @@ void ModelSpec::resize(int64_t rows) {
     config_json = config.dump(2) + "\n";
 }
 
-namespace {
-
-shard::FlatUnit make_block(const ModelSpec& spec, int64_t index, int64_t num_parts) {
-    const std::string prefix = concat("model.layers.", index, ".");
-    const int64_t queries = spec.heads.query_heads * spec.heads.head_dim;
-    const int64_t keys = spec.heads.key_heads * spec.heads.head_dim;
-    const auto named = [&](const char* name, std::vector<int64_t> shape) {
-        return shard::TensorSpec{prefix + name, std::move(shape)};
-    };
-    shard::TensorGroup qkv{named("self_attn.q_proj.weight", {queries, spec.width}),
-                           named("self_attn.k_proj.weight", {keys, spec.width}),
-                           named("self_attn.v_proj.weight", {keys, spec.width})};
-    shard::TensorGroup gate_up{named("mlp.gate_proj.weight", {spec.intermediate, spec.width}),
-                               named("mlp.up_proj.weight", {spec.intermediate, spec.width})};
-    if (spec.is_fused) {
-        qkv = {named("self_attn.qkv_proj.weight", {spec.qkv_width(), spec.width})};
-        gate_up = {named("mlp.gate_up_proj.weight", {2 * spec.intermediate, spec.width})};
-    }
-    std::vector<shard::TensorGroup> groups{
-        qkv,
-        {named("self_attn.o_proj.weight", {spec.width, queries})},
-        gate_up,
-        {named("mlp.down_proj.weight", {spec.width, spec.intermediate})},
-        {named("input_layernorm.weight", {spec.width})},
-        {named("post_attention_layernorm.weight", {spec.width})}};
-    if (spec.attention_bias)
-        groups.push_back({named("self_attn.q_proj.bias", {queries}),
-                          named("self_attn.k_proj.bias", {keys}),
-                          named("self_attn.v_proj.bias", {keys})});
-    if (spec.out_bias) groups.push_back({named("self_attn.o_proj.bias", {spec.width})});
-    if (spec.has_head_norms) {
-        groups.push_back({named("self_attn.q_norm.weight", {spec.heads.head_dim})});
-        groups.push_back({named("self_attn.k_norm.weight", {spec.heads.head_dim})});
-    }
-    return {concat("block ", index), groups, num_parts};
-}
-
-}  // namespace
-
 double training_operations(const ModelSpec& spec, double num_tokens, double pairs) {
     const auto width = static_cast<double>(spec.width);
     const auto heads = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
@@ -237,23 +198,6 @@ double training_operations(const ModelSpec& spec, double num_tokens, double pair
     // Forward one product of two operations, backward two; attention has two products of which
     // causality leaves half.
     return 6 * weights * num_tokens + 6 * blocks * heads * pairs;
-}
-
-std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts) {
-    const shard::TensorGroup table{{"model.embed_tokens.weight", {spec.vocabulary, spec.width}}};
-    const shard::TensorGroup projection{{"lm_head.weight", {spec.vocabulary, spec.width}}};
-    const shard::TensorGroup norm{{"model.norm.weight", {spec.width}}};
-    std::vector<shard::FlatUnit> units;
-    if (spec.tied)
-        units.emplace_back("embedding and head", std::vector<shard::TensorGroup>{table, norm},
-                           num_parts);
-    else
-        units.emplace_back("embedding", std::vector<shard::TensorGroup>{table}, num_parts);
-    for (int64_t index = 0; index < spec.num_blocks; ++index)
-        units.push_back(make_block(spec, index, num_parts));
-    if (!spec.tied)
-        units.emplace_back("head", std::vector<shard::TensorGroup>{projection, norm}, num_parts);
-    return units;
 }
 
 }  // namespace ringshard::model

@@ -20,17 +20,15 @@ using json = nlohmann::ordered_json;
 // What is made at a time: more than this of a tensor need not be in memory.
 constexpr int64_t piece_elements = int64_t{1} << 24;
 
-void write_random(const shard::TensorSpec& spec, double deviation, const at::Generator& generator,
-                  SafetensorsWriter& writer) {
-    int64_t left = 1;
-    for (const int64_t size : spec.shape) left *= size;
-    for (; left > 0; left -= piece_elements) {
+void write_random(const shard::PlacedTensor& tensor, double deviation,
+                  const at::Generator& generator, SafetensorsWriter& writer) {
+    for (int64_t left = tensor.size; left > 0; left -= piece_elements) {
         const at::Tensor piece =
             at::empty({std::min(left, piece_elements)}, at::TensorOptions(at::kFloat));
-        if (spec.shape.size() > 1)
+        if (tensor.initial == shard::InitialValues::normal)
             piece.normal_(0, deviation, generator);
         else
-            piece.fill_(spec.name.ends_with("bias") ? 0 : 1);
+            piece.fill_(tensor.initial == shard::InitialValues::ones ? 1 : 0);
         writer.write(
             {static_cast<const float*>(piece.data_ptr()), static_cast<size_t>(piece.numel())});
     }
@@ -77,11 +75,11 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
         return Failure{ExitCode::io, concat("output_dir = ", folder.string(),
                                             " cannot be made: ", error.message())};
 
-    std::vector<shard::TensorSpec> tensors;
+    std::vector<shard::PlacedTensor> tensors;
     std::vector<TensorEntry> entries;
     for (const shard::FlatUnit& unit : make_units(spec.value(), 1)) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
-            tensors.push_back(tensor.spec);
+            tensors.push_back(tensor);
             entries.push_back({tensor.spec.name, StoredType::fp32, tensor.spec.shape});
         }
     }
@@ -92,7 +90,7 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     const auto unfinished = folder / (file.filename().string() + work_mark());
     SafetensorsWriter writer(unfinished, entries);
     const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
-    for (const shard::TensorSpec& tensor : tensors)
+    for (const shard::PlacedTensor& tensor : tensors)
         write_random(tensor, spec.value().initializer_range, generator, writer);
     auto failure = writer.close();
     if (!failure)

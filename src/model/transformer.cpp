@@ -1,8 +1,7 @@
 #include "ringshard/model/transformer.hpp"
 
 #include "activation_store.hpp"
-#include "block.hpp"
-#include "head.hpp"
+#include "model_parts.hpp"
 #include "recorded_blocks.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
@@ -34,6 +33,7 @@ std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
                          const Options& options)
     : spec_(std::move(spec)),
+      parts_(std::make_unique<const ModelParts>(spec_)),
       index_(spec_),
       zero_(zero),
       attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel, options.kernels),
@@ -61,6 +61,14 @@ void Transformer::note(const Parts&... parts) const {
     if (note_) note_(concat(parts...));
 }
 
+shard::UnitTensors Transformer::weights_of(size_t unit) const {
+    return {zero_.units()[unit], zero_.weights(unit)};
+}
+
+shard::UnitTensors Transformer::gradients_of(size_t unit) const {
+    return {zero_.units()[unit], zero_.gradients(unit)};
+}
+
 ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
     return ops::make_rope_table(batch.positions, inverse_frequencies_,
                                 spec_.rope.attention_scaling);
@@ -83,8 +91,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     zero_.begin_pass(order_of_units(has_backward));
 
     note("embedding");
-    const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
-    const at::Tensor table = embedding.view(zero_.weights(index_.embedding), EmbeddingGroup::table);
+    const at::Tensor table = weights_of(index_.embedding)[parts_->table];
     at::Tensor x = ops::embedding(batch.tokens, table);
     // A tied table is the head's too.
     zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
@@ -93,7 +100,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     for (size_t block = 0; block < num_blocks(); ++block) {
         note("forward of block ", block);
         const size_t unit = UnitIndex::block(block);
-        const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
+        const BlockViews weights(weights_of(unit), parts_->blocks[block]);
         BlockActivations activations;
         activations.input = x;
         x = recorded != nullptr ? recorded->forward(block, weights, activations)
@@ -110,8 +117,8 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     for (size_t block = num_blocks(); block-- > 0;) {
         note("backward of block ", block);
         const size_t unit = UnitIndex::block(block);
-        const BlockViews weights(zero_.units()[unit], zero_.weights(unit), spec_);
-        const BlockViews gradients(zero_.units()[unit], zero_.gradients(unit), spec_);
+        const BlockViews weights(weights_of(unit), parts_->blocks[block]);
+        const BlockViews gradients(gradients_of(unit), parts_->blocks[block]);
         BlockActivations activations = activations_->take(block);
         if (block > 0) activations_->expect(block - 1);
         if (recorded != nullptr)
@@ -123,11 +130,8 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
         zero_.reduce(unit);
     }
     note("backward of the embedding");
-    const shard::FlatUnit& embedding = zero_.units()[index_.embedding];
-    ops::embedding_backward(
-        gradient, batch.tokens,
-        embedding.view(zero_.gradients(index_.embedding), EmbeddingGroup::table),
-        spec_.padding_token);
+    ops::embedding_backward(gradient, batch.tokens, gradients_of(index_.embedding)[parts_->table],
+                            spec_.padding_token);
     zero_.reduce(index_.embedding);
     note("after the pass");
 }
@@ -139,9 +143,8 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     at::Tensor x = forward(pass);
 
     note("loss");
-    const shard::FlatUnit& head = zero_.units()[index_.head];
-    const HeadViews weights(head, zero_.weights(index_.head));
-    const HeadViews gradients(head, zero_.gradients(index_.head));
+    const HeadViews weights(weights_of(index_.head), parts_->head);
+    const HeadViews gradients(gradients_of(index_.head), parts_->head);
     const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
                                                     {gemms_, gradient_scale, loss_, chunks_.head});
     x.reset();  // nobody else needs it
@@ -157,7 +160,7 @@ Replays Transformer::replays() const { return recorded_ ? recorded_->replays() :
 
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
-    const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
+    const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor of_tokens = head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
     zero_.release(index_.head, NextUse::none);
     return of_tokens;
@@ -165,7 +168,7 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
 
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
-    const HeadViews weights(zero_.units()[index_.head], zero_.weights(index_.head));
+    const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor logits = head_logits(spec_, gemms_, weights, x);
     zero_.release(index_.head, NextUse::none);
     return logits;

@@ -20,19 +20,19 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-FlatUnit::FlatUnit(std::string name, const std::vector<TensorGroup>& groups, int64_t num_parts)
+FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts)
     : name_(std::move(name)) {
     groups_.resize(groups.size());
     const auto place_all = [&](bool matrices) {
         for (size_t g = 0; g < groups.size(); ++g) {
-            const std::vector<int64_t>& first = groups[g].front().shape;
+            const std::vector<int64_t>& first = groups[g].tensors.front().shape;
             if ((first.size() > 1) != matrices) continue;
             size_ = round_up(size_, alignment);
             groups_[g] = {size_, first};
             groups_[g].shape[0] = 0;
-            for (const TensorSpec& spec : groups[g]) {
+            for (const TensorSpec& spec : groups[g].tensors) {
                 groups_[g].shape[0] += spec.shape[0];
-                tensors_.push_back({spec, size_, num_elements(spec.shape)});
+                tensors_.push_back({spec, groups[g].initial, size_, num_elements(spec.shape)});
                 size_ += tensors_.back().size;
             }
         }
@@ -54,11 +54,17 @@ std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
     return pieces;
 }
 
-at::Tensor FlatUnit::view(const at::Tensor& flat, size_t group) const {
+at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id) const {
     RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == size_, name_, ": a buffer of ", flat.numel(),
                     " elements for ", size_);
-    const PlacedGroup& placed = groups_.at(group);
+    const PlacedGroup& placed = groups_.at(id.group);
     return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
+}
+
+ParameterId UnitLayout::add(ParameterGroup group) {
+    for (TensorSpec& tensor : group.tensors) tensor.name.insert(0, prefix_);
+    groups_.push_back(std::move(group));
+    return {groups_.size() - 1};
 }
 
 }  // namespace ringshard::shard

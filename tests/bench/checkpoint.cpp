@@ -35,12 +35,12 @@ std::vector<shard::FlatUnit> make_units(int64_t millions, int64_t parts) {
             return shard::TensorSpec{name + what, {rows, width}};
         };
         units.emplace_back(name,
-                           std::vector<shard::TensorGroup>{
-                               {matrix("q", width), matrix("k", width), matrix("v", width)},
-                               {matrix("o", width)},
-                               {matrix("gate", 8 * width / 3), matrix("up", 8 * width / 3)},
-                               {matrix("down", 8 * width / 3)},
-                               {{name + "norm", {width}}}},
+                           std::vector<shard::ParameterGroup>{
+                               {{matrix("q", width), matrix("k", width), matrix("v", width)}},
+                               {{matrix("o", width)}},
+                               {{matrix("gate", 8 * width / 3), matrix("up", 8 * width / 3)}},
+                               {{matrix("down", 8 * width / 3)}},
+                               {{{name + "norm", {width}}}}},
                            parts);
     }
     return units;

@@ -23,13 +23,13 @@ const mesh::Cuts everything{true, true, true, false};
 // small that most of eight ranks own nothing of it.
 std::vector<shard::FlatUnit> make_units(int64_t parts) {
     using shard::FlatUnit;
-    return {FlatUnit("embedding", {{{"embed", {13, 7}}}}, parts),
+    return {FlatUnit("embedding", {{{{"embed", {13, 7}}}}}, parts),
             FlatUnit("block",
-                     {{{"q", {5, 9}}, {"k", {3, 9}}, {"v", {3, 9}}},
-                      {{"cube", {3, 4, 5}}},
-                      {{"bias", {11}}}},
+                     {{{{"q", {5, 9}}, {"k", {3, 9}}, {"v", {3, 9}}}},
+                      {{{"cube", {3, 4, 5}}}},
+                      {{{"bias", {11}}}}},
                      parts),
-            FlatUnit("norm", {{{"norm", {3}}}}, parts)};
+            FlatUnit("norm", {{{{"norm", {3}}}}}, parts)};
 }
 
 config::TrainingSettings with_moments(config::NumberType type) {

@@ -1,5 +1,7 @@
 #include "ringshard/shard/flat_unit.hpp"
 
+#include <ATen/ops/arange.h>
+
 #include <boost/test/unit_test.hpp>
 
 using namespace ringshard::shard;
@@ -8,10 +10,10 @@ namespace {
 
 FlatUnit make_unit(int64_t num_parts) {
     return {"unit",
-            {{{"q", {6, 5}}, {"k", {2, 5}}},
-             {{"norm", {5}}},
-             {{"out", {5, 7}}},
-             {{"q.bias", {6}}, {"k.bias", {2}}}},
+            {{{{"q", {6, 5}}, {"k", {2, 5}}}},
+             {{{"norm", {5}}}},
+             {{{"out", {5, 7}}}},
+             {{{"q.bias", {6}}, {"k.bias", {2}}}}},
             num_parts};
 }
 
@@ -27,6 +29,26 @@ BOOST_AUTO_TEST_CASE(groups_lie_side_by_side_and_matrices_come_first) {
     BOOST_TEST(unit.tensors()[2].offset % 32 == 0);
     for (const PlacedTensor& tensor : unit.tensors())
         BOOST_TEST((tensor.offset < unit.matrices_end()) == (tensor.spec.shape.size() == 2));
+}
+
+BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
+    UnitLayout layout("unit", "layer.");
+    const ParameterId norm = layout.add({{{"norm", {5}}}, InitialValues::ones});
+    const ParameterId qk = layout.add({{{"q", {6, 5}}, {"k", {2, 5}}}});
+    const FlatUnit unit = layout.finish(3);
+    BOOST_TEST(unit.name() == "unit");
+    BOOST_TEST(unit.tensors()[0].spec.name == "layer.q");
+    BOOST_TEST((unit.tensors()[0].initial == InitialValues::normal));
+    BOOST_TEST((unit.tensors()[2].initial == InitialValues::ones));
+
+    const at::Tensor flat = at::arange(unit.size(), at::TensorOptions(at::kFloat));
+    const UnitTensors tensors(unit, flat);
+    BOOST_TEST(tensors[qk].sizes().vec() == (std::vector<int64_t>{8, 5}),
+               boost::test_tools::per_element());
+    BOOST_TEST(tensors[norm].sizes().vec() == std::vector<int64_t>{5},
+               boost::test_tools::per_element());
+    BOOST_TEST(tensors[norm][0].item<float>() == static_cast<float>(unit.matrices_end() + 24));
+    BOOST_TEST((tensors.address() == flat.const_data_ptr()));
 }
 
 // The pieces of all parts, together, are every tensor, once.

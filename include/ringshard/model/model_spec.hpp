@@ -66,23 +66,4 @@ struct UnitIndex {
     static size_t block(size_t number) { return number + 1; }
 };
 
-// The groups of each unit, as FlatUnit::view() counts them.
-struct EmbeddingGroup {
-    static constexpr size_t table = 0;
-};
-struct HeadGroup {
-    static constexpr size_t projection = 0;
-    static constexpr size_t norm = 1;
-};
-struct BlockGroup {
-    static constexpr size_t qkv = 0;
-    static constexpr size_t out = 1;
-    static constexpr size_t gate_up = 2;
-    static constexpr size_t down = 3;
-    static constexpr size_t attention_norm = 4;
-    static constexpr size_t mlp_norm = 5;
-    // Where the model has them, in this order: qkv_bias, out_bias, query_norm, key_norm.
-    static constexpr size_t first_optional = 6;
-};
-
 }  // namespace ringshard::model

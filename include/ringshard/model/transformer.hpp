@@ -20,6 +20,7 @@ namespace ringshard::model {
 
 class ActivationStore;
 class RecordedBlocks;
+struct ModelParts;
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
 // released, and when. The model knows nothing of what profile cuts its units.
@@ -79,11 +80,15 @@ private:
     };
     at::Tensor forward(const Pass& pass) const;  // the input of the head
     void backward(const Pass& pass, at::Tensor gradient) const;
+    // Gathered, or where gradients are added up. Collective over the zero group.
+    shard::UnitTensors weights_of(size_t unit) const;
+    shard::UnitTensors gradients_of(size_t unit) const;
     ops::RopeTable rope_of(const TokenBatch& batch) const;
     template <class... Parts>
     void note(const Parts&... parts) const;
 
     ModelSpec spec_;
+    std::unique_ptr<const ModelParts> parts_;
     UnitIndex index_;
     shard::Zero& zero_;
     at::Tensor inverse_frequencies_;  // [head_dim / 2], fp32

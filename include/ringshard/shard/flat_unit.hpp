@@ -15,13 +15,26 @@ struct TensorSpec {
     std::vector<int64_t> shape;
 };
 
+// The numbers with which a tensor begins where a model is made without weights of its own: normally
+// distributed with the deviation of the model, or all the same.
+enum class InitialValues { normal, ones, zeros };
+
 // Tensors that lie side by side in a flat buffer, so that they can be used as one matrix too: the
 // query, key and value projections. They agree in all but their first dimension.
-using TensorGroup = std::vector<TensorSpec>;
+struct ParameterGroup {
+    std::vector<TensorSpec> tensors;
+    InitialValues initial = InitialValues::normal;
+};
+
+// A group of a unit, named by the layout that it was added to.
+struct ParameterId {
+    size_t group;
+};
 
 // Where a tensor lies in the flat buffer of its unit, in elements.
 struct PlacedTensor {
     TensorSpec spec;
+    InitialValues initial;
     int64_t offset;
     int64_t size;
 };
@@ -40,7 +53,7 @@ struct TensorPiece {
 // parts.
 class FlatUnit {
 public:
-    FlatUnit(std::string name, const std::vector<TensorGroup>& groups, int64_t num_parts);
+    FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts);
 
     const std::string& name() const { return name_; }
     int64_t size() const { return size_; }  // elements, filled up
@@ -49,8 +62,8 @@ public:
 
     std::vector<TensorPiece> pieces(const Range& range) const;
 
-    // Group g of the constructor's list in a flat buffer, as one tensor.
-    at::Tensor view(const at::Tensor& flat, size_t group) const;
+    // Returns a group in a flat buffer as one tensor.
+    at::Tensor view(const at::Tensor& flat, ParameterId id) const;
 
 private:
     struct PlacedGroup {
@@ -62,6 +75,37 @@ private:
     std::vector<PlacedGroup> groups_;  // in the order of the constructor's list
     int64_t matrices_end_ = 0;
     int64_t size_ = 0;
+};
+
+// Collects the parameters of a unit: each part of a model adds its own, and keeps the handles.
+class UnitLayout {
+public:
+    // `prefix` stands before the names of all tensors.
+    explicit UnitLayout(std::string unit_name, std::string prefix = {})
+        : unit_name_(std::move(unit_name)), prefix_(std::move(prefix)) {}
+
+    ParameterId add(ParameterGroup group);
+    // Returns the unit, which divides into so many equal parts.
+    FlatUnit finish(int64_t num_parts) const { return {unit_name_, groups_, num_parts}; }
+
+private:
+    std::string unit_name_;
+    std::string prefix_;
+    std::vector<ParameterGroup> groups_;
+};
+
+// The parameters of a unit, or their gradients (fp32), as views of a flat buffer. The unit outlives
+// it.
+class UnitTensors {
+public:
+    UnitTensors(const FlatUnit& unit, at::Tensor flat) : unit_(&unit), flat_(std::move(flat)) {}
+
+    at::Tensor operator[](ParameterId id) const { return unit_->view(flat_, id); }
+    const void* address() const { return flat_.const_data_ptr(); }
+
+private:
+    const FlatUnit* unit_;
+    at::Tensor flat_;
 };
 
 }  // namespace ringshard::shard
