@@ -118,40 +118,60 @@ std::string to_text(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-std::optional<Failure> check_fit(const Checkpoint& checkpoint,
-                                 const std::vector<shard::FlatUnit>& units, Extent extent) {
+namespace {
+
+// Fails unless the group of the checkpoint has a dataset for every tensor of the units, in its
+// shape, and no other.
+std::optional<Failure> check_group(const Checkpoint& checkpoint, const std::string& group,
+                                   const std::vector<shard::FlatUnit>& units) {
     const auto file = (checkpoint.folder / state_name).string();
     std::set<std::string> known;
-    for (const DatasetSpec& wanted : all_datasets(units, extent, ElementType::fp32)) {
-        known.insert(wanted.name);
-        const auto found = checkpoint.state.datasets.find(wanted.name);
-        const bool is_there = found != checkpoint.state.datasets.end();
-        if (!is_there && wanted.name.starts_with("/optimizer/"))
-            return Failure{ExitCode::bad_data,
-                           concat(file, ": has no dataset ", wanted.name,
-                                  ": it was made with save_only_model, and no run can go on from "
-                                  "it; `trainer export` makes a model of it")};
-        if (!is_there)
-            return Failure{ExitCode::bad_data, concat(file, ": has no dataset ", wanted.name,
-                                                      ": it is not of this model")};
-        if (found->second.shape != wanted.shape)
-            return Failure{ExitCode::bad_data,
-                           concat(file, ": ", wanted.name, " has the shape ",
-                                  to_text(found->second.shape), ", and the model asks for ",
-                                  to_text(wanted.shape), ": it is not of this model")};
-    }
+    for (const shard::FlatUnit& unit : units)
+        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+            const std::string name = group + tensor.spec.name;
+            known.insert(name);
+            const auto found = checkpoint.state.datasets.find(name);
+            if (found == checkpoint.state.datasets.end())
+                return Failure{ExitCode::bad_data, concat(file, ": has no dataset ", name,
+                                                          ": it is not of this model")};
+            if (found->second.shape != tensor.spec.shape)
+                return Failure{ExitCode::bad_data,
+                               concat(file, ": ", name, " has the shape ",
+                                      to_text(found->second.shape), ", and the model asks for ",
+                                      to_text(tensor.spec.shape), ": it is not of this model")};
+        }
     for (const auto& [name, placed] : checkpoint.state.datasets)
-        if (name.starts_with(weights_group) && !known.contains(name))
+        if (name.starts_with(group) && !known.contains(name))
             return Failure{ExitCode::bad_data,
                            concat(file, ": has the dataset ", name,
                                   ", and the model has no such weight: it is not of this model")};
     return std::nullopt;
 }
 
+}  // namespace
+
+std::optional<Failure> check_fit(const Checkpoint& checkpoint,
+                                 const std::vector<shard::FlatUnit>& units) {
+    return check_group(checkpoint, weights_group, units);
+}
+
+std::optional<Failure> check_states(const Checkpoint& checkpoint,
+                                    const std::vector<shard::FlatUnit>& units,
+                                    const std::vector<std::string>& state_names) {
+    if (extent_of(checkpoint) == Extent::weights)
+        return Failure{ExitCode::bad_data,
+                       concat((checkpoint.folder / state_name).string(),
+                              ": was made with save_only_model, and no run can go on from it; "
+                              "`trainer export` makes a model of it")};
+    for (const std::string& name : state_names)
+        if (auto failure = check_group(checkpoint, group_of_state(name), units)) return failure;
+    return std::nullopt;
+}
+
 Extent extent_of(const Checkpoint& checkpoint) {
     const auto& datasets = checkpoint.state.datasets;
     const bool has_moments = std::ranges::any_of(
-        datasets, [](const auto& dataset) { return dataset.first.starts_with("/optimizer/"); });
+        datasets, [](const auto& dataset) { return dataset.first.starts_with(optimizer_group); });
     return has_moments ? Extent::everything : Extent::weights;
 }
 

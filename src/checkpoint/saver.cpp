@@ -133,20 +133,20 @@ int64_t Saver::bytes_set_aside() const {
     return copy_.defined() ? static_cast<int64_t>(copy_.nbytes()) : 0;
 }
 
-int64_t Saver::bytes_to_set_aside(const shard::Zero& zero, optim::AdamW& optimizer,
+int64_t Saver::bytes_to_set_aside(const shard::Zero& zero, optim::Optimizer& optimizer,
                                   Extent extent) const {
     return std::max<int64_t>(
         0, plan_copy(own_pieces(zero, optimizer, extent)).bytes - bytes_set_aside());
 }
 
-void Saver::start(const Progress& progress, const shard::Zero& zero, optim::AdamW& optimizer,
+void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Optimizer& optimizer,
                   Extent extent, const Extras& extras, std::optional<int64_t> limit, bool copies) {
     RINGSHARD_CHECK(!is_under_way(), "two saves at a time");
     faults_.reach("save:copy");
     SaveJob job{progress,
                 store_.claim(),
                 extent,
-                all_datasets(zero.units(), extent, type_of_moments(optimizer)),
+                all_datasets(zero, optimizer, extent),
                 own_pieces(zero, optimizer, extent),
                 extras,
                 limit};

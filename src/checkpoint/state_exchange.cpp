@@ -14,18 +14,20 @@ using nlohmann::json;
 
 namespace {
 
-// Everything that a shard holds, and where it stands in the file.
+// The numbers of all shards that stand in one group of the file.
 struct Kind {
-    const char* group;
-    ElementType type;
+    std::string group;
     shard::FlatStore* shards;
+
+    ElementType type() const {
+        return shards->type() == at::kBFloat16 ? ElementType::bf16 : ElementType::fp32;
+    }
 };
-std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::AdamW* optimizer) {
-    std::vector<Kind> kinds{{weights_group, ElementType::fp32, &zero.weight_shards()}};
+std::vector<Kind> kinds_of(const shard::Zero& zero, const optim::Optimizer* optimizer) {
+    std::vector<Kind> kinds{{weights_group, &zero.weight_shards()}};
     if (optimizer == nullptr) return kinds;
-    const ElementType type = type_of_moments(*optimizer);
-    kinds.push_back({first_moments, type, &optimizer->first_moments()});
-    kinds.push_back({second_moments, type, &optimizer->second_moments()});
+    for (const optim::State& state : optimizer->states())
+        kinds.push_back({group_of_state(state.name), state.numbers.get()});
     return kinds;
 }
 
@@ -35,21 +37,13 @@ at::ScalarType scalar_type_of(ElementType type) {
 
 }  // namespace
 
-ElementType type_of_moments(const optim::AdamW& optimizer) {
-    return optimizer.first_moments().type() == at::kBFloat16 ? ElementType::bf16
-                                                             : ElementType::fp32;
-}
-
-std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent,
-                                      ElementType moments) {
-    std::vector<std::pair<const char*, ElementType>> groups{{weights_group, ElementType::fp32}};
-    if (extent == Extent::everything)
-        groups.insert(groups.end(), {{first_moments, moments}, {second_moments, moments}});
+std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
+                                      Extent extent) {
     std::vector<DatasetSpec> datasets;
-    for (const auto& [group, type] : groups)
-        for (const shard::FlatUnit& unit : units)
+    for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
+        for (const shard::FlatUnit& unit : zero.units())
             for (const shard::PlacedTensor& tensor : unit.tensors())
-                datasets.push_back({group + tensor.spec.name, tensor.spec.shape, type});
+                datasets.push_back({kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
     return datasets;
 }
 
@@ -66,7 +60,7 @@ void add(std::vector<OwnPiece>& pieces, OwnPiece piece) {
 
 }  // namespace
 
-std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& optimizer,
+std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                  Extent extent) {
     std::vector<OwnPiece> pieces;
     for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
@@ -78,7 +72,7 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& op
                 add(pieces, {kind.group + piece.tensor->spec.name,
                              piece.first,
                              piece.size,
-                             kind.type,
+                             kind.type(),
                              kind.shards,
                              {{slot, mine.begin - range.begin + piece.in_range, piece.size}}});
         }
@@ -174,7 +168,7 @@ int64_t num_elements(const StateFile::Placed& placed) {
 }  // namespace
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   const optim::AdamW* optimizer, ByteCounter& bytes) {
+                                   const optim::Optimizer* optimizer, ByteCounter& bytes) {
     Reader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t slot = 0; slot < zero.slots().size(); ++slot) {

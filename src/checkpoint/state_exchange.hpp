@@ -8,19 +8,18 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/comm/group.hpp"
-#include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/optimizer.hpp"
 #include "ringshard/shard/zero.hpp"
 
-// Between the shards of a rank and the datasets of a file: weights and both moments of every
-// tensor.
+// Between the shards of a rank and the datasets of a file: weights and the optimizer's states of
+// every tensor.
 namespace ringshard::checkpoint {
 
 inline constexpr int64_t format_version = 2;
 
-// Every dataset of the state, whoever writes it; with moments of this type.
-std::vector<DatasetSpec> all_datasets(const std::vector<shard::FlatUnit>& units, Extent extent,
-                                      ElementType moments);
-ElementType type_of_moments(const optim::AdamW& optimizer);
+// Every dataset of the state, whichever rank writes it.
+std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
+                                      Extent extent);
 
 // Takes a slot once for all tensors that lie in it.
 class SlotReader {
@@ -66,7 +65,7 @@ struct OwnPiece {
     }
 };
 // All of this rank, in an order in which slots are read ahead.
-std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::AdamW& optimizer,
+std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                  Extent extent);
 
 // Collective over the group.
@@ -75,6 +74,6 @@ StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 // Without an optimizer, the weights alone. Where a tensor has fewer rows in the checkpoint than in
 // `zero`, the rows behind them stay as they are. Counts the bytes that it has read.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
-                                   const optim::AdamW* optimizer, ByteCounter& bytes);
+                                   const optim::Optimizer* optimizer, ByteCounter& bytes);
 
 }  // namespace ringshard::checkpoint

@@ -82,7 +82,7 @@ comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Scruti
 }
 
 std::optional<comm::AgreedFailure> Reader::load(const Checkpoint& checkpoint, shard::Zero& zero,
-                                                optim::AdamW& optimizer) const {
+                                                optim::Optimizer& optimizer) const {
     const auto failure = read_shards(
         checkpoint, zero, extent_of(checkpoint) == Extent::everything ? &optimizer : nullptr,
         world_.journal().bytes());

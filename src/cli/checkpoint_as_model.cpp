@@ -27,8 +27,7 @@ comm::Agreed<std::optional<checkpoint::Checkpoint>> open_as_model(
     auto checked = check_checkpoint(normal.has_filename() ? normal : normal.parent_path(),
                                     checkpoint::Extent::weights, scrutiny, group);
     if (!checked) return checked.failure();
-    if (const auto failure = check_fit(checked.value(), units, checkpoint::Extent::weights))
-        return comm::found_by_all(*failure);
+    if (const auto failure = check_fit(checked.value(), units)) return comm::found_by_all(*failure);
     return std::optional(std::move(checked).value());
 }
 

@@ -116,8 +116,7 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
     auto spec = comm::agreed(
         world, invisible ? Expected<model::ModelSpec>(*invisible) : model::read_model_spec(config));
     if (!spec) return spec;
-    const auto misfit =
-        check_fit(checkpoint, model::make_units(spec.value(), 1), checkpoint::Extent::weights);
+    const auto misfit = check_fit(checkpoint, model::make_units(spec.value(), 1));
     if (misfit) return comm::found_by_all(*misfit);
     return spec;
 }

@@ -22,7 +22,8 @@ ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
       zero(model::make_units(inputs.spec, mesh.shape().zero()),
            mesh::cuts_of(call.settings.values.parallel), types_of(call.settings.values), mesh,
            {scratch.weights.get(), scratch.optimizer.get()}),
-      optimizer(zero, call.settings.values.training, scratch.optimizer.get()),
+      optimizer(
+          optim::make_optimizer(zero, call.settings.values.training, scratch.optimizer.get())),
       marks(mesh.device()),
       transformer(inputs.spec, zero, mesh,
                   {.policy = call.settings.values.training.activations_kept(),
@@ -38,12 +39,12 @@ ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
                            watchdog.made_progress();
                        }}),
       trainer(call.settings.values.training, call.world, mesh, loader, transformer, zero,
-              optimizer) {
+              *optimizer) {
     if (inputs.data.evaluation)
         evaluator.emplace(*inputs.data.evaluation,
                           call.settings.values.evaluation.per_device_eval_batch_size, call.world,
                           mesh, transformer);
-    device::tell_what_is_held([this] { return train::tell_held(zero, optimizer); });
+    device::tell_what_is_held([this] { return train::tell_held(zero, *optimizer); });
 }
 
 ModelInTraining::~ModelInTraining() { device::tell_what_is_held({}); }

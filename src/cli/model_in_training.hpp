@@ -24,7 +24,7 @@ struct ModelInTraining {
 
     offload::Scratch scratch;
     shard::Zero zero;
-    optim::AdamW optimizer;
+    std::unique_ptr<optim::Optimizer> optimizer;
     train::PhaseMarks marks;
     model::Transformer transformer;
     train::Trainer trainer;

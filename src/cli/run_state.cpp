@@ -88,11 +88,13 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     if (checkpoint.value()) {
         const checkpoint::Checkpoint& found = *checkpoint.value();
         const bool has_steps_left = found.progress.step < start.num_steps;
-        const auto needed = has_steps_left ? checkpoint::Extent::everything : extent_of(found);
         // Another model or other settings are no damage: an older checkpoint would not be better.
         for (const auto& failure :
-             {check_fit(found, units, needed),
-              check_curve(found, start.curve, call.settings.values.checkpoint.allow_changed)})
+             {check_fit(found, units),
+              check_curve(found, start.curve, call.settings.values.checkpoint.allow_changed),
+              has_steps_left ? check_states(found, units,
+                                            optim::state_names(call.settings.values.training.optim))
+                             : std::nullopt})
             if (failure) return comm::found_by_all(*failure);
         return Origin{.checkpoint = std::move(checkpoint).value()};
     }
@@ -173,7 +175,7 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
 
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
                                               const model::ModelSpec& spec, shard::Zero& zero,
-                                              optim::AdamW& optimizer) {
+                                              optim::Optimizer& optimizer) {
     checkpoint::Progress progress;
     if (origin.checkpoint) {
         const checkpoint::Reader reader(call.settings.values.run.output_dir, call.world);

@@ -65,7 +65,7 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
 // Fills the shards of this rank, and returns where the run goes on. Collective over the world.
 comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
                                               const model::ModelSpec& spec, shard::Zero& zero,
-                                              optim::AdamW& optimizer);
+                                              optim::Optimizer& optimizer);
 
 // The files of a model folder that belong beside its weights, as they are now: a folder that
 // vanishes later ends no run. On rank 0; elsewhere empty. Collective over the world.

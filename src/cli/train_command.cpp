@@ -119,7 +119,7 @@ private:
     const comm::Group& world() const { return start_.call.world; }
 
     comm::Agreed<checkpoint::Progress> load(Origin origin) {
-        return load_state(start_.call, origin, start_.spec, model_.zero, model_.optimizer);
+        return load_state(start_.call, origin, start_.spec, model_.zero, *model_.optimizer);
     }
     comm::Agreed<checkpoint::Progress> load_newest(Time time) {
         auto origin = find_origin(start_, time);
@@ -236,7 +236,7 @@ MaybeFailure train(const EngineCall& call) {
                                      .saver = saver,
                                      .free_host_memory = free_host_memory(call.environment),
                                      .zero = model.zero,
-                                     .optimizer = model.optimizer,
+                                     .optimizer = *model.optimizer,
                                      .scratch = model.scratch,
                                      .extras = extras,
                                      .model_type = written_type,

@@ -16,7 +16,7 @@
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_depot.hpp"
-#include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/optimizer.hpp"
 
 namespace ringshard::plan {
 
@@ -82,9 +82,9 @@ public:
                 mesh::cuts_of(config_.parallel), types(), mesh_,
                 {depot_if(is_moved(config_.parallel.offload_param_device), weights_depot_),
                  depot_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_depot_)}),
-          optimizer_(
+          optimizer_(optim::make_optimizer(
               zero_, config_.training,
-              depot_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_depot_)),
+              depot_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_depot_))),
           transformer_(
               question.spec, zero_, mesh_,
               {.policy = config_.training.activations_kept(),
@@ -104,7 +104,7 @@ public:
         peak_.restart();
         take_step();
         StepPlan plan;
-        plan.memory = train::memory_by_kind(zero_, optimizer_, peak_.peak(), staging_.bytes());
+        plan.memory = train::memory_by_kind(zero_, *optimizer_, peak_.peak(), staging_.bytes());
         plan.memory.save_copy = save_copy();
         plan.peak = peak_.peak();
         plan.peak_at = peak_.moment();
@@ -153,7 +153,7 @@ private:
         peak_.begins("summing gradients");
         zero_.finish_gradients();
         peak_.begins("updating the weights");
-        optimizer_.step(zero_, 1e-5, 1.0);
+        optimizer_->step(zero_, 1e-5, 1.0);
         zero_.publish_weights();
         peak_.begins("between steps");
     }
@@ -165,11 +165,10 @@ private:
             weights += zero_.own_range(unit).size();
         return weights;
     }
-    // Masters and both moments.
+    // Masters and the optimizer's states.
     int64_t save_copy() const {
-        const auto moment =
-            static_cast<int64_t>(c10::elementSize(optimizer_.first_moments().type()));
-        return own_weights() * (static_cast<int64_t>(sizeof(float)) + 2 * moment);
+        return own_weights() *
+               (static_cast<int64_t>(sizeof(float)) + optimizer_->bytes_per_weight());
     }
     // What save_model_in_checkpoints adds.
     int64_t written_model() const {
@@ -188,7 +187,7 @@ private:
     std::unique_ptr<offload::Depot> activations_depot_ = make_depot();
     mesh::Mesh mesh_;
     shard::Zero zero_;
-    optim::AdamW optimizer_;
+    std::unique_ptr<optim::Optimizer> optimizer_;
     model::Transformer transformer_;
 };
 

@@ -50,8 +50,8 @@ StepWindow::Summary StepWindow::take() {
     return summary;
 }
 
-MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimizer, int64_t peak,
-                            int64_t staging, int64_t save_copy) {
+MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::Optimizer& optimizer,
+                            int64_t peak, int64_t staging, int64_t save_copy) {
     const shard::Zero::Memory held = zero.memory();
     return {.weights = held.weights,
             .gathered = held.gathered,
@@ -67,7 +67,7 @@ MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimiz
             .host = 0};
 }
 
-std::string tell_held(const shard::Zero& zero, const optim::AdamW& optimizer) {
+std::string tell_held(const shard::Zero& zero, const optim::Optimizer& optimizer) {
     const shard::Zero::Memory held = zero.memory();
     const auto text = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
     return concat("This rank holds weights ", text(held.weights), ", gathered weights ",

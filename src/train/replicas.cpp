@@ -16,7 +16,7 @@ namespace {
 
 // A kind of number that ranks hold copies of. `holder`: ranks of the same one hold the same.
 struct Copies {
-    const char* what;
+    std::string what;
     int64_t holder;
     std::vector<int64_t> sums;  // of every unit
 };
@@ -34,13 +34,13 @@ std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Slots& slot
     return sums;
 }
 
-std::vector<Copies> all_copies(const shard::Zero& zero, const optim::AdamW& optimizer) {
+std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& optimizer) {
     const int64_t of_shard = zero.shard_holder();
     std::vector<Copies> copies;
     copies.push_back({"weights", of_shard, sums_of(zero.weight_shards(), zero.slots())});
-    copies.push_back({"first moments", of_shard, sums_of(optimizer.first_moments(), zero.slots())});
-    copies.push_back(
-        {"second moments", of_shard, sums_of(optimizer.second_moments(), zero.slots())});
+    for (const optim::State& state : optimizer.states())
+        copies.push_back({concat("numbers of the optimizer's ", state.name), of_shard,
+                          sums_of(*state.numbers, zero.slots())});
     std::vector<int64_t> whole;
     for (size_t unit = 0; unit < zero.num_units(); ++unit)
         if (const at::Tensor weights = zero.weights_at_rest(unit); weights.defined())
@@ -83,7 +83,7 @@ std::string name_the_odd(const Camps& camps, const std::vector<std::string>& hos
 }
 
 // Which rank holds other numbers than its replicas, and where; empty if none does.
-std::string find_odd_replica(const shard::Zero& zero, const optim::AdamW& optimizer,
+std::string find_odd_replica(const shard::Zero& zero, const optim::Optimizer& optimizer,
                              const comm::Group& world) {
     for (const Copies& copies : all_copies(zero, optimizer)) {
         const std::vector<int64_t> holders = world.gather(copies.holder);
@@ -116,7 +116,7 @@ bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
 }
 
 std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
-                                                  const optim::AdamW& optimizer,
+                                                  const optim::Optimizer& optimizer,
                                                   const comm::Group& world, int64_t step,
                                                   int64_t every) {
     if (every == 0 || step % every != 0) return std::nullopt;

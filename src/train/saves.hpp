@@ -20,7 +20,7 @@ public:
         const comm::Group& world;
         checkpoint::Saver& saver;
         const shard::Zero& zero;
-        optim::AdamW& optimizer;
+        optim::Optimizer& optimizer;
         std::function<int64_t()> free_host_memory;  // bytes
     };
     Saves(Parts parts, Log& log, Requests& requests);

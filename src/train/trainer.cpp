@@ -113,7 +113,7 @@ std::string Trainer::what_went_bad(double loss, double norm) const {
 
 Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& world,
                  const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
-                 shard::Zero& zero, optim::AdamW& optimizer)
+                 shard::Zero& zero, optim::Optimizer& optimizer)
     : settings_(settings),
       world_(world),
       mesh_(mesh),

@@ -49,8 +49,9 @@ std::vector<shard::FlatUnit> make_units(int64_t millions, int64_t parts) {
 // This rank's numbers, one tensor behind the other.
 std::vector<std::span<const std::byte>> own_bytes(test::MadeState& state) {
     std::vector<std::span<const std::byte>> parts;
-    for (shard::FlatStore* store : {&state.zero.weight_shards(), &state.optimizer.first_moments(),
-                                    &state.optimizer.second_moments()})
+    std::vector<shard::FlatStore*> stores{&state.zero.weight_shards()};
+    for (const optim::State& kept : state.optimizer->states()) stores.push_back(kept.numbers.get());
+    for (shard::FlatStore* store : stores)
         for (size_t unit = 0; unit < state.zero.num_units(); ++unit) {
             const at::Tensor numbers = store->take_shard(unit);
             parts.emplace_back(static_cast<const std::byte*>(numbers.data_ptr()), numbers.nbytes());
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
     for (int64_t step = 0; step <= rounds; ++step) {  // the first one warms memory up
         world.barrier();
         const Timer timer;
-        saver.start({step + 1, {}, 0}, state.zero, state.optimizer, checkpoint::Extent::everything,
+        saver.start({step + 1, {}, 0}, state.zero, *state.optimizer, checkpoint::Extent::everything,
                     {}, {1}, true);
         const double stall = slowest(world, timer.seconds());
         const checkpoint::SaveOutcome outcome = saver.wait();

@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
     const auto spec = model::read_model_spec(folder / "config.json");
     const at::ScalarType compute = std::string_view(argv[3]) == "bf16" ? at::kBFloat16 : at::kFloat;
     shard::Zero zero(model::make_units(spec.value(), 1), {}, {compute, at::kFloat}, mesh);
-    optim::AdamW optimizer(zero, config.training);
+    const auto optimizer = optim::make_optimizer(zero, config.training);
     {
         const auto stored = model::StoredModel::open(folder);
         ByteCounter read;
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
                                          {.policy = policy_named(argv[4])});
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
-                           optimizer);
+                           *optimizer);
 
     std::cout << "{\"ready\": true}" << std::endl;
     for (std::string line; std::getline(std::cin, line);) {

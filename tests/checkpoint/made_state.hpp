@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ringshard/checkpoint/store.hpp"
-#include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/optimizer.hpp"
 
 namespace ringshard::test {
 
@@ -18,12 +18,14 @@ public:
               const config::TrainingSettings& settings)
         : mesh(group, shape, at::kCPU),
           zero(std::move(units), cuts, {at::kFloat, at::kFloat}, mesh),
-          optimizer(zero, settings) {}
+          optimizer(optim::make_optimizer(zero, settings)) {}
 
-    // Weights, first and second moments by their kind 0, 1 and 2; every value is exact in bf16.
-    static float value(int kind, size_t unit, int64_t element, int64_t step) {
-        const int64_t mixed =
-            (element * 31 + static_cast<int64_t>(unit) * 7 + kind * 101 + step * 13) % 251;
+    // The weights are of kind 0, the optimizer's states of 1 and more. Every value is exact in
+    // bf16.
+    static float value(size_t kind, size_t unit, int64_t element, int64_t step) {
+        const int64_t mixed = (element * 31 + static_cast<int64_t>(unit) * 7 +
+                               static_cast<int64_t>(kind) * 101 + step * 13) %
+                              251;
         return static_cast<float>(mixed) / 8;
     }
     void fill(int64_t step) {
@@ -37,14 +39,14 @@ public:
 
     mesh::Mesh mesh;
     shard::Zero zero;
-    optim::AdamW optimizer;
+    std::unique_ptr<optim::Optimizer> optimizer;
 
 private:
     template <class Visit>
     void for_each(Visit visit, int64_t step) {
-        shard::FlatStore* const stores[] = {&zero.weight_shards(), &optimizer.first_moments(),
-                                            &optimizer.second_moments()};
-        for (int kind = 0; kind < 3; ++kind)
+        std::vector<shard::FlatStore*> stores{&zero.weight_shards()};
+        for (const optim::State& state : optimizer->states()) stores.push_back(state.numbers.get());
+        for (size_t kind = 0; kind < stores.size(); ++kind)
             for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
                 const auto& [unit, range] = zero.slots()[slot];
                 const at::Tensor taken = stores[kind]->take(slot, shard::Content::kept);

@@ -18,9 +18,10 @@ inline checkpoint::Manifest make_checkpoint(const FuzzFolder& folder) {
     const auto file = folder.path() / "checkpoint-1" / state_name;
     std::filesystem::remove(file);
     std::vector<DatasetSpec> datasets;
-    for (const char* group : {weights_group, first_moments, second_moments}) {
-        datasets.push_back({std::string(group) + "model.embed_tokens.weight", {4, 6}, {}});
-        datasets.push_back({std::string(group) + "model.norm.weight", {6}, ElementType::bf16});
+    for (const std::string& group :
+         {std::string(weights_group), group_of_state("exp_avg"), group_of_state("exp_avg_sq")}) {
+        datasets.push_back({group + "model.embed_tokens.weight", {4, 6}, {}});
+        datasets.push_back({group + "model.norm.weight", {6}, ElementType::bf16});
     }
     const auto made = create_state_file(
         file, datasets, {{"format_version", 2}, {"step", 1}, {"epoch", 0}}, {{"settings", "{}"}});

@@ -54,9 +54,9 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .travel = layout.travel});
     data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
                         model.mesh.data_rank(), layout.accumulation);
-    optim::AdamW optimizer(model.zero, config.training);
+    const auto optimizer = optim::make_optimizer(model.zero, config.training);
     train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,
-                           model.zero, optimizer);
+                           model.zero, *optimizer);
     Outcome outcome;
     for (int64_t step = 0; step < layout.num_steps; ++step)
         outcome.steps.push_back(trainer.step([] { return std::vector<double>(); }).value());

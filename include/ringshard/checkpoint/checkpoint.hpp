@@ -55,9 +55,13 @@ enum class Scrutiny { sizes, hashes };
 comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Extent extent,
                                           Scrutiny scrutiny, const comm::Group& group);
 
-// Is it one of such a model?
+// Fails unless the checkpoint holds the weights of these units and no others.
 std::optional<Failure> check_fit(const Checkpoint& checkpoint,
-                                 const std::vector<shard::FlatUnit>& units, Extent extent);
+                                 const std::vector<shard::FlatUnit>& units);
+// Fails unless it holds these states of an optimizer for every weight.
+std::optional<Failure> check_states(const Checkpoint& checkpoint,
+                                    const std::vector<shard::FlatUnit>& units,
+                                    const std::vector<std::string>& state_names);
 
 // Fills this rank's shards with weights; rows that the checkpoint does not have stay as they are.
 // Collective over the group.

@@ -38,8 +38,8 @@ inline constexpr const char* state_name = "state.h5";
 inline constexpr const char* manifest_name = "manifest.json";
 inline constexpr const char* info_name = "checkpoint.json";
 inline constexpr const char* weights_group = "/model/";
-inline constexpr const char* first_moments = "/optimizer/exp_avg/";
-inline constexpr const char* second_moments = "/optimizer/exp_avg_sq/";
+inline constexpr const char* optimizer_group = "/optimizer/";
+inline std::string group_of_state(const std::string& name) { return optimizer_group + name + "/"; }
 
 // The facts of checkpoint.json that a run needs of its other checkpoints. The file stays small
 // where the manifest has a million ranges.

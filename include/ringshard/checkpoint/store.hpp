@@ -8,7 +8,7 @@
 #include "ringshard/base/expected.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
-#include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/optimizer.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -29,7 +29,7 @@ public:
     comm::Agreed<Checkpoint> check(const std::filesystem::path& folder, Scrutiny scrutiny) const;
     // Fills this rank's shards with all that the checkpoint holds.
     std::optional<comm::AgreedFailure> load(const Checkpoint& checkpoint, shard::Zero& zero,
-                                            optim::AdamW& optimizer) const;
+                                            optim::Optimizer& optimizer) const;
 
 private:
     std::filesystem::path output_dir_;

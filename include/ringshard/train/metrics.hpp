@@ -12,7 +12,7 @@
 #include "ringshard/base/expected.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/comm/group.hpp"
-#include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/optimizer.hpp"
 #include "ringshard/shard/zero.hpp"
 #include "ringshard/train/numbers.hpp"
 
@@ -76,12 +76,12 @@ inline constexpr std::array memory_kinds{MemoryKind{"weights", &MemoryByKind::we
                                          MemoryKind{"save_copy", &MemoryByKind::save_copy, true}};
 
 // `peak`: of all tensors. What is no kind of its own counts as activations.
-MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::AdamW& optimizer, int64_t peak,
-                            int64_t staging, int64_t save_copy = 0);
+MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::Optimizer& optimizer,
+                            int64_t peak, int64_t staging, int64_t save_copy = 0);
 
 // What a rank holds between its activations, and what to change, for one that finds no room for
 // more.
-std::string tell_held(const shard::Zero& zero, const optim::AdamW& optimizer);
+std::string tell_held(const shard::Zero& zero, const optim::Optimizer& optimizer);
 
 // What the ranks used, over all of them.
 struct Usage {

@@ -4,7 +4,7 @@
 
 #include "ringshard/base/faults.hpp"
 #include "ringshard/comm/agree.hpp"
-#include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/optimizer.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::train {
@@ -16,7 +16,7 @@ bool are_held_twice(const shard::Zero& zero, const comm::Group& world);
 // After every so many steps (0: never): fails where one rank's copy differs from the others', with
 // its name and the unit. Collective over the world.
 std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
-                                                  const optim::AdamW& optimizer,
+                                                  const optim::Optimizer& optimizer,
                                                   const comm::Group& world, int64_t step,
                                                   int64_t every);
 

@@ -10,7 +10,7 @@
 #include "ringshard/data/loader.hpp"
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/transformer.hpp"
-#include "ringshard/optim/adamw.hpp"
+#include "ringshard/optim/optimizer.hpp"
 #include "ringshard/optim/schedule.hpp"
 #include "ringshard/shard/zero.hpp"
 #include "ringshard/train/numbers.hpp"
@@ -25,7 +25,7 @@ class Trainer {
 public:
     Trainer(const config::TrainingSettings& settings, const comm::Group& world,
             const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
-            shard::Zero& zero, optim::AdamW& optimizer);
+            shard::Zero& zero, optim::Optimizer& optimizer);
 
     int64_t num_steps() const { return num_steps_; }
     double epochs_done() const { return loader_.epochs_done(); }
@@ -54,7 +54,7 @@ private:
     data::Loader& loader_;
     const model::Transformer& model_;
     shard::Zero& zero_;
-    optim::AdamW& optimizer_;
+    optim::Optimizer& optimizer_;
     int64_t num_steps_;
     optim::Schedule schedule_;
     checkpoint::Progress progress_;

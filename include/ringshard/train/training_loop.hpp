@@ -24,7 +24,7 @@ struct RunParts {
     checkpoint::Saver& saver;
     std::function<int64_t()> free_host_memory;  // bytes
     shard::Zero& zero;
-    optim::AdamW& optimizer;
+    optim::Optimizer& optimizer;
     const offload::Scratch& scratch;
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
     model::StoredType model_type;  // of the model that is written at the end

@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
         std::string_view(argv[5]) == "bf16" ? config::NumberType::bf16 : config::NumberType::fp32;
     const mesh::Mesh mesh(mpi.world(), {}, device);
     shard::Zero zero(model::make_units(spec, 1), {}, {at::kBFloat16, at::kFloat}, mesh);
-    optim::AdamW optimizer(zero, config.training);
+    const auto optimizer = optim::make_optimizer(zero, config.training);
     draw_weights(zero);
     std::unique_ptr<offload::HostDepot> depot;
     if (offloads) {
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
         {.policy = policy_named(argv[4]), .activations = depot.get(), .recorder = recorder.get()});
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
-                           optimizer);
+                           *optimizer);
 
     const double most_seconds = std::stod(argv[6]);
     std::vector<double> seconds;

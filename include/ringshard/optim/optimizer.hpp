@@ -1,0 +1,85 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::optim {
+
+// One number per weight that an optimizer keeps between steps, in the slots of Zero. Checkpoints
+// store it under its name.
+struct State {
+    std::string name;
+    std::unique_ptr<shard::FlatStore> numbers;  // fp32 or bf16
+};
+
+// Updates this rank's shards. Each kind of optimizer is a class that derives from this one; it
+// says which states it keeps and how one range of weights is updated.
+class Optimizer {
+public:
+    virtual ~Optimizer() = default;
+    Optimizer(const Optimizer&) = delete;
+    Optimizer& operator=(const Optimizer&) = delete;
+
+    // Updates the weights of all slots and clears their gradients, which are multiplied by
+    // `gradient_scale` first. Matrices decay, vectors do not.
+    void step(shard::Zero& zero, double learning_rate, double gradient_scale);
+
+    // Counts a step that changed no weight: bias corrections follow the steps of the run.
+    void skip_step() { ++steps_done_; }
+
+    // Sets all states to zero, as before the first step.
+    void forget(const shard::Zero& zero);
+
+    const std::vector<State>& states() const { return states_; }
+    int64_t memory() const;            // bytes of all states, in memory
+    int64_t bytes_per_weight() const;  // of all states, wherever they lie
+    int64_t steps_done() const { return steps_done_; }
+    void set_steps_done(int64_t steps) { steps_done_ = steps; }
+
+protected:
+    // Weights that decay alike, and what belongs to them: flat, all of the same size.
+    struct Stretch {
+        at::Tensor weights;              // fp32
+        std::vector<at::Tensor> states;  // in the order of states()
+        at::Tensor gradient;             // fp32; the update clears it
+        at::Tensor rounded;              // gets the new weights in bf16; undefined: none
+        int64_t first_place;             // of the stretch among all weights of the model
+        double weight_decay;
+    };
+    struct StepSize {
+        double learning_rate;
+        double gradient_scale;
+        int64_t step;  // from 1
+    };
+
+    // The states lie in the depot, if there is one.
+    Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
+              const std::vector<std::string>& state_names, offload::Depot* depot);
+
+private:
+    virtual void update(const Stretch& stretch, const StepSize& size) const = 0;
+
+    std::vector<State> states_;
+    double weight_decay_;
+    int64_t steps_done_ = 0;
+};
+
+// The optimizer that `settings.optim` names.
+std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
+                                          const config::TrainingSettings& settings,
+                                          offload::Depot* depot = nullptr);
+
+// The names of the states that make_optimizer() would make.
+std::vector<std::string> state_names(config::Optimizer kind);
+
+// Returns the factor by which gradients are multiplied so that their norm is at most max_norm; 1
+// where max_norm is 0.
+double clip_scale(double norm, double max_norm);
+
+}  // namespace ringshard::optim

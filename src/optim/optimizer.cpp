@@ -1,0 +1,116 @@
+#include "ringshard/optim/optimizer.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "optimizers.hpp"
+
+namespace ringshard::optim {
+
+namespace {
+
+std::unique_ptr<shard::FlatStore> make_zeros(const shard::Zero& zero, at::ScalarType type,
+                                             offload::Depot* depot) {
+    const shard::Slots& slots = zero.slots();
+    if (depot != nullptr) return shard::keep_in_depot(slots, type, *depot);
+    std::vector<at::Tensor> shards;
+    for (size_t unit = 0; unit < slots.num_units(); ++unit)
+        shards.push_back(
+            at::zeros({slots.shard(unit).size()}, at::TensorOptions(zero.device()).dtype(type)));
+    return shard::keep_in_memory(slots, std::move(shards));
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
+                     const std::vector<std::string>& state_names, offload::Depot* depot)
+    : weight_decay_(settings.weight_decay) {
+    const bool is_bf16 = settings.optimizer_state_dtype == config::NumberType::bf16;
+    for (const std::string& name : state_names)
+        states_.push_back({name, make_zeros(zero, is_bf16 ? at::kBFloat16 : at::kFloat, depot)});
+}
+
+void Optimizer::forget(const shard::Zero& zero) {
+    steps_done_ = 0;
+    for (const State& state : states_)
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            at::Tensor numbers = state.numbers->take(slot, shard::Content::overwritten);
+            numbers.zero_();
+            state.numbers->put_back(slot, std::move(numbers));
+        }
+}
+
+int64_t Optimizer::memory() const {
+    int64_t bytes = 0;
+    for (const State& state : states_) bytes += state.numbers->bytes();
+    return bytes;
+}
+
+int64_t Optimizer::bytes_per_weight() const {
+    int64_t bytes = 0;
+    for (const State& state : states_)
+        bytes += static_cast<int64_t>(c10::elementSize(state.numbers->type()));
+    return bytes;
+}
+
+void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
+    using shard::Content;
+    const StepSize size{learning_rate, gradient_scale, ++steps_done_};
+    int64_t places_before = 0;
+    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+        const auto& [unit, range] = zero.slots()[slot];
+        const at::Tensor weights = zero.weight_shards().take(slot, Content::kept);
+        std::vector<at::Tensor> states;
+        for (const State& state : states_)
+            states.push_back(state.numbers->take(slot, Content::kept));
+        const at::Tensor gradient = zero.gradient_shards().take(slot, Content::kept);
+        const at::Tensor rounded =
+            zero.rounded() ? zero.rounded()->take(slot, Content::overwritten) : at::Tensor();
+
+        const auto update_part = [&](const shard::Range& part, double weight_decay) {
+            const shard::Range mine = intersect(part, range);
+            if (mine.size() == 0) return;
+            const auto cut = [&](const at::Tensor& flat) {
+                return flat.defined() ? flat.narrow(0, mine.begin - range.begin, mine.size())
+                                      : at::Tensor();
+            };
+            std::vector<at::Tensor> states_here;
+            for (const at::Tensor& state : states) states_here.push_back(cut(state));
+            update({cut(weights), std::move(states_here), cut(gradient), cut(rounded),
+                    places_before + mine.begin, weight_decay},
+                   size);
+        };
+        const shard::FlatUnit& layout = zero.units()[unit];
+        update_part({0, layout.matrices_end()}, weight_decay_);
+        update_part({layout.matrices_end(), layout.size()}, 0.0);
+
+        zero.weight_shards().put_back(slot, weights);
+        for (size_t i = 0; i < states.size(); ++i) states_[i].numbers->put_back(slot, states[i]);
+        if (zero.rounded()) zero.rounded()->put_back(slot, rounded);
+        if (slot + 1 == zero.slots().end_of(unit)) places_before += layout.size();
+    }
+    zero.note_update();
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
+                                          const config::TrainingSettings& settings,
+                                          offload::Depot* depot) {
+    switch (settings.optim) {
+        case config::Optimizer::adamw: return make_adamw(zero, settings, depot);
+    }
+    RINGSHARD_CHECK(false, "an optimizer that nobody makes");
+}
+
+std::vector<std::string> state_names(config::Optimizer kind) {
+    switch (kind) {
+        case config::Optimizer::adamw: return adamw_state_names();
+    }
+    RINGSHARD_CHECK(false, "an optimizer that nobody makes");
+}
+
+double clip_scale(double norm, double max_norm) {
+    return max_norm == 0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
+}
+
+}  // namespace ringshard::optim
