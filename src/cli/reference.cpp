@@ -47,7 +47,8 @@ ReferenceSection deepspeed_section() {
     ReferenceSection section{
         "JSON of DeepSpeed",
         "Fields of the JSON file that --deepspeed names, and the settings that they mean. Beside "
-        "them: optimizer (Adam or AdamW) and scheduler (WarmupLR, WarmupDecayLR, WarmupCosineLR).",
+        "them: optimizer (Adam, AdamW or Lion) and scheduler (WarmupLR, WarmupDecayLR, "
+        "WarmupCosineLR).",
         {}};
     for (const config::DeepSpeedField& field : config::deepspeed_fields())
         section.entries.push_back({std::string(field.name()), {}, {}, meaning_of(field), false});

@@ -17,7 +17,7 @@ constexpr std::string_view for_fp16 = "it concerns fp16";
 constexpr std::string_view no_trackers =
     "online trackers are not served; metrics are in output_dir/metrics.jsonl, and in TensorBoard "
     "files with report_to tensorboard";
-constexpr std::string_view only_adamw = "AdamW is the only optimizer served; use type AdamW";
+constexpr std::string_view only_adamw = "use type AdamW";
 constexpr std::string_view no_quantised =
     "quantised weights and messages are not served; reduce_dtype bf16 halves what gradients send";
 constexpr std::string_view no_hierarchy =
@@ -33,12 +33,12 @@ constexpr std::string_view no_fp16 = "fp16 needs loss scaling, which is not serv
 constexpr std::string_view bf16_instead = "use bf16, which computes in bf16 with fp32 masters";
 constexpr std::string_view fp32_sums = "gradients are accumulated in fp32";
 constexpr std::string_view own_types = "mixed_precision says it; buffers and masters are fp32";
-constexpr std::string_view own_kernel = "AdamW is computed by the program's own kernel";
+constexpr std::string_view own_kernel = "the optimizer is the program's own kernel";
 constexpr std::string_view divided_once =
     "it is the sum of gradients that is divided, once, in fp32";
 constexpr std::string_view one_mean = "the gradient is that of the mean over all target tokens";
 constexpr std::string_view last_is_known = "the end of the last micro-batch is known";
-constexpr std::string_view adamw_it_is = "AdamW is the optimizer";
+constexpr std::string_view own_optimizer = "the optimizer is the program's own";
 constexpr std::string_view no_foreign_checkpoints =
     "DeepSpeed's checkpoints are not read; train from the model folder that "
     "zero_to_fp32.py writes";
@@ -157,8 +157,8 @@ constexpr DeepSpeedField fields[] = {
     {"gradient_predivide_factor", idle, divided_once},
     {"gradient_allreduce_op", refused, one_mean, {"mean"}},
     {"managed_gradient_accumulation", idle, last_is_known},
-    {"zero_allow_untested_optimizer", idle, adamw_it_is},
-    {"zero_force_ds_cpu_optimizer", idle, adamw_it_is},
+    {"zero_allow_untested_optimizer", idle, own_optimizer},
+    {"zero_force_ds_cpu_optimizer", idle, own_optimizer},
     {"sparse_gradients", refused, "gradients are dense"},
     {"steps_per_print", idle, metrics},
     {"wall_clock_breakdown", idle, metrics},

@@ -113,17 +113,19 @@ private:
         }
     }
 
-    // DeepSpeed's AdamW. Its Adam decouples the decay as well, unless adam_w_mode is false.
+    // DeepSpeed's AdamW and Lion. Its Adam decouples the decay as well, unless adam_w_mode is
+    // false.
     void read_optimizer(const ordered_json& optimizer) {
         if (optimizer.is_null()) return;
         const ordered_json params = params_of("optimizer", optimizer);
         const std::string type = type_of("optimizer", optimizer);
         if (type.empty()) return;
         const std::string kind = lower_case(type);
-        if (kind != "adam" && kind != "adamw")
-            return refuse("optimizer.type", type,
-                          "AdamW is the only optimizer served; use type AdamW");
+        const bool is_lion = kind == "lion";
+        if (kind != "adam" && kind != "adamw" && !is_lion)
+            return refuse("optimizer.type", type, "use type AdamW or Lion");
         result_.has_optimizer = true;
+        bind("optim", "optimizer.type", is_lion ? "lion_32bit" : "adamw_torch");
         for (const auto& [key, value] : params.items()) {
             const std::string path = "optimizer.params." + key;
             if (is_comment(key) || (key == "adam_w_mode" && (kind == "adamw" || value != false)))
@@ -138,6 +140,8 @@ private:
         if (!params.contains("lr")) set_default("learning_rate", "optimizer.params.lr", "0.001");
         if (!params.contains("weight_decay"))
             set_default("weight_decay", "optimizer.params.weight_decay", "0");
+        if (is_lion && !params.contains("betas"))
+            set_default("adam_beta2", "optimizer.params.betas", "0.99");
     }
 
     void read_betas(const ordered_json& betas) {

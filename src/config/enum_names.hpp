@@ -94,9 +94,11 @@ struct EnumNames<Schedule> {
 };
 template <>
 struct EnumNames<Optimizer> {
-    static constexpr NameTable<Optimizer, 3> table{{{"adamw_torch_fused", Optimizer::adamw},
+    static constexpr NameTable<Optimizer, 5> table{{{"adamw_torch_fused", Optimizer::adamw},
                                                     {"adamw_torch", Optimizer::adamw},
-                                                    {"adamw", Optimizer::adamw}}};
+                                                    {"adamw", Optimizer::adamw},
+                                                    {"lion_32bit", Optimizer::lion},
+                                                    {"lion", Optimizer::lion}}};
 };
 template <>
 struct EnumNames<Interval> {

@@ -37,6 +37,7 @@ decltype(ops::sum_of_squares) sum_of_squares;
 decltype(ops::cast) cast;
 decltype(ops::add) add;
 decltype(ops::adamw) adamw;
+decltype(ops::lion) lion;
 
 }  // namespace ringshard::ops::cpu
 
@@ -67,5 +68,6 @@ decltype(ops::sum_of_squares) sum_of_squares;
 decltype(ops::cast) cast;
 decltype(ops::add) add;
 decltype(ops::adamw) adamw;
+decltype(ops::lion) lion;
 
 }  // namespace ringshard::ops::cuda

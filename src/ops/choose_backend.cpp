@@ -166,4 +166,10 @@ void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
     return cpu::adamw(buffers, step);
 }
 
+void lion(const LionBuffers& buffers, const LionStep& step) {
+    if constexpr (has_gpu_kernels)
+        if (uses_gpu_kernels(buffers.weights)) return cuda::lion(buffers, step);
+    return cpu::lion(buffers, step);
+}
+
 }  // namespace ringshard::ops

@@ -78,6 +78,35 @@ RINGSHARD_SIMD void adamw_block(float* __restrict w, Moment* __restrict m, Momen
     }
 }
 
+struct LionFactors {
+    float gradient;
+    float decay;
+    float direction_keeps, direction_takes;
+    float moment_keeps, moment_takes;
+    float step_size;
+};
+
+RINGSHARD_INLINE float sign_of(float value) {
+    return static_cast<float>(value > 0) - static_cast<float>(value < 0);
+}
+
+// copy: of bf16, or a null pointer of float.
+template <class Moment, class Copy>
+RINGSHARD_SIMD void lion_block(float* __restrict w, Moment* __restrict m, float* __restrict g,
+                               Copy* __restrict copy, LionFactors f, uint32_t place, uint32_t step,
+                               int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const float gradient = g[i] * f.gradient;
+        const float moment = load(m[i]);
+        const float direction = sign_of(moment * f.direction_keeps + gradient * f.direction_takes);
+        store_moment(m[i], moment * f.moment_keeps + gradient * f.moment_takes,
+                     mixed(place + static_cast<uint32_t>(i), step) & 0xffffU);
+        g[i] = 0;
+        w[i] = w[i] * f.decay - f.step_size * direction;
+        store_copy(copy, i, w[i]);
+    }
+}
+
 template <class Work>
 void for_blocks(int64_t count, Work work) {
     const int64_t num_blocks = (count + block - 1) / block;
@@ -149,6 +178,32 @@ void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
             update(m, v, data<bf16>(buffers.copy));
         else
             update(m, v, static_cast<float*>(nullptr));
+    });
+}
+
+void lion(const LionBuffers& buffers, const LionStep& step) {
+    const LionFactors factors{static_cast<float>(step.gradient_scale),
+                              static_cast<float>(1 - step.learning_rate * step.weight_decay),
+                              static_cast<float>(step.beta1),
+                              static_cast<float>(1 - step.beta1),
+                              static_cast<float>(step.beta2),
+                              static_cast<float>(1 - step.beta2),
+                              static_cast<float>(step.learning_rate)};
+    float* const w = data<float>(buffers.weights);
+    float* const g = data<float>(buffers.gradient);
+    const auto update = [&]<class Moment, class Copy>(Moment* m, Copy* copy) {
+        for_blocks(buffers.weights.numel(), [&](int64_t i, int64_t length) {
+            lion_block(w + i, m + i, g + i, copy == nullptr ? copy : copy + i, factors,
+                       static_cast<uint32_t>(buffers.first_place + i),
+                       static_cast<uint32_t>(step.step), length);
+        });
+    };
+    with_type(buffers.moment, [&]<class Moment>(Moment*) {
+        auto* const m = data<Moment>(buffers.moment);
+        if (buffers.copy.defined())
+            update(m, data<bf16>(buffers.copy));
+        else
+            update(m, static_cast<float*>(nullptr));
     });
 }
 

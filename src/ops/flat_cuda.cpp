@@ -52,4 +52,23 @@ void adamw(const AdamWBuffers& buffers, const AdamWStep& step) {
                 .epsilon = static_cast<float>(step.epsilon)});
 }
 
+void lion(const LionBuffers& buffers, const LionStep& step) {
+    gpu::lion(gpu::queue_of(buffers.weights),
+              {.weights = gpu::data<float>(buffers.weights),
+               .moment_type = gpu::type_of(buffers.moment),
+               .moment = gpu::data(buffers.moment),
+               .gradient = gpu::data<float>(buffers.gradient),
+               .copy = buffers.copy.defined() ? gpu::data(buffers.copy) : nullptr,
+               .count = buffers.weights.numel(),
+               .first_place = buffers.first_place,
+               .step = static_cast<uint32_t>(step.step),
+               .gradient_scale = static_cast<float>(step.gradient_scale),
+               .decay = static_cast<float>(1 - step.learning_rate * step.weight_decay),
+               .direction_keeps = static_cast<float>(step.beta1),
+               .direction_takes = static_cast<float>(1 - step.beta1),
+               .moment_keeps = static_cast<float>(step.beta2),
+               .moment_takes = static_cast<float>(1 - step.beta2),
+               .step_size = static_cast<float>(step.learning_rate)});
+}
+
 }  // namespace ringshard::ops::cuda

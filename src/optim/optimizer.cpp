@@ -98,6 +98,7 @@ std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
                                           offload::Depot* depot) {
     switch (settings.optim) {
         case config::Optimizer::adamw: return make_adamw(zero, settings, depot);
+        case config::Optimizer::lion: return make_lion(zero, settings, depot);
     }
     RINGSHARD_CHECK(false, "an optimizer that nobody makes");
 }
@@ -105,6 +106,7 @@ std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
 std::vector<std::string> state_names(config::Optimizer kind) {
     switch (kind) {
         case config::Optimizer::adamw: return adamw_state_names();
+        case config::Optimizer::lion: return lion_state_names();
     }
     RINGSHARD_CHECK(false, "an optimizer that nobody makes");
 }

@@ -11,4 +11,9 @@ std::unique_ptr<Optimizer> make_adamw(const shard::Zero& zero,
                                       offload::Depot* depot);
 std::vector<std::string> adamw_state_names();
 
+std::unique_ptr<Optimizer> make_lion(const shard::Zero& zero,
+                                     const config::TrainingSettings& settings,
+                                     offload::Depot* depot);
+std::vector<std::string> lion_state_names();
+
 }  // namespace ringshard::optim

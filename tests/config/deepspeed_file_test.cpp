@@ -74,8 +74,11 @@ BOOST_AUTO_TEST_CASE(optimizer_and_scheduler) {
                    .settings.origin_of("warmup_steps")
                    .place.ends_with("DeepSpeed's default"));
 
-    BOOST_TEST(says(problem_of(R"({"optimizer": {"type": "Lion"}})"),
-                    "AdamW is the only optimizer served"));
+    BOOST_TEST(says(problem_of(R"({"optimizer": {"type": "Lamb"}})"), "use type AdamW or Lion"));
+    const std::string lion = R"({"optimizer": {"type": "Lion", "params": {"lr": 1e-4}}})";
+    BOOST_TEST((values_of(lion).training.optim == config::Optimizer::lion));
+    BOOST_TEST(values_of(lion).training.adam_beta2 == 0.99);
+    BOOST_TEST(says(problem_of(lion, {"--optim", "adamw_torch"}), "optimizer.type"));
     BOOST_TEST(says(problem_of(R"({"optimizer": {"type": "Adam",
                                    "params": {"adam_w_mode": false}}})"),
                     "optimizer.params.adam_w_mode = false"));

@@ -44,6 +44,27 @@ BOOST_AUTO_TEST_CASE(adamw_clears_the_gradient_and_rounds_the_weights_on_the_way
     BOOST_TEST(with_copy.copy.equal(plain.weights.to(at::kBFloat16)));
 }
 
+BOOST_AUTO_TEST_CASE(lion_clears_the_gradient_and_rounds_the_weights_on_the_way) {
+    constexpr ops::LionStep step{1e-2, 0.9, 0.99, 0.1, 0.5, 1};
+    const auto make = [](bool with_copy) {
+        const ops::AdamWBuffers b = buffers(with_copy);
+        return ops::LionBuffers{b.weights, at::ones_like(b.weights) * 0.01, b.gradient, b.copy};
+    };
+    const ops::LionBuffers plain = make(false);
+    const ops::LionBuffers with_copy = make(true);
+    const at::Tensor direction = at::sign(0.9 * plain.moment + 0.1 * 0.5 * plain.gradient);
+    const at::Tensor weights = plain.weights * (1 - 1e-3) - 1e-2 * direction;
+    const at::Tensor moment = 0.99 * plain.moment + 0.01 * 0.5 * plain.gradient;
+    ops::lion(plain, step);
+    ops::lion(with_copy, step);
+    BOOST_TEST((plain.weights - weights).abs().max().item<double>() < 1e-6);
+    BOOST_TEST((plain.moment - moment).abs().max().item<double>() < 1e-7);
+    BOOST_TEST(plain.gradient.eq(0).all().item<bool>());
+    BOOST_TEST(with_copy.gradient.eq(0).all().item<bool>());
+    BOOST_TEST(with_copy.weights.equal(plain.weights));
+    BOOST_TEST(with_copy.copy.equal(plain.weights.to(at::kBFloat16)));
+}
+
 BOOST_AUTO_TEST_CASE(small_steps_are_not_lost_in_bf16_moments) {
     // One step changes the second moment by less than half a unit of bf16's last place: rounded to
     // nearest it would stay where it is.

@@ -178,6 +178,21 @@ BOOST_AUTO_TEST_CASE(flat_buffers) {
         BOOST_TEST(distance(gpu.weights, host.weights) < 1e-6);
         BOOST_TEST(distance(gpu.first_moment, host.first_moment) < 1e-4);  // chances near a half
         BOOST_TEST(gpu.gradient.eq(0).all().item<bool>());
+
+        const auto as_lion = [](const AdamWBuffers& b) {
+            return LionBuffers{b.weights, b.first_moment, b.gradient, b.copy, b.first_place};
+        };
+        const LionBuffers host_lion = as_lion(make(at::kCPU));
+        const LionBuffers walked_lion = as_lion(make(at::kCPU));
+        const LionBuffers gpu_lion = as_lion(make(at::kCUDA));
+        const LionStep lion_step{1e-2, 0.9, 0.99, 0.1, 0.5, 7};
+        cpu::lion(host_lion, lion_step);
+        cuda::lion(walked_lion, lion_step);
+        cuda::lion(gpu_lion, lion_step);
+        BOOST_TEST(distance(walked_lion.weights, host_lion.weights) < 1e-6);
+        BOOST_TEST(distance(gpu_lion.weights, host_lion.weights) < 1e-6);
+        BOOST_TEST(distance(gpu_lion.moment, host_lion.moment) < 1e-4);
+        BOOST_TEST(gpu_lion.gradient.eq(0).all().item<bool>());
     }
 }
 

@@ -35,7 +35,7 @@ enum class Schedule {
     deepspeed_warmup_decay,
     deepspeed_warmup_cosine,
 };
-enum class Optimizer { adamw };
+enum class Optimizer { adamw, lion };
 enum class NumberType { fp32, bf16 };
 enum class OnNan { abort, skip, rewind };
 enum class Interval { no, steps, epoch };

@@ -40,4 +40,24 @@ struct AdamWBuffers {
 // takes 1.3 times as long.
 void adamw(const AdamWBuffers& buffers, const AdamWStep& step);
 
+struct LionStep {
+    double learning_rate;
+    double beta1;  // of the mean whose sign is the direction
+    double beta2;  // of the mean that is kept
+    double weight_decay;
+    double gradient_scale;  // from clipping
+    int64_t step;           // from 1
+};
+// As AdamWBuffers, with one moment.
+struct LionBuffers {
+    at::Tensor weights;
+    at::Tensor moment;
+    at::Tensor gradient;
+    at::Tensor copy;
+    int64_t first_place = 0;
+};
+// One update in one pass: weights -= rate * (sign(beta1 * moment + (1 - beta1) * gradient) +
+// weight_decay * weights), then moment = beta2 * moment + (1 - beta2) * gradient.
+void lion(const LionBuffers& buffers, const LionStep& step);
+
 }  // namespace ringshard::ops

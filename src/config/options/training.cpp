@@ -60,8 +60,6 @@ void add_training_options(OptionTable& table) {
                   "adamw_8bit",
                   "ademamix_8bit",
                   "lion_8bit",
-                  "lion_32bit",
-                  "lion",
                   "paged_adamw_32bit",
                   "paged_adamw_8bit",
                   "paged_ademamix_32bit",
@@ -93,23 +91,27 @@ void add_training_options(OptionTable& table) {
                   "flash_sgd",
                   "flash_sgdw",
                   "flash_lion"},
-                 "AdamW is the only optimizer served; leave optim out");
+                 "use adamw_torch or lion_32bit");
     group
         .serve("weight_decay", &TrainingSettings::weight_decay,
                "Decoupled weight decay of matrices; biases and norms have none.")
         .at_least(0);
-    group.serve("adam_beta1", &TrainingSettings::adam_beta1, "Decay of the first moment.")
+    group
+        .serve("adam_beta1", &TrainingSettings::adam_beta1,
+               "Decay of the first moment; of Lion: of the mean whose sign is the direction.")
         .at_least(0)
         .below(1);
-    group.serve("adam_beta2", &TrainingSettings::adam_beta2, "Decay of the second moment.")
+    group
+        .serve("adam_beta2", &TrainingSettings::adam_beta2,
+               "Decay of the second moment; of Lion: of its one moment.")
         .at_least(0)
         .below(1);
     group
         .serve("adam_epsilon", &TrainingSettings::adam_epsilon,
-               "Added to the root of the second moment.")
+               "Added to the root of the second moment; Lion has none.")
         .above(0);
     group.serve("optimizer_state_dtype", &TrainingSettings::optimizer_state_dtype,
-                "Type of AdamW's moments: fp32, or bf16, which is rounded at random.");
+                "Type of the optimizer's moments: fp32, or bf16, which is rounded at random.");
     group
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
                "Longest gradient; 0: never clipped.")
@@ -150,13 +152,13 @@ void add_training_options(OptionTable& table) {
         "the loss would depend on the layout; it is always the mean over all target tokens");
     group.refuse("neftune_noise_alpha", Shape::number, "null", "noise on embeddings is not served");
     group.refuse("optim_args", Shape::word, "null",
-                 "AdamW takes adam_beta1, adam_beta2 and adam_epsilon");
-    group.refuse("optim_target_modules", Shape::list, "null", "AdamW trains every weight");
+                 "optimizers take adam_beta1, adam_beta2 and adam_epsilon");
+    group.refuse("optim_target_modules", Shape::list, "null", "every weight is trained");
     group.refuse(
         "auto_find_batch_size", Shape::boolean, "false",
         "the batch size shapes the result; choose per_device_train_batch_size, and make up "
         "with gradient_accumulation_steps what does not fit");
-    group.refuse("adafactor", Shape::boolean, "false", "AdamW is the only optimizer served");
+    group.refuse("adafactor", Shape::boolean, "false", "use optim adamw_torch or lion_32bit");
     group.refuse("do_predict", Shape::boolean, "false", "this program trains and evaluates");
 }
 

@@ -54,7 +54,7 @@ RINGSHARD_BOTH float rounded_for(const bf16*, float value, uint32_t chance) {
 constexpr int64_t weights_per_team = 4096;
 
 template <class Moment, int n>
-struct Update {
+struct AdamWUpdate {
     AdamW work;
 
 #pragma nv_exec_check_disable
@@ -94,6 +94,42 @@ struct Update {
     }
 };
 
+template <class Moment, int n>
+struct LionUpdate {
+    Lion work;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t begin = team.number() * weights_per_team;
+        const int64_t left = work.count - begin;
+        const int64_t mine = left < weights_per_team ? left : weights_per_team;
+        float* const weights = work.weights + begin;
+        float* const gradients = work.gradient + begin;
+        Moment* const moments = static_cast<Moment*>(work.moment) + begin;
+        bf16* const copy = work.copy == nullptr ? nullptr : static_cast<bf16*>(work.copy) + begin;
+        team.each(mine / n, [&](int64_t i) {
+            Floats<n> w = load<n>(weights + i * n);
+            Floats<n> m = load<n>(moments + i * n);
+            const Floats<n> g = load<n>(gradients + i * n);
+            for (int k = 0; k < n; ++k) {
+                const float gradient = g[k] * work.gradient_scale;
+                const float mean = m[k] * work.direction_keeps + gradient * work.direction_takes;
+                const float direction = static_cast<float>(mean > 0) - static_cast<float>(mean < 0);
+                const uint32_t chance =
+                    mixed(static_cast<uint32_t>(work.first_place + begin + i * n + k), work.step);
+                m[k] = rounded_for(moments, m[k] * work.moment_keeps + gradient * work.moment_takes,
+                                   chance & 0xffffU);
+                w[k] = w[k] * work.decay - work.step_size * direction;
+            }
+            store<n>(weights + i * n, w);
+            store<n>(moments + i * n, m);
+            store<n>(gradients + i * n, Floats<n>{});
+            if (copy != nullptr) store<n>(copy + i * n, w);
+        });
+    }
+};
+
 }  // namespace
 
 void sum_squares(const Queue& queue, const float* numbers, int64_t count, float* squares) {
@@ -112,9 +148,22 @@ void adamw(const Queue& queue, const AdamW& work) {
         if (fits<float>(n, work.count, work.weights, work.gradient) &&
             fits<Moment>(n, work.count, work.first_moment, work.second_moment) &&
             fits<bf16>(n, work.count, work.copy))
-            run<256>(queue, teams, Update<Moment, n>{work});
+            run<256>(queue, teams, AdamWUpdate<Moment, n>{work});
         else
-            run<256>(queue, teams, Update<Moment, 1>{work});
+            run<256>(queue, teams, AdamWUpdate<Moment, 1>{work});
+    });
+}
+
+void lion(const Queue& queue, const Lion& work) {
+    const int64_t teams = (work.count + weights_per_team - 1) / weights_per_team;
+    with_type(work.moment_type, [&](auto* type) {
+        using Moment = std::remove_pointer_t<decltype(type)>;
+        constexpr int n = 4;
+        if (fits<float>(n, work.count, work.weights, work.gradient) &&
+            fits<Moment>(n, work.count, work.moment) && fits<bf16>(n, work.count, work.copy))
+            run<256>(queue, teams, LionUpdate<Moment, n>{work});
+        else
+            run<256>(queue, teams, LionUpdate<Moment, 1>{work});
     });
 }
 

@@ -154,6 +154,23 @@ struct AdamW {
 };
 void adamw(const Queue& queue, const AdamW& work);
 
+struct Lion {
+    float* weights;
+    NumberType moment_type;
+    void* moment;
+    float* gradient;  // is cleared
+    void* copy;       // bf16, or null
+    int64_t count;
+    int64_t first_place;
+    uint32_t step;
+    float gradient_scale;
+    float decay;
+    float direction_keeps, direction_takes;
+    float moment_keeps, moment_takes;
+    float step_size;
+};
+void lion(const Queue& queue, const Lion& work);
+
 // Two results of attention over different keys become one. Rows of more_out are dense; so are the
 // heads of out.
 struct MergeAttention {

@@ -1,0 +1,34 @@
+#include "optimizers.hpp"
+#include "ringshard/ops/flat.hpp"
+
+namespace ringshard::optim {
+
+namespace {
+
+class Lion final : public Optimizer {
+public:
+    Lion(const shard::Zero& zero, const config::TrainingSettings& settings, offload::Depot* depot)
+        : Optimizer(zero, settings, lion_state_names(), depot), settings_(settings) {}
+
+private:
+    void update(const Stretch& stretch, const StepSize& size) const override {
+        ops::lion({stretch.weights, stretch.states[0], stretch.gradient, stretch.rounded,
+                   stretch.first_place},
+                  {size.learning_rate, settings_.adam_beta1, settings_.adam_beta2,
+                   stretch.weight_decay, size.gradient_scale, size.step});
+    }
+
+    config::TrainingSettings settings_;
+};
+
+}  // namespace
+
+std::vector<std::string> lion_state_names() { return {"exp_avg"}; }
+
+std::unique_ptr<Optimizer> make_lion(const shard::Zero& zero,
+                                     const config::TrainingSettings& settings,
+                                     offload::Depot* depot) {
+    return std::make_unique<Lion>(zero, settings, depot);
+}
+
+}  // namespace ringshard::optim

@@ -1,0 +1,73 @@
+"""A run with Lion: one state to a weight in checkpoints, resumed to the bit, and told apart from AdamW's."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_steps, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
+          "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"),
+          "--bf16", "true", "--learning_rate", "2e-4", "--max_length", "48", "--max_steps", "6", "--logging_steps", "1",
+          "--save_steps", "3", "--full_determinism", "--weight_decay", "0.1"]
+LION = ["--optim", "lion_32bit", "--adam_beta2", "0.99"]
+CUT = ["--profile", "zero3", "--cp_size", "2", "--per_device_train_batch_size", "4"]
+
+
+class Optimizers(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.whole = os.path.join(cls.folder.name, "whole")
+        whole = run("train", *COMMON, *LION, *CUT, "--output_dir", cls.whole, ranks=2)
+        assert whole.returncode == 0, whole.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def stopped_at_3(self):
+        output = os.path.join(self.folder.name, self.id())
+        shutil.copytree(self.whole, output)
+        shutil.rmtree(os.path.join(output, "checkpoint-6"))
+        return output
+
+    def test_a_checkpoint_holds_one_state_to_a_weight(self):
+        with open(os.path.join(self.whole, "checkpoint-6", "manifest.json")) as file:
+            datasets = {piece["dataset"] for piece in json.load(file)["ranges"]}
+        groups = {re.match(r"/model/|/optimizer/[^/]+/", name).group() for name in datasets}
+        self.assertEqual(groups, {"/model/", "/optimizer/exp_avg/"})
+
+    def test_a_resumed_run_makes_the_same_steps(self):
+        output = self.stopped_at_3()
+        self.expect(run("train", *COMMON, *LION, *CUT, "--output_dir", output, ranks=2), 0, "checkpoint-3")
+        for ours, whole in zip(read_steps(output), read_steps(self.whole), strict=True):
+            for key in ("loss", "grad_norm", "entropy"):
+                self.assertEqual(ours[key], whole[key], (ours["step"], key))
+
+    def test_another_optimizer_is_refused(self):
+        for optimizer in ("adamw_torch", "adamw_torch_fused"):
+            self.expect(run("train", *COMMON, "--optim", optimizer, "--adam_beta2", "0.99", *CUT, "--output_dir",
+                            self.stopped_at_3(), ranks=2), 78, "optim: lion_32bit then, adamw_torch")
+            shutil.rmtree(os.path.join(self.folder.name, self.id()))
+
+    def test_replicas_are_compared(self):
+        output = os.path.join(self.folder.name, self.id())
+        self.expect(run("train", *COMMON, *LION, "--profile", "multi_gpu", "--per_device_train_batch_size", "2", "--output_dir", output,
+                        "--check_replicas_every", "1", ranks=2), 0)
+
+    def test_an_optimizer_that_is_not_there(self):
+        for name in ("lion_8bit", "muon"):
+            self.expect(run("train", *COMMON, "--optim", name, "--output_dir", os.path.join(self.folder.name, "no")), 78,
+                        f"optim = {name}")
+
+
+if __name__ == "__main__":
+    unittest.main()
