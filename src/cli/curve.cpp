@@ -10,35 +10,6 @@ using nlohmann::json;
 
 namespace {
 
-const char* const settings_of_curve[] = {
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "assistant_only_loss",
-    "completion_only_loss",
-    "data_seed",
-    "dataloader_drop_last",
-    "eos_token",
-    "label_smoothing_factor",
-    "learning_rate",
-    "loss_type",
-    "lr_scheduler_kwargs",
-    "lr_scheduler_type",
-    "max_grad_norm",
-    "max_length",
-    "optim",
-    "packing",
-    "packing_scope",
-    "packing_strategy",
-    "padding_free",
-    "seed",
-    "shuffle_dataset",
-    "train_sampling_strategy",
-    "truncation_mode",
-    "warmup_steps",
-    "weight_decay",
-};
-
 // How long the run is changes what came before only where the learning rate looks ahead.
 bool rate_looks_ahead(const config::TrainingSettings& training) {
     const bool is_flat = training.lr_scheduler_type == config::Schedule::constant ||
@@ -56,12 +27,12 @@ Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
     const config::TrainingSettings& training = settings.values.training;
     const config::OptionTable table;
     Curve curve;
-    for (const char* name : settings_of_curve)
-        curve[name] = table.find(name)->write(settings.values);
-    // Checkpoints from before there was such a setting do not name it.
-    if (settings.values.data.skip_prepare_dataset) curve["skip_prepare_dataset"] = "true";
-    if (const auto& tokens = settings.values.model.added_tokens; !tokens.empty())
-        curve["added_tokens"] = table.find("added_tokens")->write(settings.values);
+    for (const config::Option& option : table.options()) {
+        if (option.loss_role == config::LossRole::none) continue;
+        const std::string value = option.write(settings.values);
+        if (option.loss_role == config::LossRole::always || value != option.default_text)
+            curve[option.name] = value;
+    }
     if (rate_looks_ahead(training)) {
         if (training.max_steps > 0)
             curve["max_steps"] = concat(training.max_steps);

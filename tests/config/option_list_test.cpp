@@ -9,7 +9,7 @@ using namespace ringshard;
 using config::Treatment;
 
 // Every setting is listed in option_list.txt, so that adding one, or changing what it means when
-// nobody sets it, is a decision that shows in a review.
+// nobody sets it, or whether losses depend on it, is a decision that shows in a review.
 BOOST_AUTO_TEST_CASE(the_list_of_settings_is_the_agreed_one) {
     const config::OptionTable table;
     std::set<std::string> lines;
@@ -18,9 +18,14 @@ BOOST_AUTO_TEST_CASE(the_list_of_settings_is_the_agreed_one) {
                : t == Treatment::accepted ? "accepted"
                                           : "refused";
     };
+    const auto loss_role = [](config::LossRole role) {
+        return role == config::LossRole::none     ? ""
+               : role == config::LossRole::always ? " shapes the loss"
+                                                  : " shapes the loss if set";
+    };
     for (const config::Option& option : table.options())
-        lines.insert(
-            concat(option.name, " ", treatment(option.treatment), " ", option.default_text));
+        lines.insert(concat(option.name, " ", treatment(option.treatment), " ", option.default_text,
+                            loss_role(option.loss_role)));
     for (const config::Alias& alias : table.aliases())
         lines.insert(concat(alias.name, " = ", alias.target));
     for (const config::Block& block : table.blocks()) lines.insert(concat(block.name, " block"));

@@ -17,6 +17,14 @@ enum class Treatment {
     refused,   // known from there and not served: only a value that asks for nothing may be given
 };
 
+// Whether the losses of a run depend on a setting: a checkpoint records those on which they do, and
+// a resumed run may not change them.
+enum class LossRole {
+    none,
+    always,
+    if_set,  // at its default it is not recorded: older checkpoints do not name it
+};
+
 enum class Shape { boolean, integer, number, word, list, json };
 
 // One setting: everything the program knows about its name. There is one entry per setting in
@@ -28,6 +36,7 @@ struct Option {
     Treatment treatment = Treatment::served;
     Shape shape = Shape::word;
     std::string default_text;
+    LossRole loss_role = LossRole::none;  // served only
     bool can_be_null =
         false;  // null is a value of its own; for other settings it leaves the value open
     std::vector<std::string> choices;
@@ -53,6 +62,8 @@ struct Option {
         for (const std::string& value : values) refused_values[value] = why;
         return *this;
     }
+    Option& shapes_loss() { return loss_role = LossRole::always, *this; }
+    Option& shapes_loss_if_set() { return loss_role = LossRole::if_set, *this; }
     Option& also_harmless(std::vector<std::string> values) {
         return harmless_values = std::move(values), *this;
     }

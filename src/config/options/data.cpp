@@ -23,34 +23,56 @@ void add_data_options(OptionTable& table) {
     group
         .serve("max_length", &DataSettings::max_length,
                "Longest row in tokens, over all ranks that share it; null: no limit.")
+        .shapes_loss()
         .at_least(1)
         .at_most(1 << 30);
-    group.serve("truncation_mode", &DataSettings::truncation_mode,
-                "Which end of a row that is too long is kept.");
-    group.serve("shuffle_dataset", &DataSettings::shuffle_dataset,
-                "Shuffle once, with the seed, before packing.");
-    group.serve("skip_prepare_dataset", &DataSettings::skip_prepare_dataset,
-                "Take rows as they are: none is cut, packed or shuffled.");
-    group.serve("packing", &DataSettings::packing,
-                "Put several documents into one row of max_length tokens.");
-    group.serve(
-        "packing_strategy", &DataSettings::packing_strategy,
-        "bfd cuts off what is too long, bfd_split makes documents of it, wrapped cuts one stream.");
-    group.serve("packing_scope", &DataSettings::packing_scope,
-                "Pack every 1,000 rows by themselves, as TRL does, or the whole set at once.");
+    group
+        .serve("truncation_mode", &DataSettings::truncation_mode,
+               "Which end of a row that is too long is kept.")
+        .shapes_loss();
+    group
+        .serve("shuffle_dataset", &DataSettings::shuffle_dataset,
+               "Shuffle once, with the seed, before packing.")
+        .shapes_loss();
+    group
+        .serve("skip_prepare_dataset", &DataSettings::skip_prepare_dataset,
+               "Take rows as they are: none is cut, packed or shuffled.")
+        .shapes_loss_if_set();
+    group
+        .serve("packing", &DataSettings::packing,
+               "Put several documents into one row of max_length tokens.")
+        .shapes_loss();
+    group
+        .serve("packing_strategy", &DataSettings::packing_strategy,
+               "bfd cuts off what is too long, bfd_split makes documents of it, wrapped cuts one "
+               "stream.")
+        .shapes_loss();
+    group
+        .serve("packing_scope", &DataSettings::packing_scope,
+               "Pack every 1,000 rows by themselves, as TRL does, or the whole set at once.")
+        .shapes_loss();
     group.serve("eval_packing", &DataSettings::eval_packing,
                 "Packing of evaluation data; null: as packing.");
-    group.serve("padding_free", &DataSettings::padding_free, "Flatten a batch into one row.");
+    group.serve("padding_free", &DataSettings::padding_free, "Flatten a batch into one row.")
+        .shapes_loss();
     group.serve("pad_to_multiple_of", &DataSettings::pad_to_multiple_of,
                 "Fill rows up to a multiple of this many tokens; auto: as the layout needs.");
-    group.serve("completion_only_loss", &DataSettings::completion_only_loss,
-                "Learn completions only; null: yes if the rows have prompt and completion.");
-    group.serve("assistant_only_loss", &DataSettings::assistant_only_loss,
-                "Learn the assistant's turns only.");
-    group.serve("train_sampling_strategy", &DataSettings::train_sampling_strategy,
-                "Order in which rows are visited.");
-    group.serve("dataloader_drop_last", &DataSettings::dataloader_drop_last,
-                "Leave out the last batch of an epoch if it is not full.");
+    group
+        .serve("completion_only_loss", &DataSettings::completion_only_loss,
+               "Learn completions only; null: yes if the rows have prompt and completion.")
+        .shapes_loss();
+    group
+        .serve("assistant_only_loss", &DataSettings::assistant_only_loss,
+               "Learn the assistant's turns only.")
+        .shapes_loss();
+    group
+        .serve("train_sampling_strategy", &DataSettings::train_sampling_strategy,
+               "Order in which rows are visited.")
+        .shapes_loss();
+    group
+        .serve("dataloader_drop_last", &DataSettings::dataloader_drop_last,
+               "Leave out the last batch of an epoch if it is not full.")
+        .shapes_loss();
     group
         .serve("skip_bad_rows", &DataSettings::skip_bad_rows,
                "Go on over up to this many rows that cannot be read, and list them.")

@@ -18,11 +18,15 @@ void add_model_options(OptionTable& table) {
         "chat_template_path", &ModelSettings::chat_template_path,
         "A .jinja file, or the folder of a tokenizer whose chat template is taken, with its "
         "added tokens and its end of a sequence.");
-    group.serve("eos_token", &ModelSettings::eos_token,
-                "Token that ends a text, if it is not the tokenizer's own.");
-    group.serve("added_tokens", &ModelSettings::added_tokens,
-                "Tokens that the tokenizer lacks, as a,b or a JSON list; the embedding grows to a "
-                "multiple of 64 rows where it has none for them.");
+    group
+        .serve("eos_token", &ModelSettings::eos_token,
+               "Token that ends a text, if it is not the tokenizer's own.")
+        .shapes_loss();
+    group
+        .serve("added_tokens", &ModelSettings::added_tokens,
+               "Tokens that the tokenizer lacks, as a,b or a JSON list; the embedding grows to a "
+               "multiple of 64 rows where it has none for them.")
+        .shapes_loss_if_set();
     group.serve("config_json", &ModelSettings::config_json,
                 "For init: the config.json of the model to make.");
     group.serve("checkpoint", &ModelSettings::checkpoint,

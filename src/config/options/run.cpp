@@ -11,8 +11,9 @@ void add_run_options(OptionTable& table) {
     group.serve("device", &RunSettings::device, "auto takes GPUs where there are some.");
     group.serve("allow_shared_gpu", &RunSettings::allow_shared_gpu, "Let two ranks use one GPU.");
     group.serve("tf32", &RunSettings::tf32, "Let fp32 products on a GPU round to TF32.");
-    group.serve("seed", &RunSettings::seed, "Seed of everything random.").at_least(0);
+    group.serve("seed", &RunSettings::seed, "Seed of everything random.").shapes_loss().at_least(0);
     group.serve("data_seed", &RunSettings::data_seed, "Seed of the order of rows; null: seed.")
+        .shapes_loss()
         .at_least(0);
     group.serve("full_determinism", &RunSettings::full_determinism,
                 "Equal to the bit from run to run at one layout and thread count.");

@@ -29,22 +29,28 @@ void add_training_options(OptionTable& table) {
         .at_least(-1)
         .at_most(1e15);
     group.serve("learning_rate", &TrainingSettings::learning_rate, "Peak learning rate.")
+        .shapes_loss()
         .at_least(0);
     group
         .serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type,
                "Course of the learning rate.")
+        .shapes_loss()
         .but_not({"reduce_lr_on_plateau", "greedy"},
                  "it depends on measured losses, so a run could not be resumed at another layout; "
                  "use cosine "
                  "or warmup_stable_decay");
-    group.serve_json("lr_scheduler_kwargs", &TrainingSettings::lr_scheduler_kwargs,
-                     "Further settings of the schedule, such as {\"min_lr_rate\": 0.1}.");
+    group
+        .serve_json("lr_scheduler_kwargs", &TrainingSettings::lr_scheduler_kwargs,
+                    "Further settings of the schedule, such as {\"min_lr_rate\": 0.1}.")
+        .shapes_loss();
     group
         .serve("warmup_steps", &TrainingSettings::warmup_steps,
                "Steps of rising learning rate; below 1: a share of all steps.")
+        .shapes_loss()
         .at_least(0)
         .at_most(1e15);
     group.serve("optim", &TrainingSettings::optim, "Optimizer.")
+        .shapes_loss()
         .but_not({"adamw_hf",
                   "adamw_torch_xla",
                   "adamw_torch_npu_fused",
@@ -95,26 +101,31 @@ void add_training_options(OptionTable& table) {
     group
         .serve("weight_decay", &TrainingSettings::weight_decay,
                "Decoupled weight decay of matrices; biases and norms have none.")
+        .shapes_loss()
         .at_least(0);
     group
         .serve("adam_beta1", &TrainingSettings::adam_beta1,
                "Decay of the first moment; of Lion: of the mean whose sign is the direction.")
+        .shapes_loss()
         .at_least(0)
         .below(1);
     group
         .serve("adam_beta2", &TrainingSettings::adam_beta2,
                "Decay of the second moment; of Lion: of its one moment.")
+        .shapes_loss()
         .at_least(0)
         .below(1);
     group
         .serve("adam_epsilon", &TrainingSettings::adam_epsilon,
                "Added to the root of the second moment; Lion has none.")
+        .shapes_loss()
         .above(0);
     group.serve("optimizer_state_dtype", &TrainingSettings::optimizer_state_dtype,
                 "Type of the optimizer's moments: fp32, or bf16, which is rounded at random.");
     group
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
                "Longest gradient; 0: never clipped.")
+        .shapes_loss()
         .at_least(0);
     group.serve(
         "on_nan", &TrainingSettings::on_nan,
@@ -129,11 +140,14 @@ void add_training_options(OptionTable& table) {
                "Compare what several ranks hold in common every so many steps, and end the run "
                "where one differs; 0: never.")
         .at_least(0);
-    group.serve("loss_type", &TrainingSettings::loss_type,
-                "Cross-entropy, or its dynamic fine-tuning form.");
+    group
+        .serve("loss_type", &TrainingSettings::loss_type,
+               "Cross-entropy, or its dynamic fine-tuning form.")
+        .shapes_loss();
     group
         .serve("label_smoothing_factor", &TrainingSettings::label_smoothing_factor,
                "Share of the target that is spread over the vocabulary.")
+        .shapes_loss()
         .at_least(0)
         .at_most(1);
 
