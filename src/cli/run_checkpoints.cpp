@@ -1,8 +1,30 @@
-#include "written_model.hpp"
+#include "run_checkpoints.hpp"
 
+#include "library_versions.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/config/option_table.hpp"
+#include "test_hooks.hpp"
 
 namespace ringshard::cli {
+
+checkpoint::SaveOptions save_options(const EngineCall& call) {
+    const config::Config& config = call.settings.values;
+    return {
+        .one_file_per_node = config.parallel.fsdp_state_dict_type == config::StateDictType::sharded,
+        .through_mpio = config.checkpoint.hdf5_io == config::Hdf5Io::mpio,
+        .hints = config.checkpoint.hdf5_hint,
+        .ranks_per_node = test_hooks::ranks_per_node(call.environment)};
+}
+
+checkpoint::Extras extras_of(const EngineCall& call, const mesh::MeshShape& shape,
+                             const Curve& curve,
+                             const std::map<std::string, std::string>& companions) {
+    return {companions,
+            {{"settings", config::print_yaml(call.settings, config::OptionTable())},
+             {"curve", to_text(curve)},
+             {"versions", versions_text()},
+             {"mesh", to_text(shape)}}};
+}
 
 model::StoredType find_written_type(const EngineCall& call,
                                     const std::map<std::string, std::string>& companions) {

@@ -4,11 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "curve.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/model/export_weights.hpp"
 
 namespace ringshard::cli {
+
+// How the settings want checkpoints written.
+checkpoint::SaveOptions save_options(const EngineCall& call);
+
+// The texts and files of every checkpoint of the run. `companions`: on rank 0.
+checkpoint::Extras extras_of(const EngineCall& call, const mesh::MeshShape& shape,
+                             const Curve& curve,
+                             const std::map<std::string, std::string>& companions);
 
 // The type in which the settings want the model written. auto: the type that config.json of the
 // model names, if models are written in it, else float32. `companions`: on rank 0. Collective over

@@ -1,0 +1,46 @@
+#include "beginning.hpp"
+
+namespace ringshard::cli {
+
+Time first_time(const RunEntry& entry) {
+    return entry.follows_itself() ? Time::again : Time::first;
+}
+
+comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
+    return load_state(start_.call, origin, start_.spec, model_.zero, *model_.optimizer);
+}
+
+comm::Agreed<checkpoint::Progress> Beginning::load_newest(Time time) {
+    auto origin = find_origin(start_, time);
+    if (!origin) return origin.failure();
+    return load(std::move(origin).value());
+}
+
+template <class Load>
+comm::Agreed<checkpoint::Progress> Beginning::after_claim(Load load) {
+    const comm::Group& world = start_.call.world;
+    faults_.reach("claim");
+    if (const auto failure = claim_attempt(attempt_, entry_, world, watchdog_)) return *failure;
+    comm::Agreed<checkpoint::Progress> progress = load();
+    if (progress)
+        if (const auto failure = attempt_->store.record_start(progress.value().step))
+            progress = *failure;
+    if (!progress) note_end(*attempt_, progress.failure(), world);
+    return progress;
+}
+
+comm::Agreed<checkpoint::Progress> Beginning::first(Origin origin) {
+    auto loaded = load(std::move(origin));
+    if (!loaded) return loaded;
+    return after_claim([&] {
+        // A job that was replaced may have saved meanwhile.
+        if (!entry_.finds_other_checkpoints(start_.call.world)) return loaded;
+        return load_newest(first_time(entry_));
+    });
+}
+
+comm::Agreed<checkpoint::Progress> Beginning::again() {
+    return after_claim([&] { return load_newest(Time::again); });
+}
+
+}  // namespace ringshard::cli
