@@ -17,6 +17,7 @@
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_depot.hpp"
 #include "ringshard/optim/optimizer.hpp"
+#include "ringshard/train/micro_batches.hpp"
 
 namespace ringshard::plan {
 
@@ -140,16 +141,13 @@ private:
         return {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat};
     }
 
-    // As Trainer::step() does it.
     void take_step() {
         const int64_t micro_batches = config_.training.gradient_accumulation_steps;
         const int64_t rows = config_.training.per_device_train_batch_size;
         peak_.begins("clearing gradients");
-        zero_.clear_gradients();
-        for (int64_t micro = 0; micro < micro_batches; ++micro) {
-            if (micro + 1 == micro_batches) zero_.begin_last_micro_batch();
-            transformer_.forward_backward(make_batch(rows, question_.row_length, mesh_), 1.0);
-        }
+        train::run_micro_batches(
+            zero_, transformer_, micro_batches,
+            [&](int64_t) { return make_batch(rows, question_.row_length, mesh_); }, 1.0);
         peak_.begins("summing gradients");
         zero_.finish_gradients();
         peak_.begins("updating the weights");

@@ -11,8 +11,6 @@ namespace ringshard::train {
 
 namespace {
 
-enum Kind : size_t { save_file, stop_file, warning, end, time_limit, newer_attempt, num_kinds };
-
 // The larger of both, but what was long ago counts less and less.
 double slow_of(double before, double now) { return std::max(now, 0.9 * before + 0.1 * now); }
 
@@ -48,42 +46,41 @@ bool Requests::is_superseded() {
 
 void Requests::note_save(double seconds) { save_seconds_ = slow_of(save_seconds_, seconds); }
 
-std::vector<double> Requests::look() {
-    std::vector<double> found(num_kinds);
+ControlFlags Requests::look() {
+    ControlFlags found;
     const std::string signal = job::noted_signal();
-    if (!signal.empty()) found[signal == "SIGUSR1" ? warning : end] = 1;
+    if (!signal.empty()) (signal == "SIGUSR1" ? found.warning_signal : found.end_signal) = 1;
     if (!looks_at_files_) return found;
-    found[time_limit] = is_time_up() ? 1 : 0;
-    found[newer_attempt] = is_superseded() ? 1 : 0;
+    found.time_limit = is_time_up() ? 1 : 0;
+    found.newer_attempt = is_superseded() ? 1 : 0;
     const auto stop = claim_.output_dir / "stop-now";
     const auto save = claim_.output_dir / "save-now";
     if (file_exists(save)) {
         std::remove(save.c_str());
-        found[save_file] = 1;
+        found.save_file = 1;
     }
     if (file_exists(stop)) {
         std::rename(stop.c_str(), (claim_.output_dir / "stopped").c_str());
-        found[stop_file] = 1;
+        found.stop_file = 1;
     }
     return found;
 }
 
-void Requests::put_back(const std::vector<double>& sum) const {
+void Requests::put_back(const ControlFlags& sum) const {
     if (!looks_at_files_) return;
     const std::filesystem::path& folder = claim_.output_dir;
-    if (sum[stop_file] > 0)
-        std::rename((folder / "stopped").c_str(), (folder / "stop-now").c_str());
-    if (sum[save_file] > 0) std::ofstream(folder / "save-now");
+    if (sum.stop_file > 0) std::rename((folder / "stopped").c_str(), (folder / "stop-now").c_str());
+    if (sum.save_file > 0) std::ofstream(folder / "save-now");
 }
 
-Requests::Answer Requests::read(const std::vector<double>& sum) {
+Requests::Answer Requests::read(const ControlFlags& sum) {
     Answer answer;
-    answer.wants_save = sum[save_file] > 0;
-    answer.is_superseded = sum[newer_attempt] > 0;
-    if (sum[stop_file] > 0) answer.stop_by = "stop-now";
-    if (sum[time_limit] > 0) answer.stop_by = "the time limit that is near";
-    if (sum[warning] > 0) answer.stop_by = "SIGUSR1";
-    if (sum[end] > 0) answer.stop_by = "SIGTERM or SIGINT";
+    answer.wants_save = sum.save_file > 0;
+    answer.is_superseded = sum.newer_attempt > 0;
+    if (sum.stop_file > 0) answer.stop_by = "stop-now";
+    if (sum.time_limit > 0) answer.stop_by = "the time limit that is near";
+    if (sum.warning_signal > 0) answer.stop_by = "SIGUSR1";
+    if (sum.end_signal > 0) answer.stop_by = "SIGTERM or SIGINT";
     return answer;
 }
 

@@ -7,6 +7,7 @@
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/job/deadline.hpp"
+#include "ringshard/train/numbers.hpp"
 
 namespace ringshard::train {
 
@@ -21,20 +22,20 @@ public:
     Requests(checkpoint::Claim claim, const job::Deadline& deadline, double saving,
              const comm::Group& world);
 
-    // What this rank finds: one number per kind of wish. save-now is gone afterwards; stop-now
-    // stays as a marker, renamed to stopped, for the batch script.
-    std::vector<double> look();
+    // Returns what this rank finds. save-now is gone afterwards; stop-now stays as a marker,
+    // renamed to stopped, for the batch script.
+    ControlFlags look();
 
     struct Answer {
         bool wants_save = false;
         std::string stop_by;  // what asks for an end; empty: go on
         bool is_superseded = false;
     };
-    // What the sum of what all ranks found comes to.
-    static Answer read(const std::vector<double>& sum);
+    // Reads the sum of what all ranks found.
+    static Answer read(const ControlFlags& sum);
 
-    // What was asked for by a file, in a step that is taken back, is asked for again.
-    void put_back(const std::vector<double>& sum) const;
+    // Makes the files again that a step found which is taken back.
+    void put_back(const ControlFlags& sum) const;
 
     // So that the last step and the last save still fit into the time that is left: how long a
     // save took until it was durable, and how long training stood still for it.

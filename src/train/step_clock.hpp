@@ -1,8 +1,5 @@
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "ringshard/base/timer.hpp"
 #include "ringshard/comm/journal.hpp"
 #include "ringshard/train/numbers.hpp"
@@ -18,31 +15,19 @@ public:
 
     double seconds() const { return timer_.seconds(); }
     void has_rows() { data_wait_ = seconds(); }
-    // Numbers to add up over the ranks: a place for each, of which this one fills its own.
-    std::vector<double> to_sum(int rank, int size) {
+    // Returns the times of this rank, with `rest_before`, which are to be added up. What follows is
+    // `rest`.
+    RankTimes begin_sum() {
         sum_at_ = so_far();
-        std::vector<double> times(kinds * static_cast<size_t>(size));
-        double* const mine = &times[kinds * static_cast<size_t>(rank)];
-        mine[0] = rest_before_.compute + sum_at_.compute;
-        mine[1] = rest_before_.comm_wait + sum_at_.comm_wait;
-        mine[2] = sum_at_.data_wait;
-        return times;
+        return {rest_before_.compute + sum_at_.compute, rest_before_.comm_wait + sum_at_.comm_wait,
+                sum_at_.data_wait};
     }
     RankTimes rest() const {
         const RankTimes whole = so_far();
         return {whole.compute - sum_at_.compute, whole.comm_wait - sum_at_.comm_wait, 0};
     }
-    // The times of all ranks, from the sums of what they added.
-    static std::vector<RankTimes> read(std::span<const double> sums) {
-        std::vector<RankTimes> ranks;
-        for (size_t at = 0; at < sums.size(); at += kinds)
-            ranks.push_back({sums[at], sums[at + 1], sums[at + 2]});
-        return ranks;
-    }
 
 private:
-    static constexpr size_t kinds = 3;
-
     RankTimes so_far() const {
         const double comm_wait = journal_.seconds_waited() - waited_before_;
         return {seconds() - comm_wait - data_wait_, comm_wait, data_wait_};

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
-#include <span>
 
 #include "ringshard/train/bad_numbers.hpp"
+#include "ringshard/train/micro_batches.hpp"
 #include "step_clock.hpp"
+#include "step_sums.hpp"
 
 namespace ringshard::train {
 
@@ -58,6 +58,14 @@ struct Trainer::Work {
     double filler_tokens;
     double operations;
     attention::RingWork attention;  // of all rings and micro-batches
+
+    StepNumbers numbers() const {
+        return {.step_tokens = static_cast<int64_t>(counted_tokens),
+                .filler_tokens = static_cast<int64_t>(filler_tokens),
+                .operations = operations,
+                .attention_work_worst = attention.worst,
+                .attention_work_mean = attention.mean};
+    }
 };
 
 // One rank of every sequence group counts. Collective over the world.
@@ -150,7 +158,45 @@ std::optional<Failure> end_of_patience(const config::TrainingSettings& settings,
 
 }  // namespace
 
-comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>()>& wishes,
+// Forward and backward of all micro-batches, and what this rank adds to the sums of the step. Adds
+// the operators that attend to `attention`.
+StepSums Trainer::run(std::vector<data::FlatBatch> micro_batches, double gradient_scale,
+                      std::set<std::string>& attention) {
+    const auto token_stats = run_micro_batches(
+        zero_, model_, std::ssize(micro_batches),
+        [&](int64_t i) {
+            model::TokenBatch mine =
+                data::cut_batch(std::move(micro_batches[static_cast<size_t>(i)]), mesh_);
+            attention.merge(model_.attention_operators(mine));
+            return mine;
+        },
+        gradient_scale);
+    zero_.finish_gradients();
+    // Only now, when a GPU has all its work, is it waited for.
+    ops::TokenSums here;
+    for (const at::Tensor& numbers : token_stats) here += ops::add_up(numbers);
+    return {.loss = here.loss,
+            .entropy = here.entropy,
+            .correct = static_cast<double>(here.num_correct),
+            .gradient_squares = zero_.gradient_squares(),
+            .ranks = std::vector<RankTimes>(static_cast<size_t>(world_.size()))};
+}
+
+// A step whose loss or gradient is not finite: the weights stay as they are.
+comm::Agreed<StepNumbers> Trainer::leave_out(StepNumbers numbers) {
+    numbers.skipped_because = what_went_bad(numbers.loss, numbers.grad_norm);
+    if (settings_.on_nan == config::OnNan::rewind &&
+        went_bad_before_.insert(progress_.step).second) {
+        numbers.asks_to_rewind = true;
+        return numbers;
+    }
+    if (const auto end = end_of_patience(settings_, ++skipped_in_a_row_, numbers.skipped_because))
+        return comm::found_by_all(*end);
+    optimizer_.skip_step();
+    return numbers;
+}
+
+comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& look,
                                         const std::function<void(double)>& counted) {
     StepClock clock(world_.journal(), after_the_sums_);
     world_.journal().doing("waiting for rows");
@@ -158,79 +204,49 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<std::vector<double>(
     RINGSHARD_CHECK(!micro_batches.empty(), "step ", progress_.step + 1, " has no rows");
     clock.has_rows();
     world_.journal().doing("forward and backward");
-    // How many tokens there are to learn, before any gradient: it is the divisor of all of them.
+    // The divisor of every gradient has to be known before the first of them.
     const Work work = count(micro_batches);
     counted(count_longest(micro_batches));
 
-    zero_.clear_gradients();
-    std::vector<at::Tensor> of_tokens;
-    std::set<std::string> attention;
-    for (data::FlatBatch& batch : micro_batches) {
-        if (&batch == &micro_batches.back()) zero_.begin_last_micro_batch();
-        const model::TokenBatch mine = data::cut_batch(std::move(batch), mesh_);
-        attention.merge(model_.attention_operators(mine));
-        of_tokens.push_back(model_.forward_backward(mine, 1.0 / work.targets));
-    }
-    zero_.finish_gradients();
-
-    // Only now, when a GPU has all its work, is it waited for.
-    ops::TokenSums here;
-    for (const at::Tensor& numbers : of_tokens) here += ops::add_up(numbers);
-    std::vector<double> total{here.loss, here.entropy, static_cast<double>(here.num_correct),
-                              zero_.gradient_squares()};
-    const size_t numbers_of_step = total.size();
-    const std::vector<double> wished_here = wishes();
-    std::ranges::copy(clock.to_sum(world_.rank(), world_.size()), std::back_inserter(total));
-    const size_t times_end = total.size();
-    std::ranges::copy(wished_here, std::back_inserter(total));
+    StepNumbers numbers = work.numbers();
+    StepSums sums = run(std::move(micro_batches), 1.0 / work.targets, numbers.attention);
+    sums.flags = look();
+    sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
     world_.journal().doing("summing the numbers of the step");
-    total = world_.sum(std::move(total));
+    sums = sum_over(world_, std::move(sums));
     world_.journal().doing("updating the weights");
-    const std::span<const double> sums(total);
-    const auto wished = sums.subspan(times_end);
-    const double norm = std::sqrt(total[3]);
-    const double loss = total[0] / work.targets;
-    const double rate = schedule_.learning_rate(progress_.step);
-    std::string went_bad;
-    if (std::isfinite(loss) && std::isfinite(norm)) {
+    numbers.loss = sums.loss / work.targets;
+    numbers.entropy = sums.entropy / work.targets;
+    numbers.accuracy = sums.correct / work.targets;
+    numbers.grad_norm = std::sqrt(sums.gradient_squares);
+    numbers.learning_rate = schedule_.learning_rate(progress_.step);
+    numbers.flags = sums.flags;
+    numbers.ranks = std::move(sums.ranks);
+    if (std::isfinite(numbers.loss) && std::isfinite(numbers.grad_norm)) {
         skipped_in_a_row_ = 0;
-        optimizer_.step(zero_, rate, optim::clip_scale(norm, settings_.max_grad_norm));
+        optimizer_.step(zero_, numbers.learning_rate,
+                        optim::clip_scale(numbers.grad_norm, settings_.max_grad_norm));
         zero_.publish_weights();
     } else {
-        went_bad = what_went_bad(loss, norm);
-        if (settings_.on_nan == config::OnNan::rewind &&
-            went_bad_before_.insert(progress_.step).second)
-            return StepNumbers{.wishes = {wished.begin(), wished.end()},
-                               .skipped_because = std::move(went_bad),
-                               .asks_to_rewind = true};
-        if (const auto end = end_of_patience(settings_, ++skipped_in_a_row_, went_bad))
-            return comm::found_by_all(*end);
-        optimizer_.skip_step();
+        auto left_out = leave_out(std::move(numbers));
+        if (!left_out || left_out.value().asks_to_rewind) return left_out;
+        numbers = std::move(left_out).value();
     }
-
     after_the_sums_ = clock.rest();
+    numbers.seconds = clock.seconds();
+    advance(work, numbers);
+    return numbers;
+}
+
+// The place of the run after a step.
+void Trainer::advance(const Work& work, StepNumbers& numbers) {
     progress_.step += 1;
     progress_.data = loader_.state();
     progress_.num_tokens += static_cast<int64_t>(work.counted_tokens);
-    return StepNumbers{.step = progress_.step,
-                       .epoch = loader_.epochs_done(),
-                       .loss = loss,
-                       .grad_norm = norm,
-                       .learning_rate = rate,
-                       .entropy = total[1] / work.targets,
-                       .accuracy = total[2] / work.targets,
-                       .num_tokens = progress_.num_tokens,
-                       .step_tokens = static_cast<int64_t>(work.counted_tokens),
-                       .filler_tokens = static_cast<int64_t>(work.filler_tokens),
-                       .operations = work.operations,
-                       .attention_work_worst = work.attention.worst,
-                       .attention_work_mean = work.attention.mean,
-                       .seconds = clock.seconds(),
-                       .ranks = StepClock::read(sums.first(times_end).subspan(numbers_of_step)),
-                       .rows = static_cast<int64_t>(loader_.rows_of_step().size()),
-                       .attention = std::move(attention),
-                       .wishes = {wished.begin(), wished.end()},
-                       .skipped_because = std::move(went_bad)};
+    numbers.step = progress_.step;
+    numbers.epoch = loader_.epochs_done();
+    numbers.num_tokens = progress_.num_tokens;
+    numbers.rows = static_cast<int64_t>(loader_.rows_of_step().size());
 }
 
 }  // namespace ringshard::train

@@ -108,14 +108,14 @@ comm::Agreed<StepNumbers> Run::next_step() {
     parts_.world.journal().doing("beginning the step");
     parts_.faults.reach("step");
     profile_.before_step(step() + 1);
-    const auto wishes = [this] {
+    const auto look = [this] {
         parts_.faults.reach("compute");
-        std::vector<double> found = requests_.look();
-        found.push_back(saves_.wish());
+        ControlFlags found = requests_.look();
+        found.finished_save = saves_.wish();
         return found;
     };
     auto numbers = parts_.trainer.step(
-        wishes, [this](double operations) { parts_.watchdog.expect(operations); });
+        look, [this](double operations) { parts_.watchdog.expect(operations); });
     profile_.after_step(step());
     parts_.watchdog.begin(watch::Work::other);
     parts_.world.journal().doing("what follows a step");
@@ -129,7 +129,7 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
                     "step if it goes bad again"));
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = saves_.wait(step())) return failure;
-    requests_.put_back(numbers.wishes);
+    requests_.put_back(numbers.flags);
     return std::nullopt;
 }
 
@@ -150,7 +150,7 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     log_.add(numbers);
     if (parts_.world.is_root()) tell_slow_ranks(numbers.ranks);
     totals_.add(numbers);
-    if (const auto failure = saves_.look(numbers.wishes.back(), step())) return failure;
+    if (const auto failure = saves_.look(numbers.flags.finished_save, step())) return failure;
     const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
     if (due.log)
         if (const auto failure = log_.write_steps(memory())) return failure;
@@ -158,7 +158,7 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     if (due.evaluate)
         if (const auto failure = evaluate(is_new_best)) return failure;
 
-    const Requests::Answer asked = Requests::read(numbers.wishes);
+    const Requests::Answer asked = Requests::read(numbers.flags);
     if (asked.is_superseded)
         if (const auto failure = comm::first_failure(
                 parts_.world, parts_.world.is_root() ? check_newest(parts_.store.claim())

@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
         const device::HostMemoryUse before = device::host_memory_use();
         const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
         const double wall = seconds_of(CLOCK_MONOTONIC);
-        const auto numbers = trainer.step([] { return std::vector<double>(); });
+        const auto numbers = trainer.step([] { return train::ControlFlags(); });
         rusage usage{};
         getrusage(RUSAGE_SELF, &usage);
         std::cout << "{\"ms\": " << 1e3 * (seconds_of(CLOCK_MONOTONIC) - wall)

@@ -59,7 +59,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                            model.zero, *optimizer);
     Outcome outcome;
     for (int64_t step = 0; step < layout.num_steps; ++step)
-        outcome.steps.push_back(trainer.step([] { return std::vector<double>(); }).value());
+        outcome.steps.push_back(trainer.step([] { return train::ControlFlags(); }).value());
     outcome.eval_loss = train::Evaluator(rows, 3, group, model.mesh, model.transformer)
                             .evaluate([](double) {})
                             .loss;

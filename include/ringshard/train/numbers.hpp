@@ -15,6 +15,19 @@ struct RankTimes {
     double data_wait = 0;  // until it had its rows
 };
 
+// What ranks find between two steps that all of them have to act on, as numbers that a step adds up
+// over the ranks: above 0 where any rank found it. `finished_save`: ranks whose part of the save
+// under way is done.
+struct ControlFlags {
+    double save_file = 0;       // save-now in output_dir
+    double stop_file = 0;       // stop-now
+    double warning_signal = 0;  // SIGUSR1
+    double end_signal = 0;      // SIGTERM or SIGINT
+    double time_limit = 0;      // is near
+    double newer_attempt = 0;   // has taken the run over
+    double finished_save = 0;
+};
+
 // What a step came to, over all ranks and micro-batches.
 struct StepNumbers {
     int64_t step = 0;  // from 1
@@ -36,9 +49,9 @@ struct StepNumbers {
     std::vector<RankTimes> ranks{};
     int64_t rows = 0;
     std::set<std::string> attention{};  // operators of a GPU that attended on this rank
-    std::vector<double> wishes{};       // what ranks found that they are asked for, added up
-    std::string skipped_because{};      // the numbers went bad, and the weights are as before
-    bool asks_to_rewind = false;        // it is no step: the run has to go back and do it again
+    ControlFlags flags{};
+    std::string skipped_because{};  // the numbers went bad, and the weights are as before
+    bool asks_to_rewind = false;    // it is no step: the run has to go back and do it again
 
     bool is_skipped() const { return !skipped_because.empty(); }
 };

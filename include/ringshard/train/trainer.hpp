@@ -17,6 +17,8 @@
 
 namespace ringshard::train {
 
+struct StepSums;
+
 // How many steps a run takes.
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
 
@@ -33,20 +35,24 @@ public:
     const checkpoint::Progress& progress() const { return progress_; }
     void go_on_from(const checkpoint::Progress& progress);
 
-    // One update of the weights; none where loss or gradient are not finite numbers: then it fails,
-    // or says in its numbers that it was skipped or has to be done again from a checkpoint, as
-    // on_nan has it. Collective over the world. `wishes` is asked once for numbers that are added
-    // up over the world on the way. `counted` is called before the first kernel, with the
-    // operations that the slowest rank has to wait for, the same number on every rank.
+    // Runs one optimizer step. If the loss or the gradient norm is not finite, the weights stay
+    // unchanged and, depending on `on_nan`, the step fails, is skipped, or requests a rewind.
+    // Calls `look` once, after the last kernel is queued, and adds its flags up over the world in
+    // the reduction of the step. Calls `counted` before the first kernel, with the operations that
+    // the slowest rank has to wait for, the same number on every rank. Collective over the world.
     comm::Agreed<StepNumbers> step(
-        const std::function<std::vector<double>()>& wishes,
+        const std::function<ControlFlags()>& look,
         const std::function<void(double)>& counted = [](double) {});
 
 private:
     struct Work;
     Work count(const std::vector<data::FlatBatch>& micro_batches) const;
     double count_longest(const std::vector<data::FlatBatch>& micro_batches) const;
+    StepSums run(std::vector<data::FlatBatch> micro_batches, double gradient_scale,
+                 std::set<std::string>& attention);
     std::string what_went_bad(double loss, double norm) const;
+    comm::Agreed<StepNumbers> leave_out(StepNumbers numbers);
+    void advance(const Work& work, StepNumbers& numbers);
 
     config::TrainingSettings settings_;
     const comm::Group& world_;

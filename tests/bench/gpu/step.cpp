@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
     while (!is_enough(seconds, all.seconds(), most_seconds)) {
         const Timer timer;
         // Its last act on the host is to read the loss and the norm: the device has done them.
-        const auto numbers = trainer.step([] { return std::vector<double>(); });
+        const auto numbers = trainer.step([] { return train::ControlFlags(); });
         seconds.push_back(timer.seconds());
         operations = numbers.value().operations;
         loss = numbers.value().loss;

@@ -1,0 +1,18 @@
+#include "ringshard/train/micro_batches.hpp"
+
+namespace ringshard::train {
+
+std::vector<at::Tensor> run_micro_batches(shard::Zero& zero, const model::Transformer& model,
+                                          int64_t count,
+                                          const std::function<model::TokenBatch(int64_t)>& batch,
+                                          double gradient_scale) {
+    zero.clear_gradients();
+    std::vector<at::Tensor> token_stats;
+    for (int64_t i = 0; i < count; ++i) {
+        if (i + 1 == count) zero.begin_last_micro_batch();
+        token_stats.push_back(model.forward_backward(batch(i), gradient_scale));
+    }
+    return token_stats;
+}
+
+}  // namespace ringshard::train

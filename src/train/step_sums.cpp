@@ -1,0 +1,32 @@
+#include "step_sums.hpp"
+
+namespace ringshard::train {
+
+namespace {
+
+// The one place that knows in which order the numbers travel.
+template <class Visit>
+void for_each_number(StepSums& sums, Visit visit) {
+    for (double* number : {&sums.loss, &sums.entropy, &sums.correct, &sums.gradient_squares})
+        visit(*number);
+    ControlFlags& flags = sums.flags;
+    for (double* number :
+         {&flags.save_file, &flags.stop_file, &flags.warning_signal, &flags.end_signal,
+          &flags.time_limit, &flags.newer_attempt, &flags.finished_save})
+        visit(*number);
+    for (RankTimes& rank : sums.ranks)
+        for (double* number : {&rank.compute, &rank.comm_wait, &rank.data_wait}) visit(*number);
+}
+
+}  // namespace
+
+StepSums sum_over(const comm::Group& world, StepSums mine) {
+    std::vector<double> numbers;
+    for_each_number(mine, [&](double& number) { numbers.push_back(number); });
+    numbers = world.sum(std::move(numbers));
+    auto next = numbers.begin();
+    for_each_number(mine, [&](double& number) { number = *next++; });
+    return mine;
+}
+
+}  // namespace ringshard::train

@@ -1,0 +1,44 @@
+// What a step adds up over the ranks arrives under its own name.
+#include "step_sums.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "mpi_test.hpp"
+
+using namespace ringshard;
+
+BOOST_AUTO_TEST_CASE(every_number_is_summed_under_its_name) {
+    const comm::Group& world = test::world();
+    const auto ranks = static_cast<double>(world.size());
+    train::StepSums mine{.loss = 1,
+                         .entropy = 2,
+                         .correct = 3,
+                         .gradient_squares = 4,
+                         .flags = {.save_file = 5,
+                                   .stop_file = 6,
+                                   .warning_signal = 7,
+                                   .end_signal = 8,
+                                   .time_limit = 9,
+                                   .newer_attempt = 10,
+                                   .finished_save = 11},
+                         .ranks = std::vector<train::RankTimes>(static_cast<size_t>(world.size()))};
+    mine.ranks[static_cast<size_t>(world.rank())] = {1.0 + world.rank(), 20, 30};
+    const train::StepSums sum = train::sum_over(world, mine);
+    BOOST_TEST(sum.loss == 1 * ranks);
+    BOOST_TEST(sum.entropy == 2 * ranks);
+    BOOST_TEST(sum.correct == 3 * ranks);
+    BOOST_TEST(sum.gradient_squares == 4 * ranks);
+    BOOST_TEST(sum.flags.save_file == 5 * ranks);
+    BOOST_TEST(sum.flags.stop_file == 6 * ranks);
+    BOOST_TEST(sum.flags.warning_signal == 7 * ranks);
+    BOOST_TEST(sum.flags.end_signal == 8 * ranks);
+    BOOST_TEST(sum.flags.time_limit == 9 * ranks);
+    BOOST_TEST(sum.flags.newer_attempt == 10 * ranks);
+    BOOST_TEST(sum.flags.finished_save == 11 * ranks);
+    BOOST_TEST_REQUIRE(std::ssize(sum.ranks) == world.size());
+    for (size_t rank = 0; rank < sum.ranks.size(); ++rank) {
+        BOOST_TEST(sum.ranks[rank].compute == 1.0 + static_cast<double>(rank));
+        BOOST_TEST(sum.ranks[rank].comm_wait == 20);
+        BOOST_TEST(sum.ranks[rank].data_wait == 30);
+    }
+}
