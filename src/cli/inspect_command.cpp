@@ -77,6 +77,7 @@ std::string text_at(const Value& about, const char* name) {
 struct Document {
     std::vector<int32_t> tokens;
     std::vector<int32_t> labels;
+    std::vector<float> weights;  // empty: 1 each
 };
 
 std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
@@ -87,6 +88,8 @@ std::vector<Document> documents_of(const data::Rows& rows, int64_t row) {
         for (uint64_t at = piece.begin; at < piece.begin + piece.length; ++at) {
             documents.back().tokens.push_back(rows.store().token(at));
             documents.back().labels.push_back(rows.store().label(at));
+            if (rows.store().has_weights())
+                documents.back().weights.push_back(rows.store().weight(at));
         }
     }
     return documents;
@@ -100,33 +103,38 @@ public:
     std::string as_json(int64_t row) const {
         std::vector<int32_t> tokens;
         std::vector<int32_t> labels;
+        Value::List weights;
         std::vector<int32_t> lengths;
         for (const Document& document : documents_of(rows_, row)) {
             tokens.insert(tokens.end(), document.tokens.begin(), document.tokens.end());
             labels.insert(labels.end(), document.labels.begin(), document.labels.end());
+            for (const float weight : document.weights)
+                weights.emplace_back(static_cast<double>(weight));
             lengths.push_back(static_cast<int32_t>(document.tokens.size()));
         }
         Value line(Value::Object{{"row", Value(row)},
                                  {"input_ids", text::to_list(tokens)},
                                  {"labels", text::to_list(labels)},
                                  {"seq_lengths", text::to_list(lengths)}});
+        if (!weights.empty()) line.set("weights", Value(std::move(weights)));
         if (tokenizer_ != nullptr) line.set("text", Value(decode(tokens)));
         return to_json(line);
     }
 
-    // The text with learned tokens in brackets, then ids and labels.
+    // The text with learned tokens in brackets, then ids, labels and weights.
     std::string for_people(int64_t row) const {
         std::string out;
         const auto documents = documents_of(rows_, row);
         out += concat("row ", row, ": ", rows_.length(row), " tokens, ", documents.size(),
                       documents.size() == 1 ? " document\n" : " documents\n");
         for (size_t i = 0; i < documents.size(); ++i) {
-            const auto& [tokens, labels] = documents[i];
+            const auto& [tokens, labels, weights] = documents[i];
             const auto unlearned = std::ranges::count(labels, data::no_label);
             out += concat("  document ", i + 1, ": ", tokens.size(), " tokens, ",
                           static_cast<int64_t>(tokens.size()) - unlearned, " learned\n");
             if (tokenizer_ != nullptr) out += "    text    " + marked_text(documents[i]) + "\n";
             out += "    ids     " + list(tokens) + "\n    labels  " + list(labels) + "\n";
+            if (!weights.empty()) out += "    weights " + list(weights) + "\n";
         }
         return out;
     }
@@ -135,16 +143,17 @@ private:
     std::string decode(std::span<const int32_t> tokens) const {
         return tokenizer_->decode(tokens, text::Decoding::everything);
     }
-    // A long list by its first and its last ids.
-    std::string list(const std::vector<int32_t>& ids) const {
+    // A long list by its first and its last items.
+    template <class Number>
+    std::string list(const std::vector<Number>& items) const {
         constexpr size_t at_each_end = 8;
-        const bool is_cut = !is_full_ && ids.size() > 2 * at_each_end + 1;
+        const bool is_cut = !is_full_ && items.size() > 2 * at_each_end + 1;
         std::vector<std::string> texts;
-        for (size_t i = 0; i < ids.size(); ++i) {
-            texts.push_back(std::to_string(ids[i]));
+        for (size_t i = 0; i < items.size(); ++i) {
+            texts.push_back(concat(items[i]));
             if (!is_cut || i + 1 != at_each_end) continue;
-            i = ids.size() - at_each_end - 1;
-            texts.push_back(concat("... (", ids.size() - 2 * at_each_end, " more, --full) ..."));
+            i = items.size() - at_each_end - 1;
+            texts.push_back(concat("... (", items.size() - 2 * at_each_end, " more, --full) ..."));
         }
         return join(texts, " ");
     }

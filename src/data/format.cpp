@@ -18,7 +18,8 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
             "labels",
             "completion_mask",
             "assistant_masks",
-            "seq_lengths"};
+            "seq_lengths",
+            "weights"};
 }
 
 Value only_columns(const Value& row, const std::vector<std::string>& columns) {
@@ -135,6 +136,9 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
                              "conversations or input_ids; the columns are ",
                              names_of_columns(row)));
     if (!format) return format;
+    if (row.find("weights") != nullptr)
+        format.value().warnings.emplace_back(
+            "the column weights is not used: it weights tokens, and stands beside input_ids");
     const Layout layout = format.value().layout;
     const bool is_plain = layout == Layout::text || layout == Layout::prompt_completion;
     if (settings.assistant_only_loss && (is_plain || format.value().is_share_gpt))

@@ -11,25 +11,29 @@ namespace ringshard::data {
 
 namespace {
 
-at::Tensor to_tensor(const std::vector<int64_t>& values, at::Device device) {
+template <class Number>
+at::Tensor to_tensor(const std::vector<Number>& values, at::Device device) {
     // From pinned memory a GPU takes them while the host goes on.
-    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())},
-                                  at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
-    std::ranges::copy(values, tensor.data_ptr<int64_t>());
+    at::Tensor tensor = at::empty(
+        {static_cast<int64_t>(values.size())},
+        at::TensorOptions(c10::CppTypeToScalarType<Number>()).pinned_memory(device.is_cuda()));
+    std::ranges::copy(values, tensor.template data_ptr<Number>());
     return tensor.to(device, true);
 }
 
 struct Targets {
     std::vector<int64_t> places;
     std::vector<int64_t> tokens;
+    std::vector<float> weights;
 };
 
-Targets targets_of(const std::vector<int64_t>& next_tokens) {
+Targets targets_of(const std::vector<int64_t>& next_tokens, const std::vector<float>& weights) {
     Targets targets;
     for (size_t place = 0; place < next_tokens.size(); ++place) {
         if (next_tokens[place] == model::TokenBatch::no_target) continue;
         targets.places.push_back(static_cast<int64_t>(place));
         targets.tokens.push_back(next_tokens[place]);
+        if (!weights.empty()) targets.weights.push_back(weights[place]);
     }
     return targets;
 }
@@ -46,19 +50,24 @@ model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh) {
     const auto filled = static_cast<size_t>(partition.filled_length());
     batch.tokens.resize(filled, 0);
     batch.targets.resize(filled, model::TokenBatch::no_target);
+    const bool is_weighted = !batch.weights.empty();
+    if (is_weighted) batch.weights.resize(filled, 0);
     const auto positions =
         attention::positions_in_documents(partition.filled_length(), partition.document_starts());
 
     const attention::Layout mine = partition.of_rank(mesh.at().ring, mesh.at().ulysses);
-    const auto part = [&](const std::vector<int64_t>& whole) {
+    const auto part = [&]<class Number>(const std::vector<Number>& whole) {
         return attention::pick(std::span(whole), mine);
     };
-    const Targets targets = targets_of(part(batch.targets));
-    const auto there = [&](const std::vector<int64_t>& values) {
-        return to_tensor(values, mesh.device());
-    };
-    return {there(part(batch.tokens)), there(part(positions)), there(targets.places),
-            there(targets.tokens), attention::make_plan(partition, mesh.at().ring)};
+    const Targets targets =
+        targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>());
+    const auto there = [&](const auto& values) { return to_tensor(values, mesh.device()); };
+    return {there(part(batch.tokens)),
+            there(part(positions)),
+            there(targets.places),
+            there(targets.tokens),
+            is_weighted ? there(targets.weights) : at::Tensor(),
+            attention::make_plan(partition, mesh.at().ring)};
 }
 
 Loader::Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)

@@ -190,12 +190,14 @@ private:
         uint64_t tokens = 0;
         uint64_t samples = 0;
         uint64_t documents = 0;
-        has_labels_ = has_documents_ = false;
+        has_labels_ = has_weights_ = has_documents_ = false;
         for (SpooledBlock& block : share_.blocks) {
             has_labels_ = has_labels_ || block.has_labels;
+            has_weights_ = has_weights_ || block.has_weights;
             has_documents_ = has_documents_ || block.has_documents();
         }
         has_labels_ = group_.maximum(has_labels_ ? 1 : 0) == 1;
+        has_weights_ = group_.maximum(has_weights_ ? 1 : 0) == 1;
         has_documents_ = group_.maximum(has_documents_ ? 1 : 0) == 1;
         for (size_t i = 0; i < share_.blocks.size(); ++i) {
             SpooledBlock& block = share_.blocks[i];
@@ -214,6 +216,7 @@ private:
                                        {"tokens", tokens_.total * sizeof(int32_t)},
                                        {"samples", samples_.total * sizeof(Sample)}};
         if (has_labels_) arrays.push_back({"labels", tokens_.total * sizeof(int32_t)});
+        if (has_weights_) arrays.push_back({"weights", tokens_.total * sizeof(float)});
         if (has_documents_) {
             arrays.push_back({"document_ends", samples_.total * sizeof(uint64_t)});
             arrays.push_back({"document_lengths", documents_.total * sizeof(uint32_t)});
@@ -229,6 +232,7 @@ private:
             const uint64_t samples = block.rest.samples.size();
             chunks += chunks_of(block.num_tokens * sizeof(int32_t)) * (has_labels_ ? 2 : 1) +
                       chunks_of(samples * sizeof(Sample));
+            if (has_weights_) chunks += chunks_of(block.num_tokens * sizeof(float));
             if (has_documents_)
                 chunks += chunks_of(samples * sizeof(uint64_t)) +
                           chunks_of(block.rest.document_lengths.size() * sizeof(uint32_t));
@@ -253,8 +257,9 @@ private:
 
     std::optional<Failure> write_block(SpooledBlock& block, ArrayFileWriter& file) {
         SampleList list = std::move(block.rest);
-        if (auto failure = spool_.get(block, list.tokens, list.labels)) return failure;
+        if (auto failure = spool_.get(block, list)) return failure;
         if (has_labels_) list.give_labels();
+        if (has_weights_) list.give_weights();
         for (Sample& sample : list.samples) sample.begin += tokens_.before;
         for (uint64_t& end : list.document_ends) end += documents_.before;
         const auto put = [&]<class T>(const char* array, const std::vector<T>& items,
@@ -265,6 +270,8 @@ private:
         if (auto failure = put("samples", list.samples, samples_.before)) return failure;
         if (has_labels_)
             if (auto failure = put("labels", list.labels, tokens_.before)) return failure;
+        if (has_weights_)
+            if (auto failure = put("weights", list.weights, tokens_.before)) return failure;
         if (has_documents_) {
             if (auto failure = put("document_ends", list.document_ends, samples_.before))
                 return failure;
@@ -284,6 +291,7 @@ private:
     std::vector<double> per_source_;  // samples, over all ranks
     Count tokens_, samples_, documents_, chunks_;
     bool has_labels_ = false;
+    bool has_weights_ = false;
     bool has_documents_ = false;
 };
 

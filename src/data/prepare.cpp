@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using text::Value;
 
 // Goes up when the same settings come to other files.
-constexpr int64_t version = 3;
+constexpr int64_t version = 4;
 
 // Names are written with their sizes and times: a file that was changed is another file.
 Value describe_file(const fs::path& file) {

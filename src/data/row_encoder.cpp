@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "ringshard/data/format.hpp"
 #include "ringshard/data/text_tools.hpp"
@@ -64,6 +65,29 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
     return std::nullopt;
 }
 
+// Weights of the tokens' losses. What has the weight 0 is not learned.
+std::optional<Failure> read_weights(const Value& column, EncodedRow& into) {
+    if (column.list() == nullptr)
+        return wrong(concat("weights is ", column.kind(), ", where a list is needed"));
+    if (column.list()->size() != into.tokens.size())
+        return wrong(concat("has ", column.list()->size(), " weights for ", into.tokens.size(),
+                            " input_ids"));
+    for (size_t i = 0; i < into.tokens.size(); ++i) {
+        const Value& item = (*column.list())[i];
+        if (item.real() == nullptr && item.integer() == nullptr)
+            return wrong(concat("weights holds ", item.kind(), ", where numbers are needed"));
+        const double weight =
+            item.real() != nullptr ? *item.real() : static_cast<double>(*item.integer());
+        const auto rounded = static_cast<float>(weight);
+        if (!std::isfinite(rounded) || rounded < 0)
+            return wrong(
+                concat("weights holds ", weight, ", and a weight is finite and not below 0"));
+        if (rounded == 0) into.labels[i] = no_label;
+        into.weights.push_back(rounded);
+    }
+    return std::nullopt;
+}
+
 std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat& format,
                                            EncodedRow& into) {
     const Value* ids = row.find("input_ids");
@@ -80,6 +104,8 @@ std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat
         if (auto failure = apply_mask(row, "completion_mask", into)) return failure;
     if (format.uses_assistant_mask)
         if (auto failure = apply_mask(row, "assistant_masks", into)) return failure;
+    if (const Value* weights = row.find("weights"); weights != nullptr && !weights->is_null())
+        if (auto failure = read_weights(*weights, into)) return failure;
     const Value* lengths = row.find("seq_lengths");
     if (lengths == nullptr || lengths->is_null()) return std::nullopt;
     if (auto failure = read_numbers(*lengths, "seq_lengths", 0, into.document_lengths))
@@ -304,6 +330,7 @@ private:
 std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat& format,
                                           Scratch& scratch, EncodedRow& into) const {
     into.document_lengths.clear();
+    into.weights.clear();
     if (auto failure = Work(*parts_, row, format, *scratch.state_, into).encode()) return failure;
     const bool has_documents = format.layout == Layout::pretokenized && row.find("seq_lengths") &&
                                !row.find("seq_lengths")->is_null();

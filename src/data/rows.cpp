@@ -1,5 +1,7 @@
 #include "ringshard/data/rows.hpp"
 
+#include <algorithm>
+
 #include "ringshard/data/plan_rows.hpp"
 
 namespace ringshard::data {
@@ -85,6 +87,18 @@ RowTotals Rows::totals() const {
     return counted;
 }
 
+int64_t FlatBatch::num_targets() const {
+    return std::ranges::count_if(targets, [](int64_t target) { return target != no_label; });
+}
+
+double FlatBatch::target_weight() const {
+    if (weights.empty()) return static_cast<double>(num_targets());
+    double sum = 0;
+    for (size_t i = 0; i < targets.size(); ++i)
+        if (targets[i] != no_label) sum += static_cast<double>(weights[i]);
+    return sum;
+}
+
 void Rows::append(int64_t row, FlatBatch& batch) const {
     for (const Piece& piece : pieces(row)) {
         if (piece.length == 0) continue;
@@ -98,6 +112,11 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
             if (at > piece.begin) batch.targets.push_back(store_.label(at));
         }
         batch.targets.push_back(no_label);
+        if (!store_.has_weights()) continue;
+        if (piece.goes_on != 0) batch.weights.back() = store_.weight(piece.begin);
+        for (uint64_t at = piece.begin + 1; at < piece.begin + piece.length; ++at)
+            batch.weights.push_back(store_.weight(at));
+        batch.weights.push_back(0);
     }
 }
 

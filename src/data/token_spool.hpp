@@ -8,10 +8,11 @@ namespace ringshard::data {
 
 // What a block came to. Its tokens wait in the spool; the rest is small.
 struct SpooledBlock {
-    int64_t place = 0;  // in the spool, in bytes: tokens, then labels if there are any
+    int64_t place = 0;  // in the spool, in bytes: tokens, then labels and weights if there are any
     uint64_t num_tokens = 0;
-    SampleList rest{};  // without tokens and labels
+    SampleList rest{};  // without tokens, labels and weights
     bool has_labels = false;
+    bool has_weights = false;
     bool has_documents() const { return !rest.document_ends.empty(); }
 };
 
@@ -22,8 +23,8 @@ public:
 
     // Threads may call it.
     Expected<SpooledBlock> put(SampleList samples);
-    std::optional<Failure> get(const SpooledBlock& block, std::vector<int32_t>& tokens,
-                               std::vector<int32_t>& labels) const;
+    // Fills tokens, labels and weights of the list.
+    std::optional<Failure> get(const SpooledBlock& block, SampleList& into) const;
 
 private:
     explicit TokenSpool(File file) : file_(std::move(file)) {}

@@ -12,8 +12,9 @@ void SampleList::add(std::span<const int32_t> new_tokens, std::span<const int32_
 }
 
 void SampleList::add(std::span<const int32_t> new_tokens, std::span<const int32_t> new_labels,
-                     std::span<const int32_t> new_lengths) {
+                     std::span<const int32_t> new_lengths, std::span<const float> new_weights) {
     RINGSHARD_CHECK(new_tokens.size() == new_labels.size());
+    RINGSHARD_CHECK(new_weights.empty() || new_weights.size() == new_tokens.size());
     Sample sample{.begin = tokens.size()};
     bool needs_labels = false;
     for (size_t i = 0; i < new_tokens.size(); ++i) {
@@ -26,11 +27,17 @@ void SampleList::add(std::span<const int32_t> new_tokens, std::span<const int32_
     if (needs_labels) give_labels();
     const bool has_several = new_lengths.size() != 1;
     if (has_several) give_documents(tokens.size());
+    if (!new_weights.empty()) give_weights();
+    const bool is_weighted = !weights.empty() || !new_weights.empty();
 
     for (size_t i = 0; i < new_tokens.size(); ++i)
         tokens.push_back(new_labels[i] == no_label ? ~new_tokens[i] : new_tokens[i]);
     if (!labels.empty() || needs_labels)
         labels.insert(labels.end(), new_labels.begin(), new_labels.end());
+    if (!new_weights.empty())
+        weights.insert(weights.end(), new_weights.begin(), new_weights.end());
+    else if (is_weighted)
+        weights.resize(tokens.size(), 1.0F);
     if (!document_ends.empty() || has_several) {
         document_lengths.insert(document_lengths.end(), new_lengths.begin(), new_lengths.end());
         document_ends.push_back(document_lengths.size());
@@ -42,6 +49,10 @@ void SampleList::give_labels() {
     if (!labels.empty()) return;
     labels.reserve(tokens.size());
     for (const int32_t token : tokens) labels.push_back(token < 0 ? no_label : token);
+}
+
+void SampleList::give_weights() {
+    if (weights.empty()) weights.assign(tokens.size(), 1.0F);
 }
 
 void SampleList::give_documents(uint64_t num_tokens) {
@@ -57,6 +68,7 @@ TokenStore::TokenStore(SampleList list) {
     const auto held = std::make_shared<const SampleList>(std::move(list));
     tokens_ = held->tokens;
     labels_ = held->labels;
+    weights_ = held->weights;
     samples_ = held->samples;
     document_ends_ = held->document_ends;
     document_lengths_ = held->document_lengths;
@@ -71,6 +83,7 @@ Expected<TokenStore> TokenStore::of(const ArrayFile& file) {
     store.about_ = file.about();
     store.tokens_ = file.array<int32_t>("tokens");
     store.labels_ = file.array<int32_t>("labels");
+    store.weights_ = file.array<float>("weights");
     store.samples_ = file.array<Sample>("samples");
     store.document_ends_ = file.array<uint64_t>("document_ends");
     store.document_lengths_ = file.array<uint32_t>("document_lengths");
@@ -83,6 +96,7 @@ Expected<TokenStore> TokenStore::of(const ArrayFile& file) {
     };
     if (!file.has("tokens") || !file.has("samples") ||
         !is_none_or(store.labels_.size(), store.tokens_.size()) ||
+        !is_none_or(store.weights_.size(), store.tokens_.size()) ||
         !is_none_or(store.document_ends_.size(), store.samples_.size()) || largest == nullptr ||
         largest->integer() == nullptr)
         return Failure{ExitCode::bad_data, concat(store.name_.string(), " holds no token store")};

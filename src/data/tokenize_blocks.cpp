@@ -84,7 +84,7 @@ private:
         if (auto wrong = shared_.encoder.encode(only_columns(row, shared_.tokens.columns[source]),
                                                 shared_.formats[source], scratch_, encoded_))
             return wrong;
-        samples.add(encoded_.tokens, encoded_.labels, encoded_.document_lengths);
+        samples.add(encoded_.tokens, encoded_.labels, encoded_.document_lengths, encoded_.weights);
         return std::nullopt;
     }
 

@@ -16,7 +16,7 @@ namespace {
 // Some tokens that have a target.
 struct Chunk {
     at::Tensor places;
-    at::Tensor targets;
+    ops::Targets targets;
     at::Tensor of_tokens;  // what is said of them
 };
 
@@ -29,7 +29,10 @@ at::Tensor for_chunks(const TokenBatch& batch, int64_t tokens_per_chunk, Work wo
     for (int64_t begin = 0; begin < count; begin += tokens_per_chunk) {
         const auto part = [&, length = std::min(tokens_per_chunk, count - begin)](
                               const at::Tensor& all) { return all.narrow(0, begin, length); };
-        work(Chunk{part(batch.target_places), part(batch.targets), part(of_tokens)});
+        work(Chunk{
+            part(batch.target_places),
+            {part(batch.targets), batch.weights.defined() ? part(batch.weights) : at::Tensor()},
+            part(of_tokens)});
     }
     return of_tokens;
 }

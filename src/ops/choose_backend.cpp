@@ -120,7 +120,7 @@ void embedding_backward(const at::Tensor& dy, const at::Tensor& tokens, const at
     return cpu::embedding_backward(dy, tokens, d_table, left_out);
 }
 
-void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
                    const LossForm& form, const at::Tensor& of_tokens) {
     if constexpr (has_gpu_kernels)
         if (uses_gpu_kernels(logits))
@@ -128,7 +128,7 @@ void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double g
     return cpu::cross_entropy(logits, targets, gradient_scale, form, of_tokens);
 }
 
-void cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
                          const at::Tensor& of_tokens) {
     if constexpr (has_gpu_kernels)
         if (uses_gpu_kernels(logits))

@@ -16,7 +16,7 @@ struct RowSums {
     bool is_correct;
     float largest;
     float log_sum;  // log of the sum of e^(logit - largest)
-    float weight;   // of the token
+    float weight;   // factor of the gradient
 };
 
 template <class T>
@@ -70,8 +70,18 @@ bool is_first_largest(const T* logits, int64_t target, float largest) {
     return true;
 }
 
+// Token t of the targets, and the factor of its loss.
+struct Target {
+    Target(const Targets& targets, int64_t t)
+        : token(data<int64_t>(targets.tokens)[t]),
+          weight(targets.weights.defined() ? data<float>(targets.weights)[t] : 1.0F) {}
+    int64_t token;
+    float weight;
+};
+
 template <class T>
-RowSums sums_of(const T* logits, int64_t target, int64_t width, const LossForm& form) {
+RowSums sums_of(const T* logits, const Target& target_of, int64_t width, const LossForm& form) {
+    const int64_t target = target_of.token;
     const float largest = largest_of(logits, width);
     float sum = 0;
     float weighted = 0;
@@ -92,6 +102,8 @@ RowSums sums_of(const T* logits, int64_t target, int64_t width, const LossForm& 
         const auto smoothing = static_cast<float>(form.smoothing);
         row.loss = (1 - smoothing) * row.loss + smoothing * row.weight * (log_sum - mean);
     }
+    row.loss *= target_of.weight;
+    row.weight *= target_of.weight;
     return row;
 }
 
@@ -123,27 +135,27 @@ void for_tokens(const at::Tensor& logits, const at::Tensor& of_tokens, PerRow pe
 
 }  // namespace
 
-void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
                    const LossForm& form, const at::Tensor& of_tokens) {
     const int64_t width = logits.size(1);
     const auto scale = static_cast<float>(gradient_scale);
     with_type(logits, [&]<class T>(T*) {
         for_tokens(logits, of_tokens, [&](int64_t t) {
             T* row = data<T>(logits) + t * width;
-            const int64_t target = data<int64_t>(targets)[t];
+            const Target target(targets, t);
             const RowSums of_row = sums_of(row, target, width, form);
-            write_gradient(row, target, width, of_row, scale, form);
+            write_gradient(row, target.token, width, of_row, scale, form);
             return of_row;
         });
     });
 }
 
-void cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
                          const at::Tensor& of_tokens) {
     const int64_t width = logits.size(1);
     with_type(logits, [&]<class T>(T*) {
         for_tokens(logits, of_tokens, [&](int64_t t) {
-            return sums_of(data<T>(logits) + t * width, data<int64_t>(targets)[t], width, form);
+            return sums_of(data<T>(logits) + t * width, Target(targets, t), width, form);
         });
     });
 }

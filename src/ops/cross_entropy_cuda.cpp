@@ -9,13 +9,14 @@ using namespace gpu;
 
 namespace {
 
-CrossEntropy work_of(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+CrossEntropy work_of(const at::Tensor& logits, const Targets& targets, const LossForm& form,
                      const at::Tensor& of_tokens) {
     static_assert(numbers_of_token == 3);
     RINGSHARD_CHECK(of_tokens.size(0) == logits.size(0));
     return {.type = type_of(logits),
             .logits = data(logits),
-            .targets = data<int64_t>(targets),
+            .targets = data<int64_t>(targets.tokens),
+            .weights = targets.weights.defined() ? data<float>(targets.weights) : nullptr,
             .of_tokens = data<float>(of_tokens),
             .tokens = logits.size(0),
             .vocabulary = logits.size(1),
@@ -27,7 +28,7 @@ CrossEntropy work_of(const at::Tensor& logits, const at::Tensor& targets, const 
 
 }  // namespace
 
-void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
                    const LossForm& form, const at::Tensor& of_tokens) {
     CrossEntropy work = work_of(logits, targets, form, of_tokens);
     work.writes_gradient = true;
@@ -35,7 +36,7 @@ void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double g
     gpu::cross_entropy(queue_of(logits), work);
 }
 
-void cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
                          const at::Tensor& of_tokens) {
     gpu::cross_entropy(queue_of(logits), work_of(logits, targets, form, of_tokens));
 }

@@ -152,7 +152,7 @@ double loss_logits() {
     const at::Tensor targets = at::zeros({tokens}, at::TensorOptions(at::kLong));
     const at::Tensor of_tokens = numbers({tokens, ops::numbers_of_token}, at::kFloat);
     return tokens * vocabulary *
-           rate_of([&] { ops::cross_entropy(logits, targets, 1e-3, {}, of_tokens); });
+           rate_of([&] { ops::cross_entropy(logits, {targets}, 1e-3, {}, of_tokens); });
 }
 
 constexpr double optimizer_bytes_of_a_weight = 28;

@@ -63,8 +63,11 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
     const auto numbers = [](int64_t count) {
         return at::empty({count}, at::TensorOptions(at::kLong).device(at::kMeta));
     };
-    return {numbers(partition.tokens_per_rank()), numbers(partition.tokens_per_rank()),
-            numbers(num_targets), numbers(num_targets),
+    return {numbers(partition.tokens_per_rank()),
+            numbers(partition.tokens_per_rank()),
+            numbers(num_targets),
+            numbers(num_targets),
+            at::Tensor(),
             attention::make_plan(partition, mesh.at().ring)};
 }
 

@@ -57,17 +57,19 @@ std::vector<int64_t> Evaluator::count_longest() const {
 EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {
     const Timer timer;
     ops::TokenSums sums;
+    double weight = 0;  // of the targets; one rank of every sequence group adds it
     int64_t round = 0;
     for (const int64_t operations : count_longest()) {
         before_batch(unit * static_cast<double>(operations));
         auto batch = data::flatten(rows_, rows_of_round(round++));
+        if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
         sums += ops::add_up(model_.evaluate(data::cut_batch(std::move(batch), mesh_)));
     }
-    const auto total = world_.sum(std::vector<double>{sums.loss, sums.entropy,
-                                                      static_cast<double>(sums.num_correct),
-                                                      static_cast<double>(sums.num_targets)});
+    const auto total = world_.sum(
+        std::vector<double>{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),
+                            static_cast<double>(sums.num_targets), weight});
     const double targets = std::max(1.0, total[3]);
-    return {.loss = total[0] / targets,
+    return {.loss = total[4] > 0 ? total[0] / total[4] : 0,
             .entropy = total[1] / targets,
             .accuracy = total[2] / targets,
             .rows = rows_.size(),

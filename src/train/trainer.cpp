@@ -21,11 +21,6 @@ int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_
 
 namespace {
 
-double count_targets(const data::FlatBatch& batch) {
-    return static_cast<double>(std::ranges::count_if(
-        batch.targets, [](int64_t target) { return target != model::TokenBatch::no_target; }));
-}
-
 // Pairs of tokens that attend to each other, were attention not causal: of each document its
 // length squared.
 double count_pairs(const data::FlatBatch& batch) {
@@ -53,7 +48,8 @@ std::string list_rows(const std::vector<int64_t>& rows) {
 
 // What a step has to do, over the world.
 struct Trainer::Work {
-    double targets;  // at least one: it is a divisor
+    double targets;  // at least one: it is a divisor, as the next one
+    double weight;   // of all targets
     double counted_tokens;
     double filler_tokens;
     double operations;
@@ -70,12 +66,13 @@ struct Trainer::Work {
 
 // One rank of every sequence group counts. Collective over the world.
 Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) const {
-    enum { targets, counted, tokens, filled, pairs, worst_of_ring, mean_of_ring, size };
+    enum { targets, weight, counted, tokens, filled, pairs, worst_of_ring, mean_of_ring, size };
     std::vector<double> sums(size);
     if (mesh_.sequence_rank() == 0) {
         for (const data::FlatBatch& batch : micro_batches) {
             const auto length = static_cast<int64_t>(batch.tokens.size());
-            sums[targets] += count_targets(batch);
+            sums[targets] += static_cast<double>(batch.num_targets());
+            sums[weight] += batch.target_weight();
             sums[counted] += static_cast<double>(batch.num_counted());
             sums[tokens] += static_cast<double>(length);
             sums[pairs] += count_pairs(batch);
@@ -89,6 +86,7 @@ Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) 
     }
     sums = world_.sum(sums);
     return {.targets = std::max(1.0, sums[targets]),
+            .weight = sums[weight] > 0 ? sums[weight] : 1.0,
             .counted_tokens = sums[counted],
             .filler_tokens = sums[filled] - sums[tokens],
             .operations = model::training_operations(model_.spec(), sums[tokens], sums[pairs]),
@@ -209,13 +207,13 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     counted(count_longest(micro_batches));
 
     StepNumbers numbers = work.numbers();
-    StepSums sums = run(std::move(micro_batches), 1.0 / work.targets, numbers.attention);
+    StepSums sums = run(std::move(micro_batches), 1.0 / work.weight, numbers.attention);
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
     world_.journal().doing("summing the numbers of the step");
     sums = sum_over(world_, std::move(sums));
     world_.journal().doing("updating the weights");
-    numbers.loss = sums.loss / work.targets;
+    numbers.loss = sums.loss / work.weight;
     numbers.entropy = sums.entropy / work.targets;
     numbers.accuracy = sums.correct / work.targets;
     numbers.grad_norm = std::sqrt(sums.gradient_squares);

@@ -127,16 +127,40 @@ BOOST_FIXTURE_TEST_CASE(what_waits_in_the_spool_is_not_in_memory, Folder) {
     auto spool = TokenSpool::open(path / "spool").value();
     SampleList list;
     list.add(Numbers{1, 2}, Numbers{1, 7});
-    list.add(Numbers{3}, Numbers{3});
+    const Numbers length{1};
+    list.add(Numbers{3}, Numbers{3}, length, std::vector<float>{0.5F});
     const SpooledBlock block = spool.put(list).value();
     BOOST_TEST(block.rest.tokens.capacity() == 0U);
     BOOST_TEST(block.rest.labels.capacity() == 0U);
+    BOOST_TEST(block.rest.weights.capacity() == 0U);
     BOOST_TEST(block.rest.samples.size() == 2U);
-    Numbers tokens;
-    Numbers labels;
-    BOOST_TEST(!spool.get(block, tokens, labels));
-    BOOST_TEST(tokens == list.tokens, boost::test_tools::per_element());
-    BOOST_TEST(labels == list.labels, boost::test_tools::per_element());
+    SampleList read;
+    BOOST_TEST(!spool.get(block, read));
+    BOOST_TEST(read.tokens == list.tokens, boost::test_tools::per_element());
+    BOOST_TEST(read.labels == list.labels, boost::test_tools::per_element());
+    BOOST_TEST(read.weights == (std::vector<float>{1, 1, 0.5F}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(weights_stay_beside_their_tokens) {
+    SampleList list;
+    list.add(Numbers{1, 2}, Numbers{1, 2});
+    const Numbers length{3};
+    list.add(Numbers{3, 4, 5}, Numbers{3, no_label, 5}, length, std::vector<float>{0.25F, 0, 2});
+    list.add(Numbers{6}, Numbers{6});
+    BOOST_TEST(list.weights == (std::vector<float>{1, 1, 0.25F, 0, 2, 1}),
+               boost::test_tools::per_element());
+    RowPlan plan;
+    plan.pieces = {{2, 2, 0}, {4, 1, 1}, {0, 2, 0}};
+    plan.row_starts = {0, 3};
+    const Rows rows(TokenStore(std::move(list)), std::move(plan));
+    FlatBatch batch;
+    rows.append(0, batch);
+    BOOST_TEST(batch.targets == (std::vector<int64_t>{no_label, 5, no_label, 2, no_label}),
+               boost::test_tools::per_element());
+    BOOST_TEST(batch.weights == (std::vector<float>{0, 2, 0, 1, 0}),
+               boost::test_tools::per_element());
+    BOOST_TEST(batch.num_targets() == 2);
+    BOOST_TEST(batch.target_weight() == 3);
 }
 
 BOOST_FIXTURE_TEST_CASE(rows_that_reach_outside_are_refused, Folder) {

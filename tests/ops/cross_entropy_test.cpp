@@ -22,19 +22,21 @@ struct Reference {
 };
 
 // The plain form: written as it is defined, differentiated by autograd.
-Reference plain(const at::Tensor& logits, const at::Tensor& targets, const ops::LossForm& form) {
+Reference plain(const at::Tensor& logits, const ops::Targets& targets, const ops::LossForm& form) {
     const at::Tensor x = logits.to(at::kDouble).set_requires_grad(true);
     const at::Tensor surprise = -at::log_softmax(x, 1);
-    at::Tensor loss = surprise.gather(1, targets.unsqueeze(1)).squeeze(1);
+    at::Tensor loss = surprise.gather(1, targets.tokens.unsqueeze(1)).squeeze(1);
     if (form.times_probability) loss = loss * (-loss).exp().detach();
     loss = (1 - form.smoothing) * loss + form.smoothing * surprise.mean(1);
+    if (targets.weights.defined()) loss = loss * targets.weights.to(at::kDouble);
     (loss.sum() * scale).backward();
     return {loss.sum().item<double>(), x.grad()};
 }
 
-void check(int64_t tokens, int64_t vocabulary, const ops::LossForm& form) {
+void check(int64_t tokens, int64_t vocabulary, const ops::LossForm& form, bool is_weighted) {
     const at::Tensor logits = at::randn({tokens, vocabulary}) * 3;
-    const at::Tensor targets = at::randint(vocabulary, {tokens}, at::TensorOptions(at::kLong));
+    const ops::Targets targets{at::randint(vocabulary, {tokens}, at::TensorOptions(at::kLong)),
+                               is_weighted ? at::rand({tokens}) * 2 : at::Tensor()};
     const Reference reference = plain(logits, targets, form);
     const double tolerance = 1e-5 * std::abs(reference.loss);
     const at::Tensor of_tokens = at::empty({tokens, ops::numbers_of_token});
@@ -54,7 +56,7 @@ void check_every_form(int64_t tokens, int64_t vocabulary) {
         {}, {.times_probability = true}, {.smoothing = 0.1}, {.smoothing = 1.0}};
     for (const ops::LossForm& form : forms) {
         BOOST_TEST_INFO_SCOPE(form.times_probability << " " << form.smoothing);
-        check(tokens, vocabulary, form);
+        for (const bool is_weighted : {false, true}) check(tokens, vocabulary, form, is_weighted);
     }
 }
 

@@ -141,13 +141,14 @@ BOOST_AUTO_TEST_CASE(cross_entropy_and_its_gradient) {
     for (const auto type : {at::kFloat, at::kBFloat16})
         for (const int64_t vocabulary : {517, 32'000, 151'936}) {
             const at::Tensor logits = (at::randn({8, vocabulary}) * 3).to(type);
-            const at::Tensor targets = at::randint(vocabulary, {8}, at::kLong);
+            const Targets targets{at::randint(vocabulary, {8}, at::kLong), at::rand({8})};
+            const Targets gpu_targets{targets.tokens.cuda(), targets.weights.cuda()};
             const at::Tensor of_tokens = at::zeros({8, numbers_of_token});
             const at::Tensor gpu_logits = logits.cuda();
             const at::Tensor gpu_of_tokens = of_tokens.cuda();
             const LossForm form{.times_probability = false, .smoothing = 0.1};
             cuda::cross_entropy(logits, targets, 0.3, form, of_tokens);
-            cuda::cross_entropy(gpu_logits, targets.cuda(), 0.3, form, gpu_of_tokens);
+            cuda::cross_entropy(gpu_logits, gpu_targets, 0.3, form, gpu_of_tokens);
             BOOST_TEST(distance(gpu_of_tokens, of_tokens) < 1e-5);
             BOOST_TEST(distance(gpu_logits, logits) < (type == at::kFloat ? 1e-5 : 4e-3));
             BOOST_TEST(cuda::add_up(gpu_of_tokens).num_correct ==

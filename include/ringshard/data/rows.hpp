@@ -12,7 +12,10 @@ namespace ringshard::data {
 struct FlatBatch {
     std::vector<int64_t> tokens;
     std::vector<int64_t> targets;  // the next token of the document, or no_label
+    std::vector<float> weights{};  // of the targets' losses; empty: 1 each
     std::vector<int64_t> document_starts;
+    int64_t num_targets() const;
+    double target_weight() const;  // of all targets
     // As TRL counts: where rows are flattened, what fills them up to a multiple counts as well.
     int64_t num_counted() const { return static_cast<int64_t>(tokens.size()) + counted_padding; }
     int64_t counted_padding = 0;

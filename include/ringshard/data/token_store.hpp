@@ -26,6 +26,7 @@ struct SampleList {
     // A token that is not to be learned is written as its complement, ~token, which is negative.
     std::vector<int32_t> tokens;
     std::vector<int32_t> labels;  // of every token, if one is to be learned as another; else empty
+    std::vector<float> weights;   // of the loss of every token as a target; empty: 1 each
     std::vector<Sample> samples;
     // The lengths of the documents of each sample, if one has several; else empty.
     std::vector<uint64_t> document_ends;  // in `document_lengths`, per sample
@@ -33,12 +34,13 @@ struct SampleList {
     int32_t largest_token = -1;  // of tokens and labels
 
     // labels: as many as tokens, no_label or what the token is learned as. document_lengths: add up
-    // to the tokens.
+    // to the tokens. weights: as many as tokens, or none.
     void add(std::span<const int32_t> tokens, std::span<const int32_t> labels,
-             std::span<const int32_t> document_lengths);
+             std::span<const int32_t> document_lengths, std::span<const float> weights = {});
     void add(std::span<const int32_t> tokens, std::span<const int32_t> labels);
 
-    void give_labels();  // where the tokens had said everything
+    void give_labels();   // where the tokens had said everything
+    void give_weights();  // where each was 1
     // Where every sample was one document. num_tokens: as many as there are in `tokens`, which may
     // be kept elsewhere.
     void give_documents(uint64_t num_tokens);
@@ -67,6 +69,9 @@ public:
         return tokens_[place] < 0 ? no_label : tokens_[place];
     }
 
+    bool has_weights() const { return !weights_.empty(); }
+    float weight(uint64_t place) const { return weights_.empty() ? 1.0F : weights_[place]; }
+
     // Throws, with file and byte, where a token or label of these places is above largest_token():
     // arrays indexed with it would be read or written beyond their end.
     void check_ids(uint64_t begin, uint64_t count) const;
@@ -87,6 +92,7 @@ private:
     uint64_t labels_offset_ = 0;
     std::span<const int32_t> tokens_;
     std::span<const int32_t> labels_;
+    std::span<const float> weights_;
     std::span<const Sample> samples_;
     std::span<const uint64_t> document_ends_;
     std::span<const uint32_t> document_lengths_;

@@ -14,6 +14,7 @@ struct TokenBatch {
     at::Tensor positions;      // [t] int64, within the document
     at::Tensor target_places;  // [n] int64, ascending: tokens that have a target
     at::Tensor targets;        // [n] int64: the next token of the document
+    at::Tensor weights;        // [n] fp32: of their losses; undefined: 1 each
     attention::Plan plan;
 };
 

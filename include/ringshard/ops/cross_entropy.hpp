@@ -14,17 +14,22 @@ struct LossForm {
     double smoothing = 0;
 };
 
-// What is said of a token: its loss in the form that was asked for, in nats; the entropy of its
-// distribution; 1 if the target was the most likely token, else 0.
+// Of a token: its loss in the form that was asked for, times its weight, in nats; the entropy of
+// its distribution; 1 if the target was the most likely token, else 0.
 constexpr int64_t numbers_of_token = 3;
 
-// logits [t, vocabulary], targets [t] int64, each a token. Writes gradient_scale * d loss / d
-// logits over the logits, and of_tokens [t, numbers_of_token], fp32.
-void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double gradient_scale,
+struct Targets {
+    at::Tensor tokens;     // [t] int64
+    at::Tensor weights{};  // [t] fp32: factors of the losses; undefined: 1 each
+};
+
+// logits [t, vocabulary]. Writes gradient_scale * d loss / d logits over the logits, and of_tokens
+// [t, numbers_of_token], fp32.
+void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
                    const LossForm& form, const at::Tensor& of_tokens);
 
 // Without the gradient; the logits stay.
-void cross_entropy_value(const at::Tensor& logits, const at::Tensor& targets, const LossForm& form,
+void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
                          const at::Tensor& of_tokens);
 
 // Sums over tokens that have a target.

@@ -32,7 +32,7 @@ struct ControlFlags {
 struct StepNumbers {
     int64_t step = 0;  // from 1
     double epoch = 0;
-    double loss = 0;       // per target token, nats
+    double loss = 0;       // per target token, by their weights, nats
     double grad_norm = 0;  // before clipping
     double learning_rate = 0;
     double entropy = 0;

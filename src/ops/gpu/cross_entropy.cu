@@ -89,6 +89,10 @@ struct LossOfToken {
             const float mean = below / static_cast<float>(width);
             loss = (1 - work.smoothing) * loss + work.smoothing * weight * (log_sum - mean);
         }
+        if (work.weights != nullptr) {
+            loss *= work.weights[team.number()];
+            weight *= work.weights[team.number()];
+        }
         team.each(1, [&](int64_t) {
             float* const numbers = work.of_tokens + team.number() * 3;
             numbers[0] = loss;
