@@ -18,12 +18,11 @@ set(ENV{PKG_CONFIG_LIBDIR} ${libraries}/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkg
 set(RINGSHARD_TORCH_DIR ${arm64}/site/torch CACHE PATH "")
 set(RINGSHARD_ARROW_DIR ${arm64}/site/pyarrow CACHE PATH "")
 
-# Open MPI and HDF5 are found by running their compilers, which are programs for Arm.
+# CMake asks the compilers of Open MPI and HDF5, which are those of this machine or programs for Arm, unless it is told all.
 set(MPI_C_HEADER_DIR ${libraries}/openmpi/include CACHE PATH "")
+set(MPI_C_COMPILER_INCLUDE_DIRS ${libraries}/openmpi/include CACHE STRING "")
 set(MPI_C_LIB_NAMES mpi CACHE STRING "")
 set(MPI_mpi_LIBRARY ${libraries}/openmpi/lib/libmpi.so CACHE FILEPATH "")
-set(MPI_C_WORKS TRUE CACHE BOOL "")
-set(MPI_C_VERSION 3.1 CACHE STRING "")
 set(HDF5_C_INCLUDE_DIR ${CMAKE_SYSROOT}/usr/include/hdf5/openmpi CACHE PATH "")
 set(HDF5_C_LIBRARY_hdf5 ${libraries}/hdf5/openmpi/libhdf5.so CACHE FILEPATH "")
 foreach(name dl m)
