@@ -12,6 +12,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/data/choose_data.hpp"
+#include "ringshard/model/operations.hpp"
 
 namespace ringshard::cli {
 
@@ -135,14 +136,8 @@ std::string record_of(const ops::Gemms& gemms, const std::vector<GemmKind>& kind
 }  // namespace
 
 std::vector<GemmKind> gemm_kinds(const model::ModelSpec& spec, at::ScalarType type) {
-    const int64_t attention_width = spec.heads.query_heads * spec.heads.head_dim;
     std::vector<GemmKind> kinds;
-    for (const auto& [out, in] :
-         std::set<std::pair<int64_t, int64_t>>{{spec.qkv_width(), spec.width},
-                                               {spec.width, attention_width},
-                                               {2 * spec.intermediate, spec.width},
-                                               {spec.width, spec.intermediate},
-                                               {spec.vocabulary, spec.width}})
+    for (const auto& [out, in] : model::linear_layers(spec))
         for (const GemmPass pass : ops::gemm_passes) kinds.push_back({pass, type, out, in});
     return kinds;
 }

@@ -15,7 +15,7 @@ Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
     auto shape = mesh::choose_shape(settings, wish.world, wish.num_nodes());
     if (!shape) return shape;
     const std::string why_not =
-        attention::why_heads_do_not_split(spec.heads, shape.value().ulysses);
+        attention::why_heads_do_not_split(spec.heads(), shape.value().ulysses);
     if (!why_not.empty())
         return Failure{ExitCode::settings,
                        concat("sp_size = ", shape.value().ulysses, ": ", why_not)};

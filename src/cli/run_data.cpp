@@ -11,13 +11,14 @@ namespace {
 
 // A block with a window sees all of a document that is no longer than the window.
 std::optional<Failure> check_window(const model::ModelSpec& spec, int64_t longest) {
-    if (!spec.window || longest <= *spec.window) return std::nullopt;
+    const std::optional<int64_t> window = spec.window();
+    if (!window || longest <= *window) return std::nullopt;
     return Failure{ExitCode::settings,
-                   concat("sliding_window = ", *spec.window,
+                   concat("sliding_window = ", *window,
                           " in the model's config.json: the data has a document of ", longest,
                           " tokens, and a window that does not hold a whole document is not "
                           "served; max_length = ",
-                          *spec.window, " would be fine")};
+                          *window, " would be fine")};
 }
 
 // Positions beyond those that the model has seen make sense only where its rope was made for them.

@@ -19,7 +19,7 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
                                       const config::Settings& settings) {
     const auto spec = model::parse_model_spec(config_json, text);
     if (!spec) return spec;
-    const attention::HeadCounts& heads = spec.value().heads;
+    const attention::HeadCounts& heads = spec.value().heads();
     const std::string why_not = attention::why_heads_do_not_split(heads, ulysses);
     if (why_not.empty()) return spec;
     std::vector<std::string> sizes;

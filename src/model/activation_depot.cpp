@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <vector>
 
@@ -19,19 +18,18 @@ struct Packing {
         std::vector<int64_t> sizes{};
         at::TensorOptions options{};
     };
-    std::array<std::optional<Place>, 12> places;
+    std::vector<std::optional<Place>> places;
     int64_t bytes = 0;
 };
 
-Packing pack(BlockActivations& activations) {
+Packing pack(const Saved& saved) {
     constexpr int64_t alignment = 64;
     Packing packing;
-    size_t number = 0;
-    for (const at::Tensor* tensor : tensors_of(activations)) {
-        auto& place = packing.places[number++];
-        if (!tensor->defined()) continue;
-        const auto bytes = static_cast<int64_t>(tensor->nbytes());
-        place = {packing.bytes, bytes, tensor->sizes().vec(), tensor->options()};
+    for (const at::Tensor& tensor : saved.tensors()) {
+        auto& place = packing.places.emplace_back();
+        if (!tensor.defined()) continue;
+        const auto bytes = static_cast<int64_t>(tensor.nbytes());
+        place = {packing.bytes, bytes, tensor.sizes().vec(), tensor.options()};
         packing.bytes += (bytes + alignment - 1) / alignment * alignment;
     }
     return packing;
@@ -53,14 +51,14 @@ public:
         end(read_);
     }
 
-    void put(size_t block, BlockActivations activations) override {
-        Packing packing = pack(activations);
+    void put(size_t block, Saved saved) override {
+        Packing packing = pack(saved);
         make_room(block, packing.bytes);
         end(write_);  // its room may be this one's
         const at::Tensor pages = depot_.room(capacity_, at::kByte);
-        size_t number = 0;
-        for (const at::Tensor* tensor : tensors_of(activations))
-            if (const auto& place = packing.places[number++]) view(pages, *place).copy_(*tensor);
+        for (size_t slot = 0; slot < packing.places.size(); ++slot)
+            if (const auto& place = packing.places[slot])
+                view(pages, *place).copy_(saved.tensors()[slot]);
         blocks_.at(block) = {std::move(packing), offset_of(block)};
         const Block& kept = blocks_[block];
         write_ = Moving{block, pages, depot_.write(pages, kept.packing.bytes, kept.offset)};
@@ -74,15 +72,15 @@ public:
         read_ = Moving{block, pages, depot_.read(pages, wanted.packing.bytes, wanted.offset)};
     }
 
-    BlockActivations take(size_t block) override {
+    Saved take(size_t block) override {
         expect(block);
         const at::Tensor pages = end(is(write_, block) ? write_ : read_);
-        BlockActivations activations;
-        size_t number = 0;
-        for (at::Tensor* tensor : tensors_of(activations))
-            if (const auto& place = blocks_[block].packing.places[number++])
-                *tensor = view(pages, *place).to(place->options.device());
-        return activations;
+        const Packing& packing = blocks_[block].packing;
+        Saved saved(packing.places.size());
+        for (size_t slot = 0; slot < packing.places.size(); ++slot)
+            if (const auto& place = packing.places[slot])
+                saved.tensors()[slot] = view(pages, *place).to(place->options.device());
+        return saved;
     }
 
 private:

@@ -10,14 +10,12 @@ namespace {
 class MemoryStore final : public ActivationStore {
 public:
     explicit MemoryStore(size_t num_blocks) : blocks_(num_blocks) {}
-    void put(size_t block, BlockActivations activations) override {
-        blocks_.at(block) = std::move(activations);
-    }
+    void put(size_t block, Saved saved) override { blocks_.at(block) = std::move(saved); }
     void expect(size_t) override {}
-    BlockActivations take(size_t block) override { return std::exchange(blocks_.at(block), {}); }
+    Saved take(size_t block) override { return std::exchange(blocks_.at(block), {}); }
 
 private:
-    std::vector<BlockActivations> blocks_;
+    std::vector<Saved> blocks_;
 };
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "block.hpp"
 #include "ringshard/offload/depot.hpp"
+#include "saved.hpp"
 
 namespace ringshard::model {
 
@@ -12,9 +12,9 @@ namespace ringshard::model {
 class ActivationStore {
 public:
     virtual ~ActivationStore() = default;
-    virtual void put(size_t block, BlockActivations activations) = 0;
+    virtual void put(size_t block, Saved saved) = 0;
     virtual void expect(size_t block) = 0;  // it will be taken next
-    virtual BlockActivations take(size_t block) = 0;
+    virtual Saved take(size_t block) = 0;
 
 protected:
     ActivationStore() = default;

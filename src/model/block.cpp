@@ -1,184 +1,200 @@
 #include "block.hpp"
 
-#include "mlp.hpp"
-#include "ringshard/base/text.hpp"
-#include "ringshard/ops/linear.hpp"
-#include "ringshard/ops/rms_norm.hpp"
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
 
 namespace ringshard::model {
 
 using config::ActivationPolicy;
+using shard::UnitTensors;
 
 namespace {
 
-shard::ParameterGroup qkv_of(const ModelSpec& spec, const std::string& what,
-                             const std::vector<int64_t>& row) {
-    const auto tensor = [&](const char* name, int64_t heads) {
-        std::vector<int64_t> shape{heads * spec.heads.head_dim};
-        shape.insert(shape.end(), row.begin(), row.end());
-        return shard::TensorSpec{concat("self_attn.", name, ".", what), std::move(shape)};
-    };
-    if (spec.is_fused)
-        return {{tensor("qkv_proj", spec.heads.query_heads + 2 * spec.heads.key_heads)}};
-    return {{tensor("q_proj", spec.heads.query_heads), tensor("k_proj", spec.heads.key_heads),
-             tensor("v_proj", spec.heads.key_heads)}};
+std::optional<Norm> norm_if_named(shard::UnitLayout& unit, const BlockSpec& block,
+                                  const std::string& name) {
+    if (name.empty()) return std::nullopt;
+    return Norm(unit, {name, block.width, block.norm_epsilon});
 }
 
-shard::ParameterGroup gate_up_of(const ModelSpec& spec) {
-    if (spec.is_fused) return {{{"mlp.gate_up_proj.weight", {2 * spec.intermediate, spec.width}}}};
-    return {{{"mlp.gate_proj.weight", {spec.intermediate, spec.width}},
-             {"mlp.up_proj.weight", {spec.intermediate, spec.width}}}};
+// Returns the gradient of x, from that of the normed x.
+at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
+                           const UnitTensors& gradients, const at::Tensor& dy,
+                           const at::Tensor& x) {
+    at::Tensor dx = at::zeros_like(x);
+    norm.backward(weights, gradients, dy, x, norm.forward(weights, x).inverse_rms, dx);
+    return dx;
 }
 
-shard::ParameterGroup norm_of(const char* name, int64_t width) {
-    return {{{concat(name, ".weight"), {width}}}, shard::InitialValues::ones};
-}
-
-std::optional<shard::ParameterId> add_if(bool has, shard::UnitLayout& unit,
-                                         shard::ParameterGroup group) {
-    if (!has) return std::nullopt;
-    return unit.add(std::move(group));
-}
-
-shard::ParameterGroup zeros(shard::ParameterGroup group) {
-    group.initial = shard::InitialValues::zeros;
-    return group;
+template <class Work>
+void for_chunks(int64_t tokens, int64_t tokens_per_chunk, Work work) {
+    for (int64_t begin = 0; begin < tokens; begin += tokens_per_chunk)
+        work(begin, std::min(tokens_per_chunk, tokens - begin));
 }
 
 }  // namespace
 
-BlockParameters::BlockParameters(shard::UnitLayout& unit, const ModelSpec& spec)
-    : qkv(unit.add(qkv_of(spec, "weight", {spec.width}))),
-      out(unit.add({{{"self_attn.o_proj.weight",
-                      {spec.width, spec.heads.query_heads * spec.heads.head_dim}}}})),
-      gate_up(unit.add(gate_up_of(spec))),
-      down(unit.add({{{"mlp.down_proj.weight", {spec.width, spec.intermediate}}}})),
-      attention_norm(unit.add(norm_of("input_layernorm", spec.width))),
-      mlp_norm(unit.add(norm_of("post_attention_layernorm", spec.width))),
-      qkv_bias(add_if(spec.attention_bias, unit, zeros(qkv_of(spec, "bias", {})))),
-      out_bias(add_if(spec.out_bias, unit, zeros({{{"self_attn.o_proj.bias", {spec.width}}}}))),
-      query_norm(
-          add_if(spec.has_head_norms, unit, norm_of("self_attn.q_norm", spec.heads.head_dim))),
-      key_norm(
-          add_if(spec.has_head_norms, unit, norm_of("self_attn.k_norm", spec.heads.head_dim))) {}
+Block::BranchNorms::BranchNorms(shard::UnitLayout& unit, const BlockSpec& block,
+                                const BranchNormSpec& spec)
+    : before(norm_if_named(unit, block, spec.before)),
+      behind(norm_if_named(unit, block, spec.behind)) {}
 
-BlockViews::BlockViews(const shard::UnitTensors& unit, const BlockParameters& parameters)
-    : qkv(unit[parameters.qkv]),
-      out(unit[parameters.out]),
-      gate_up(unit[parameters.gate_up]),
-      down(unit[parameters.down]),
-      attention_norm(unit[parameters.attention_norm]),
-      mlp_norm(unit[parameters.mlp_norm]) {
-    if (parameters.qkv_bias) qkv_bias = unit[*parameters.qkv_bias];
-    if (parameters.out_bias) out_bias = unit[*parameters.out_bias];
-    if (parameters.query_norm) query_norm = unit[*parameters.query_norm];
-    if (parameters.key_norm) key_norm = unit[*parameters.key_norm];
+Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
+    : attention_norms_(unit, spec, spec.attention_norms),
+      mlp_norms_(unit, spec, spec.mlp_norms),
+      input_(slots_.add(ActivationPolicy::input)),
+      attention_inverse_rms_(slots_.add(ActivationPolicy::all)),
+      attention_(unit, slots_, spec),
+      attention_out_(slots_.add(ActivationPolicy::all)),
+      middle_(slots_.add(ActivationPolicy::all)),
+      mlp_(unit, spec),
+      mlp_inverse_rms_(slots_.add(ActivationPolicy::all)),
+      gate_up_(slots_.add(ActivationPolicy::all)),
+      mlp_out_(slots_.add(ActivationPolicy::all)) {}
+
+Saved Block::begin(const at::Tensor& input) const {
+    Saved saved = slots_.make();
+    saved[input_] = input;
+    return saved;
 }
 
-std::array<at::Tensor*, 12> tensors_of(BlockActivations& a) {
-    static_assert(sizeof(BlockActivations) == 12 * sizeof(at::Tensor), "one of them is forgotten");
-    return {&a.input,
-            &a.attention_inverse_rms,
-            &a.qkv,
-            &a.queries.x,
-            &a.queries.inverse_rms,
-            &a.keys.x,
-            &a.keys.inverse_rms,
-            &a.attention.out,
-            &a.attention.lse,
-            &a.middle,
-            &a.mlp_inverse_rms,
-            &a.gate_up};
-}
-
-namespace {
-
-struct HeadRanges {
-    explicit HeadRanges(const attention::HeadCounts& heads)
-        : queries{0, heads.query_heads}, keys{heads.query_heads, heads.key_heads} {}
-    ops::HeadRange queries;
-    ops::HeadRange keys;
-};
-
-void make_qkv(const BlockContext& context, const BlockViews& weights, BlockActivations& a) {
-    const attention::HeadCounts& heads = context.spec.heads;
-    const double epsilon = context.spec.norm_epsilon;
-    const ops::RmsNormed normed = ops::rms_norm(a.input, weights.attention_norm, epsilon);
-    a.attention_inverse_rms = normed.inverse_rms;
-    a.qkv = ops::linear(context.gemms, normed.y, weights.qkv, weights.qkv_bias);
-    if (weights.query_norm.defined()) {
-        const HeadRanges ranges(heads);
-        a.queries = ops::head_norm(a.qkv, ranges.queries, weights.query_norm, epsilon);
-        a.keys = ops::head_norm(a.qkv, ranges.keys, weights.key_norm, epsilon);
-    }
-    ops::rope(a.qkv, heads.query_heads + heads.key_heads, context.rope, ops::Turn::forward);
-}
-
-// Turns the gradient of what the attention sees into that of the projections, in place.
-void qkv_backward(const BlockContext& context, const BlockViews& weights,
-                  const BlockViews& gradients, const at::Tensor& d_qkv, const BlockActivations& a) {
-    const attention::HeadCounts& heads = context.spec.heads;
-    ops::rope(d_qkv, heads.query_heads + heads.key_heads, context.rope, ops::Turn::backward);
-    if (!weights.query_norm.defined()) return;
-    const HeadRanges ranges(heads);
-    ops::head_norm_backward(d_qkv, ranges.queries, a.queries, weights.query_norm,
-                            gradients.query_norm);
-    ops::head_norm_backward(d_qkv, ranges.keys, a.keys, weights.key_norm, gradients.key_norm);
-}
-
-// Makes, in order, what is missing: everything in the forward pass, what was not kept in the
-// backward pass.
-void complete(const BlockContext& context, const BlockViews& weights, BlockActivations& a) {
-    if (!a.qkv.defined()) make_qkv(context, weights, a);
-    if (!a.attention.out.defined()) a.attention = context.attention.forward(a.qkv, context.plan);
-    if (!a.middle.defined())
-        a.middle = ops::linear(context.gemms, a.attention.out, weights.out, weights.out_bias)
-                       .add_(a.input);
-}
-
-void drop_what_policy_drops(ActivationPolicy policy, BlockActivations& a) {
-    if (policy == ActivationPolicy::all) return;
-    BlockActivations kept;
-    kept.input = a.input;
-    if (policy == ActivationPolicy::attention) kept.attention = a.attention;
-    a = std::move(kept);
-}
-
-}  // namespace
-
-at::Tensor block_forward(const BlockContext& context, const BlockViews& weights,
-                         BlockActivations& a) {
-    complete(context, weights, a);
-    const bool keeps_gate_up = context.policy == ActivationPolicy::all;
-    const at::Tensor output = mlp_forward(context, weights, a, keeps_gate_up);
-    drop_what_policy_drops(context.policy, a);
+at::Tensor Block::forward(const BlockContext& context, const UnitTensors& weights,
+                          Saved& saved) const {
+    complete(context, weights, saved);
+    at::Tensor output = mlp_forward(context, weights, saved);
+    slots_.drop(saved, context.policy);
     return output;
 }
 
-void block_backward(const BlockContext& context, const BlockViews& weights,
-                    const BlockViews& gradients, const at::Tensor& gradient, BlockActivations&& a) {
-    complete(context, weights, a);
+void Block::backward(const BlockContext& context, const UnitTensors& weights,
+                     const UnitTensors& gradients, const at::Tensor& gradient, Saved saved) const {
+    complete(context, weights, saved);
+    mlp_backward(context, weights, gradients, gradient, saved);
+    for (const SavedSlot& slot : {gate_up_, mlp_out_, middle_}) saved[slot].reset();
+    attention_backward(context, weights, gradients, gradient, saved);
+}
 
-    // output = middle + mlp(middle)
-    mlp_backward(context, weights, gradients, gradient, a);
-    a.gate_up.reset();
-    a.middle.reset();
+void Block::complete(const BlockContext& context, const UnitTensors& weights, Saved& saved) const {
+    const at::Tensor& input = saved[input_];
+    if (!attention_.is_projected(saved)) {
+        ops::RmsNormed normed{input, {}};
+        if (attention_norms_.before) normed = attention_norms_.before->forward(weights, input);
+        saved[attention_inverse_rms_] = normed.inverse_rms;
+        attention_.project(context, weights, normed.y, saved);
+    }
+    attention_.attend(context, saved);
+    if (saved[middle_].defined()) return;
+    at::Tensor out = attention_.output(context, weights, saved);
+    if (attention_norms_.behind) {
+        saved[attention_out_] = out;
+        out = attention_norms_.behind->forward(weights, out).y;
+    }
+    saved[middle_] = out.add_(input);
+}
 
-    // middle = input + out(attention(rope(norm(qkv(norm(input))))))
-    ops::add_weight_gradient(context.gemms, gradients.out, gradient, a.attention.out);
-    if (gradients.out_bias.defined()) ops::add_bias_gradient(gradients.out_bias, gradient);
-    const at::Tensor d_attention = ops::linear_backward_input(context.gemms, gradient, weights.out);
-    const at::Tensor d_qkv =
-        context.attention.backward(d_attention, a.qkv, a.attention, context.plan);
-    qkv_backward(context, weights, gradients, d_qkv, a);
+void Block::attention_backward(const BlockContext& context, const UnitTensors& weights,
+                               const UnitTensors& gradients, const at::Tensor& gradient,
+                               const Saved& saved) const {
+    const at::Tensor& input = saved[input_];
+    const auto& [before, behind] = attention_norms_;
+    const at::Tensor d_qkv = attention_.output_backward(
+        context, weights, gradients,
+        behind ? behind_backward(*behind, weights, gradients, gradient, saved[attention_out_])
+               : gradient,
+        saved);
+    const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
+    const at::Tensor x = before ? before->again(weights, input, inverse_rms) : input;
+    const at::Tensor dx = attention_.project_backward(context, weights, gradients, d_qkv, x);
+    if (before)
+        before->backward(weights, gradients, dx, input, inverse_rms, gradient);
+    else
+        gradient.add_(dx);
+}
 
-    const at::Tensor normed =
-        ops::rms_norm_again(a.input, weights.attention_norm, a.attention_inverse_rms);
-    ops::add_weight_gradient(context.gemms, gradients.qkv, d_qkv, normed);
-    if (gradients.qkv_bias.defined()) ops::add_bias_gradient(gradients.qkv_bias, d_qkv);
-    ops::rms_norm_backward(ops::linear_backward_input(context.gemms, d_qkv, weights.qkv), a.input,
-                           a.attention_inverse_rms, weights.attention_norm, gradient,
-                           gradients.attention_norm);
+Block::MlpChunk Block::make_chunk(const BlockContext& context, const UnitTensors& weights,
+                                  const at::Tensor& middle) const {
+    ops::RmsNormed normed{middle, {}};
+    if (mlp_norms_.before) normed = mlp_norms_.before->forward(weights, middle);
+    return {normed.y, normed.inverse_rms, mlp_.gate_up(context.gemms, weights, normed.y)};
+}
+
+at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights,
+                              Saved& saved) const {
+    const at::Tensor& middle = saved[middle_];
+    const auto& behind = mlp_norms_.behind;
+    if (gate_up_.is_kept(context.policy)) {
+        const MlpChunk whole = make_chunk(context, weights, middle);
+        saved[mlp_inverse_rms_] = whole.inverse_rms;
+        saved[gate_up_] = whole.gate_up;
+        at::Tensor out = mlp_.output(context.gemms, weights, whole.gate_up);
+        if (behind) {
+            saved[mlp_out_] = out;
+            out = behind->forward(weights, out).y;
+        }
+        return out.add_(middle);
+    }
+    at::Tensor output = at::empty_like(middle);
+    for_chunks(middle.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+        const at::Tensor of_chunk = middle.narrow(0, begin, length);
+        const at::Tensor gate_up = make_chunk(context, weights, of_chunk).gate_up;
+        at::Tensor out = mlp_.output(context.gemms, weights, gate_up);
+        if (behind) out = behind->forward(weights, out).y;
+        output.narrow(0, begin, length).copy_(out.add_(of_chunk));
+    });
+    return output;
+}
+
+void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights,
+                         const UnitTensors& gradients, const at::Tensor& gradient,
+                         const Saved& saved) const {
+    const at::Tensor& middle = saved[middle_];
+    if (saved[gate_up_].defined()) {
+        const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
+        const auto& before = mlp_norms_.before;
+        const MlpChunk whole{before ? before->again(weights, middle, inverse_rms) : middle,
+                             inverse_rms, saved[gate_up_], saved[mlp_out_]};
+        return chunk_backward(context, weights, gradients, middle, whole, gradient);
+    }
+    for_chunks(middle.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+        const at::Tensor of_chunk = middle.narrow(0, begin, length);
+        chunk_backward(context, weights, gradients, of_chunk,
+                       make_chunk(context, weights, of_chunk), gradient.narrow(0, begin, length));
+    });
+}
+
+void Block::chunk_backward(const BlockContext& context, const UnitTensors& weights,
+                           const UnitTensors& gradients, const at::Tensor& middle,
+                           const MlpChunk& chunk, const at::Tensor& gradient) const {
+    const auto& [before, behind] = mlp_norms_;
+    at::Tensor dy = gradient;
+    if (behind) {
+        const at::Tensor out =
+            chunk.out.defined() ? chunk.out : mlp_.output(context.gemms, weights, chunk.gate_up);
+        dy = behind_backward(*behind, weights, gradients, gradient, out);
+    }
+    const at::Tensor dx =
+        mlp_.backward(context.gemms, weights, gradients, dy, chunk.gate_up, chunk.x);
+    if (before)
+        before->backward(weights, gradients, dx, middle, chunk.inverse_rms, gradient);
+    else
+        gradient.add_(dx);
+}
+
+Operations Block::operations(ActivationPolicy policy) const {
+    Operations operations = attention_.operations(policy, middle_.is_kept(policy));
+    operations.products += mlp_.inner_operations() + mlp_.outer_operations();
+    if (gate_up_.is_kept(policy)) return operations;
+    // The product that the block ends with is made again for a norm behind it alone.
+    operations.products_again +=
+        mlp_.inner_operations() + (mlp_norms_.behind ? mlp_.outer_operations() : 0);
+    return operations;
+}
+
+std::vector<const Projection*> Block::projections() const {
+    std::vector<const Projection*> all = attention_.projections();
+    for (const Projection* projection : mlp_.projections()) all.push_back(projection);
+    return all;
 }
 
 }  // namespace ringshard::model

@@ -1,89 +1,86 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <array>
 #include <optional>
+#include <vector>
 
-#include "ringshard/attention/sequence_attention.hpp"
-#include "ringshard/config/config.hpp"
-#include "ringshard/model/model_spec.hpp"
-#include "ringshard/ops/gemm.hpp"
-#include "ringshard/ops/rms_norm.hpp"
-#include "ringshard/ops/rope.hpp"
+#include "parts/attention.hpp"
+#include "parts/norm.hpp"
+#include "parts/swiglu.hpp"
+#include "saved.hpp"
 
-// One transformer block, forward and backward. Letters: t tokens of this rank, w width, i
-// intermediate.
 namespace ringshard::model {
 
-// The parameters of a block in its unit.
-struct BlockParameters {
-    BlockParameters(shard::UnitLayout& unit, const ModelSpec& spec);
+// One transformer block, forward and backward: two branches, each added to its input. Letters: t
+// tokens of this rank, w width, i intermediate.
+class Block {
+public:
+    Block(shard::UnitLayout& unit, const BlockSpec& spec);
 
-    shard::ParameterId qkv;
-    shard::ParameterId out;
-    shard::ParameterId gate_up;
-    shard::ParameterId down;
-    shard::ParameterId attention_norm;
-    shard::ParameterId mlp_norm;
-    std::optional<shard::ParameterId> qkv_bias;
-    std::optional<shard::ParameterId> out_bias;
-    std::optional<shard::ParameterId> query_norm;
-    std::optional<shard::ParameterId> key_norm;
+    // Returns what a forward pass begins with.
+    Saved begin(const at::Tensor& input) const;
+    const at::Tensor& input(const Saved& saved) const { return saved[input_]; }
+    // Returns the output [t, w]; leaves in `saved` what the policy keeps. Collective over the
+    // sequence group.
+    at::Tensor forward(const BlockContext& context, const shard::UnitTensors& weights,
+                       Saved& saved) const;
+    // Adds to the gradients of the weights, and turns `gradient`, that of the output, into that of
+    // the input. Collective over the sequence group.
+    void backward(const BlockContext& context, const shard::UnitTensors& weights,
+                  const shard::UnitTensors& gradients, const at::Tensor& gradient,
+                  Saved saved) const;
+
+    Operations operations(config::ActivationPolicy policy) const;
+    std::vector<const Projection*> projections() const;
+
+private:
+    struct BranchNorms {
+        BranchNorms(shard::UnitLayout& unit, const BlockSpec& block, const BranchNormSpec& spec);
+        std::optional<Norm> before;
+        std::optional<Norm> behind;
+    };
+    // Some tokens on their way through the MLP.
+    struct MlpChunk {
+        at::Tensor x;
+        at::Tensor inverse_rms;
+        at::Tensor gate_up;
+        at::Tensor out{};  // before the norm behind, where it was kept
+    };
+
+    // Makes, in order, what is missing up to the middle: everything in the forward pass, what was
+    // not kept in the backward pass.
+    void complete(const BlockContext& context, const shard::UnitTensors& weights,
+                  Saved& saved) const;
+    // Turns the gradient of the middle into that of the input.
+    void attention_backward(const BlockContext& context, const shard::UnitTensors& weights,
+                            const shard::UnitTensors& gradients, const at::Tensor& gradient,
+                            const Saved& saved) const;
+
+    // Returns the output. Where gate and up are not kept, the MLP runs in chunks of tokens, so
+    // that they never exist for the whole row.
+    at::Tensor mlp_forward(const BlockContext& context, const shard::UnitTensors& weights,
+                           Saved& saved) const;
+    // Turns the gradient of the output into that of the middle.
+    void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
+                      const shard::UnitTensors& gradients, const at::Tensor& gradient,
+                      const Saved& saved) const;
+    MlpChunk make_chunk(const BlockContext& context, const shard::UnitTensors& weights,
+                        const at::Tensor& middle) const;
+    void chunk_backward(const BlockContext& context, const shard::UnitTensors& weights,
+                        const shard::UnitTensors& gradients, const at::Tensor& middle,
+                        const MlpChunk& chunk, const at::Tensor& gradient) const;
+
+    SavedLayout slots_;
+    BranchNorms attention_norms_;
+    BranchNorms mlp_norms_;
+    SavedSlot input_;                  // [t, w]
+    SavedSlot attention_inverse_rms_;  // of the norm before the attention
+    Attention attention_;
+    SavedSlot attention_out_;  // [t, w], before the norm behind the attention
+    SavedSlot middle_;         // [t, w]: input + attention
+    Swiglu mlp_;
+    SavedSlot mlp_inverse_rms_;  // of the norm before the MLP
+    SavedSlot gate_up_;          // [t, 2i]
+    SavedSlot mlp_out_;          // [t, w], before the norm behind the MLP
 };
-
-// Views of a block's flat buffer: its weights, or the places where its gradients are added up
-// (fp32).
-struct BlockViews {
-    BlockViews(const shard::UnitTensors& unit, const BlockParameters& parameters);
-
-    at::Tensor qkv;             // [qkv_width, w]
-    at::Tensor qkv_bias;        // [qkv_width], or undefined
-    at::Tensor out;             // [w, h d]
-    at::Tensor gate_up;         // [2i, w]
-    at::Tensor down;            // [w, i]
-    at::Tensor attention_norm;  // [w]
-    at::Tensor mlp_norm;        // [w]
-    at::Tensor out_bias;        // [w], or undefined
-    at::Tensor query_norm;      // [d], of every query head by itself, or undefined
-    at::Tensor key_norm;        // [d], or undefined
-};
-
-// What the backward pass needs, in the order in which the forward pass makes it. Whatever is not
-// kept is made again from what stands before it.
-struct BlockActivations {
-    at::Tensor input;  // [t, w]
-    at::Tensor attention_inverse_rms;
-    at::Tensor qkv;  // [t, qkv_width], normed by heads where the model does, turned to positions
-    ops::HeadsBeforeNorm queries;
-    ops::HeadsBeforeNorm keys;
-    attention::SequenceAttention::Result attention;
-    at::Tensor middle;  // [t, w]: input + attention
-    at::Tensor mlp_inverse_rms;
-    at::Tensor gate_up;  // [t, 2i]
-};
-std::array<at::Tensor*, 12> tensors_of(BlockActivations& activations);
-
-// What all blocks of a batch share.
-struct BlockContext {
-    const ModelSpec& spec;
-    const attention::SequenceAttention& attention;
-    const attention::Plan& plan;
-    const ops::RopeTable& rope;
-    const ops::Gemms& gemms;
-    config::ActivationPolicy policy;
-    int64_t mlp_chunk;  // tokens
-};
-
-// Fills `activations`, whose input is given, and returns the output [t, w]; keeps what the policy
-// says. Collective over the sequence group.
-at::Tensor block_forward(const BlockContext& context, const BlockViews& weights,
-                         BlockActivations& activations);
-
-// Adds to the gradients of the weights, and turns `gradient`, that of the output, into that of the
-// input. `activations` are used up. Collective over the sequence group.
-void block_backward(const BlockContext& context, const BlockViews& weights,
-                    const BlockViews& gradients, const at::Tensor& gradient,
-                    BlockActivations&& activations);
 
 }  // namespace ringshard::model

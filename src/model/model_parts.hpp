@@ -15,7 +15,7 @@ struct ModelParts {
     std::vector<shard::UnitLayout> units;  // as UnitIndex counts them
     shard::ParameterId table{};            // [v, w], in the unit of the embedding
     HeadParameters head{};
-    std::vector<BlockParameters> blocks;
+    std::vector<Block> blocks;
 };
 
 }  // namespace ringshard::model

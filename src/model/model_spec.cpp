@@ -21,13 +21,21 @@ constexpr int64_t most_tokens = int64_t{1} << 26;
 constexpr int64_t most_blocks = 4096;
 constexpr int64_t most_positions = int64_t{1} << 40;
 
-void read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
+// Sizes that all blocks have.
+struct Sizes {
+    int64_t num_blocks = 0;
+    int64_t intermediate = 0;
+    attention::HeadCounts heads{};
+};
+
+Sizes read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
+    Sizes sizes;
     spec.vocabulary = config.whole_number("vocab_size", most_tokens);
     spec.stored_vocabulary = spec.vocabulary;
     spec.width = config.whole_number("hidden_size", widest);
-    spec.intermediate = config.whole_number("intermediate_size", widest);
-    spec.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
-    attention::HeadCounts& heads = spec.heads;
+    sizes.intermediate = config.whole_number("intermediate_size", widest);
+    sizes.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
+    attention::HeadCounts& heads = sizes.heads;
     heads.query_heads = config.whole_number("num_attention_heads", widest);
     const bool leaves_out = !config.content().contains("num_key_value_heads");
     heads.key_heads = config.whole_number_or(
@@ -47,12 +55,13 @@ void read_sizes(ConfigReader& config, const Architecture& architecture, ModelSpe
                                " of head_dim = ", heads.head_dim, ": are wider than any model"));
     if (heads.head_dim % 2 != 0)
         config.complain(concat("head_dim = ", heads.head_dim, ": must be even"));
+    return sizes;
 }
 
-void read_biases(ConfigReader& config, const Architecture& architecture, ModelSpec& spec) {
+void read_biases(ConfigReader& config, const Architecture& architecture, AttentionSpec& attention) {
     const bool says = config.boolean("attention_bias", false);
-    spec.out_bias = architecture.bias == Bias::as_config_says && says;
-    spec.attention_bias = spec.out_bias || architecture.bias == Bias::on_qkv;
+    attention.has_out_bias = architecture.bias == Bias::as_config_says && says;
+    attention.has_bias = attention.has_out_bias || architecture.bias == Bias::on_qkv;
     if (architecture.bias == Bias::as_config_says && config.boolean("mlp_bias", false))
         config.complain("mlp_bias = true: biases in the MLP are not served");
 }
@@ -147,26 +156,31 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     ModelSpec spec;
     spec.config_json = with_architecture(text, *architecture);
     spec.architecture = architecture->name;
-    read_sizes(config, *architecture, spec);
-    read_biases(config, *architecture, spec);
+    const Sizes sizes = read_sizes(config, *architecture, spec);
+    BlockSpec block{.width = spec.width};
+    block.attention.heads = sizes.heads;
+    block.mlp.intermediate = sizes.intermediate;
+    read_biases(config, *architecture, block.attention);
     refuse_dropout(config);
     refuse_quantised(config);
-    spec.is_fused = architecture->is_fused;
-    spec.has_head_norms = architecture->has_head_norms;
+    block.attention.is_fused = block.mlp.is_fused = architecture->is_fused;
+    if (architecture->has_head_norms) block.attention.head_norm = HeadNormKind::each_head;
     spec.padding_token = read_padding_token(config, *architecture, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", false);
     spec.norm_epsilon = config.number_above_0("rms_norm_eps", architecture->norm_epsilon);
+    block.norm_epsilon = spec.norm_epsilon;
     spec.initializer_range = config.number_above_0("initializer_range", 0.02);
     spec.max_positions = config.whole_number_or("max_position_embeddings", most_positions, 32768);
     spec.rope = read_rope(config, spec.max_positions);
     if (architecture->has_plain_positions && spec.rope.kind != RopeKind::plain)
         config.complain(concat("rope_scaling: ", spec.architecture,
                                " scales positions by \"longrope\" alone, which is not served"));
-    spec.window = read_window(config, *architecture, spec.num_blocks);
+    block.attention.window = read_window(config, *architecture, sizes.num_blocks);
     const std::string activation = config.word("hidden_act", "silu");
     if (activation != "silu" && activation != "swish")
         config.complain(concat("hidden_act = ", activation, ": must be silu"));
     if (config.failure()) return *config.failure();
+    spec.blocks.assign(static_cast<size_t>(sizes.num_blocks), block);
     return spec;
 }
 
@@ -188,16 +202,12 @@ void ModelSpec::resize(int64_t rows) {
     config_json = config.dump(2) + "\n";
 }
 
-double training_operations(const ModelSpec& spec, double num_tokens, double pairs) {
-    const auto width = static_cast<double>(spec.width);
-    const auto heads = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
-    const auto blocks = static_cast<double>(spec.num_blocks);
-    const double block_weights = width * (static_cast<double>(spec.qkv_width()) + heads +
-                                          3.0 * static_cast<double>(spec.intermediate));
-    const double weights = blocks * block_weights + width * static_cast<double>(spec.vocabulary);
-    // Forward one product of two operations, backward two; attention has two products of which
-    // causality leaves half.
-    return 6 * weights * num_tokens + 6 * blocks * heads * pairs;
+std::optional<int64_t> ModelSpec::window() const {
+    std::optional<int64_t> narrowest;
+    for (const BlockSpec& block : blocks)
+        if (const auto& window = block.attention.window)
+            narrowest = std::min(narrowest.value_or(*window), *window);
+    return narrowest;
 }
 
 }  // namespace ringshard::model

@@ -10,9 +10,6 @@ namespace {
 // all buffers exist; where they should not, a block goes the common way after so many recordings.
 constexpr int most_recordings = 8;
 
-// A block's flat buffer begins with these.
-const void* place_of(const BlockViews& views) { return views.qkv.const_data_ptr(); }
-
 // A place of its own for numbers that lie elsewhere every time.
 at::Tensor fixed(const at::Tensor& like) { return at::empty_like(like); }
 
@@ -25,7 +22,7 @@ struct Forward {
     int times_recorded = 0;
     const void* weights = nullptr;
     at::Tensor input;
-    BlockActivations activations;
+    Saved saved;
     at::Tensor output;
 };
 
@@ -46,10 +43,9 @@ struct RecordedBlocks::Shape {
     Shape(const RecordedBlocks& blocks, attention::Plan of_batch, const ops::RopeTable& table)
         : plan(std::move(of_batch)),
           rope(table),
-          context{blocks.spec_,   blocks.attention_, plan, rope, blocks.gemms_,
-                  blocks.policy_, blocks.mlp_chunk_},
-          forward(static_cast<size_t>(blocks.spec_.num_blocks)),
-          backward(static_cast<size_t>(blocks.spec_.num_blocks)) {}
+          context{blocks.attention_, plan, rope, blocks.gemms_, blocks.policy_, blocks.mlp_chunk_},
+          forward(blocks.blocks_.size()),
+          backward(blocks.blocks_.size()) {}
 
     attention::Plan plan;
     ops::RopeTable rope;
@@ -58,10 +54,11 @@ struct RecordedBlocks::Shape {
     std::vector<Backward> backward;
 };
 
-RecordedBlocks::RecordedBlocks(const ModelSpec& spec, const attention::SequenceAttention& attention,
+RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
+                               const attention::SequenceAttention& attention,
                                const ops::Gemms& gemms, config::ActivationPolicy policy,
                                int64_t mlp_chunk, Recorder& recorder)
-    : spec_(spec),
+    : blocks_(blocks),
       attention_(attention),
       gemms_(gemms),
       policy_(policy),
@@ -82,64 +79,62 @@ bool RecordedBlocks::take(const attention::Plan& plan, const ops::RopeTable& rop
     return true;
 }
 
-at::Tensor RecordedBlocks::forward(size_t block, const BlockViews& weights,
-                                   BlockActivations& activations) {
+at::Tensor RecordedBlocks::forward(size_t block, const shard::UnitTensors& weights, Saved& saved) {
     Forward& f = shape_->forward[block];
+    const at::Tensor input = blocks_[block].input(saved);
     const bool is_first = block == 0;
-    const bool fits = f.recording && f.weights == place_of(weights) &&
-                      (is_first || f.input.is_same(activations.input));
+    const bool fits =
+        f.recording && f.weights == weights.address() && (is_first || f.input.is_same(input));
     if (!fits && f.times_recorded == most_recordings) {
         f.recording.reset();
-        return block_forward(shape_->context, weights, activations);
+        return blocks_[block].forward(shape_->context, weights, saved);
     }
     if (!fits) {
-        f.weights = place_of(weights);
-        f.input = is_first ? fixed(activations.input) : activations.input;
+        f.weights = weights.address();
+        f.input = is_first ? fixed(input) : input;
     }
-    bring_to(f.input, activations.input);
+    bring_to(f.input, input);
     if (!fits) {
         ++f.times_recorded;
-        auto [recording, made] = recorder_.record([this, input = f.input, weights] {
-            BlockActivations kept;
-            kept.input = input;
-            std::vector<at::Tensor> tensors{block_forward(shape_->context, weights, kept)};
-            for (const at::Tensor* tensor : tensors_of(kept)) tensors.push_back(*tensor);
+        auto [recording, made] = recorder_.record([this, block, input = f.input, weights] {
+            Saved kept = blocks_[block].begin(input);
+            std::vector<at::Tensor> tensors{blocks_[block].forward(shape_->context, weights, kept)};
+            for (const at::Tensor& tensor : kept.tensors()) tensors.push_back(tensor);
             return tensors;
         });
         f.recording = std::move(recording);
         f.output = made.front();
-        size_t next = 1;
-        for (at::Tensor* tensor : tensors_of(f.activations)) *tensor = made[next++];
+        f.saved.tensors().assign(made.begin() + 1, made.end());
     }
     f.recording->replay();
-    activations = f.activations;
+    saved = f.saved;
     return f.output;
 }
 
-at::Tensor RecordedBlocks::backward(size_t block, const BlockViews& weights,
-                                    const BlockViews& gradients, const at::Tensor& gradient,
-                                    BlockActivations&& activations) {
+at::Tensor RecordedBlocks::backward(size_t block, const shard::UnitTensors& weights,
+                                    const shard::UnitTensors& gradients, const at::Tensor& gradient,
+                                    Saved saved) {
     const Forward& f = shape_->forward[block];
     Backward& b = shape_->backward[block];
     const bool is_last = block + 1 == shape_->backward.size();
     const bool fits = b.recording && b.forward_recorded == f.times_recorded &&
-                      b.weights == place_of(weights) && b.gradients == place_of(gradients) &&
+                      b.weights == weights.address() && b.gradients == gradients.address() &&
                       (is_last || b.gradient.is_same(gradient));
     if (!f.recording || (!fits && b.times_recorded == most_recordings)) {
-        block_backward(shape_->context, weights, gradients, gradient, std::move(activations));
+        blocks_[block].backward(shape_->context, weights, gradients, gradient, std::move(saved));
         return gradient;
     }
     if (!fits) {
         b.forward_recorded = f.times_recorded;
-        b.weights = place_of(weights);
-        b.gradients = place_of(gradients);
+        b.weights = weights.address();
+        b.gradients = gradients.address();
         b.gradient = is_last ? fixed(gradient) : gradient;
     }
     bring_to(b.gradient, gradient);
     if (!fits) {
         ++b.times_recorded;
-        const auto work = [this, in_out = b.gradient, weights, gradients, kept = f.activations] {
-            block_backward(shape_->context, weights, gradients, in_out, BlockActivations(kept));
+        const auto work = [this, block, in_out = b.gradient, weights, gradients, kept = f.saved] {
+            blocks_[block].backward(shape_->context, weights, gradients, in_out, kept);
             return std::vector<at::Tensor>{};
         };
         b.recording = recorder_.record(work).recording;

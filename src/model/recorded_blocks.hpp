@@ -14,25 +14,26 @@ namespace ringshard::model {
 // recordings keep for the backward pass stays in their memory from then on.
 class RecordedBlocks {
 public:
-    RecordedBlocks(const ModelSpec& spec, const attention::SequenceAttention& attention,
+    RecordedBlocks(const std::vector<Block>& blocks, const attention::SequenceAttention& attention,
                    const ops::Gemms& gemms, config::ActivationPolicy policy, int64_t mlp_chunk,
                    Recorder& recorder);
     ~RecordedBlocks();
 
     // A batch begins, with a backward pass to come. Whether its blocks go by way of recordings:
     // first forward(), from the first block to the last, then backward(), from the last to the
-    // first, as block_forward() and block_backward() would.
+    // first, as Block::forward() and Block::backward() would.
     bool take(const attention::Plan& plan, const ops::RopeTable& rope);
     const Replays& replays() const { return replays_; }
-    at::Tensor forward(size_t block, const BlockViews& weights, BlockActivations& activations);
+    at::Tensor forward(size_t block, const shard::UnitTensors& weights, Saved& saved);
     // Returns the gradient of the input.
-    at::Tensor backward(size_t block, const BlockViews& weights, const BlockViews& gradients,
-                        const at::Tensor& gradient, BlockActivations&& activations);
+    at::Tensor backward(size_t block, const shard::UnitTensors& weights,
+                        const shard::UnitTensors& gradients, const at::Tensor& gradient,
+                        Saved saved);
 
 private:
     struct Shape;
 
-    const ModelSpec& spec_;
+    const std::vector<Block>& blocks_;
     const attention::SequenceAttention& attention_;
     const ops::Gemms& gemms_;
     config::ActivationPolicy policy_;

@@ -34,9 +34,10 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
                          const Options& options)
     : spec_(std::move(spec)),
       parts_(std::make_unique<const ModelParts>(spec_)),
+      operations_(operations_of(spec_, options.policy)),
       index_(spec_),
       zero_(zero),
-      attention_(spec_.heads, mesh.ring(), mesh.ulysses(), options.travel, options.kernels),
+      attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.travel, options.kernels),
       own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policy_(options.policy),
@@ -48,10 +49,11 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       note_(options.note) {
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
-        recorded_ = std::make_unique<RecordedBlocks>(spec_, attention_, gemms_, policy_,
+        recorded_ = std::make_unique<RecordedBlocks>(parts_->blocks, attention_, gemms_, policy_,
                                                      chunks_.mlp, *options.recorder);
     }
-    inverse_frequencies_ = inverse_frequencies(spec_.rope, spec_.heads.head_dim).to(mesh.device());
+    inverse_frequencies_ =
+        inverse_frequencies(spec_.rope, spec_.heads().head_dim).to(mesh.device());
 }
 
 Transformer::~Transformer() = default;
@@ -96,36 +98,34 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     // A tied table is the head's too.
     zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
 
-    const BlockContext context{spec_, attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
+    const BlockContext context{attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
     for (size_t block = 0; block < num_blocks(); ++block) {
         note("forward of block ", block);
         const size_t unit = UnitIndex::block(block);
-        const BlockViews weights(weights_of(unit), parts_->blocks[block]);
-        BlockActivations activations;
-        activations.input = x;
-        x = recorded != nullptr ? recorded->forward(block, weights, activations)
-                                : block_forward(context, weights, activations);
+        const shard::UnitTensors weights = weights_of(unit);
+        Saved saved = parts_->blocks[block].begin(x);
+        x = recorded != nullptr ? recorded->forward(block, weights, saved)
+                                : parts_->blocks[block].forward(context, weights, saved);
         zero_.release(unit, next_use);
-        if (has_backward) activations_->put(block, std::move(activations));
+        if (has_backward) activations_->put(block, std::move(saved));
     }
     return x;
 }
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     const auto& [batch, rope, has_backward, recorded] = pass;
-    const BlockContext context{spec_, attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
+    const BlockContext context{attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
     for (size_t block = num_blocks(); block-- > 0;) {
         note("backward of block ", block);
         const size_t unit = UnitIndex::block(block);
-        const BlockViews weights(weights_of(unit), parts_->blocks[block]);
-        const BlockViews gradients(gradients_of(unit), parts_->blocks[block]);
-        BlockActivations activations = activations_->take(block);
+        const shard::UnitTensors weights = weights_of(unit);
+        const shard::UnitTensors gradients = gradients_of(unit);
+        Saved saved = activations_->take(block);
         if (block > 0) activations_->expect(block - 1);
         if (recorded != nullptr)
-            gradient =
-                recorded->backward(block, weights, gradients, gradient, std::move(activations));
+            gradient = recorded->backward(block, weights, gradients, gradient, std::move(saved));
         else
-            block_backward(context, weights, gradients, gradient, std::move(activations));
+            parts_->blocks[block].backward(context, weights, gradients, gradient, std::move(saved));
         zero_.release(unit, NextUse::none);
         zero_.reduce(unit);
     }

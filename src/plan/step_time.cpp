@@ -2,42 +2,30 @@
 
 #include <algorithm>
 
+#include "ringshard/model/operations.hpp"
+
 namespace ringshard::plan {
 
 namespace {
 
-// Multiplications and additions with the weights of one block, for a token in one direction.
-struct BlockProducts {
-    double all;
-    double down;  // of them, the MLP's last
-};
-BlockProducts block_products(const model::ModelSpec& spec) {
-    const auto width = static_cast<double>(spec.width);
-    const auto inner = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
-    const double attention = width * static_cast<double>(spec.qkv_width()) + inner * width;
-    const double down = width * static_cast<double>(spec.intermediate);
-    return {2 * (attention + 3 * down), 2 * down};
-}
-
-// What the backward pass computes again of a block.
-struct Again {
-    bool products;  // all but the last one, which nobody asks for
-    bool attention;
-};
-Again again(config::ActivationPolicy policy) {
-    return {policy != config::ActivationPolicy::all, policy == config::ActivationPolicy::input};
-}
-
-// Of one block. `pairs`: of a query and a key that it sees.
-double attention_seconds(const model::ModelSpec& spec, double tokens, double pairs,
-                         bool is_forward_again, const Device::Rates& rates) {
-    const auto inner = static_cast<double>(spec.heads.query_heads * spec.heads.head_dim);
-    const auto work = [&](double extra_keys) { return 4 * inner * (pairs + tokens * extra_keys); };
-    const double forward = work(rates.attention_extra_keys) / rates.attention;
+// Of all blocks. `pairs`: of a query and a key that it sees.
+double attention_seconds(const model::Operations& operations, double tokens, double pairs,
+                         const Device::Rates& rates) {
+    const double forward = (operations.attention + operations.attention_again) *
+                           (pairs + tokens * rates.attention_extra_keys) / rates.attention;
     constexpr double of_backward = 2.5;  // the scores are made again in it
-    const double backward =
-        of_backward * work(rates.attention_backward_extra_keys) / rates.attention_backward;
-    return (is_forward_again ? 2 : 1) * forward + backward;
+    const double backward = of_backward * operations.attention *
+                            (pairs + tokens * rates.attention_backward_extra_keys) /
+                            rates.attention_backward;
+    return forward + backward;
+}
+
+// Numbers of a token that the row kernels of all blocks read or write in one pass.
+double row_numbers(const model::ModelSpec& spec) {
+    double numbers = 0;
+    for (const model::BlockSpec& block : spec.blocks)
+        numbers += static_cast<double>(block.width + block.mlp.intermediate);
+    return numbers;
 }
 
 double seconds_on_the_way(const Traffic& traffic, const Device& device, int64_t ranks_per_node) {
@@ -58,23 +46,17 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     const auto length = static_cast<double>(question.row_length);
     const auto split = static_cast<double>(question.shape.sequence());
     const double tokens = rows * length / split;  // of this rank
-    const auto blocks = static_cast<double>(spec.num_blocks);
-    const Again is_again = again(training.activations_kept());
     const Device::Rates& rates = is_bf16 ? device.bf16 : device.fp32;
+    const model::Operations operations = model::operations_of(spec, training.activations_kept());
 
     StepTime time;
-    const double head = 2 * static_cast<double>(spec.vocabulary) * static_cast<double>(spec.width);
-    const auto [all, down] = block_products(spec);
-    const double forward = blocks * (all + (is_again.products ? all - down : 0)) + head;
-    time.products =
-        tokens * (forward / rates.products + 2 * (blocks * all + head) / rates.products_backward);
+    time.products = tokens * ((operations.products + operations.products_again) / rates.products +
+                              2 * operations.products / rates.products_backward);
     const double pairs = rows * length * length / 2 / split;
-    time.attention = blocks * attention_seconds(spec, tokens, pairs, is_again.attention, rates);
+    time.attention = attention_seconds(operations, tokens, pairs, rates);
     // About so many times the residual stream and the MLP's inner rows are read or written.
     constexpr double passes_of_rows = 14;
-    time.rows = tokens * blocks * passes_of_rows *
-                static_cast<double>(spec.width + spec.intermediate) * number_bytes /
-                rates.row_bytes;
+    time.rows = tokens * passes_of_rows * row_numbers(spec) * number_bytes / rates.row_bytes;
     time.loss = tokens * static_cast<double>(spec.vocabulary) / device.loss_logits;
     constexpr double optimizer_bytes = 28;  // read and written for a weight
     const double weights_here =
@@ -102,8 +84,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     time.total = computing + time.optimizer + time.exposed;
     const auto data_ranks = static_cast<double>(question.shape.data());
     time.tokens_per_second = data_ranks * rows * length / time.total;
-    time.utilisation =
-        model::training_operations(spec, tokens, 2 * pairs) / time.total / rates.peak;
+    time.utilisation = operations.of_training(tokens, 2 * pairs) / time.total / rates.peak;
     return time;
 }
 

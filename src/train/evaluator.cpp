@@ -46,9 +46,8 @@ std::vector<int64_t> Evaluator::count_longest() const {
     for (int64_t round = 0; round * per_round < rows_.size(); ++round) {
         double operations = 0;
         for (const int64_t row : rows_of_round(round))
-            operations +=
-                model::training_operations(model_.spec(), static_cast<double>(rows_.length(row)),
-                                           count_pairs(rows_.pieces(row)));
+            operations += model_.operations().of_training(static_cast<double>(rows_.length(row)),
+                                                          count_pairs(rows_.pieces(row)));
         longest.push_back(std::llround(operations / unit));
     }
     return world_.maximum(std::move(longest));

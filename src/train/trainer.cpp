@@ -89,7 +89,7 @@ Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) 
             .weight = sums[weight] > 0 ? sums[weight] : 1.0,
             .counted_tokens = sums[counted],
             .filler_tokens = sums[filled] - sums[tokens],
-            .operations = model::training_operations(model_.spec(), sums[tokens], sums[pairs]),
+            .operations = model_.operations().of_training(sums[tokens], sums[pairs]),
             .attention = {sums[worst_of_ring], sums[mean_of_ring]}};
 }
 
@@ -99,10 +99,10 @@ double Trainer::count_longest(const std::vector<data::FlatBatch>& micro_batches)
     constexpr double unit = 1000;  // operations: the largest step that there can be fits
     std::vector<int64_t> longest;
     for (const data::FlatBatch& batch : micro_batches)
-        longest.push_back(std::llround(
-            model::training_operations(model_.spec(), static_cast<double>(batch.tokens.size()),
-                                       count_pairs(batch)) /
-            unit));
+        longest.push_back(
+            std::llround(model_.operations().of_training(static_cast<double>(batch.tokens.size()),
+                                                         count_pairs(batch)) /
+                         unit));
     longest = world_.maximum(std::move(longest));
     return unit * static_cast<double>(std::accumulate(longest.begin(), longest.end(), int64_t{0}));
 }

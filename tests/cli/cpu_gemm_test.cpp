@@ -146,8 +146,12 @@ BOOST_AUTO_TEST_CASE(products_of_a_model) {
     model::ModelSpec spec;
     spec.vocabulary = 1000;
     spec.width = 64;
-    spec.intermediate = 96;
-    spec.heads = {4, 2, 16};
+    spec.blocks.resize(2);
+    for (model::BlockSpec& block : spec.blocks) {
+        block.width = 64;
+        block.attention.heads = {4, 2, 16};
+        block.mlp.intermediate = 96;
+    }
     const auto kinds = cli::gemm_kinds(spec, at::kBFloat16);
     std::set<std::string> names;
     for (const GemmKind& kind : kinds) names.insert(cli::name_of(kind));

@@ -9,6 +9,7 @@
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/chunks.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/operations.hpp"
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
@@ -47,6 +48,7 @@ public:
     ~Transformer();
 
     const ModelSpec& spec() const { return spec_; }
+    const Operations& operations() const { return operations_; }
 
     // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. What comes
     // back is said of this rank's tokens that have a target, for ops::add_up. Collective over the
@@ -68,7 +70,7 @@ public:
     at::Tensor logits(const TokenBatch& batch) const;
 
 private:
-    size_t num_blocks() const { return static_cast<size_t>(spec_.num_blocks); }
+    size_t num_blocks() const { return spec_.blocks.size(); }
     std::vector<size_t> order_of_units(bool with_backward) const;
     // What the blocks keep goes to the store, if a backward pass follows. recorded: blocks go by
     // way of recordings.
@@ -89,6 +91,7 @@ private:
 
     ModelSpec spec_;
     std::unique_ptr<const ModelParts> parts_;
+    Operations operations_;
     UnitIndex index_;
     shard::Zero& zero_;
     at::Tensor inverse_frequencies_;  // [head_dim / 2], fp32

@@ -69,11 +69,12 @@ config::ActivationPolicy policy_named(std::string_view name) {
 void reserve_activations(offload::HostDepot& depot, const model::ModelSpec& spec,
                          config::ActivationPolicy policy, int64_t tokens) {
     RINGSHARD_CHECK(policy != config::ActivationPolicy::all, "offload what is kept of attention");
-    const auto& [query_heads, key_heads, head_dim] = spec.heads;
+    const auto& [query_heads, key_heads, head_dim] = spec.heads();
     const bool keeps_attention = policy == config::ActivationPolicy::attention;
     const int64_t out_and_lse = keeps_attention ? query_heads * (2 * head_dim + 4) : 0;
     constexpr int64_t alignment = 4096;
-    depot.reserve(spec.num_blocks * (tokens * (2 * spec.width + out_and_lse) + 2 * alignment));
+    depot.reserve(std::ssize(spec.blocks) *
+                  (tokens * (2 * spec.width + out_and_lse) + 2 * alignment));
     if (const auto failure = depot.allocate()) throw Error(*failure);
 }
 
@@ -113,7 +114,7 @@ int main(int argc, char** argv) {
         else if (word == "graphs")
             recorder = model::make_recorder(device);
         else if (word.starts_with("layers="))
-            spec.num_blocks = std::stoll(word.substr(7));
+            spec.blocks.resize(std::stoull(word.substr(7)), spec.blocks.front());
         else
             return 64;
     }
@@ -160,7 +161,7 @@ int main(int argc, char** argv) {
     std::sort(seconds.begin() + static_cast<std::ptrdiff_t>(warm), seconds.end());
     const double median = seconds[warm + (seconds.size() - warm) / 2];
     std::cout << "{\"tokens_per_step\": " << num_rows * length
-              << ", \"layers\": " << spec.num_blocks << ", \"steps\": " << seconds.size()
+              << ", \"layers\": " << spec.blocks.size() << ", \"steps\": " << seconds.size()
               << ", \"seconds\": " << median
               << ", \"tokens_per_second\": " << static_cast<double>(num_rows * length) / median
               << ", \"tflops\": " << operations / median / 1e12 << ", \"loss\": " << loss

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/model/model_spec.hpp"
+
+namespace ringshard::model {
+
+// Multiplications and additions, in a forward pass where nothing else is said; a backward pass
+// makes twice as many.
+struct Operations {
+    double products = 0;         // of a token with weights
+    double products_again = 0;   // of these, those that the backward pass makes again
+    double attention = 0;        // of a query and a key that it sees
+    double attention_again = 0;  // of these, those that the backward pass makes again
+
+    // Returns those of a forward and a backward pass over documents of num_tokens tokens in all,
+    // whose lengths squared add up to `squares`. Nothing is counted twice.
+    double of_training(double num_tokens, double squares) const;
+
+    Operations& operator+=(const Operations& other);
+};
+
+// Returns the operations of a model whose blocks keep what the policy says.
+Operations operations_of(const ModelSpec& spec,
+                         config::ActivationPolicy policy = config::ActivationPolicy::all);
+
+// The weight of a linear layer, [out, in].
+struct WeightShape {
+    int64_t out;
+    int64_t in;
+    auto operator<=>(const WeightShape&) const = default;
+};
+// Returns the weights of all linear layers, the head's among them, each shape once, ascending.
+std::vector<WeightShape> linear_layers(const ModelSpec& spec);
+
+}  // namespace ringshard::model

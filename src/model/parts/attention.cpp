@@ -1,0 +1,104 @@
+#include "attention.hpp"
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+using config::ActivationPolicy;
+
+namespace {
+
+ProjectionSpec qkv_of(const BlockSpec& block) {
+    const auto& [query_heads, key_heads, head_dim] = block.attention.heads;
+    const int64_t keys = key_heads * head_dim;
+    ProjectionSpec spec{.layers = {{"self_attn.q_proj", query_heads * head_dim},
+                                   {"self_attn.k_proj", keys},
+                                   {"self_attn.v_proj", keys}},
+                        .in = block.width,
+                        .has_bias = block.attention.has_bias};
+    if (block.attention.is_fused)
+        spec.layers = {{"self_attn.qkv_proj", block.attention.qkv_width()}};
+    return spec;
+}
+
+std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
+                                    const BlockSpec& block) {
+    const auto& [query_heads, key_heads, head_dim] = block.attention.heads;
+    std::vector<HeadNorm> norms;
+    const auto add = [&](const char* name, int64_t width, ops::HeadRange range) {
+        norms.emplace_back(unit, saved, Norm::Spec{name, width, block.norm_epsilon}, range);
+    };
+    const HeadNormKind kind = block.attention.head_norm;
+    if (kind == HeadNormKind::each_head) {
+        add("self_attn.q_norm", head_dim, {0, query_heads});
+        add("self_attn.k_norm", head_dim, {query_heads, key_heads});
+    } else if (kind == HeadNormKind::all_heads) {
+        add("self_attn.q_norm", query_heads * head_dim, {0, 1});
+        add("self_attn.k_norm", key_heads * head_dim, {query_heads / key_heads, 1});
+    }
+    return norms;
+}
+
+}  // namespace
+
+Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block)
+    : heads_(block.attention.heads),
+      qkv_projection_(unit, qkv_of(block)),
+      out_(unit, {.layers = {{"self_attn.o_proj", block.width}},
+                  .in = block.attention.out_width(),
+                  .has_bias = block.attention.has_out_bias}),
+      head_norms_(head_norms_of(unit, saved, block)),
+      qkv_(saved.add(ActivationPolicy::all)),
+      seen_(saved.add(ActivationPolicy::attention)),
+      lse_(saved.add(ActivationPolicy::attention)) {}
+
+void Attention::project(const BlockContext& context, const shard::UnitTensors& weights,
+                        const at::Tensor& x, Saved& saved) const {
+    const at::Tensor qkv = qkv_projection_.forward(context.gemms, weights, x);
+    for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
+    ops::rope(qkv, turned_heads(), context.rope, ops::Turn::forward);
+    saved[qkv_] = qkv;
+}
+
+at::Tensor Attention::project_backward(const BlockContext& context,
+                                       const shard::UnitTensors& weights,
+                                       const shard::UnitTensors& gradients, const at::Tensor& d_qkv,
+                                       const at::Tensor& x) const {
+    return qkv_projection_.backward(context.gemms, weights, gradients, d_qkv, x);
+}
+
+void Attention::attend(const BlockContext& context, Saved& saved) const {
+    if (saved[seen_].defined()) return;
+    auto [out, lse] = context.attention.forward(saved[qkv_], context.plan);
+    saved[seen_] = std::move(out);
+    saved[lse_] = std::move(lse);
+}
+
+at::Tensor Attention::output(const BlockContext& context, const shard::UnitTensors& weights,
+                             const Saved& saved) const {
+    return out_.forward(context.gemms, weights, saved[seen_]);
+}
+
+at::Tensor Attention::output_backward(const BlockContext& context,
+                                      const shard::UnitTensors& weights,
+                                      const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                      const Saved& saved) const {
+    const at::Tensor d_seen = out_.backward(context.gemms, weights, gradients, dy, saved[seen_]);
+    at::Tensor d_qkv =
+        context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan);
+    ops::rope(d_qkv, turned_heads(), context.rope, ops::Turn::backward);
+    for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);
+    return d_qkv;
+}
+
+Operations Attention::operations(ActivationPolicy policy, bool keeps_output) const {
+    // A score and a sum of values, each a multiplication and an addition for an element.
+    const double of_pair = 4 * static_cast<double>(heads_.query_heads * heads_.head_dim);
+    return {.products = qkv_projection_.operations() + out_.operations(),
+            .products_again = (qkv_.is_kept(policy) ? 0 : qkv_projection_.operations()) +
+                              (keeps_output ? 0 : out_.operations()),
+            .attention = of_pair,
+            .attention_again = seen_.is_kept(policy) ? 0 : of_pair};
+}
+
+}  // namespace ringshard::model

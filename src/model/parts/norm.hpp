@@ -1,0 +1,58 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "../saved.hpp"
+#include "ringshard/ops/rms_norm.hpp"
+#include "ringshard/shard/flat_unit.hpp"
+
+namespace ringshard::model {
+
+// An RMSNorm of rows.
+class Norm {
+public:
+    struct Spec {
+        std::string name;  // of its tensor, without ".weight"
+        int64_t width;
+        double epsilon;
+    };
+    Norm(shard::UnitLayout& unit, const Spec& spec);
+
+    ops::RmsNormed forward(const shard::UnitTensors& weights, const at::Tensor& x) const;
+    // Returns the normed rows again.
+    at::Tensor again(const shard::UnitTensors& weights, const at::Tensor& x,
+                     const at::Tensor& inverse_rms) const;
+    // Adds to `dx` and to the gradient of the weight.
+    void backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
+                  const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
+                  const at::Tensor& dx) const;
+
+private:
+    double epsilon_;
+    shard::ParameterId weight_;
+};
+
+// An RMSNorm of ranges of rows, each by itself with the same weight: of the heads of the queries or
+// of the keys. In place; keeps the rows as they were.
+class HeadNorm {
+public:
+    // The range counts in units of the norm's width.
+    HeadNorm(shard::UnitLayout& unit, SavedLayout& saved, const Norm::Spec& spec,
+             ops::HeadRange range);
+
+    void forward(const shard::UnitTensors& weights, const at::Tensor& rows, Saved& saved) const;
+    // Turns the gradient of the normed rows into that of the rows before, in place.
+    void backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
+                  const at::Tensor& d_rows, const Saved& saved) const;
+
+private:
+    double epsilon_;
+    ops::HeadRange range_;
+    shard::ParameterId weight_;
+    SavedSlot before_;
+    SavedSlot inverse_rms_;
+};
+
+}  // namespace ringshard::model

@@ -1,0 +1,60 @@
+#include "projection.hpp"
+
+#include "ringshard/base/text.hpp"
+#include "ringshard/ops/linear.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
+    int64_t width = 0;
+    for (const ProjectionSpec::Layer& layer : layers) width += layer.out;
+    return width;
+}
+
+shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
+    shard::ParameterGroup group;
+    for (const auto& [name, out] : spec.layers)
+        group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
+    return group;
+}
+
+shard::ParameterGroup biases_of(const ProjectionSpec& spec) {
+    shard::ParameterGroup group{{}, shard::InitialValues::zeros};
+    for (const auto& [name, out] : spec.layers)
+        group.tensors.push_back({concat(name, ".bias"), {out}});
+    return group;
+}
+
+}  // namespace
+
+Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
+    : shape_{width_of(spec.layers), spec.in}, weight_(unit.add(weights_of(spec))) {
+    if (spec.has_bias) bias_ = unit.add(biases_of(spec));
+}
+
+at::Tensor Projection::forward(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+                               const at::Tensor& x) const {
+    return ops::linear(gemms, x, weights[weight_], bias_ ? weights[*bias_] : at::Tensor());
+}
+
+at::Tensor Projection::backward(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+                                const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                const at::Tensor& x) const {
+    add_gradients(gemms, gradients, dy, x);
+    return backward_input(gemms, weights, dy);
+}
+
+at::Tensor Projection::backward_input(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+                                      const at::Tensor& dy) const {
+    return ops::linear_backward_input(gemms, dy, weights[weight_]);
+}
+
+void Projection::add_gradients(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
+                               const at::Tensor& dy, const at::Tensor& x) const {
+    ops::add_weight_gradient(gemms, gradients[weight_], dy, x);
+    if (bias_) ops::add_bias_gradient(gradients[*bias_], dy);
+}
+
+}  // namespace ringshard::model

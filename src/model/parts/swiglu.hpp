@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "projection.hpp"
+#include "ringshard/model/block_spec.hpp"
+
+namespace ringshard::model {
+
+// down(silu(gate) * up).
+class Swiglu {
+public:
+    Swiglu(shard::UnitLayout& unit, const BlockSpec& block);
+
+    // Returns [t, 2i]: a row is gate, then up.
+    at::Tensor gate_up(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+                       const at::Tensor& x) const;
+    // Returns [t, w].
+    at::Tensor output(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+                      const at::Tensor& gate_up) const;
+    // Returns the gradient of x; writes over gate_up.
+    at::Tensor backward(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+                        const shard::UnitTensors& gradients, const at::Tensor& dy,
+                        const at::Tensor& gate_up, const at::Tensor& x) const;
+
+    // Of a token and the forward pass.
+    double inner_operations() const { return gate_up_.operations(); }
+    double outer_operations() const { return down_.operations(); }
+    std::vector<const Projection*> projections() const { return {&gate_up_, &down_}; }
+
+private:
+    Projection gate_up_;
+    Projection down_;
+};
+
+}  // namespace ringshard::model
