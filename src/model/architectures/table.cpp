@@ -7,30 +7,9 @@ using nlohmann::json;
 namespace {
 
 constexpr Architecture architectures[] = {
-    {.name = "LlamaForCausalLM", .model_type = "llama", .bias = Bias::as_config_says},
-    {.name = "Qwen2ForCausalLM",
-     .model_type = "qwen2",
-     .bias = Bias::on_qkv,
-     .window = Window::as_config_says,
-     .key_heads = 32},
-    {.name = "Qwen3ForCausalLM",
-     .model_type = "qwen3",
-     .bias = Bias::as_config_says,
-     .window = Window::as_config_says,
-     .has_head_norms = true,
-     .head_dim = 128,
-     .key_heads = 32},
-    {.name = "MistralForCausalLM",
-     .model_type = "mistral",
-     .window = Window::always,
-     .key_heads = 8},
-    {.name = "Phi3ForCausalLM",
-     .model_type = "phi3",
-     .window = Window::if_named,
-     .is_fused = true,
-     .has_plain_positions = true,
-     .norm_epsilon = 1e-5,
-     .padding_token = 32000},
+    {"LlamaForCausalLM", "llama", read_llama}, {"Qwen2ForCausalLM", "qwen2", read_qwen2},
+    {"Qwen3ForCausalLM", "qwen3", read_qwen3}, {"MistralForCausalLM", "mistral", read_mistral},
+    {"Phi3ForCausalLM", "phi3", read_phi3},
 };
 
 std::string names_of(const char* Architecture::*field) {

@@ -1,30 +1,24 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
-#include "config_reader.hpp"
+#include "../config_reader.hpp"
+#include "ringshard/model/model_spec.hpp"
 
 namespace ringshard::model {
 
-enum class Bias { never, on_qkv, as_config_says };
-enum class Window { never, always, if_named, as_config_says };
-
-// The differences between the architectures of transformers. Numbers are its defaults for fields
-// that config.json leaves out; 0: they follow from other fields.
+// A family of models, by its two names in transformers, and the function that reads its
+// config.json. The function complains to the reader where a field asks for what is not served.
 struct Architecture {
     const char* name;
     const char* model_type;
-    Bias bias = Bias::never;
-    Window window = Window::never;
-    bool is_fused = false;
-    bool has_head_norms = false;
-    bool has_plain_positions = false;  // and no others that are served
-    int64_t head_dim = 0;
-    int64_t key_heads = 0;
-    double norm_epsilon = 1e-6;
-    std::optional<int64_t> padding_token = std::nullopt;
+    ModelSpec (*read)(ConfigReader& config);
 };
+
+// One file each; listed in table.cpp.
+ModelSpec read_llama(ConfigReader& config);
+ModelSpec read_mistral(ConfigReader& config);
+ModelSpec read_phi3(ConfigReader& config);
+ModelSpec read_qwen2(ConfigReader& config);
+ModelSpec read_qwen3(ConfigReader& config);
 
 // Returns the architecture that `architectures` and `model_type` name; one of them is enough.
 // Complains to `config`, and returns nullptr, where they name none, or two different ones.
