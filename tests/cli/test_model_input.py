@@ -114,7 +114,7 @@ class ModelInput(TrainerTest):
         self.expect_one_message(self.train(), 65, "self_attn.qkv_proj.weight is not in the model's files")
 
     def test_configs_that_name_no_model_or_two(self):
-        known = "llama, qwen2, qwen3, mistral, phi3"
+        known = "llama, qwen2, qwen3, mistral, phi3, olmo2"
         for changes, words in (
             ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains LlamaForCausalLM"),
             ({"architectures": [], "model_type": "bert"}, "model_type = bert: this program trains " + known),

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
 SCRIPT = os.path.join(FOLDER, "..", "..", "scripts", "h5_to_safetensors.py")
 MODELS = {"tied": os.path.join(FOLDERS, "qwen2-tiny"), "untied": os.path.join(FOLDERS, "llama3-tiny"),
-          "fused": os.path.join(FOLDERS, "phi3-tiny")}
+          "fused": os.path.join(FOLDERS, "phi3-tiny"), "norms behind": os.path.join(FOLDERS, "olmo2-tiny")}
 IDS = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
 
 

@@ -17,7 +17,7 @@ from beside_transformers import FOLDER, MODELS, TrainerTest, read_config, read_s
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config, Qwen2Config, Qwen3Config
 
 SIZES = dict(vocab_size=160, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=256)
@@ -46,6 +46,8 @@ CASES = {
     "qwen3 with biases": Qwen3Config(**SIZES, head_dim=20, attention_bias=True, tie_word_embeddings=True),
     "qwen2 with an idle window": Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=2),
     "mistral": MistralConfig(**SIZES, sliding_window=64),
+    "olmo2": Olmo2Config(**SIZES, pad_token_id=None),
+    "olmo2 with biases, tied": Olmo2Config(**SIZES, pad_token_id=7, attention_bias=True, tie_word_embeddings=True),
     "phi3": Phi3Config(**SIZES, pad_token_id=None),
     "phi3, a padding token, tied": Phi3Config(**SIZES, pad_token_id=7, tie_word_embeddings=True, sliding_window=64),
 }

@@ -120,7 +120,7 @@ std::vector<std::string> golden_files() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rows_and_packed_documents_give_transformers_numbers) {
-    BOOST_TEST(golden_files().size() >= 17U);
+    BOOST_TEST(golden_files().size() >= 19U);
     for (const std::string& file : golden_files()) {
         BOOST_TEST_INFO_SCOPE(file);
         const auto all = check_against(file, ActivationPolicy::all);
@@ -173,8 +173,9 @@ void check_bf16(const std::string& file) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(bf16_is_as_near_as_transformers_bf16) {
-    for (const auto* file : {"qwen2-tiny.safetensors", "llama3-tiny.safetensors",
-                             "qwen3-tiny.safetensors", "phi3-tiny.safetensors"}) {
+    for (const auto* file :
+         {"qwen2-tiny.safetensors", "llama3-tiny.safetensors", "qwen3-tiny.safetensors",
+          "phi3-tiny.safetensors", "olmo2-tiny.safetensors"}) {
         BOOST_TEST_INFO_SCOPE(file);
         check_bf16(file);
     }

@@ -62,6 +62,11 @@ def profile_cases():
     lines.append(line(2, "phi3-tiny", "packed", 4, "fp32", PROFILES["zero2"]))
     for precision in ("fp32", "bf16"):
         lines.append(line(4, "phi3-tiny", "packed", 1, precision, f"{PROFILES['zero3']} --cp_size 2 --sp_size 2"))
+    # Norms over all heads, which Ulysses ranks share out.
+    lines.append(line(2, "olmo2-tiny", "packed", 4, "fp32", f"{PROFILES['zero2']} --sp_size 2"))
+    for precision in ("fp32", "bf16"):
+        lines.append(line(4, "olmo2-tiny", "packed", 1, precision, f"{PROFILES['zero3']} --cp_size 2 --sp_size 2"))
+    lines.append(line(8, "olmo2-tiny", "packed", 1, "fp32", f"{PROFILES['zero3']} --cp_size 2 --sp_size 4"))
     # Without a micro-batch to spare, and with the last one alone reduced over the copies.
     lines.append(line(8, "qwen2-tiny", "packed", 4, "fp32", profile_settings("HYBRID_SHARD", STRATEGIES["HYBRID_SHARD"], 8)))
     return lines

@@ -16,6 +16,7 @@ struct Architecture {
 // One file each; listed in table.cpp.
 ModelSpec read_llama(ConfigReader& config);
 ModelSpec read_mistral(ConfigReader& config);
+ModelSpec read_olmo2(ConfigReader& config);
 ModelSpec read_phi3(ConfigReader& config);
 ModelSpec read_qwen2(ConfigReader& config);
 ModelSpec read_qwen3(ConfigReader& config);

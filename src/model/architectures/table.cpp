@@ -9,7 +9,7 @@ namespace {
 constexpr Architecture architectures[] = {
     {"LlamaForCausalLM", "llama", read_llama}, {"Qwen2ForCausalLM", "qwen2", read_qwen2},
     {"Qwen3ForCausalLM", "qwen3", read_qwen3}, {"MistralForCausalLM", "mistral", read_mistral},
-    {"Phi3ForCausalLM", "phi3", read_phi3},
+    {"Phi3ForCausalLM", "phi3", read_phi3},    {"Olmo2ForCausalLM", "olmo2", read_olmo2},
 };
 
 std::string names_of(const char* Architecture::*field) {
