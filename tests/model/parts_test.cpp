@@ -1,0 +1,218 @@
+// Blocks of every kind of part against autograd in double precision: output, gradient of the input
+// and gradients of all tensors, whatever the policy keeps.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "autograd.hpp"
+#include "block.hpp"
+#include "mpi_test.hpp"
+#include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/rope_spec.hpp"
+
+using namespace ringshard;
+using namespace ringshard::model;
+using config::ActivationPolicy;
+
+namespace {
+
+constexpr int64_t tokens = 14;
+constexpr int64_t width = 24;
+constexpr double epsilon = 1e-6;
+const std::vector<int64_t> document_starts{0, 8};
+
+BlockSpec plain_spec() {
+    BlockSpec spec{.width = width, .norm_epsilon = epsilon};
+    spec.attention.heads = {4, 2, 8};
+    spec.mlp.intermediate = 20;
+    return spec;
+}
+
+std::map<std::string, BlockSpec> specs() {
+    std::map<std::string, BlockSpec> specs{{"plain", plain_spec()}};
+    BlockSpec& biases = specs["biases, every head normed"] = plain_spec();
+    biases.attention.has_bias = biases.attention.has_out_bias = true;
+    biases.attention.head_norm = HeadNormKind::each_head;
+    BlockSpec& fused = specs["fused"] = plain_spec();
+    fused.attention.is_fused = fused.mlp.is_fused = true;
+    BlockSpec& behind = specs["norms behind, all heads normed"] = plain_spec();
+    behind.attention.head_norm = HeadNormKind::all_heads;
+    behind.attention_norms = {.before = {}, .behind = "a"};
+    behind.mlp_norms = {.before = {}, .behind = "b"};
+    BlockSpec& around = specs["norms before and behind"] = plain_spec();
+    around.attention_norms = {.before = "a", .behind = "b"};
+    around.mlp_norms = {.before = "c", .behind = "d"};
+    return specs;
+}
+
+// The tensors of a block by name, of which autograd finds gradients.
+using Leaves = std::map<std::string, at::Tensor>;
+
+at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) {
+    return weight * x * (x.square().mean(-1, true) + epsilon).rsqrt();
+}
+
+at::Tensor normed_if_named(const Leaves& leaves, const at::Tensor& x, const std::string& name) {
+    return name.empty() ? x : normed(x, leaves.at(name + ".weight"));
+}
+
+// The layers of a projection side by side.
+at::Tensor projected(const Leaves& leaves, const at::Tensor& x,
+                     const std::vector<std::string>& names) {
+    std::vector<at::Tensor> all;
+    for (const std::string& name : names) {
+        at::Tensor y = x.matmul(leaves.at(name + ".weight").t());
+        if (leaves.contains(name + ".bias")) y = y + leaves.at(name + ".bias");
+        all.push_back(y);
+    }
+    return at::cat(all, 1);
+}
+
+at::Tensor turned(const at::Tensor& x, const ops::RopeTable& table) {
+    const at::Tensor cosine = table.cosine.to(at::kDouble).unsqueeze(1);
+    const at::Tensor sine = table.sine.to(at::kDouble).unsqueeze(1);
+    const std::vector<at::Tensor> halves = x.chunk(2, 2);
+    return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine},
+                   2);
+}
+
+// Which keys a query sees, [t, t].
+at::Tensor seen() {
+    const at::Tensor index = at::arange(tokens);
+    const at::Tensor document = index.ge(document_starts[1]);
+    return index.unsqueeze(1).ge(index) & document.unsqueeze(1).eq(document);
+}
+
+at::Tensor attended(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
+                    const ops::RopeTable& table) {
+    const auto& [query_heads, key_heads, head_dim] = spec.attention.heads;
+    const at::Tensor qkv =
+        spec.attention.is_fused
+            ? projected(leaves, x, {"self_attn.qkv_proj"})
+            : projected(leaves, x, {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"});
+    const int64_t keys = key_heads * head_dim;
+    at::Tensor q = qkv.narrow(1, 0, query_heads * head_dim);
+    at::Tensor k = qkv.narrow(1, query_heads * head_dim, keys);
+    const bool norms_all = spec.attention.head_norm == HeadNormKind::all_heads;
+    const bool norms_each = spec.attention.head_norm == HeadNormKind::each_head;
+    if (norms_all) {
+        q = normed(q, leaves.at("self_attn.q_norm.weight"));
+        k = normed(k, leaves.at("self_attn.k_norm.weight"));
+    }
+    q = q.view({tokens, query_heads, head_dim});
+    k = k.view({tokens, key_heads, head_dim});
+    if (norms_each) {
+        q = normed(q, leaves.at("self_attn.q_norm.weight"));
+        k = normed(k, leaves.at("self_attn.k_norm.weight"));
+    }
+    const at::Tensor v =
+        qkv.narrow(1, query_heads * head_dim + keys, keys).view({tokens, key_heads, head_dim});
+    const auto by_heads = [&](const at::Tensor& heads) {
+        return heads.repeat_interleave(query_heads / heads.size(1), 1).transpose(0, 1);
+    };
+    const at::Tensor scores = by_heads(turned(q, table)).matmul(by_heads(turned(k, table)).mT()) /
+                              std::sqrt(static_cast<double>(head_dim));
+    const at::Tensor sums =
+        scores.masked_fill(seen().logical_not(), -1e30).softmax(-1).matmul(by_heads(v));
+    return projected(leaves, sums.transpose(0, 1).reshape({tokens, -1}), {"self_attn.o_proj"});
+}
+
+at::Tensor reference(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
+                     const ops::RopeTable& table) {
+    const BranchNormSpec& around_attention = spec.attention_norms;
+    const BranchNormSpec& around_mlp = spec.mlp_norms;
+    const at::Tensor seen_tokens =
+        attended(spec, leaves, normed_if_named(leaves, x, around_attention.before), table);
+    const at::Tensor middle = x + normed_if_named(leaves, seen_tokens, around_attention.behind);
+    const at::Tensor inner = normed_if_named(leaves, middle, around_mlp.before);
+    const at::Tensor gate_up = spec.mlp.is_fused
+                                   ? projected(leaves, inner, {"mlp.gate_up_proj"})
+                                   : projected(leaves, inner, {"mlp.gate_proj", "mlp.up_proj"});
+    const std::vector<at::Tensor> halves = gate_up.chunk(2, 1);
+    const at::Tensor out = projected(leaves, at::silu(halves[0]) * halves[1], {"mlp.down_proj"});
+    return middle + normed_if_named(leaves, out, around_mlp.behind);
+}
+
+struct Setting {
+    mesh::Mesh mesh{test::world(), {1, 1, 1, 1}, at::kCPU};
+    ops::Gemms gemms = ops::Gemms::open().value();
+    attention::SequencePartition partition{tokens, document_starts, 1, 1};
+    attention::Plan plan = attention::make_plan(partition, 0);
+    ops::RopeTable rope =
+        ops::make_rope_table(at::tensor(attention::positions_in_documents(tokens, document_starts)),
+                             inverse_frequencies({}, 8), 1.0);
+};
+
+void check(const BlockSpec& spec, ActivationPolicy policy) {
+    const Setting setting;
+    shard::UnitLayout layout("block");
+    const Block block(layout, spec);
+    const shard::FlatUnit unit = layout.finish(1);
+    const at::Tensor weights = at::randn({unit.size()}) * 0.4;
+    const at::Tensor gradients = at::zeros({unit.size()});
+    const at::Tensor x = at::randn({tokens, width});
+    const at::Tensor dy = at::randn_like(x);
+
+    const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
+                                                 setting.mesh.ulysses());
+    const BlockContext context{attention, setting.plan, setting.rope, setting.gemms, policy, 5};
+    Saved saved = block.begin(x.clone());
+    const at::Tensor y = block.forward(context, {unit, weights}, saved);
+    at::Tensor gradient = dy.clone();
+    block.backward(context, {unit, weights}, {unit, gradients}, gradient, std::move(saved));
+
+    Leaves leaves;
+    const auto part = [](const at::Tensor& flat, const shard::PlacedTensor& tensor) {
+        return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
+    };
+    for (const shard::PlacedTensor& tensor : unit.tensors())
+        leaves[tensor.spec.name] = test::leaf(part(weights, tensor));
+    const at::Tensor input = test::leaf(x);
+    const at::Tensor wished = reference(spec, leaves, input, setting.rope);
+    test::backward(wished, dy);
+
+    constexpr double tolerance = 1e-5;
+    BOOST_TEST(test::distance(y, wished) < tolerance);
+    BOOST_TEST(test::distance(gradient, input.grad()) < tolerance);
+    for (const shard::PlacedTensor& tensor : unit.tensors()) {
+        BOOST_TEST_INFO_SCOPE(tensor.spec.name);
+        BOOST_TEST(test::distance(part(gradients, tensor), leaves.at(tensor.spec.name).grad()) <
+                   tolerance);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
+    at::manual_seed(5);
+    for (const auto& [name, spec] : specs()) {
+        for (const ActivationPolicy policy :
+             {ActivationPolicy::all, ActivationPolicy::attention, ActivationPolicy::input}) {
+            BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
+            check(spec, policy);
+        }
+    }
+}
+
+// The plan counts what a block computes again: nothing where all is kept, all but its last product
+// where its input alone is.
+BOOST_AUTO_TEST_CASE(operations_made_again_follow_from_what_is_kept) {
+    for (const auto& [name, spec] : specs()) {
+        BOOST_TEST_INFO_SCOPE(name);
+        shard::UnitLayout layout("block");
+        const Block block(layout, spec);
+        const Operations all = block.operations(ActivationPolicy::all);
+        // 2 x (24 x 64 + 32 x 24 + 3 x 24 x 20), and two products of 4 heads of 8.
+        BOOST_TEST(all.products == 7488);
+        BOOST_TEST(all.attention == 128);
+        BOOST_TEST(all.products_again == 0);
+        BOOST_TEST(all.attention_again == 0);
+        const double last = spec.mlp_norms.behind.empty() ? 2 * 24 * 20 : 0;
+        const Operations attention = block.operations(ActivationPolicy::attention);
+        BOOST_TEST(attention.products_again == all.products - last);
+        BOOST_TEST(attention.attention_again == 0);
+        const Operations input = block.operations(ActivationPolicy::input);
+        BOOST_TEST(input.products_again == all.products - last);
+        BOOST_TEST(input.attention_again == all.attention);
+    }
+}
