@@ -127,7 +127,7 @@ std::optional<Failure> check_group(const Checkpoint& checkpoint, const std::stri
     const auto file = (checkpoint.folder / state_name).string();
     std::set<std::string> known;
     for (const shard::FlatUnit& unit : units)
-        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+        for (const shard::PlacedTensor& tensor : trained_tensors(unit)) {
             const std::string name = group + tensor.spec.name;
             known.insert(name);
             const auto found = checkpoint.state.datasets.find(name);

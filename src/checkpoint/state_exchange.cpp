@@ -37,12 +37,17 @@ at::ScalarType scalar_type_of(ElementType type) {
 
 }  // namespace
 
+std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit) {
+    if (unit.role() == shard::Role::frozen) return {};
+    return unit.tensors();
+}
+
 std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                       Extent extent) {
     std::vector<DatasetSpec> datasets;
     for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
         for (const shard::FlatUnit& unit : zero.units())
-            for (const shard::PlacedTensor& tensor : unit.tensors())
+            for (const shard::PlacedTensor& tensor : trained_tensors(unit))
                 datasets.push_back({kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
     return datasets;
 }

@@ -17,6 +17,9 @@ namespace ringshard::checkpoint {
 
 inline constexpr int64_t format_version = 2;
 
+// The tensors of a unit that a checkpoint holds: none of a frozen one.
+std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit);
+
 // Every dataset of the state, whichever rank writes it.
 std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                       Extent extent);

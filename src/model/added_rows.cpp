@@ -24,7 +24,7 @@ struct Rows {
 // `first` is the element of the tensor with which they begin. Every element has one such rank.
 template <class Visit>
 void visit_stored(const Rows& rows, const shard::Zero& zero, const Visit& visit) {
-    const shard::Slots& slots = zero.slots();
+    const auto& [slots, shards] = zero.weights_at_rest_of(rows.unit);
     for (size_t slot = slots.first_of(rows.unit); slot < slots.end_of(rows.unit); ++slot) {
         const shard::Range& range = slots[slot].range;
         const shard::Range mine = intersect(zero.own_range(rows.unit), range);
@@ -32,10 +32,10 @@ void visit_stored(const Rows& rows, const shard::Zero& zero, const Visit& visit)
             const int64_t count = std::min(piece.size, rows.end_of_stored() - piece.first);
             if (piece.tensor != &rows.tensor || count <= 0) continue;
             const at::Tensor numbers =
-                zero.weight_shards()
-                    .take(slot, shard::Content::kept)
+                shards.take(slot, shard::Content::kept)
                     .narrow(0, mine.begin - range.begin + piece.in_range, count)
-                    .cpu();
+                    .cpu()
+                    .to(at::kFloat);
             visit(std::span(static_cast<const float*>(numbers.data_ptr()),
                             static_cast<size_t>(count)),
                   piece.first);
@@ -72,7 +72,7 @@ std::vector<float> mean_row(const Rows& rows, const shard::Zero& zero, const com
 }
 
 void set_rows(const Rows& rows, const std::vector<float>& value, shard::Zero& zero) {
-    const shard::Slots& slots = zero.slots();
+    const auto& [slots, shards] = zero.weights_at_rest_of(rows.unit);
     for (size_t slot = slots.first_of(rows.unit); slot < slots.end_of(rows.unit); ++slot) {
         for (const shard::TensorPiece& piece : zero.units()[rows.unit].pieces(slots[slot].range)) {
             const int64_t begin = std::max(piece.first, rows.end_of_stored());
@@ -82,10 +82,10 @@ void set_rows(const Rows& rows, const std::vector<float>& value, shard::Zero& ze
             elements.reserve(static_cast<size_t>(count));
             for (int64_t element = begin; element < begin + count; ++element)
                 elements.push_back(value[static_cast<size_t>(element % rows.width())]);
-            const at::Tensor numbers = zero.weight_shards().take(slot, shard::Content::kept);
+            const at::Tensor numbers = shards.take(slot, shard::Content::kept);
             numbers.narrow(0, piece.in_range + begin - piece.first, count)
                 .copy_(at::from_blob(elements.data(), {count}, at::TensorOptions(at::kFloat)));
-            zero.weight_shards().put_back(slot, numbers);
+            shards.put_back(slot, numbers);
         }
     }
 }

@@ -86,27 +86,9 @@ public:
                                  ByteCounter& written) const {
         for (const WeightFile& file : planned_.files) {
             std::optional<File> output;
-            for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-                const auto& [unit, range] = zero.slots()[slot];
-                const shard::Range mine = intersect(zero.own_range(unit), range);
-                at::Tensor weights;  // of the slot
-                for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
-                    const auto place = file.offsets.find(piece.tensor->spec.name);
-                    if (place == file.offsets.end()) continue;
-                    if (!output) {
-                        auto opened = open_when_visible(path(file.name), O_WRONLY);
-                        if (!opened) return opened.failure();
-                        output = std::move(opened).value();
-                    }
-                    if (!weights.defined())
-                        weights = zero.weight_shards().take(slot, shard::Content::kept);
-                    const at::Tensor numbers =
-                        weights.narrow(0, mine.begin - range.begin + piece.in_range, piece.size);
-                    if (auto failure =
-                            write_piece(numbers, piece, type, place->second, *output, written))
-                        return failure;
-                }
-            }
+            for (const shard::Zero::Weights& weights : zero.all_weights())
+                if (auto failure = write_slots(zero, weights, file, type, output, written))
+                    return failure;
             if (output)
                 if (auto failure = output->flush()) return failure;
         }
@@ -140,13 +122,40 @@ private:
         return rename_atomically(path(name), folder_ / name);
     }
 
+    // Opens the output if something of this rank belongs into the file.
+    std::optional<Failure> write_slots(const shard::Zero& zero, const shard::Zero::Weights& from,
+                                       const WeightFile& file, StoredType type,
+                                       std::optional<File>& output, ByteCounter& written) const {
+        for (size_t slot = 0; slot < from.slots.size(); ++slot) {
+            const auto& [unit, range] = from.slots[slot];
+            const shard::Range mine = intersect(zero.own_range(unit), range);
+            at::Tensor weights;  // of the slot
+            for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
+                const auto place = file.offsets.find(piece.tensor->spec.name);
+                if (place == file.offsets.end()) continue;
+                if (!output) {
+                    auto opened = open_when_visible(path(file.name), O_WRONLY);
+                    if (!opened) return opened.failure();
+                    output = std::move(opened).value();
+                }
+                if (!weights.defined()) weights = from.shards.take(slot, shard::Content::kept);
+                const at::Tensor numbers =
+                    weights.narrow(0, mine.begin - range.begin + piece.in_range, piece.size);
+                if (auto failure =
+                        write_piece(numbers, piece, type, place->second, *output, written))
+                    return failure;
+            }
+        }
+        return std::nullopt;
+    }
+
     static std::optional<Failure> write_piece(const at::Tensor& flat,
                                               const shard::TensorPiece& piece, StoredType type,
                                               int64_t place, File& output, ByteCounter& written) {
         const auto element_bytes = static_cast<int64_t>(bytes_per_element(type));
         for (int64_t done = 0; done < piece.size; done += piece_elements) {
             const int64_t count = std::min(piece_elements, piece.size - done);
-            const at::Tensor weights = flat.narrow(0, done, count).cpu();
+            const at::Tensor weights = flat.narrow(0, done, count).cpu().to(at::kFloat);
             const std::span<const float> numbers(static_cast<const float*>(weights.data_ptr()),
                                                  static_cast<size_t>(count));
             if (!all_finite(numbers))

@@ -68,7 +68,11 @@ shard::UnitTensors Transformer::weights_of(size_t unit) const {
 }
 
 shard::UnitTensors Transformer::gradients_of(size_t unit) const {
-    return {zero_.units()[unit], zero_.gradients(unit)};
+    return {zero_.units()[unit], zero_.is_trained(unit) ? zero_.gradients(unit) : at::Tensor()};
+}
+
+void Transformer::reduce(size_t unit) const {
+    if (zero_.is_trained(unit)) zero_.reduce(unit);
 }
 
 ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
@@ -127,12 +131,13 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
         else
             parts_->blocks[block].backward(context, weights, gradients, gradient, std::move(saved));
         zero_.release(unit, NextUse::none);
-        zero_.reduce(unit);
+        reduce(unit);
     }
+    if (!zero_.is_trained(index_.embedding)) return note("after the pass");
     note("backward of the embedding");
     ops::embedding_backward(gradient, batch.tokens, gradients_of(index_.embedding)[parts_->table],
                             spec_.padding_token);
-    zero_.reduce(index_.embedding);
+    reduce(index_.embedding);
     note("after the pass");
 }
 
@@ -150,7 +155,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     x.reset();  // nobody else needs it
     zero_.release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
-        zero_.reduce(index_.head);  // a tied head's gradient goes with the embedding's
+        reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
     backward(pass, result.d_x);
     return result.of_tokens;

@@ -91,20 +91,20 @@ std::optional<Failure> read_in_parts(const StoredModel& stored, const StoredTens
     return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
-                                    shard::Zero& zero, ByteCounter& bytes) {
-    if (auto failure = check_weights(stored, spec, zero.units())) return failure;
-    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-        const auto& [unit, range] = zero.slots()[slot];
-        const at::Tensor numbers = zero.weight_shards().take(slot, shard::Content::kept);
-        // To a GPU by way of the host.
-        const at::Tensor here = numbers.device().is_cpu()
-                                    ? numbers
-                                    : at::zeros(numbers.sizes(), at::TensorOptions(at::kFloat));
+// Fills the slots from the model's files, each number rounded to the type of the shards.
+std::optional<Failure> load_slots(const StoredModel& stored, const ModelSpec& spec,
+                                  const std::vector<shard::FlatUnit>& units,
+                                  const shard::Zero::Weights& into_shards, ByteCounter& bytes) {
+    const auto& [slots, shards] = into_shards;
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+        const auto& [unit, range] = slots[slot];
+        const at::Tensor numbers = shards.take(slot, shard::Content::kept);
+        // Other types, and a GPU, by way of fp32 on the host.
+        const bool is_direct = numbers.device().is_cpu() && numbers.scalar_type() == at::kFloat;
+        const at::Tensor here =
+            is_direct ? numbers : at::zeros(numbers.sizes(), at::TensorOptions(at::kFloat));
         auto* const weights = static_cast<float*>(here.data_ptr());
-        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
+        for (const shard::TensorPiece& piece : units[unit].pieces(range)) {
             const StoredTensor& source = *find_source(stored, piece.tensor->spec.name, spec.tied);
             const std::span<float> into(weights + piece.in_range, num_stored(piece, source));
             if (auto failure = read_in_parts(stored, source, piece.first, into, bytes))
@@ -115,8 +115,18 @@ std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& 
                                                           "the model's files")};
         }
         if (!here.is_same(numbers)) numbers.copy_(here);
-        zero.weight_shards().put_back(slot, numbers);
+        shards.put_back(slot, numbers);
     }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
+                                    shard::Zero& zero, ByteCounter& bytes) {
+    if (auto failure = check_weights(stored, spec, zero.units())) return failure;
+    for (const shard::Zero::Weights& weights : zero.all_weights())
+        if (auto failure = load_slots(stored, spec, zero.units(), weights, bytes)) return failure;
     return std::nullopt;
 }
 

@@ -1,8 +1,19 @@
+#include <ATen/ops/zeros.h>
+
 #include "backends.hpp"
 
 namespace ringshard::ops {
 
 constexpr bool has_gpu_kernels = RINGSHARD_HAS_CUDA;
+
+namespace {
+
+// Of a frozen weight whose gradient falls out of a pass that is needed anyway.
+at::Tensor unused_gradient(const at::Tensor& weight) {
+    return at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
+}
+
+}  // namespace
 
 TokenSums& TokenSums::operator+=(const TokenSums& other) {
     loss += other.loss;
@@ -28,12 +39,14 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
                          const at::Tensor& x) {
+    if (!d_weight.defined()) return;
     if constexpr (has_gpu_kernels)
         if (uses_gpu_kernels(dy)) return cuda::add_weight_gradient(gemms, d_weight, dy, x);
     return cpu::add_weight_gradient(gemms, d_weight, dy, x);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
+    if (!d_bias.defined()) return;
     if constexpr (has_gpu_kernels)
         if (uses_gpu_kernels(dy)) return cuda::add_bias_gradient(d_bias, dy);
     return cpu::add_bias_gradient(d_bias, dy);
@@ -54,6 +67,8 @@ at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
 
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
                        const at::Tensor& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
+    if (!d_weight.defined())
+        return rms_norm_backward(dy, x, inverse_rms, weight, dx, unused_gradient(weight));
     if constexpr (has_gpu_kernels)
         if (uses_gpu_kernels(x))
             return cuda::rms_norm_backward(dy, x, inverse_rms, weight, dx, d_weight);
@@ -69,6 +84,8 @@ HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Ten
 
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
                         const at::Tensor& weight, const at::Tensor& d_weight) {
+    if (!d_weight.defined())
+        return head_norm_backward(d_rows, heads, before, weight, unused_gradient(weight));
     if constexpr (has_gpu_kernels)
         if (uses_gpu_kernels(d_rows))
             return cuda::head_norm_backward(d_rows, heads, before, weight, d_weight);

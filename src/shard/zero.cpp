@@ -33,13 +33,18 @@ namespace {
 // a drive, and little beside what does not fit the memory.
 constexpr int64_t depot_slot = int64_t{1} << 20;
 
-std::vector<Range> cut_shards(const std::vector<FlatUnit>& units, const mesh::Cuts& cuts,
+// This rank's shards of the units of one role; those of other units are empty.
+std::vector<Range> cut_shards(const std::vector<FlatUnit>& units, Role role, const mesh::Cuts& cuts,
                               const mesh::Mesh& mesh) {
     std::vector<Range> shards;
-    for (const FlatUnit& unit : units)
-        shards.push_back(cuts.optimizer
-                             ? part_of(unit.size(), mesh.zero().rank(), mesh.zero().size())
-                             : Range{0, unit.size()});
+    for (const FlatUnit& unit : units) {
+        if (unit.role() != role)
+            shards.push_back({0, 0});
+        else if (cuts.optimizer)
+            shards.push_back(part_of(unit.size(), mesh.zero().rank(), mesh.zero().size()));
+        else
+            shards.push_back({0, unit.size()});
+    }
     return shards;
 }
 
@@ -51,45 +56,69 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      slots_(cut_shards(units_, cuts, mesh), depots.any() ? depot_slot : Slots::whole_shards),
+      slots_(cut_shards(units_, Role::trained, cuts, mesh),
+             depots.any() ? depot_slot : Slots::whole_shards),
+      frozen_slots_(cut_shards(units_, Role::frozen, cuts, mesh),
+                    depots.any() ? depot_slot : Slots::whole_shards),
       states_(units_.size()) {
     make_weights(depots);
     make_gradients(depots);
 }
 
 void Zero::make_weights(const Depots& depots) {
-    const auto zeros = [&](at::ScalarType type) {
-        std::vector<at::Tensor> shards;
-        for (size_t unit = 0; unit < units_.size(); ++unit)
-            shards.push_back(at::zeros({slots_.shard(unit).size()}, options(type)));
-        return shards;
-    };
-    if (cuts_.weights) {
-        compute_ = depots.weights ? keep_in_depot(slots_, types_.compute, *depots.weights)
-                                  : keep_in_memory(slots_, zeros(types_.compute));
-    } else {
-        std::vector<at::Tensor> parts;
-        for (size_t unit = 0; unit < units_.size(); ++unit) {
-            at::Tensor& whole = states_[unit].whole_weights;
-            whole = at::zeros({units_[unit].size()}, options(types_.compute));
-            const Range& shard = slots_.shard(unit);
-            parts.push_back(whole.narrow(0, shard.begin, shard.size()));
-        }
-        compute_ = keep_in_memory(slots_, std::move(parts));
+    compute_ = make_compute_weights(slots_, Role::trained, depots);
+    if (frozen_slots_.size() > 0)
+        frozen_ = make_compute_weights(frozen_slots_, Role::frozen, depots);
+    if (types_.compute == at::kFloat) return;
+    masters_ = depots.optimizer ? keep_in_depot(slots_, at::kFloat, *depots.optimizer)
+                                : keep_in_memory(slots_, zeros(slots_, at::kFloat));
+}
+
+std::vector<at::Tensor> Zero::zeros(const Slots& slots, at::ScalarType type) const {
+    std::vector<at::Tensor> shards;
+    for (size_t unit = 0; unit < units_.size(); ++unit)
+        shards.push_back(at::zeros({slots.shard(unit).size()}, options(type)));
+    return shards;
+}
+
+// Where weights are whole at rest, the shards are parts of them.
+std::unique_ptr<FlatStore> Zero::make_compute_weights(const Slots& slots, Role role,
+                                                      const Depots& depots) {
+    if (cuts_.weights)
+        return depots.weights ? keep_in_depot(slots, types_.compute, *depots.weights)
+                              : keep_in_memory(slots, zeros(slots, types_.compute));
+    std::vector<at::Tensor> parts = zeros(slots, types_.compute);
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+        if (units_[unit].role() != role) continue;
+        at::Tensor& whole = states_[unit].whole_weights;
+        whole = at::zeros({units_[unit].size()}, options(types_.compute));
+        const Range& shard = slots.shard(unit);
+        parts[unit] = whole.narrow(0, shard.begin, shard.size());
     }
-    if (types_.compute != at::kFloat)
-        masters_ = depots.optimizer ? keep_in_depot(slots_, at::kFloat, *depots.optimizer)
-                                    : keep_in_memory(slots_, zeros(at::kFloat));
+    return keep_in_memory(slots, std::move(parts));
+}
+
+Zero::Weights Zero::weights_at_rest_of(size_t unit) const {
+    if (is_trained(unit)) return {slots_, weight_shards()};
+    return {frozen_slots_, *frozen_};
+}
+
+std::vector<Zero::Weights> Zero::all_weights() const {
+    std::vector<Weights> all{{slots_, weight_shards()}};
+    if (frozen_) all.push_back({frozen_slots_, *frozen_});
+    return all;
 }
 
 void Zero::make_gradients(const Depots& depots) {
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         at::Tensor& whole = states_[unit].whole_gradient;
-        if (!cuts_.gradients) whole = at::zeros({units_[unit].size()}, options(at::kFloat));
+        if (!cuts_.gradients && is_trained(unit))
+            whole = at::zeros({units_[unit].size()}, options(at::kFloat));
         if (cuts_.gradients && depots.optimizer) continue;
-        shards.push_back(
-            cuts_.optimizer ? at::zeros({slots_.shard(unit).size()}, options(at::kFloat)) : whole);
+        const bool is_whole = !cuts_.optimizer && is_trained(unit);
+        shards.push_back(is_whole ? whole
+                                  : at::zeros({slots_.shard(unit).size()}, options(at::kFloat)));
     }
     gradients_ = cuts_.gradients && depots.optimizer
                      ? keep_in_depot(slots_, at::kFloat, *depots.optimizer)
@@ -105,7 +134,7 @@ void Zero::gather(size_t unit) {
     UnitState& state = states_[unit];
     if (state.gathered) return;
     at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(types_.compute));
-    comm::Pending arriving = mesh_.zero().all_gather(whole, compute_->take_shard(unit));
+    comm::Pending arriving = mesh_.zero().all_gather(whole, compute_shards(unit).take_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
@@ -118,7 +147,7 @@ at::Tensor Zero::weights(size_t unit) {
     ++place_;
     if (place_ < order_.size()) gather(order_[place_]);
     if (place_ + 1 < order_.size() && !states_[order_[place_ + 1]].gathered)
-        compute_->expect(order_[place_ + 1]);
+        compute_shards(order_[place_ + 1]).expect(order_[place_ + 1]);
     return states_[unit].gathered->whole;
 }
 
@@ -141,6 +170,7 @@ Zero::Memory Zero::memory() const {
                   .gathered = weight_buffers_.bytes(),
                   .gradients = gradient_buffers_.bytes(),
                   .communication = most_bytes_under_way_};
+    if (cuts_.weights && frozen_) memory.weights += frozen_->bytes();
     if (masters_) memory.weights += masters_->bytes();
     if (cuts_.optimizer) memory.gradients += gradients_->bytes();
     for (const UnitState& state : states_) {
@@ -170,11 +200,13 @@ void Zero::publish_weights() {
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         UnitState& state = states_[unit];
         RINGSHARD_CHECK(!state.gathered, units_[unit].name(), " still holds its old weights");
-        if (cuts_.optimizer && !cuts_.weights)
-            pending.push_back(
-                mesh_.zero().all_gather(state.whole_weights, compute_->take_shard(unit)));
+        const bool is_whole_already = !is_trained(unit) && frozen_are_whole_;
+        if (cuts_.optimizer && !cuts_.weights && !is_whole_already)
+            pending.push_back(mesh_.zero().all_gather(state.whole_weights,
+                                                      compute_shards(unit).take_shard(unit)));
     }
     for (comm::Pending& operation : pending) operation.wait();
+    frozen_are_whole_ = true;
 }
 
 }  // namespace ringshard::shard

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ringshard/base/error.hpp"
 #include "ringshard/ops/flat.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -10,6 +11,7 @@
 namespace ringshard::shard {
 
 at::Tensor Zero::gradients(size_t unit) {
+    RINGSHARD_CHECK(is_trained(unit), units_[unit].name(), " is frozen and has no gradient");
     UnitState& state = states_[unit];
     if (!state.whole_gradient.defined()) {
         state.whole_gradient = gradient_buffers_.take(units_[unit].size(), options(at::kFloat));
@@ -116,7 +118,7 @@ void Zero::finish_gradients() {
     while (!reductions_.empty()) finish_oldest_reduction();
     // Where nobody said which micro-batch was the last.
     for (size_t unit = 0; unit < units_.size(); ++unit) {
-        if (cuts_.gradients || states_[unit].has_gradient) continue;
+        if (cuts_.gradients || states_[unit].has_gradient || !is_trained(unit)) continue;
         start_reduction(unit);
         finish_oldest_reduction();
     }
@@ -127,7 +129,8 @@ void Zero::finish_gradients() {
 void Zero::clear_gradients() {
     for (UnitState& state : states_) {
         state.has_gradient = false;
-        if (!cuts_.gradients && !whole_gradients_are_clear_) state.whole_gradient.zero_();
+        const bool is_kept = !cuts_.gradients && state.whole_gradient.defined();
+        if (is_kept && !whole_gradients_are_clear_) state.whole_gradient.zero_();
     }
     whole_gradients_are_clear_ = false;  // from here on they are added to
     is_last_micro_batch_ = false;

@@ -14,16 +14,16 @@ bool is_finite(const at::Tensor& values) { return at::isfinite(values).all().ite
 
 // The number of the first bad tensor in this rank's range, counted over all units.
 int64_t first_bad_here(const shard::Zero& zero) {
-    int64_t tensors_before = 0;
+    std::vector<int64_t> tensors_before{0};  // of every unit
+    for (const shard::FlatUnit& unit : zero.units())
+        tensors_before.push_back(tensors_before.back() + std::ssize(unit.tensors()));
     for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
         const auto& [unit, range] = zero.slots()[slot];
         const auto& tensors = zero.units()[unit].tensors();
         const at::Tensor gradient = zero.gradient_shards().take(slot, shard::Content::kept);
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
             if (!is_finite(gradient.narrow(0, piece.in_range, piece.size)))
-                return tensors_before + (piece.tensor - tensors.data());
-        if (slot + 1 == zero.slots().end_of(unit))
-            tensors_before += static_cast<int64_t>(tensors.size());
+                return tensors_before[unit] + (piece.tensor - tensors.data());
     }
     return none;
 }

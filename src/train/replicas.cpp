@@ -37,7 +37,8 @@ std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Slots& slot
 std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& optimizer) {
     const int64_t of_shard = zero.shard_holder();
     std::vector<Copies> copies;
-    copies.push_back({"weights", of_shard, sums_of(zero.weight_shards(), zero.slots())});
+    for (const auto& [slots, shards] : zero.all_weights())
+        copies.push_back({"weights", of_shard, sums_of(shards, slots)});
     for (const optim::State& state : optimizer.states())
         copies.push_back({concat("numbers of the optimizer's ", state.name), of_shard,
                           sums_of(*state.numbers, zero.slots())});

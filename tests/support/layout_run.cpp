@@ -51,7 +51,9 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .cuts = layout.cuts,
                      .compute = layout.compute,
                      .policy = config::ActivationPolicy::attention,
-                     .travel = layout.travel});
+                     .travel = layout.travel,
+                     .recorder = nullptr,
+                     .frozen = layout.frozen});
     data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
                         model.mesh.data_rank(), layout.accumulation);
     const auto optimizer = optim::make_optimizer(model.zero, config.training);

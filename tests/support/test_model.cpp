@@ -29,11 +29,21 @@ comm::CommunicatorOptions communicator_options(const comm::Group& group) {
     return {.test_delay = {}, .by_way_of_host = device().is_cuda() && group.size() > 1};
 }
 
+namespace {
+
+std::vector<shard::FlatUnit> with_frozen(std::vector<shard::FlatUnit> units,
+                                         const std::vector<size_t>& frozen) {
+    for (const size_t unit : frozen) units.at(unit).set_role(shard::Role::frozen);
+    return units;
+}
+
+}  // namespace
+
 TestModel::TestModel(const comm::Group& group, const std::filesystem::path& folder,
                      const Options& options)
     : mesh(group, options.shape, device(), communicator_options(group)),
       spec(model::read_model_spec(folder / "config.json").value()),
-      zero(model::make_units(spec, options.shape.zero()), options.cuts,
+      zero(with_frozen(model::make_units(spec, options.shape.zero()), options.frozen), options.cuts,
            {options.compute, at::kFloat}, mesh),
       transformer(
           spec, zero, mesh,
@@ -54,12 +64,14 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
     for (size_t unit = 0; unit < zero.num_units(); ++unit) {
         const shard::FlatUnit& layout = zero.units()[unit];
         at::Tensor flat = at::empty({layout.size()}, at::TensorOptions(device()));
+        if (gradients && !zero.is_trained(unit)) continue;
         const at::Tensor mine =
-            (gradients ? zero.gradient_shards() : zero.weight_shards()).take_shard(unit);
+            (gradients ? zero.gradient_shards() : zero.weights_at_rest_of(unit).shards)
+                .take_shard(unit);
         if (mine.numel() == layout.size())
             flat.copy_(mine);
         else
-            mesh.zero().all_gather(flat, mine.contiguous()).wait();
+            mesh.zero().all_gather(flat, mine.to(at::kFloat).contiguous()).wait();
         for (const shard::PlacedTensor& tensor : layout.tensors())
             tensors[tensor.spec.name] =
                 flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).cpu().clone();

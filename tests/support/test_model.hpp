@@ -29,6 +29,7 @@ public:
         config::ActivationPolicy policy = config::ActivationPolicy::all;
         attention::Travel travel = {};
         model::Recorder* recorder = nullptr;
+        std::vector<size_t> frozen = {};  // units
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

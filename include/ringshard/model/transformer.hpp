@@ -85,6 +85,7 @@ private:
     // Gathered, or where gradients are added up. Collective over the zero group.
     shard::UnitTensors weights_of(size_t unit) const;
     shard::UnitTensors gradients_of(size_t unit) const;
+    void reduce(size_t unit) const;  // its gradient, if it is trained
     ops::RopeTable rope_of(const TokenBatch& batch) const;
     template <class... Parts>
     void note(const Parts&... parts) const;

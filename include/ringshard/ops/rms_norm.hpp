@@ -17,7 +17,7 @@ RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon
 at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
                           const at::Tensor& inverse_rms);
 
-// Adds to dx [t, w] and to d_weight [w], fp32.
+// Adds to dx [t, w] and to d_weight [w], fp32; d_weight undefined: the weight is frozen.
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
                        const at::Tensor& weight, const at::Tensor& dx, const at::Tensor& d_weight);
 
@@ -36,7 +36,7 @@ HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Ten
                           double epsilon);
 
 // Turns the gradient of the normed heads into that of what they were, in place, and adds to
-// d_weight [d], fp32.
+// d_weight [d], fp32; undefined: the weight is frozen.
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
                         const at::Tensor& weight, const at::Tensor& d_weight);
 

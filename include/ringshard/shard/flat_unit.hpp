@@ -47,6 +47,11 @@ struct TensorPiece {
     int64_t size;
 };
 
+// What happens to the weights of a unit: a trained one has gradients and states of the optimizer,
+// and fp32 weights beside those in the compute type; a frozen one has weights in the compute type
+// alone.
+enum class Role { trained, frozen };
+
 // The weights of one unit of the model as one flat buffer, and with the same places their gradients
 // and moments: matrices first, vectors after them (weight decay is for matrices), every group
 // aligned to 64 bytes of the smallest type, the whole filled up so that it can be cut into equal
@@ -56,6 +61,8 @@ public:
     FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts);
 
     const std::string& name() const { return name_; }
+    Role role() const { return role_; }
+    void set_role(Role role) { role_ = role; }
     int64_t size() const { return size_; }  // elements, filled up
     int64_t matrices_end() const { return matrices_end_; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
@@ -71,6 +78,7 @@ private:
         std::vector<int64_t> shape;
     };
     std::string name_;
+    Role role_ = Role::trained;
     std::vector<PlacedTensor> tensors_;
     std::vector<PlacedGroup> groups_;  // in the order of the constructor's list
     int64_t matrices_end_ = 0;
@@ -95,13 +103,15 @@ private:
 };
 
 // The parameters of a unit, or their gradients (fp32), as views of a flat buffer. The unit outlives
-// it.
+// it. Gradients of a frozen unit have no buffer, and their views are undefined tensors.
 class UnitTensors {
 public:
     UnitTensors(const FlatUnit& unit, at::Tensor flat) : unit_(&unit), flat_(std::move(flat)) {}
 
-    at::Tensor operator[](ParameterId id) const { return unit_->view(flat_, id); }
-    const void* address() const { return flat_.const_data_ptr(); }
+    at::Tensor operator[](ParameterId id) const {
+        return flat_.defined() ? unit_->view(flat_, id) : at::Tensor();
+    }
+    const void* address() const { return flat_.defined() ? flat_.const_data_ptr() : nullptr; }
 
 private:
     const FlatUnit* unit_;

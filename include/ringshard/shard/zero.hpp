@@ -43,6 +43,7 @@ public:
          const mesh::Mesh& mesh, const Depots& depots = {});
 
     const std::vector<FlatUnit>& units() const { return units_; }
+    bool is_trained(size_t unit) const { return units_[unit].role() == Role::trained; }
     at::ScalarType compute_type() const { return types_.compute; }
     at::Device device() const { return mesh_.device(); }
     size_t num_units() const { return units_.size(); }
@@ -58,9 +59,10 @@ public:
     at::Tensor weights(size_t unit);
     void release(size_t unit, NextUse next_use);
 
-    // A whole fp32 buffer to which the unit's gradients are added; reduce() when the backward pass
-    // of a micro-batch has added all of them. Where whole gradients are kept, they travel after the
-    // last one. Collective over the zero group, or over the world where nothing is cut.
+    // A whole fp32 buffer to which the gradients of a trained unit are added; reduce() when the
+    // backward pass of a micro-batch has added all of them. Where whole gradients are kept, they
+    // travel after the last one. Collective over the zero group, or over the world where nothing is
+    // cut.
     void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
     void reduce(size_t unit);
@@ -73,12 +75,20 @@ public:
     // to it at every profile, since each sums over its own range only: no weight is counted twice.
     double gradient_squares() const;
 
-    // What this rank updates: slots of its shards. Weights and gradients are fp32; rounded() are
-    // the weights in the compute type, none where that is fp32 too.
+    // What this rank updates: slots of its shards of the trained units. Weights and gradients are
+    // fp32; rounded() are the weights in the compute type, none where that is fp32 too.
     const Slots& slots() const { return slots_; }
     FlatStore& weight_shards() const { return masters_ ? *masters_ : *compute_; }
     FlatStore& gradient_shards() const { return *gradients_; }
     FlatStore* rounded() const { return masters_ ? compute_.get() : nullptr; }
+    // The shards of all weights, by the role of their units: of trained ones in fp32, of frozen
+    // ones in the compute type.
+    struct Weights {
+        const Slots& slots;
+        FlatStore& shards;
+    };
+    std::vector<Weights> all_weights() const;
+    Weights weights_at_rest_of(size_t unit) const;  // those of its role
     // Ranks of the same holder hold copies of the same shards.
     int64_t shard_holder() const { return cuts_.optimizer ? mesh_.zero().rank() : 0; }
     // The whole unit where weights are whole at rest; else undefined.
@@ -136,7 +146,11 @@ private:
         std::multimap<int64_t, at::Tensor> free_;
     };
 
+    std::vector<at::Tensor> zeros(const Slots& slots, at::ScalarType type) const;
     void make_weights(const Depots& depots);
+    std::unique_ptr<FlatStore> make_compute_weights(const Slots& slots, Role role,
+                                                    const Depots& depots);
+    FlatStore& compute_shards(size_t unit) const { return is_trained(unit) ? *compute_ : *frozen_; }
     void make_gradients(const Depots& depots);
     void gather(size_t unit);
     void start_reduction(size_t unit);
@@ -151,9 +165,11 @@ private:
     mesh::Cuts cuts_;
     Types types_;
     const mesh::Mesh& mesh_;
-    Slots slots_;
+    Slots slots_;         // of the trained units; the shards of the others are empty in it
+    Slots frozen_slots_;  // of the frozen ones
     std::vector<UnitState> states_;
     std::unique_ptr<FlatStore> compute_;    // shards in the compute type: what is gathered
+    std::unique_ptr<FlatStore> frozen_;     // of frozen units, if there are any
     std::unique_ptr<FlatStore> masters_;    // in fp32, where the compute type is another
     std::unique_ptr<FlatStore> gradients_;  // of the shards
     std::vector<size_t> order_;             // of the pass
@@ -162,6 +178,7 @@ private:
     bool is_last_micro_batch_ = false;
     int64_t most_bytes_under_way_ = 0;
     bool is_rounded_ = false;
+    bool frozen_are_whole_ = false;  // at rest, where only the optimizer is cut
     Pool weight_buffers_;
     Pool gradient_buffers_;
     std::deque<Reduction> reductions_;

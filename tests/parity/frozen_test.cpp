@@ -1,0 +1,109 @@
+// Frozen units in every profile: the trained ones learn as one rank has them learn, the frozen ones
+// keep every bit, and the first step of what is trained is that of a run in which everything is.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "golden.hpp"
+#include "layout_run.hpp"
+#include "mpi_test.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+constexpr int64_t rows = 8;  // of a step
+
+struct Layout {
+    const char* name;
+    mesh::MeshShape shape;
+    mesh::Cuts cuts;
+};
+
+std::vector<Layout> layouts(int64_t ranks) {
+    const mesh::Cuts none{false, false, false, true};
+    const mesh::Cuts all{true, true, true, false};
+    std::vector<Layout> found{{"multi_gpu", {.replicate = ranks}, none},
+                              {"zero1", {.shard = ranks}, {true, false, false, true}},
+                              {"zero2", {.shard = ranks}, {true, true, false, true}},
+                              {"zero3", {.shard = ranks}, all},
+                              {"ring", {.ring = ranks}, all},
+                              {"ulysses", {.ulysses = ranks}, all}};
+    if (ranks == 4) {
+        found.push_back({"hybrid", {.replicate = 2, .shard = 2}, all});
+        found.push_back({"ring and ulysses", {.ring = 2, .ulysses = 2}, all});
+    }
+    return found;
+}
+
+test::LayoutRun run_of(const std::vector<size_t>& frozen, const Layout& layout, int64_t steps,
+                       at::ScalarType compute = at::kFloat) {
+    return {.model = test::golden_folder() / "models" / "qwen3-tiny",
+            .cuts = layout.cuts,
+            .shape = layout.shape,
+            .compute = compute,
+            .rows_per_device = rows / layout.shape.data(),
+            .num_steps = steps,
+            .frozen = frozen};
+}
+
+const Layout one_rank{"one rank", {}, {false, false, false, true}};
+
+test::Outcome on_one_rank(const std::vector<size_t>& frozen, const data::Rows& data,
+                          int64_t steps) {
+    const comm::Group alone = test::world().split(test::world().rank(), "alone");
+    return test::train(alone, run_of(frozen, one_rank, steps), data);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(frozen_units_train_alike_in_every_layout) {
+    const data::Rows data = test::make_rows(test::RowKind::packed, 24, 60);
+    // The embedding and a block; a block; the head and all blocks but one.
+    for (const std::vector<size_t>& frozen :
+         {std::vector<size_t>{0, 2}, std::vector<size_t>{1}, std::vector<size_t>{1, 3, 4}}) {
+        const test::Outcome reference = on_one_rank(frozen, data, 4);
+        for (const Layout& layout : layouts(test::world().size())) {
+            BOOST_TEST_INFO_SCOPE(layout.name << ", frozen from unit " << frozen.front());
+            test::expect_equal(test::train(test::world(), run_of(frozen, layout, 4), data),
+                               reference);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(frozen_weights_keep_every_bit) {
+    const data::Rows data = test::make_rows(test::RowKind::packed, 24, 60);
+    const std::vector<size_t> frozen{0, 2};
+    const test::Outcome before = on_one_rank(frozen, data, 0);
+    const test::Outcome all = on_one_rank({}, data, 1);
+    const test::Outcome some = on_one_rank(frozen, data, 1);
+    int64_t kept = 0;
+    for (const auto& [name, weight] : some.weights) {
+        BOOST_TEST_INFO_SCOPE(name);
+        const bool is_frozen =
+            name.starts_with("model.embed_tokens") || name.starts_with("model.layers.1.");
+        kept += is_frozen ? 1 : 0;
+        if (is_frozen)
+            BOOST_TEST(weight.equal(before.weights.at(name)));
+        else
+            BOOST_TEST(!weight.equal(before.weights.at(name)));
+    }
+    BOOST_TEST(kept > 5);
+    // Of the whole model the norm has more terms.
+    BOOST_TEST(some.steps[0].loss == all.steps[0].loss);
+    BOOST_TEST(some.steps[0].grad_norm < all.steps[0].grad_norm);
+}
+
+BOOST_AUTO_TEST_CASE(frozen_weights_in_bf16_keep_every_bit_too) {
+    const data::Rows data = test::make_rows(test::RowKind::packed, 24, 60);
+    for (const Layout& layout : layouts(test::world().size())) {
+        BOOST_TEST_INFO_SCOPE(layout.name);
+        const test::Outcome before =
+            test::train(test::world(), run_of({2}, layout, 0, at::kBFloat16), data);
+        const test::Outcome after =
+            test::train(test::world(), run_of({2}, layout, 2, at::kBFloat16), data);
+        for (const auto& [name, weight] : after.weights)
+            if (name.starts_with("model.layers.1."))
+                BOOST_TEST(weight.equal(before.weights.at(name)), name);
+    }
+}

@@ -1,0 +1,175 @@
+// What every profile holds of trained and of frozen units, and the way of weights and gradients.
+#include "ringshard/shard/zero.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "mpi_test.hpp"
+
+using namespace ringshard;
+using shard::Content;
+using shard::Role;
+using shard::Zero;
+
+namespace {
+
+// Trained, frozen, trained: by the sizes, no two are alike.
+std::vector<shard::FlatUnit> make_units(int64_t parts) {
+    std::vector<shard::FlatUnit> units;
+    for (const int64_t rows : {7, 5, 3})
+        units.emplace_back(
+            std::to_string(rows),
+            std::vector<shard::ParameterGroup>{{{{concat("matrix", rows), {rows, 11}}}},
+                                               {{{concat("vector", rows), {rows}}}}},
+            parts);
+    units[1].set_role(Role::frozen);
+    return units;
+}
+
+// Exact in bf16.
+at::Tensor numbers_of(const shard::FlatUnit& unit, int64_t seed) {
+    return (at::arange(unit.size()) * 7 + seed).remainder(64).to(at::kFloat);
+}
+
+struct Profile {
+    const char* name;
+    mesh::Cuts cuts;
+};
+const Profile profiles[] = {{"multi_gpu", {false, false, false, true}},
+                            {"zero1", {true, false, false, true}},
+                            {"zero2", {true, true, false, true}},
+                            {"fsdp without resharding", {true, true, true, true}},
+                            {"zero3", {true, true, true, false}}};
+
+void load(Zero& zero) {
+    for (const auto& [slots, shards] : zero.all_weights())
+        for (size_t slot = 0; slot < slots.size(); ++slot) {
+            const auto& [unit, range] = slots[slot];
+            const at::Tensor weights = shards.take(slot, Content::overwritten);
+            weights.copy_(numbers_of(zero.units()[unit], 1).narrow(0, range.begin, range.size()));
+            shards.put_back(slot, weights);
+        }
+    zero.publish_weights();
+}
+
+template <class Check>
+void in_every_profile(const Check& check) {
+    const c10::InferenceMode no_autograd;
+    const int64_t ranks = test::world().size();
+    const mesh::Mesh mesh(test::world(), {.shard = ranks}, at::kCPU);
+    for (const Profile& profile : profiles)
+        for (const auto type : {at::kFloat, at::kBFloat16}) {
+            BOOST_TEST_INFO_SCOPE(profile.name << " in " << c10::toString(type));
+            Zero zero(make_units(mesh.shape().zero()), profile.cuts, {type, at::kFloat}, mesh);
+            load(zero);
+            check(zero, profile.cuts, type);
+        }
+}
+
+std::vector<size_t> order_of(const Zero& zero) {
+    std::vector<size_t> order;
+    for (size_t unit = 0; unit < zero.num_units(); ++unit) order.push_back(unit);
+    return order;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_unit_is_gathered_whole) {
+    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType type) {
+        zero.begin_pass(order_of(zero));
+        for (const size_t unit : order_of(zero)) {
+            const at::Tensor weights = zero.weights(unit);
+            BOOST_TEST(weights.scalar_type() == type);
+            BOOST_TEST(weights.to(at::kFloat).equal(numbers_of(zero.units()[unit], 1)));
+            zero.release(unit, Zero::NextUse::none);
+        }
+    });
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_trained_units_are_summed_over_the_ranks) {
+    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
+        constexpr int micro_batches = 2;
+        zero.clear_gradients();
+        for (int micro = 0; micro < micro_batches; ++micro) {
+            if (micro + 1 == micro_batches) zero.begin_last_micro_batch();
+            for (const size_t unit : order_of(zero)) {
+                if (!zero.is_trained(unit)) continue;
+                zero.gradients(unit).add_(numbers_of(zero.units()[unit], test::world().rank()));
+                zero.reduce(unit);
+            }
+        }
+        zero.finish_gradients();
+        double squares = 0;
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            const auto& [unit, range] = zero.slots()[slot];
+            at::Tensor sum = at::zeros({zero.units()[unit].size()});
+            for (int64_t rank = 0; rank < test::world().size(); ++rank)
+                sum += micro_batches * numbers_of(zero.units()[unit], rank);
+            BOOST_TEST(zero.gradient_shards()
+                           .take(slot, Content::kept)
+                           .equal(sum.narrow(0, range.begin, range.size())));
+            const shard::Range mine = zero.own_range(unit);
+            squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
+        }
+        BOOST_TEST(zero.gradient_squares() == squares, boost::test_tools::tolerance(1e-6));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_frozen_unit_has_weights_in_the_compute_type_alone) {
+    in_every_profile([](Zero& zero, const mesh::Cuts& cuts, at::ScalarType type) {
+        constexpr size_t frozen = 1;
+        BOOST_TEST(zero.slots().shard(frozen).size() == 0);
+        for (const shard::Slot& slot : zero.slots()) BOOST_TEST(slot.unit != frozen);
+        BOOST_TEST(zero.weights_at_rest_of(frozen).shards.type() == type);
+        BOOST_CHECK_THROW(zero.gradients(frozen), std::exception);
+
+        // The formula: weights in the compute type, whole or cut, fp32 ones of what is updated
+        // where they are others, and gradients in fp32, of trained units.
+        const int64_t ranks = test::world().size();
+        const auto bytes = static_cast<int64_t>(c10::elementSize(type));
+        int64_t weights = 0;
+        int64_t gradients = 0;
+        for (const shard::FlatUnit& unit : zero.units()) {
+            const int64_t whole = unit.size();
+            const int64_t part = cuts.optimizer ? whole / ranks : whole;
+            weights += bytes * (cuts.weights ? part : whole);
+            if (unit.role() == Role::frozen) continue;
+            if (type != at::kFloat) weights += 4 * part;
+            if (cuts.optimizer) gradients += 4 * part;
+            if (!cuts.gradients) gradients += 4 * whole;
+        }
+        const Zero::Memory memory = zero.memory();
+        BOOST_TEST(memory.weights == weights);
+        BOOST_TEST(memory.gradients == gradients);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(updated_weights_are_published_and_frozen_ones_stay) {
+    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
+        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
+            const at::Tensor weights = zero.weight_shards().take(slot, Content::kept);
+            weights.add_(1);
+            zero.weight_shards().put_back(slot, weights);
+        }
+        zero.publish_weights();
+        zero.begin_pass(order_of(zero));
+        for (const size_t unit : order_of(zero)) {
+            const at::Tensor expected = numbers_of(zero.units()[unit], 1);
+            BOOST_TEST(zero.weights(unit)
+                           .to(at::kFloat)
+                           .equal(zero.is_trained(unit) ? expected + 1 : expected));
+            zero.release(unit, Zero::NextUse::none);
+        }
+    });
+}
+
+BOOST_AUTO_TEST_CASE(ranges_that_are_a_ranks_own_cover_each_unit_once) {
+    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
+        for (const size_t unit : order_of(zero)) {
+            const shard::Range mine = zero.own_range(unit);
+            BOOST_TEST(test::world().sum(mine.size()) == zero.units()[unit].size());
+        }
+    });
+}
