@@ -7,7 +7,7 @@ Time first_time(const RunEntry& entry) {
 }
 
 comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
-    return load_state(start_.call, origin, start_.spec, model_.zero, *model_.optimizer);
+    return load_state(start_.call, origin, start_.spec, model_.stack.zero, *model_.stack.optimizer);
 }
 
 comm::Agreed<checkpoint::Progress> Beginning::load_newest(Time time) {

@@ -7,6 +7,7 @@
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/phase_marks.hpp"
 #include "ringshard/train/trainer.hpp"
+#include "ringshard/train/training_stack.hpp"
 #include "ringshard/watch/watchdog.hpp"
 #include "run_inputs.hpp"
 
@@ -23,10 +24,8 @@ struct ModelInTraining {
     ModelInTraining& operator=(const ModelInTraining&) = delete;
 
     offload::Scratch scratch;
-    shard::Zero zero;
-    std::unique_ptr<optim::Optimizer> optimizer;
     train::PhaseMarks marks;
-    model::Transformer transformer;
+    train::TrainingStack stack;
     train::Trainer trainer;
     std::optional<train::Evaluator> evaluator;  // where the settings ask for evaluation
 };

@@ -92,10 +92,10 @@ MaybeFailure train(const EngineCall& call) {
     const model::StoredType written_type = find_written_type(call, companions.value());
     checkpoint::Extras extras = extras_of(call, here.shape, curve, companions.value());
     if (config.checkpoint.save_model_in_checkpoints)
-        if (auto failure = add_model(extras, model.zero.units(), written_type, world))
+        if (auto failure = add_model(extras, model.stack.zero.units(), written_type, world))
             return failure;
     const double peak_operations =
-        train::measured_peak(gemms.value().gemms, here.device, model.zero.compute_type());
+        train::measured_peak(gemms.value().gemms, here.device, model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
 
     Beginning beginning(run, entry.value(), model, faults.value(), watchdog);
@@ -118,8 +118,8 @@ MaybeFailure train(const EngineCall& call) {
              .store = attempt.store,
              .saver = saver,
              .free_host_memory = test_hooks::free_host_memory(call.environment),
-             .zero = model.zero,
-             .optimizer = *model.optimizer,
+             .zero = model.stack.zero,
+             .optimizer = *model.stack.optimizer,
              .scratch = model.scratch,
              .extras = extras,
              .model_type = written_type,
@@ -130,7 +130,7 @@ MaybeFailure train(const EngineCall& call) {
              .hosts = hosts,
              .peak_operations = peak_operations});
         note_end(attempt, ending, world);
-        if (recorder.value() && world.is_root()) tell_replays(model.transformer.replays());
+        if (recorder.value() && world.is_root()) tell_replays(model.stack.transformer.replays());
         if (!ending) return ending.failure();
         if (ending.value() == train::Ending::complete) return std::nullopt;
         world.journal().doing("going back to the newest checkpoint");

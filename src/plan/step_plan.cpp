@@ -16,8 +16,8 @@
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_depot.hpp"
-#include "ringshard/optim/optimizer.hpp"
 #include "ringshard/train/micro_batches.hpp"
+#include "ringshard/train/training_stack.hpp"
 
 namespace ringshard::plan {
 
@@ -82,22 +82,15 @@ public:
                     Traffic& traffic = traffic_.emplace_back(Traffic{group, size, 0, 0});
                     return std::make_unique<CountingCommunicator>(traffic, place);
                 }),
-          zero_(model::make_units(question.spec, question.shape.zero()),
-                mesh::cuts_of(config_.parallel), types(), mesh_,
-                {depot_if(is_moved(config_.parallel.offload_param_device), weights_depot_),
-                 depot_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_depot_)}),
-          optimizer_(optim::make_optimizer(
-              zero_, config_.training,
-              depot_if(is_moved(config_.parallel.offload_optimizer_device), optimizer_depot_))),
-          transformer_(
-              question.spec, zero_, mesh_,
-              {.policy = config_.training.activations_kept(),
-               .travel = model::travel_of(config_),
-               .kernels = question.kernels,
+          stack_(
+              config_, question.spec, mesh_,
+              {.state = {depot_if(is_moved(config_.parallel.offload_param_device), weights_depot_),
+                         depot_if(is_moved(config_.parallel.offload_optimizer_device),
+                                  optimizer_depot_)},
                .activations = depot_if(config_.training.activation_offloading, activations_depot_),
-               .chunks = model::chunks_of(question.kernels == attention::Kernels::of_gpu
-                                              ? c10::DeviceType::CUDA
-                                              : c10::DeviceType::CPU),
+               .kernels = question.kernels,
+               .chunks =
+                   model::chunks_of(is_on_gpu() ? c10::DeviceType::CUDA : c10::DeviceType::CPU),
                .note = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
     ImaginaryRank& operator=(const ImaginaryRank&) = delete;
@@ -108,7 +101,8 @@ public:
         peak_.restart();
         take_step();
         StepPlan plan;
-        plan.memory = train::memory_by_kind(zero_, *optimizer_, peak_.peak(), staging_.bytes());
+        plan.memory =
+            train::memory_by_kind(stack_.zero, *stack_.optimizer, peak_.peak(), staging_.bytes());
         plan.memory.save_copy = save_copy();
         plan.peak = peak_.peak();
         plan.peak_at = peak_.moment();
@@ -138,38 +132,32 @@ private:
     static offload::Depot* depot_if(bool wanted, const std::unique_ptr<offload::Depot>& depot) {
         return wanted ? depot.get() : nullptr;
     }
-    shard::Zero::Types types() const {
-        const bool is_bf16 = config_.training.mixed_precision == config::Precision::bf16;
-        const bool reduces_bf16 = config_.parallel.reduce_dtype == config::NumberType::bf16;
-        return {is_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat};
-    }
-
     void take_step() {
         const int64_t micro_batches = config_.training.gradient_accumulation_steps;
         const int64_t rows = config_.training.per_device_train_batch_size;
         peak_.begins("clearing gradients");
         train::run_micro_batches(
-            zero_, transformer_, micro_batches,
+            stack_.zero, stack_.transformer, micro_batches,
             [&](int64_t) { return make_batch(rows, question_.row_length, mesh_); }, 1.0);
         peak_.begins("summing gradients");
-        zero_.finish_gradients();
+        stack_.zero.finish_gradients();
         peak_.begins("updating the weights");
-        optimizer_->step(zero_, 1e-5, 1.0);
-        zero_.publish_weights();
+        stack_.optimizer->step(stack_.zero, 1e-5, 1.0);
+        stack_.zero.publish_weights();
         peak_.begins("between steps");
     }
 
-    // Weights that are this rank's alone.
+    // Trained weights that are this rank's alone: a checkpoint holds them.
     int64_t own_weights() const {
         int64_t weights = 0;
-        for (size_t unit = 0; unit < zero_.num_units(); ++unit)
-            weights += zero_.own_range(unit).size();
+        for (size_t unit = 0; unit < stack_.zero.num_units(); ++unit)
+            if (stack_.zero.is_trained(unit)) weights += stack_.zero.own_range(unit).size();
         return weights;
     }
     // Masters and the optimizer's states.
     int64_t save_copy() const {
         return own_weights() *
-               (static_cast<int64_t>(sizeof(float)) + optimizer_->bytes_per_weight());
+               (static_cast<int64_t>(sizeof(float)) + stack_.optimizer->bytes_per_weight());
     }
     // What save_model_in_checkpoints adds.
     int64_t written_model() const {
@@ -187,9 +175,7 @@ private:
     std::unique_ptr<offload::Depot> optimizer_depot_ = make_depot();
     std::unique_ptr<offload::Depot> activations_depot_ = make_depot();
     mesh::Mesh mesh_;
-    shard::Zero zero_;
-    std::unique_ptr<optim::Optimizer> optimizer_;
-    model::Transformer transformer_;
+    train::TrainingStack stack_;
 };
 
 using Memory = train::MemoryByKind;

@@ -20,6 +20,7 @@
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/weights.hpp"
 #include "ringshard/train/trainer.hpp"
+#include "ringshard/train/training_stack.hpp"
 
 using namespace ringshard;
 
@@ -74,21 +75,21 @@ int main(int argc, char** argv) {
     const mesh::Mesh mesh(mpi.world(), {}, at::kCPU);
     const std::filesystem::path folder = argv[1];
     const auto spec = model::read_model_spec(folder / "config.json");
-    const at::ScalarType compute = std::string_view(argv[3]) == "bf16" ? at::kBFloat16 : at::kFloat;
-    shard::Zero zero(model::make_units(spec.value(), 1), {}, {compute, at::kFloat}, mesh);
-    const auto optimizer = optim::make_optimizer(zero, config.training);
+    config.training.mixed_precision =
+        std::string_view(argv[3]) == "bf16" ? config::Precision::bf16 : config::Precision::fp32;
+    config.training.activation_policy = policy_named(argv[4]);
+    train::TrainingStack stack(config, spec.value(), mesh, {});
     {
         const auto stored = model::StoredModel::open(folder);
         ByteCounter read;
-        if (const auto failure = model::load_weights(stored.value(), spec.value(), zero, read))
+        if (const auto failure =
+                model::load_weights(stored.value(), spec.value(), stack.zero, read))
             throw Error(*failure);
-        zero.publish_weights();
+        stack.zero.publish_weights();
     }
-    const model::Transformer transformer(spec.value(), zero, mesh,
-                                         {.policy = policy_named(argv[4])});
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
-    train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
-                           *optimizer);
+    train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
+                           stack.zero, *stack.optimizer);
 
     std::cout << "{\"ready\": true}" << std::endl;
     for (std::string line; std::getline(std::cin, line);) {

@@ -22,6 +22,7 @@
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/offload/host_depot.hpp"
 #include "ringshard/train/trainer.hpp"
+#include "ringshard/train/training_stack.hpp"
 
 using namespace ringshard;
 
@@ -127,20 +128,18 @@ int main(int argc, char** argv) {
     config.training.optimizer_state_dtype =
         std::string_view(argv[5]) == "bf16" ? config::NumberType::bf16 : config::NumberType::fp32;
     const mesh::Mesh mesh(mpi.world(), {}, device);
-    shard::Zero zero(model::make_units(spec, 1), {}, {at::kBFloat16, at::kFloat}, mesh);
-    const auto optimizer = optim::make_optimizer(zero, config.training);
-    draw_weights(zero);
     std::unique_ptr<offload::HostDepot> depot;
     if (offloads) {
         depot = std::make_unique<offload::HostDepot>(device);
         reserve_activations(*depot, spec, policy_named(argv[4]), num_rows * length);
     }
-    const model::Transformer transformer(
-        spec, zero, mesh,
-        {.policy = policy_named(argv[4]), .activations = depot.get(), .recorder = recorder.get()});
+    config.training.activation_policy = policy_named(argv[4]);
+    train::TrainingStack stack(config, spec, mesh,
+                               {.activations = depot.get(), .recorder = recorder.get()});
+    draw_weights(stack.zero);
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
-    train::Trainer trainer(config.training, mpi.world(), mesh, loader, transformer, zero,
-                           *optimizer);
+    train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
+                           stack.zero, *stack.optimizer);
 
     const double most_seconds = std::stod(argv[6]);
     std::vector<double> seconds;

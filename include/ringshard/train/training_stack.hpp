@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+
+#include "ringshard/config/config.hpp"
+#include "ringshard/model/transformer.hpp"
+#include "ringshard/optim/optimizer.hpp"
+#include "ringshard/shard/zero.hpp"
+
+namespace ringshard::train {
+
+// What a rank trains with, put together as the settings say: its shards, the optimizer on them, and
+// the schedule of a pass. Runs, plans and benchmarks build it here.
+struct TrainingStack {
+    // The parts that are no settings. They must outlive the stack.
+    struct Surroundings {
+        shard::Zero::Depots state{nullptr, nullptr};
+        offload::Depot* activations = nullptr;
+        attention::Kernels kernels = attention::Kernels::of_host;
+        const ops::Gemms* gemms = nullptr;
+        model::Recorder* recorder = nullptr;
+        std::optional<model::Chunks> chunks{};
+        std::function<void(const std::string&)> note{};
+    };
+
+    // `mesh` must outlive it. Collective over the world.
+    TrainingStack(const config::Config& config, const model::ModelSpec& spec,
+                  const mesh::Mesh& mesh, const Surroundings& surroundings);
+    TrainingStack(const TrainingStack&) = delete;
+    TrainingStack& operator=(const TrainingStack&) = delete;
+
+    shard::Zero zero;
+    std::unique_ptr<optim::Optimizer> optimizer;
+    model::Transformer transformer;
+};
+
+}  // namespace ringshard::train

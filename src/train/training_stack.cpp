@@ -1,0 +1,35 @@
+#include "ringshard/train/training_stack.hpp"
+
+namespace ringshard::train {
+
+namespace {
+
+shard::Zero::Types types_of(const config::Config& config) {
+    const bool computes_bf16 = config.training.mixed_precision == config::Precision::bf16;
+    const bool reduces_bf16 = config.parallel.reduce_dtype == config::NumberType::bf16;
+    return {computes_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat};
+}
+
+ops::LossForm loss_form_of(const config::TrainingSettings& training) {
+    return {training.loss_type == config::LossType::dft, training.label_smoothing_factor};
+}
+
+}  // namespace
+
+TrainingStack::TrainingStack(const config::Config& config, const model::ModelSpec& spec,
+                             const mesh::Mesh& mesh, const Surroundings& surroundings)
+    : zero(model::make_units(spec, mesh.shape().zero()), mesh::cuts_of(config.parallel),
+           types_of(config), mesh, surroundings.state),
+      optimizer(optim::make_optimizer(zero, config.training, surroundings.state.optimizer)),
+      transformer(spec, zero, mesh,
+                  {.policy = config.training.activations_kept(),
+                   .loss = loss_form_of(config.training),
+                   .travel = model::travel_of(config),
+                   .kernels = surroundings.kernels,
+                   .gemms = surroundings.gemms,
+                   .activations = surroundings.activations,
+                   .recorder = surroundings.recorder,
+                   .chunks = surroundings.chunks,
+                   .note = surroundings.note}) {}
+
+}  // namespace ringshard::train
