@@ -170,14 +170,16 @@ std::vector<Suggestion> Planner::try_layouts(const config::Settings& settings,
                                    {"--profile zero2", "optimizer state and gradients are cut"},
                                    {"--profile zero1", "optimizer state is cut"},
                                    {"--profile multi_gpu", "nothing is cut"}});
-    const auto policies = choices(settings, "activation_policy",
-                                  {{"--activation_policy all", "nothing is computed twice"},
-                                   {"--activation_policy attention", "attention is computed once"},
-                                   {"--activation_policy attention --activation_offloading true",
-                                    "attention is computed once, activations are moved out"},
-                                   {"--activation_policy input", "blocks keep their input alone"},
-                                   {"--activation_policy input --activation_offloading true",
-                                    "blocks keep their input alone, and it is moved out"}});
+    const auto policies = choices(
+        settings, "activation_policy",
+        {{"--activation_policy all", "nothing is computed twice"},
+         {"--activation_policy all_but_gate_up", "the first product of the MLP is computed twice"},
+         {"--activation_policy attention", "attention is computed once"},
+         {"--activation_policy attention --activation_offloading true",
+          "attention is computed once, activations are moved out"},
+         {"--activation_policy input", "blocks keep their input alone"},
+         {"--activation_policy input --activation_offloading true",
+          "blocks keep their input alone, and it is moved out"}});
     const bool says_cuts = settings.is_fixed("cp_size") || settings.is_fixed("sp_size");
     std::vector<Suggestion> good;
     for (const int64_t ring : divisors(wish_.world))

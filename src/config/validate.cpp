@@ -144,8 +144,8 @@ public:
         const Strength whether = settings_.origin_of("gradient_checkpointing").strength;
         if (how == whether)
             complain({"activation_policy", "gradient_checkpointing"},
-                     "checkpointing means a policy of attention or input, and no checkpointing "
-                     "means all; leave one out");
+                     "checkpointing means a policy of all_but_gate_up, attention or input, and no "
+                     "checkpointing means all; leave one out");
         if (how < whether) training.activation_policy.reset();
     }
 

@@ -1,7 +1,7 @@
-// bench_step MODEL_FOLDER ROWS fp32|bf16 all|attention|input: one rank's training steps on command.
-// MODEL_FOLDER is a Hugging Face folder, ROWS a file with one row of tokens per line; every step is
-// over all rows. Prints a line when it is ready; then, for each line on stdin, takes one step and
-// prints what it came to. What `trainer train` runs in a step runs here: Trainer::step().
+// bench_step MODEL_FOLDER ROWS fp32|bf16 all|all_but_gate_up|attention|input: one rank's training
+// steps on command. MODEL_FOLDER is a Hugging Face folder, ROWS a file with one row of tokens per
+// line; every step is over all rows. Prints a line when it is ready; then, for each line on stdin,
+// takes one step and prints its numbers. Trainer::step() runs, as in `trainer train`.
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <sys/resource.h>
@@ -52,6 +52,7 @@ double seconds_of(clockid_t clock) {
 config::ActivationPolicy policy_named(std::string_view name) {
     if (name == "all") return config::ActivationPolicy::all;
     if (name == "input") return config::ActivationPolicy::input;
+    if (name == "all_but_gate_up") return config::ActivationPolicy::all_but_gate_up;
     RINGSHARD_CHECK(name == "attention", name);
     return config::ActivationPolicy::attention;
 }

@@ -143,6 +143,8 @@ BOOST_AUTO_TEST_CASE(checkpointing_the_stronger_word_counts) {
                 ActivationPolicy::all));
     BOOST_TEST((kept({"--activation_policy", "input"}) == ActivationPolicy::input));
     BOOST_TEST(
+        (kept({"--activation_policy", "all_but_gate_up"}) == ActivationPolicy::all_but_gate_up));
+    BOOST_TEST(
         (kept({"--profile", "fsdp2", "--activation_policy", "input"}) == ActivationPolicy::input));
     BOOST_TEST(says(problem({"--activation_policy", "all", "--gradient_checkpointing", "true"}),
                     "leave one out"));

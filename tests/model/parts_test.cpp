@@ -187,7 +187,8 @@ BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
     at::manual_seed(5);
     for (const auto& [name, spec] : specs()) {
         for (const ActivationPolicy policy :
-             {ActivationPolicy::all, ActivationPolicy::attention, ActivationPolicy::input}) {
+             {ActivationPolicy::all, ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
+              ActivationPolicy::input}) {
             BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
             check(spec, policy);
         }
@@ -208,6 +209,11 @@ BOOST_AUTO_TEST_CASE(operations_made_again_follow_from_what_is_kept) {
         BOOST_TEST(all.products_again == 0);
         BOOST_TEST(all.attention_again == 0);
         const double last = spec.mlp_norms.behind.empty() ? 2 * 24 * 20 : 0;
+        const double last_again = 2 * 24 * 20 - last;
+        // The product of gate and up, and the last one again where a norm stands behind it.
+        const Operations most = block.operations(ActivationPolicy::all_but_gate_up);
+        BOOST_TEST(most.products_again == 2 * 24 * 40 + last_again);
+        BOOST_TEST(most.attention_again == 0);
         const Operations attention = block.operations(ActivationPolicy::attention);
         BOOST_TEST(attention.products_again == all.products - last);
         BOOST_TEST(attention.attention_again == 0);

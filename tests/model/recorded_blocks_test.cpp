@@ -155,8 +155,8 @@ BOOST_AUTO_TEST_CASE(what_is_replayed_is_what_would_be_computed) {
     using config::ActivationPolicy;
     const c10::InferenceMode no_autograd;
     for (const mesh::Cuts& cuts : {nothing_cut, zero2, zero3})
-        for (const auto policy :
-             {ActivationPolicy::all, ActivationPolicy::attention, ActivationPolicy::input})
+        for (const auto policy : {ActivationPolicy::all, ActivationPolicy::all_but_gate_up,
+                                  ActivationPolicy::attention, ActivationPolicy::input})
             for (const auto type : {at::kFloat, at::kBFloat16}) {
                 BOOST_TEST_INFO_SCOPE(to_text(cuts) << ", policy " << static_cast<int>(policy)
                                                     << ", " << c10::toString(type));

@@ -57,6 +57,7 @@ class ActivationOffloading(TrainerTest):
                 (1, "qwen2-tiny", False, ["--activation_policy", "all"]),
                 (1, "qwen3-tiny", True, ["--activation_policy", "all", *packed]),
                 (1, "qwen2-tiny", True, ["--activation_policy", "attention", *evaluates]),
+                (1, "llama3-tiny", True, ["--activation_policy", "all_but_gate_up", *packed]),
                 (1, "llama3-tiny", False, ["--activation_policy", "input", "--gradient_accumulation_steps", "3", *packed]),
                 (2, "qwen2-tiny", False, ["--profile", "zero3", "--gradient_accumulation_steps", "2", *evaluates]),
                 (4, "qwen3-tiny", False, ["--activation_policy", "all", *packed, *split, *evaluates]),

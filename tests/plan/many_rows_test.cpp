@@ -49,6 +49,7 @@ BOOST_AUTO_TEST_CASE(more_rows_and_micro_batches_are_continued) {
          {Case{{"--activation_policy", "all"}, {1, 1, 1, 1}},
           Case{{"--activation_policy", "input", "--profile", "zero3"}, {1, 4, 1, 1}},
           Case{{"--activation_policy", "attention", "--profile", "zero2"}, {1, 2, 2, 1}},
+          Case{{"--activation_policy", "all_but_gate_up", "--profile", "zero1"}, {1, 2, 1, 1}},
           Case{{"--activation_offloading", "true", "--offload_dir", "/tmp"}, {1, 1, 1, 1}}}) {
         BOOST_TEST_INFO_SCOPE(asked.flags[1] << ' ' << to_text(asked.shape));
         std::vector<std::string> flags = asked.flags;

@@ -14,7 +14,7 @@ namespace ringshard::config {
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class CpuGemm { automatic, onednn, mkl, aten };
 enum class Precision { fp32, bf16 };
-enum class ActivationPolicy { all, attention, input };
+enum class ActivationPolicy { all, all_but_gate_up, attention, input };  // from most to least
 enum class LossType { nll, dft };
 enum class PackingStrategy { bfd, bfd_split, wrapped };
 enum class PackingScope { batch, global };

@@ -48,7 +48,7 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
                   .in = block.attention.out_width(),
                   .has_bias = block.attention.has_out_bias}),
       head_norms_(head_norms_of(unit, saved, block)),
-      qkv_(saved.add(ActivationPolicy::all)),
+      qkv_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
       lse_(saved.add(ActivationPolicy::attention)) {}
 

@@ -37,8 +37,8 @@ HeadNorm::HeadNorm(shard::UnitLayout& unit, SavedLayout& saved, const Norm::Spec
     : epsilon_(spec.epsilon),
       range_(range),
       weight_(unit.add(weight_of(spec))),
-      before_(saved.add(ActivationPolicy::all)),
-      inverse_rms_(saved.add(ActivationPolicy::all)) {}
+      before_(saved.add(ActivationPolicy::all_but_gate_up)),
+      inverse_rms_(saved.add(ActivationPolicy::all_but_gate_up)) {}
 
 void HeadNorm::forward(const shard::UnitTensors& weights, const at::Tensor& rows,
                        Saved& saved) const {
