@@ -24,11 +24,8 @@ set(MPI_C_COMPILER_INCLUDE_DIRS ${libraries}/openmpi/include CACHE STRING "")
 set(MPI_C_LIB_NAMES mpi CACHE STRING "")
 set(MPI_mpi_LIBRARY ${libraries}/openmpi/lib/libmpi.so CACHE FILEPATH "")
 set(HDF5_C_INCLUDE_DIR ${CMAKE_SYSROOT}/usr/include/hdf5/openmpi CACHE PATH "")
-set(HDF5_C_LIBRARY_hdf5 ${libraries}/hdf5/openmpi/libhdf5.so CACHE FILEPATH "")
-foreach(name dl m)
-    file(GLOB of_system ${CMAKE_SYSROOT}/lib/aarch64-linux-gnu/lib${name}.so.*)
-    set(HDF5_C_LIBRARY_${name} ${of_system} CACHE FILEPATH "")
-endforeach()
+set(HDF5_C_COMPILER_EXECUTABLE OFF CACHE FILEPATH "")
+set(HDF5_hdf5_LIBRARY_RELEASE ${libraries}/hdf5/openmpi/libhdf5.so CACHE FILEPATH "")
 
 # Programs of the build, and tests, run in an emulator of all instructions.
 find_program(RINGSHARD_QEMU qemu-aarch64 REQUIRED)
