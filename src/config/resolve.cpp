@@ -27,6 +27,9 @@ Resolution resolve(const OptionTable& table, const Statements& said, Resolution 
     const DataSettings& data = result.settings.values.data;
     if (!data.datasets.empty() && !data.dataset_name.empty())
         result.notes.push_back("dataset_name: not used, since datasets names the data, as in TRL");
+    if (result.settings.values.training.optim == Optimizer::lion &&
+        result.settings.given.contains("adam_epsilon"))
+        result.notes.push_back("adam_epsilon: not used, since Lion divides by nothing");
     return result;
 }
 

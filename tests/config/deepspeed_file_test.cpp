@@ -79,6 +79,10 @@ BOOST_AUTO_TEST_CASE(optimizer_and_scheduler) {
     BOOST_TEST((values_of(lion).training.optim == config::Optimizer::lion));
     BOOST_TEST(values_of(lion).training.adam_beta2 == 0.99);
     BOOST_TEST(says(problem_of(lion, {"--optim", "adamw_torch"}), "optimizer.type"));
+    const std::string with_epsilon =
+        R"({"optimizer": {"type": "Lion", "params": {"lr": 1e-4, "eps": 1e-6}}})";
+    BOOST_TEST(has_note(resolve_file(with_epsilon), "adam_epsilon: not used"));
+    BOOST_TEST(!has_note(resolve_file(lion), "adam_epsilon: not used"));
     BOOST_TEST(says(problem_of(R"({"optimizer": {"type": "Adam",
                                    "params": {"adam_w_mode": false}}})"),
                     "optimizer.params.adam_w_mode = false"));
