@@ -106,18 +106,23 @@ std::vector<bool> windows_of_layers(ConfigReader& config, size_t num_blocks) {
         return windows;
     }
     const json types = config.part("layer_types");
-    if (!types.is_array() || types.size() != num_blocks) {
+    if (!types.is_array()) {
+        config.complain(concat("layer_types = ", types.dump(), ": must be a list"));
+        return windows;
+    }
+    for (const json& type : types) {
+        if (type == "full_attention" || type == "sliding_attention") continue;
+        config.complain(concat("layer_types: ", type.dump(),
+                               ": must be \"full_attention\" or \"sliding_attention\""));
+        return windows;
+    }
+    if (types.size() != num_blocks) {
         config.complain(concat("layer_types: has ", types.size(), " entries, and ",
                                "num_hidden_layers = ", num_blocks));
         return windows;
     }
-    for (size_t block = 0; block < num_blocks; ++block) {
-        const json& type = types[block];
-        if (type != "full_attention" && type != "sliding_attention")
-            config.complain(concat("layer_types: ", type.dump(),
-                                   ": must be \"full_attention\" or \"sliding_attention\""));
-        windows[block] = type == "sliding_attention";
-    }
+    for (size_t block = 0; block < num_blocks; ++block)
+        windows[block] = types[block] == "sliding_attention";
     return windows;
 }
 
