@@ -39,6 +39,9 @@ model::StoredType find_written_type(const EngineCall& call,
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras,
                                              const std::vector<shard::FlatUnit>& units,
                                              model::StoredType type, const comm::Group& world) {
+    for (const shard::FlatUnit& unit : units)
+        RINGSHARD_CHECK(unit.role() == shard::Role::trained, unit.name(),
+                        " is frozen, and a save writes the weights that are trained");
     std::optional<Failure> failure;
     if (const auto config = extras.files.find("config.json"); config != extras.files.end()) {
         auto typed = model::config_with_type(config->second, type);

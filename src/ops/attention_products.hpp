@@ -331,7 +331,7 @@ struct Pairs : Single {
         }
         if (count % 2 == 1) into[count / 2 * stride] = row[count - 1];
     }
-    // The second row is `stride` behind the first; there is none where it is 0.
+    // The second row begins `stride` elements after the first. A stride of 0 means one row.
     static RINGSHARD_KERNEL void pack_rows(uint32_t* into, const uint16_t* row, int64_t stride,
                                            int64_t count, int64_t columns) {
         if (stride == 0)

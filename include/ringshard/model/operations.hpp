@@ -8,8 +8,8 @@
 
 namespace ringshard::model {
 
-// Multiplications and additions, in a forward pass where nothing else is said; a backward pass
-// makes twice as many.
+// Counts of multiplications and additions in a forward pass, where a member names no other pass. A
+// backward pass makes twice as many.
 struct Operations {
     double products = 0;         // of a token with weights
     double products_again = 0;   // of these, those that the backward pass makes again

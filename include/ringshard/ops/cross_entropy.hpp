@@ -14,8 +14,8 @@ struct LossForm {
     double smoothing = 0;
 };
 
-// Of a token: its loss in the form that was asked for, times its weight, in nats; the entropy of
-// its distribution; 1 if the target was the most likely token, else 0.
+// The statistics of a token: its loss in the requested form times its weight, in nats; the entropy
+// of its distribution; 1 if the target was the most likely token, else 0.
 constexpr int64_t numbers_of_token = 3;
 
 struct Targets {
