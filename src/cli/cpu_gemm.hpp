@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/run_settings.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "start_up.hpp"

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::cli {
 

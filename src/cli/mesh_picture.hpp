@@ -3,8 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::cli {
 

@@ -6,6 +6,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/config.hpp"
 #include "version.hpp"
 
 namespace ringshard::cli {

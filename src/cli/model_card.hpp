@@ -4,7 +4,10 @@
 #include <string>
 
 #include "curve.hpp"
-#include "ringshard/config/config.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::cli {
 

@@ -1,6 +1,7 @@
 #include "vocabulary.hpp"
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/data/text_tools.hpp"
 

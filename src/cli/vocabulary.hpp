@@ -1,8 +1,11 @@
 #pragma once
 
 #include "ringshard/base/hub_cache.hpp"
-#include "ringshard/config/config.hpp"
 #include "ringshard/model/model_spec.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::cli {
 

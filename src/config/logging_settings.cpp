@@ -1,5 +1,5 @@
+#include "ringshard/config/logging_settings.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/config/config.hpp"
 
 namespace ringshard::config {
 

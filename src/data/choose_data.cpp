@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/text/value.hpp"
 

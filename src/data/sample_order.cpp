@@ -10,6 +10,7 @@
 #include <span>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/config/config.hpp"
 
 namespace ringshard::data {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/settings.hpp"
 
 namespace ringshard::mesh {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ringshard/attention/sequence_attention.hpp"
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/ops/rope.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::model {
 

@@ -11,12 +11,12 @@ namespace ringshard::model {
 
 using NextUse = shard::Zero::NextUse;
 
-attention::Travel travel_of(const config::Config& config) {
+attention::Travel travel_of(const config::ParallelSettings& parallel) {
     using Keys = attention::Travel::Keys;
-    const bool gathers = config.parallel.cp_comm_strategy == config::RingStrategy::allgather;
+    const bool gathers = parallel.cp_comm_strategy == config::RingStrategy::allgather;
     attention::Travel travel{.keys = gathers ? Keys::gathered_at_once : Keys::round_the_ring};
     // fp32 is never sent in less, and bf16 is what it is computed in anyway.
-    if (config.parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
+    if (parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
         travel.heads = at::kFloat;
     return travel;
 }

@@ -12,6 +12,7 @@
 #include "counting_communicator.hpp"
 #include "imaginary_depot.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"

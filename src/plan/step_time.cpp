@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ringshard/config/config.hpp"
 #include "ringshard/model/operations.hpp"
 
 namespace ringshard::plan {

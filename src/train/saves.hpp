@@ -6,7 +6,7 @@
 #include "requests.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/saver.hpp"
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/checkpoint_settings.hpp"
 
 namespace ringshard::train {
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/logging_settings.hpp"
 
 namespace ringshard::train {
 

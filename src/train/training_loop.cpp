@@ -12,6 +12,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/device/device.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/train/rank_times.hpp"

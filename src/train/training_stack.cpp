@@ -1,5 +1,7 @@
 #include "ringshard/train/training_stack.hpp"
 
+#include "ringshard/config/config.hpp"
+
 namespace ringshard::train {
 
 namespace {
@@ -24,7 +26,7 @@ TrainingStack::TrainingStack(const config::Config& config, const model::ModelSpe
       transformer(spec, zero, mesh,
                   {.policy = config.training.activations_kept(),
                    .loss = loss_form_of(config.training),
-                   .travel = model::travel_of(config),
+                   .travel = model::travel_of(config.parallel),
                    .kernels = surroundings.kernels,
                    .gemms = surroundings.gemms,
                    .activations = surroundings.activations,

@@ -14,6 +14,7 @@
 
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/data/plan_rows.hpp"
 #include "ringshard/device/environment.hpp"
 #include "ringshard/device/host.hpp"

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "golden.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/training_settings.hpp"
 
 namespace ringshard::config {
 

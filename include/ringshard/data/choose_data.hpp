@@ -2,8 +2,12 @@
 
 #include <optional>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/prepare.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::data {
 

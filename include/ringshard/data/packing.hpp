@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/row_plan.hpp"
 
 namespace ringshard::data {

@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/row_plan.hpp"
 #include "ringshard/data/token_store.hpp"
 #include "ringshard/text/value.hpp"

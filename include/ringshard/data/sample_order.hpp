@@ -4,9 +4,13 @@
 #include <variant>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/data_settings.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::data {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/run_settings.hpp"
 
 namespace ringshard::device {
 

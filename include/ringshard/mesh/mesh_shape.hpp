@@ -4,7 +4,11 @@
 #include <string>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/config/settings.hpp"
+#include "ringshard/config/parallel_settings.hpp"
+
+namespace ringshard::config {
+class Settings;
+}
 
 namespace ringshard::mesh {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/model_spec.hpp"
 
 namespace ringshard::model {

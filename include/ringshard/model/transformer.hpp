@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "ringshard/attention/sequence_attention.hpp"
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/parallel_settings.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/chunks.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
@@ -108,6 +109,6 @@ private:
 };
 
 // How keys and heads travel, as the settings have it.
-attention::Travel travel_of(const config::Config& config);
+attention::Travel travel_of(const config::ParallelSettings& parallel);
 
 }  // namespace ringshard::model

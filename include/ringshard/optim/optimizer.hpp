@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::optim {

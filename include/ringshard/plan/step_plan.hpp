@@ -5,10 +5,13 @@
 #include <vector>
 
 #include "ringshard/attention/kernels.hpp"
-#include "ringshard/config/config.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/train/metrics.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::plan {
 

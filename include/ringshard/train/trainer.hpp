@@ -6,7 +6,7 @@
 
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/agree.hpp"
-#include "ringshard/config/config.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/transformer.hpp"

@@ -4,13 +4,16 @@
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/crash_report.hpp"
-#include "ringshard/config/config.hpp"
 #include "ringshard/job/deadline.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/offload/scratch.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/watch/watchdog.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::train {
 

@@ -2,10 +2,13 @@
 
 #include <memory>
 
-#include "ringshard/config/config.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/optim/optimizer.hpp"
 #include "ringshard/shard/zero.hpp"
+
+namespace ringshard::config {
+struct Config;
+}
 
 namespace ringshard::train {
 

@@ -16,6 +16,7 @@
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/config/config.hpp"
 #include "ringshard/data/plan_rows.hpp"
 #include "ringshard/device/device.hpp"
 #include "ringshard/device/environment.hpp"

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ringshard::config {
+
+enum class PackingStrategy { bfd, bfd_split, wrapped };
+enum class PackingScope { batch, global };
+enum class TruncationMode { keep_start, keep_end };
+enum class SamplingStrategy { random, sequential, group_by_length };
+
+struct DataSettings {
+    std::string dataset_name;
+    std::string dataset_config;
+    std::string dataset_train_split = "train";
+    std::string dataset_test_split = "test";
+    std::string eval_dataset_name;
+    std::string datasets;  // JSON: a mixture
+    std::optional<double> test_split_size;
+    std::string dataset_text_field = "text";
+    std::optional<int64_t> max_length = 1024;
+    TruncationMode truncation_mode = TruncationMode::keep_start;
+    bool shuffle_dataset = false;
+    bool skip_prepare_dataset = false;
+    bool packing = false;
+    PackingStrategy packing_strategy = PackingStrategy::bfd;
+    PackingScope packing_scope = PackingScope::batch;
+    std::optional<bool> eval_packing;
+    bool padding_free = false;
+    std::string pad_to_multiple_of = "auto";
+    std::optional<bool> completion_only_loss;
+    bool assistant_only_loss = false;
+    SamplingStrategy train_sampling_strategy = SamplingStrategy::random;
+    bool dataloader_drop_last = false;
+    int64_t skip_bad_rows = 0;
+    bool strict_length = false;
+    std::string data_cache_dir;  // empty: beside what the Hugging Face tools keep
+};
+
+}  // namespace ringshard::config

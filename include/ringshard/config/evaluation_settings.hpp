@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ringshard::config {
+
+enum class Interval { no, steps, epoch };
+
+struct EvaluationSettings {
+    Interval eval_strategy = Interval::no;
+    std::optional<double> eval_steps;  // unset: logging_steps; below 1: a share of all steps
+    double eval_delay = 0;
+    bool eval_on_start = false;
+    int64_t per_device_eval_batch_size = 8;
+    bool load_best_model_at_end = false;
+    std::string metric_for_best_model;
+    std::optional<bool> greater_is_better;
+};
+
+}  // namespace ringshard::config

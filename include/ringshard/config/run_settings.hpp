@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ringshard::config {
+
+enum class DeviceChoice { automatic, cpu, cuda };
+enum class CpuGemm { automatic, onednn, mkl, aten };
+
+struct RunSettings {
+    std::string output_dir = "trainer_output";
+    std::string run_name;
+    DeviceChoice device = DeviceChoice::automatic;
+    bool allow_shared_gpu = false;
+    bool tf32 = false;
+    int64_t seed = 42;
+    std::optional<int64_t> data_seed;
+    bool full_determinism = false;
+    std::optional<double> max_hours;  // unset: only what SLURM knows
+    bool ignore_plan = false;
+    bool dry_run = false;
+    std::string measure;                   // of doctor: a file
+    std::optional<double> hang_timeout_s;  // unset: follows from how long steps take
+    CpuGemm cpu_gemm = CpuGemm::automatic;
+    std::optional<int64_t> num_threads;  // per rank; unset: the cores this rank may use
+};
+
+}  // namespace ringshard::config

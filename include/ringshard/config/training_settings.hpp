@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ringshard/config/parallel_settings.hpp"
+
+namespace ringshard::config {
+
+enum class Precision { fp32, bf16 };
+enum class ActivationPolicy { all, all_but_gate_up, attention, input };  // from most to least
+enum class LossType { nll, dft };
+enum class Schedule {
+    linear,
+    cosine,
+    cosine_with_restarts,
+    polynomial,
+    constant,
+    constant_with_warmup,
+    inverse_sqrt,
+    cosine_with_min_lr,
+    cosine_warmup_with_min_lr,
+    warmup_stable_decay,
+    deepspeed_warmup,
+    deepspeed_warmup_decay,
+    deepspeed_warmup_cosine,
+};
+enum class Optimizer { adamw, lion };
+enum class OnNan { abort, skip, rewind };
+
+struct TrainingSettings {
+    int64_t per_device_train_batch_size = 8;
+    int64_t gradient_accumulation_steps = 1;
+    std::optional<int64_t> train_batch_size;  // rows of a step on the whole world; a check
+    double num_train_epochs = 3.0;
+    int64_t max_steps = -1;
+    double learning_rate = 2e-5;
+    Schedule lr_scheduler_type = Schedule::linear;
+    std::string lr_scheduler_kwargs;  // JSON
+    double warmup_steps = 0;          // below 1: a share of all steps
+    Optimizer optim = Optimizer::adamw;
+    double weight_decay = 0.0;
+    double adam_beta1 = 0.9;
+    double adam_beta2 = 0.999;
+    double adam_epsilon = 1e-8;
+    NumberType optimizer_state_dtype = NumberType::fp32;
+    double max_grad_norm = 1.0;
+    OnNan on_nan = OnNan::abort;
+    int64_t max_skipped_steps = 10;    // in a row
+    int64_t check_replicas_every = 0;  // steps; 0: never
+    LossType loss_type = LossType::nll;
+    double label_smoothing_factor = 0.0;
+    Precision mixed_precision = Precision::bf16;
+    bool gradient_checkpointing = true;
+    std::optional<ActivationPolicy>
+        activation_policy;  // unset: attention if checkpointing, else all
+    bool activation_offloading = false;
+    bool cuda_graphs = false;
+
+    ActivationPolicy activations_kept() const {
+        const auto usual =
+            gradient_checkpointing ? ActivationPolicy::attention : ActivationPolicy::all;
+        return activation_policy.value_or(usual);
+    }
+};
+
+}  // namespace ringshard::config
