@@ -17,7 +17,8 @@ function(add_python_test name)
         set(python ${RINGSHARD_ORACLE_PYTHON})
     endif()
     add_test(NAME ${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/${T_FILE})
-    set_tests_properties(${name} PROPERTIES LABELS "python;${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+    test_folder(folder)
+    set_tests_properties(${name} PROPERTIES LABELS "python;${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT}
         PROCESSORS ${T_PROCESSORS} SKIP_RETURN_CODE 77
         ENVIRONMENT "TRAINER=$<TARGET_FILE:trainer>;MPIEXEC=${MPIEXEC_EXECUTABLE};PYTHONDONTWRITEBYTECODE=1;PATIENCE=${RINGSHARD_TEST_PATIENCE}")
     if(T_COST)

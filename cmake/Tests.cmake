@@ -1,5 +1,6 @@
 # add_unit_test(name SOURCES a.cpp USES libraries)              one process
 # add_mpi_test(name SOURCES a.cpp USES libraries RANKS 1 2 4)   one ctest per number of ranks
+# Labels of a test: its kind (unit, mpi, python, style), its folder under tests/, and what LABELS adds.
 set(RINGSHARD_MPIEXEC_FLAGS --oversubscribe --bind-to none CACHE STRING "For mpiexec on small machines")
 
 set(RINGSHARD_TEST_PATIENCE 1 CACHE STRING "Times longer than usual that a test may take: sanitizers make the program slow")
@@ -10,6 +11,12 @@ function(patience out seconds default)
     endif()
     math(EXPR patient "${seconds} * ${RINGSHARD_TEST_PATIENCE}")
     set(${out} ${patient} PARENT_SCOPE)
+endfunction()
+
+# test_folder(out)   the folder under tests/ of the current CMakeLists.txt
+function(test_folder out)
+    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+    set(${out} ${folder} PARENT_SCOPE)
 endfunction()
 
 # without_under(sanitizers test case)   a case of a test that cannot hold in a build that they slow down and fill
@@ -31,7 +38,8 @@ function(add_unit_test name)
     target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "unit;${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1
+    test_folder(folder)
+    set_tests_properties(${name} PROPERTIES LABELS "unit;${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1
         ENVIRONMENT "PATIENCE=${RINGSHARD_TEST_PATIENCE}")
 endfunction()
 
@@ -41,12 +49,13 @@ function(add_mpi_test name)
     add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp ${T_SOURCES})
     target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES} ringshard_comm)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+    test_folder(folder)
     foreach(ranks IN LISTS T_RANKS)
         add_test(NAME ${name}.np${ranks}
             COMMAND ${MPIEXEC_EXECUTABLE} ${RINGSHARD_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>
                 ${T_ARGUMENTS})
         set_tests_properties(${name}.np${ranks} PROPERTIES
-            LABELS "mpi;np${ranks};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
+            LABELS "mpi;np${ranks};${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS ${ranks}
             ENVIRONMENT "OMP_NUM_THREADS=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
     endforeach()
 endfunction()
