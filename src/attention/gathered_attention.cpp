@@ -37,24 +37,25 @@ void for_steps(const Heads& heads, const Plan& plan, comm::Communicator& ring, W
 
 }  // namespace
 
-Partial gathered_forward(const Heads& heads, const Plan& plan, comm::Communicator& ring) {
+Partial gathered_forward(const LocalAttention& local, const Heads& heads, const Plan& plan,
+                         comm::Communicator& ring) {
     Partial partial = make_partial(heads, plan);
     for_steps(heads, plan, ring, [&](size_t step, const Heads& met) {
-        attend(met, plan.steps[step], Into::sums, partial);
+        local.attend(met, plan.steps[step], Into::sums, partial);
     });
     return partial;
 }
 
-void gathered_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                       const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients,
-                       Kernels kernels) {
+void gathered_backward(const LocalAttention& local, const at::Tensor& d_out, const Heads& heads,
+                       const Partial& whole, const Plan& plan, comm::Communicator& ring,
+                       const HeadGradients& gradients) {
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const at::Tensor d_all = at::zeros(sizes_of_all(heads, ring), fp32);
     for_steps(heads, plan, ring, [&](size_t step, const Heads& met) {
         const at::Tensor d_met = d_all[rank_at(step, ring)];
-        attend_backward(d_out, met, whole, plan.steps[step], Into::sums, {dq, d_met[0], d_met[1]},
-                        kernels);
+        local.attend_backward(d_out, met, whole, plan.steps[step], Into::sums,
+                              {dq, d_met[0], d_met[1]});
     });
     const at::Tensor mine = at::empty(d_all[0].sizes(), fp32);
     comm::Pending arriving = ring.reduce_scatter(mine, d_all);

@@ -22,19 +22,17 @@ Partial make_partial(const Heads& heads, const Plan& plan) {
     return {at::zeros(sizes, fp32), at::full({sizes[0], sizes[1]}, nothing_seen, fp32)};
 }
 
-void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
+LocalAttention local_attention_of(const at::Tensor& heads, c10::DeviceType planned) {
     if constexpr (has_gpu_kernels)
-        if (ops::uses_gpu_kernels(heads.q)) return cuda::attend(heads, tiles, into, partial);
-    cpu::attend(heads, tiles, into, partial);
+        if (ops::uses_gpu_kernels(heads)) return {cuda::attend, cuda::attend_backward};
+    if (!heads.is_meta()) return {cpu::attend, cpu::attend_backward};
+    return {meta::attend, planned == c10::DeviceType::CUDA ? meta::attend_backward_of_cuda
+                                                           : meta::attend_backward_of_cpu};
 }
 
-void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
-                     Kernels kernels) {
-    if constexpr (has_gpu_kernels)
-        if (ops::uses_gpu_kernels(heads.q))
-            return cuda::attend_backward(d_out, heads, whole, tiles, into, gradients, kernels);
-    cpu::attend_backward(d_out, heads, whole, tiles, into, gradients, kernels);
+ops::AttentionInput input_of(const Heads& heads, const TileGroup& group) {
+    return {query_rows(heads.q, group), key_rows(heads.k, group), key_rows(heads.v, group),
+            group.first.diagonal};
 }
 
 std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,

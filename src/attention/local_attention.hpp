@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/attention/kernels.hpp"
-#include "ringshard/attention/plan.hpp"
+#include "ringshard/ops/block_attention.hpp"
+#include "tile_group.hpp"
 
 // Attention between the queries and the keys that one rank holds at one moment, tile by tile.
 // Letters: t tokens, h query heads, g key heads (h is a multiple of g), d head_dim.
@@ -33,34 +33,59 @@ Partial make_partial(const Heads& heads, const Plan& plan);
 // What tiles do to what stands there: they take the first and only word, or add theirs.
 enum class Into { fresh, sums };
 
-// Lets the queries see the keys of these tiles too.
-void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial);
-
 // The gradients of q, k and v: fp32 where they are sums, else the type of q.
 struct HeadGradients {
     at::Tensor dq;  // [t, h, d]
     at::Tensor dk;  // [t, g, d]
     at::Tensor dv;
 };
+
+// Lets the queries see the keys of these tiles too.
+using Attend = void(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial);
+
 // The gradients of these tiles. `whole` is the result over all keys: with it, the tiles of a query
 // need not know of each other.
-void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
-                     Kernels kernels = Kernels::of_host);
+using AttendBackward = void(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
+                            std::span<const Tile> tiles, Into into, const HeadGradients& gradients);
+
+// Who attends.
+struct LocalAttention {
+    Attend* attend;
+    AttendBackward* attend_backward;
+};
+// By where the heads are. Heads without numbers (meta) stand for those on a device of the type
+// `planned`: what its operators allocate is allocated, and nothing is computed.
+LocalAttention local_attention_of(const at::Tensor& heads,
+                                  c10::DeviceType planned = c10::DeviceType::CPU);
+
+// What the tiles of a group hold of the heads.
+ops::AttentionInput input_of(const Heads& heads, const TileGroup& group);
 
 // Which operators attend by a plan, by their names, where a device has a choice: on a GPU.
 std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,
                                    at::Device device);
 
-// The two that answer, by where the heads are.
 namespace cpu {
-decltype(attention::attend) attend;
-decltype(attention::attend_backward) attend_backward;
+Attend attend;
+AttendBackward attend_backward;
+// In which type LibTorch's operator goes back: its bf16 is many times slower than fp32 on short
+// rows.
+at::ScalarType type_of_backward(const Heads& heads, const TileGroup& group);
 }  // namespace cpu
 namespace cuda {
-decltype(attention::attend) attend;
-decltype(attention::attend_backward) attend_backward;
+Attend attend;
+AttendBackward attend_backward;
 decltype(attention::operators_of) operators_of;
 }  // namespace cuda
+namespace meta {
+Attend attend;
+// What the backward pass takes on a GPU while it runs, in FlashAttention-2 and in cuDNN alike: the
+// gradient of the queries is summed in fp32, with a number for each row and head beside it; where
+// query heads share a key head, the gradients of keys and values are made for every query head and
+// added up after that.
+int64_t workspace_of_cuda_backward(const ops::AttentionInput& input);
+AttendBackward attend_backward_of_cpu;
+AttendBackward attend_backward_of_cuda;
+}  // namespace meta
 
 }  // namespace ringshard::attention

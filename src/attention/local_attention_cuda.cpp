@@ -241,8 +241,7 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial&
 }
 
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients,
-                     Kernels) {
+                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
     const GpuTraits gpu = traits_of(heads.q.device());
     const at::ScalarType type = heads.q.scalar_type();
     for (const TilePack& pack : pack_tiles(tiles)) {

@@ -39,24 +39,25 @@ private:
 
 }  // namespace
 
-Partial ring_forward(const Heads& heads, const Plan& plan, comm::Communicator& ring) {
+Partial ring_forward(const LocalAttention& local, const Heads& heads, const Plan& plan,
+                     comm::Communicator& ring) {
     Partial partial = make_partial(heads, plan);
     TravellingKeys keys(heads, ring);
     for (int step = 0; step < ring.size(); ++step) {
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
-        attend(keys.here(), plan.steps[static_cast<size_t>(step)],
-               plan.meets_once ? Into::fresh : Into::sums, partial);
+        local.attend(keys.here(), plan.steps[static_cast<size_t>(step)],
+                     plan.meets_once ? Into::fresh : Into::sums, partial);
         if (!is_last) keys.arrive();
     }
     return partial;
 }
 
-void ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                   const Plan& plan, comm::Communicator& ring, const HeadGradients& gradients,
-                   Kernels kernels) {
+void ring_backward(const LocalAttention& local, const at::Tensor& d_out, const Heads& heads,
+                   const Partial& whole, const Plan& plan, comm::Communicator& ring,
+                   const HeadGradients& gradients) {
     if (plan.meets_once)
-        return attend_backward(d_out, heads, whole, plan.steps[0], Into::fresh, gradients, kernels);
+        return local.attend_backward(d_out, heads, whole, plan.steps[0], Into::fresh, gradients);
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const auto no_gradient = [&] {
@@ -70,8 +71,8 @@ void ring_backward(const at::Tensor& d_out, const Heads& heads, const Partial& w
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
         at::Tensor mine = no_gradient();
-        attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)],
-                        Into::sums, {dq, mine[0], mine[1]}, kernels);
+        local.attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)],
+                              Into::sums, {dq, mine[0], mine[1]});
         if (step > 0) {
             travel.wait();
             mine.add_(arriving);

@@ -30,14 +30,14 @@ std::vector<int64_t> ulysses_sizes(const HeadCounts& heads) {
 
 SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
                                      comm::Communicator& ulysses, const Travel& travel,
-                                     Kernels kernels)
+                                     c10::DeviceType planned)
     : heads_(heads),
       ring_(ring),
       ulysses_(ulysses),
       // A ring of one has nothing to gather.
       gathers_keys_(travel.keys == Travel::Keys::gathered_at_once && ring.size() > 1),
       heads_travel_in_(travel.heads),
-      kernels_(kernels) {
+      planned_(planned) {
     RINGSHARD_CHECK(why_heads_do_not_split(heads, ulysses.size()).empty());
 }
 
@@ -59,8 +59,9 @@ SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
                                                      const Plan& plan) const {
     const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), heads_travel_in_});
     const Heads heads = split_heads(exchange.qkv_in(qkv), exchange.mine());
-    const Partial partial =
-        gathers_keys_ ? gathered_forward(heads, plan, ring_) : ring_forward(heads, plan, ring_);
+    const LocalAttention local = local_attention_of(qkv, planned_);
+    const Partial partial = gathers_keys_ ? gathered_forward(local, heads, plan, ring_)
+                                          : ring_forward(local, heads, plan, ring_);
     return {exchange.heads_out(partial.out.flatten(1)), partial.lse};
 }
 
@@ -77,8 +78,9 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
         at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.travel_type()));
     const Heads gradients = split_heads(d_qkv, mine);
     const auto ring_or_gathered = gathers_keys_ ? gathered_backward : ring_backward;
-    ring_or_gathered(as_heads(d_out), heads, {as_heads(result.out), result.lse}, plan, ring_,
-                     {gradients.q, gradients.k, gradients.v}, kernels_);
+    ring_or_gathered(local_attention_of(qkv, planned_), as_heads(d_out), heads,
+                     {as_heads(result.out), result.lse}, plan, ring_,
+                     {gradients.q, gradients.k, gradients.v});
     return exchange.qkv_gradient_out(d_qkv);
 }
 

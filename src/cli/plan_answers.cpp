@@ -37,9 +37,8 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
     Answer answer{.shape = shape,
                   .num_rows = settings.values.training.per_device_train_batch_size,
                   .row_length = row_length};
-    const plan::Question question{
-        settings.values, spec_, shape, row_length,
-        device_.is_host ? attention::Kernels::of_host : attention::Kernels::of_gpu};
+    const plan::Question question{settings.values, spec_, shape, row_length,
+                                  device_.is_host ? c10::DeviceType::CPU : c10::DeviceType::CUDA};
     // Only on the host do the threads of a rank keep sums of their own.
     answer.plan = plan::plan_step(question, device_.is_host ? num_threads_ : 1);
     answer.held = plan::held_bytes(answer.plan, device_);

@@ -37,12 +37,13 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       operations_(operations_of(spec_, options.policy)),
       index_(spec_),
       zero_(zero),
-      attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.travel, options.kernels),
+      attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.travel,
+                 options.planned_device.value_or(mesh.device().type())),
       own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policy_(options.policy),
       loss_(options.loss),
-      chunks_(options.chunks.value_or(chunks_of(mesh.device().type()))),
+      chunks_(chunks_of(options.planned_device.value_or(mesh.device().type()))),
       activations_(options.activations != nullptr
                        ? keep_activations_in_depot(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),

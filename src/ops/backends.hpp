@@ -10,64 +10,50 @@
 #include "ringshard/ops/rope.hpp"
 #include "ringshard/ops/swiglu.hpp"
 
-// Every operation exists twice, with the same arguments, in programs that are built with CUDA.
-// Which of the two answers a call is said by where its tensors are.
+// The operations that every backend has, with the arguments of ops.
+// clang-format off
+#define RINGSHARD_FOR_OPERATIONS(each) \
+    each(linear) each(linear_backward_input) each(add_weight_gradient) each(add_bias_gradient) \
+    each(rms_norm) each(rms_norm_again) each(rms_norm_backward) \
+    each(head_norm) each(head_norm_backward) \
+    each(make_rope_table) each(rope) \
+    each(merge_attention) \
+    each(swiglu) each(swiglu_backward) \
+    each(embedding) each(embedding_backward) \
+    each(cross_entropy) each(cross_entropy_value) each(add_up) \
+    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion)
+// clang-format on
+
+#define RINGSHARD_DECLARE(operation) decltype(ops::operation) operation;
+
+// On tensors of the host.
 namespace ringshard::ops::cpu {
+RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
+}
 
-decltype(ops::linear) linear;
-decltype(ops::linear_backward_input) linear_backward_input;
-decltype(ops::add_weight_gradient) add_weight_gradient;
-decltype(ops::add_bias_gradient) add_bias_gradient;
-decltype(ops::rms_norm) rms_norm;
-decltype(ops::rms_norm_again) rms_norm_again;
-decltype(ops::rms_norm_backward) rms_norm_backward;
-decltype(ops::head_norm) head_norm;
-decltype(ops::head_norm_backward) head_norm_backward;
-decltype(ops::make_rope_table) make_rope_table;
-decltype(ops::rope) rope;
-decltype(ops::merge_attention) merge_attention;
-decltype(ops::swiglu) swiglu;
-decltype(ops::swiglu_backward) swiglu_backward;
-decltype(ops::embedding) embedding;
-decltype(ops::embedding_backward) embedding_backward;
-decltype(ops::cross_entropy) cross_entropy;
-decltype(ops::cross_entropy_value) cross_entropy_value;
-decltype(ops::add_up) add_up;
-decltype(ops::sum_of_squares) sum_of_squares;
-decltype(ops::cast) cast;
-decltype(ops::add) add;
-decltype(ops::adamw) adamw;
-decltype(ops::lion) lion;
-
-}  // namespace ringshard::ops::cpu
-
-// On tensors of a GPU; and of the host too, slowly, where the same kernels are walked through
-// thread by thread, so that they can be tried without a GPU.
+// On tensors of a GPU, in programs that are built with CUDA; and of the host too, slowly, where the
+// same kernels are walked through thread by thread, so that they can be tried without a GPU.
 namespace ringshard::ops::cuda {
+RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
+}
 
-decltype(ops::linear) linear;
-decltype(ops::linear_backward_input) linear_backward_input;
-decltype(ops::add_weight_gradient) add_weight_gradient;
-decltype(ops::add_bias_gradient) add_bias_gradient;
-decltype(ops::rms_norm) rms_norm;
-decltype(ops::rms_norm_again) rms_norm_again;
-decltype(ops::rms_norm_backward) rms_norm_backward;
-decltype(ops::head_norm) head_norm;
-decltype(ops::head_norm_backward) head_norm_backward;
-decltype(ops::make_rope_table) make_rope_table;
-decltype(ops::rope) rope;
-decltype(ops::merge_attention) merge_attention;
-decltype(ops::swiglu) swiglu;
-decltype(ops::swiglu_backward) swiglu_backward;
-decltype(ops::embedding) embedding;
-decltype(ops::embedding_backward) embedding_backward;
-decltype(ops::cross_entropy) cross_entropy;
-decltype(ops::cross_entropy_value) cross_entropy_value;
-decltype(ops::add_up) add_up;
-decltype(ops::sum_of_squares) sum_of_squares;
-decltype(ops::cast) cast;
-decltype(ops::add) add;
-decltype(ops::adamw) adamw;
-decltype(ops::lion) lion;
+// On tensors that have sizes and no numbers: what the CPU's operations allocate is allocated, and
+// nothing is computed.
+namespace ringshard::ops::meta {
+RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
+}
 
-}  // namespace ringshard::ops::cuda
+#undef RINGSHARD_DECLARE
+
+namespace ringshard::ops {
+
+#define RINGSHARD_MEMBER(operation) decltype(ops::operation)* operation;
+struct Backend {
+    RINGSHARD_FOR_OPERATIONS(RINGSHARD_MEMBER)
+};
+#undef RINGSHARD_MEMBER
+
+// The backend that works where the tensor is.
+const Backend& backend_of(const at::Tensor& tensor);
+
+}  // namespace ringshard::ops

@@ -299,7 +299,7 @@ void attend_backward_with(const AttentionKernels& kernels, const AttentionInput&
 }
 
 bool suits_block_attention(const AttentionInput& input) {
-    return !input.q.is_meta() && has_numbers(input) && !uses_mkl(input);
+    return has_numbers(input) && !uses_mkl(input);
 }
 
 void block_attention(const AttentionInput& input, const at::Tensor& out, const at::Tensor& lse) {

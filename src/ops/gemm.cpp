@@ -15,6 +15,10 @@ std::string_view to_text(GemmPass pass) {
     return {};
 }
 
+GemmKind kind_of(GemmPass pass, const at::Tensor& weight, const at::Tensor& rows) {
+    return {pass, rows.scalar_type(), weight.size(0), weight.size(1)};
+}
+
 Expected<Gemms> Gemms::open(Processor processor) {
     std::vector<std::unique_ptr<GemmBackend>> backends;
     auto onednn = open_onednn_gemm();

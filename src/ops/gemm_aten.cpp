@@ -31,6 +31,11 @@ public:
         else
             c.add_(at::mm(a, b));
     }
+
+    int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const override {
+        if (kind.type == at::kFloat || kind.pass != GemmPass::weight_gradient) return 0;
+        return sizes.rows * sizes.columns * static_cast<int64_t>(c10::elementSize(kind.type));
+    }
 };
 
 }  // namespace

@@ -85,24 +85,27 @@ public:
     void multiply(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                   const at::Tensor& bias) override {
         if (c.scalar_type() == at::kFloat) {
-            if (c.is_meta()) return;
             if (bias.defined()) c.copy_(bias.expand_as(c));
             return multiply_fp32(c, a, b, bias.defined() ? 1 : 0);
         }
         // Adding to zeros is what MKL does fastest: faster than overwriting.
         const at::Tensor sums = at::zeros(c.sizes(), c.options().dtype(at::kFloat));
-        if (c.is_meta()) return;
         if (bias.defined()) sums.copy_(bias.expand_as(sums));
         add_bf16_product(sums, a, b);
         cast(c, sums);
     }
 
     void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
-        if (c.is_meta()) return;
         if (a.scalar_type() == at::kFloat)
             multiply_fp32(c, a, b, 1);
         else
             add_bf16_product(c, a, b);
+    }
+
+    // The sums of bf16, before they are rounded.
+    int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const override {
+        if (kind.type == at::kFloat || kind.pass == GemmPass::weight_gradient) return 0;
+        return sizes.rows * sizes.columns * static_cast<int64_t>(sizeof(float));
     }
 };
 

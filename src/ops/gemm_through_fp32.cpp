@@ -70,6 +70,21 @@ public:
                                         wide(block_of(b, terms, columns)));
     }
 
+    // A block of each converted matrix, and of the sums where they are not added to.
+    int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const override {
+        GemmKind inner = kind;
+        inner.type = at::kFloat;
+        if (kind.type == at::kFloat) return inner_->workspace_bytes(inner, sizes);
+        const GemmSizes block{std::min(sizes.rows, longest_side),
+                              std::min(sizes.columns, longest_side),
+                              std::min(sizes.terms, longest_side), sizes.has_bias};
+        int64_t numbers = block.rows * block.terms + block.terms * block.columns;
+        if (kind.pass != GemmPass::weight_gradient) numbers += block.rows * block.columns;
+        if (block.has_bias) numbers += block.columns;
+        return numbers * static_cast<int64_t>(sizeof(float)) +
+               inner_->workspace_bytes(inner, block);
+    }
+
 private:
     static at::Tensor bias_of(const at::Tensor& bias, Stretch columns) {
         return bias.defined() ? wide(bias.narrow(0, columns.begin, columns.count)) : at::Tensor();

@@ -15,11 +15,6 @@ RINGSHARD_SIMD void add_row(float* __restrict into, const T* __restrict from, in
     for (int64_t i = 0; i < width; ++i) into[i] += load(from[i]);
 }
 
-// The weight, or its gradient, and the type in which the layer computes.
-GemmKind kind_of(GemmPass pass, const at::Tensor& weight, const at::Tensor& rows) {
-    return {pass, rows.scalar_type(), weight.size(0), weight.size(1)};
-}
-
 }  // namespace
 
 at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,

@@ -23,7 +23,6 @@ void merge_attention(const SeenKeys& seen, const SeenKeys& added) {
     const int64_t length = out.size(1);
     const int64_t heads = out.size(2);
     const int64_t width = out.size(3);
-    if (out.is_meta()) return;
     at::parallel_for(0, out.size(0) * length, 64, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
             const int64_t n = row / length;

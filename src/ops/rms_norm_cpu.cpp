@@ -66,7 +66,6 @@ RINGSHARD_SIMD void add_row(float* __restrict into, const float* __restrict from
 
 // into [w] += every row of partial [threads, w], in order.
 void add_rows(const at::Tensor& into, const at::Tensor& partial) {
-    if (partial.is_meta()) return;
     for (int64_t row = 0; row < partial.size(0); ++row)
         add_row(data<float>(into), data<float>(partial) + row * partial.size(1), partial.size(1));
 }

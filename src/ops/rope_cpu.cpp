@@ -48,7 +48,6 @@ RopeTable make_rope_table(const at::Tensor& positions, const at::Tensor& inverse
     const int64_t half = inverse_frequencies.numel();
     RopeTable table{at::empty({tokens, half}, inverse_frequencies.options()),
                     at::empty({tokens, half}, inverse_frequencies.options())};
-    if (positions.is_meta()) return table;
     at::parallel_for(0, tokens, grain(16 * half), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
             const auto position = static_cast<float>(data<int64_t>(positions)[t]);

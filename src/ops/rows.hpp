@@ -19,11 +19,9 @@ inline int64_t grain(int64_t elements_per_row) {
 }
 
 // Calls `work` with a null pointer of the tensor's element type: `[&](auto* type) { using T = ...
-// }`. Where tensors have sizes and no numbers, because somebody asks what a step would take,
-// nothing is computed: what an operation allocates, it allocates before.
+// }`.
 template <class Work>
 void with_type(const at::Tensor& tensor, Work work) {
-    if (tensor.is_meta()) return;
     if (tensor.scalar_type() == at::kFloat) return work(static_cast<float*>(nullptr));
     RINGSHARD_CHECK(tensor.scalar_type() == at::kBFloat16, "computation in ",
                     c10::toString(tensor.scalar_type()));

@@ -89,9 +89,7 @@ public:
                          depot_if(is_moved(config_.parallel.offload_optimizer_device),
                                   optimizer_depot_)},
                .activations = depot_if(config_.training.activation_offloading, activations_depot_),
-               .kernels = question.kernels,
-               .chunks =
-                   model::chunks_of(is_on_gpu() ? c10::DeviceType::CUDA : c10::DeviceType::CPU),
+               .planned_device = question.device,
                .note = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
     ImaginaryRank& operator=(const ImaginaryRank&) = delete;
@@ -122,7 +120,7 @@ public:
     }
 
 private:
-    bool is_on_gpu() const { return question_.kernels == attention::Kernels::of_gpu; }
+    bool is_on_gpu() const { return question_.device == c10::DeviceType::CUDA; }
     bool is_moved(config::OffloadDevice device) const {
         return device == (is_on_gpu() ? config::OffloadDevice::cpu : config::OffloadDevice::nvme);
     }
@@ -219,7 +217,7 @@ StepPlan plan_exactly(const Question& question, int64_t rows, int64_t micro_batc
     config.training.per_device_train_batch_size = rows;
     config.training.gradient_accumulation_steps = micro_batches;
     const Question smaller{config, question.spec, question.shape, question.row_length,
-                           question.kernels};
+                           question.device};
     StepPlan plan = ImaginaryRank(smaller, 0).plan();
     plan.imaginary_tokens = 2 * rows * micro_batches * question.row_length;  // two steps
     return plan;

@@ -27,11 +27,10 @@ TrainingStack::TrainingStack(const config::Config& config, const model::ModelSpe
                   {.policy = config.training.activations_kept(),
                    .loss = loss_form_of(config.training),
                    .travel = model::travel_of(config.parallel),
-                   .kernels = surroundings.kernels,
                    .gemms = surroundings.gemms,
                    .activations = surroundings.activations,
                    .recorder = surroundings.recorder,
-                   .chunks = surroundings.chunks,
+                   .planned_device = surroundings.planned_device,
                    .note = surroundings.note}) {}
 
 }  // namespace ringshard::train

@@ -1,7 +1,6 @@
 // Attention within documents, whole and met in the parts of a ring, against autograd in double
 // precision.
 #include "local_attention.hpp"
-#include "gpu_room.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -74,10 +73,11 @@ void check(const Shape& shape, at::ScalarType type) {
             return std::pair(
                 there, Heads{part(heads.q, mine), part(heads.k, there), part(heads.v, there)});
         };
+        const LocalAttention local = local_attention_of(heads.q);
         Partial partial = make_partial(meeting(0).second, plan);
         for (int64_t step = 0; step < shape.ring; ++step)
-            attend(meeting(step).second, plan.steps[static_cast<size_t>(step)],
-                   plan.meets_once ? Into::fresh : Into::sums, partial);
+            local.attend(meeting(step).second, plan.steps[static_cast<size_t>(step)],
+                         plan.meets_once ? Into::fresh : Into::sums, partial);
         partial.out = partial.out.to(type);  // as a block keeps it
         add_part(out, mine, partial.out);
 
@@ -88,8 +88,8 @@ void check(const Shape& shape, at::ScalarType type) {
             const HeadGradients gradients{at::zeros_like(met.q, sum_type),
                                           at::zeros_like(met.k, sum_type),
                                           at::zeros_like(met.v, sum_type)};
-            attend_backward(part(d_out, mine), met, partial, plan.steps[static_cast<size_t>(step)],
-                            into, gradients);
+            local.attend_backward(part(d_out, mine), met, partial,
+                                  plan.steps[static_cast<size_t>(step)], into, gradients);
             add_part(dq, mine, gradients.dq);
             add_part(dk, there, gradients.dk);
             add_part(dv, there, gradients.dv);
@@ -128,16 +128,14 @@ BOOST_AUTO_TEST_CASE(is_that_of_autograd) {
 
 // FlashAttention-2 and cuDNN: fp32 sums of dq and a number for each row and head; dk and dv of
 // every query head where they share key heads.
-BOOST_AUTO_TEST_CASE(a_gpu_is_known_to_need_room) {
-    const auto room_bytes = [](int64_t tokens, int64_t query_heads, int64_t key_heads) {
-        const auto meta = at::TensorOptions(at::kMeta).dtype(at::kBFloat16);
-        const at::Tensor q = at::empty({2, tokens, query_heads, 64}, meta);
-        const at::Tensor k = at::empty({2, 3 * tokens, key_heads, 64}, meta);
-        return room_of_gpu_backward({q, k, k, false}).nbytes();
+BOOST_AUTO_TEST_CASE(a_gpu_takes_a_workspace) {
+    const auto bytes_of = [](int64_t tokens, int64_t query_heads, int64_t key_heads) {
+        const auto bf16 = at::TensorOptions(at::kMeta).dtype(at::kBFloat16);
+        const at::Tensor q = at::empty({2, tokens, query_heads, 64}, bf16);
+        const at::Tensor k = at::empty({2, 3 * tokens, key_heads, 64}, bf16);
+        return meta::workspace_of_cuda_backward({q, k, k, false});
     };
-    const size_t sums = 2 * 100 * 8 * (64 + 1) * 4;
-    BOOST_TEST(room_bytes(100, 8, 8) == sums);
-    BOOST_TEST(room_bytes(100, 8, 2) == sums + 2 * (2 * 300 * 8 * 64) * 2);
-    const at::Tensor numbers = at::zeros({1, 4, 2, 8});
-    BOOST_TEST(!room_of_gpu_backward({numbers, numbers, numbers, true}).defined());
+    const int64_t sums = int64_t{2} * 100 * 8 * (64 + 1) * 4;
+    BOOST_TEST(bytes_of(100, 8, 8) == sums);
+    BOOST_TEST(bytes_of(100, 8, 2) == sums + 2 * (2 * 300 * 8 * 64) * 2);
 }

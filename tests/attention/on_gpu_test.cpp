@@ -87,9 +87,10 @@ void check(const std::vector<int64_t>& starts, int64_t tokens, int64_t head_dim,
             return Heads{part(heads.q, mine), part(heads.k, there(step)),
                          part(heads.v, there(step))};
         };
+        const LocalAttention local = local_attention_of(heads.q);
         Partial partial = make_partial(met(0), plan);
         for (int64_t step = 0; step < ring; ++step)
-            attend(met(step), plan.steps[static_cast<size_t>(step)], into, partial);
+            local.attend(met(step), plan.steps[static_cast<size_t>(step)], into, partial);
         partial.out = partial.out.to(type);
         add_part(out, mine, partial.out);
         for (int64_t step = 0; step < ring; ++step) {
@@ -98,8 +99,8 @@ void check(const std::vector<int64_t>& starts, int64_t tokens, int64_t head_dim,
             const HeadGradients gradients{at::zeros_like(here.q, sum_type),
                                           at::zeros_like(here.k, sum_type),
                                           at::zeros_like(here.v, sum_type)};
-            attend_backward(part(d_out, mine), here, partial, plan.steps[static_cast<size_t>(step)],
-                            into, gradients);
+            local.attend_backward(part(d_out, mine), here, partial,
+                                  plan.steps[static_cast<size_t>(step)], into, gradients);
             add_part(dq, mine, gradients.dq);
             add_part(dk, there(step), gradients.dk);
             add_part(dv, there(step), gradients.dv);

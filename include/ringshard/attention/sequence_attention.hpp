@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/attention/kernels.hpp"
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/comm/communicator.hpp"
 
@@ -40,9 +39,10 @@ struct Travel {
 // without exchange.
 class SequenceAttention {
 public:
+    // planned: the type of the device that tensors without numbers (meta) stand for.
     SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
                       comm::Communicator& ulysses, const Travel& travel = {},
-                      Kernels kernels = Kernels::of_host);
+                      c10::DeviceType planned = c10::DeviceType::CPU);
 
     struct Result {
         at::Tensor out;  // [t, h d] for this rank's tokens, type of qkv
@@ -68,7 +68,7 @@ private:
     comm::Communicator& ulysses_;
     bool gathers_keys_;
     std::optional<at::ScalarType> heads_travel_in_;
-    Kernels kernels_;
+    c10::DeviceType planned_;
 };
 
 }  // namespace ringshard::attention

@@ -32,7 +32,6 @@ public:
         config::ActivationPolicy policy;
         ops::LossForm loss{};
         attention::Travel travel{};
-        attention::Kernels kernels = attention::Kernels::of_host;
         // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
         // is given.
         const ops::Gemms* gemms = nullptr;
@@ -40,8 +39,8 @@ public:
         offload::Depot* activations = nullptr;
         // For blocks of batches whose shape comes again; not beside a depot for activations.
         Recorder* recorder = nullptr;
-        // As suits the device, if nothing is said.
-        std::optional<Chunks> chunks{};
+        // The type of the device that tensors without numbers (meta) stand for.
+        std::optional<c10::DeviceType> planned_device{};
         // Is told what begins: "forward of block 3".
         std::function<void(const std::string&)> note{};
     };

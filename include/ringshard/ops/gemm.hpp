@@ -17,22 +17,6 @@
 // The matrix products of linear layers on the CPU, and the libraries that make them.
 namespace ringshard::ops {
 
-// One library. Matrices are two-dimensional tensors of bf16 or fp32, rows or columns contiguous.
-// For one thread at a time.
-class GemmBackend {
-public:
-    virtual ~GemmBackend() = default;
-    virtual std::string_view name() const = 0;  // "onednn", "mkl", "aten"
-    virtual std::string version() const = 0;
-    // True if this processor has such products.
-    virtual bool serves(at::ScalarType type) const = 0;
-    // c = a b + bias, summed in fp32, rounded once. All of one type. bias [columns] or undefined.
-    virtual void multiply(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
-                          const at::Tensor& bias) = 0;
-    // c += a b, c fp32.
-    virtual void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) = 0;
-};
-
 // The three products of a linear layer y = x w^T: y, dx = dy w, and dw += dy^T x.
 enum class GemmPass { forward, input_gradient, weight_gradient };
 inline constexpr std::array gemm_passes{GemmPass::forward, GemmPass::input_gradient,
@@ -47,6 +31,34 @@ struct GemmKind {
     int64_t out;
     int64_t in;
     auto operator<=>(const GemmKind&) const = default;
+};
+// weight: or its gradient. rows: of the type in which the layer computes.
+GemmKind kind_of(GemmPass pass, const at::Tensor& weight, const at::Tensor& rows);
+
+// Of a product: [rows, terms] by [terms, columns].
+struct GemmSizes {
+    int64_t rows;
+    int64_t columns;
+    int64_t terms;
+    bool has_bias = false;
+};
+
+// One library. Matrices are two-dimensional tensors of bf16 or fp32, rows or columns contiguous.
+// For one thread at a time.
+class GemmBackend {
+public:
+    virtual ~GemmBackend() = default;
+    virtual std::string_view name() const = 0;  // "onednn", "mkl", "aten"
+    virtual std::string version() const = 0;
+    // True if this processor has such products.
+    virtual bool serves(at::ScalarType type) const = 0;
+    // c = a b + bias, summed in fp32, rounded once. All of one type. bias [columns] or undefined.
+    virtual void multiply(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                          const at::Tensor& bias) = 0;
+    // c += a b, c fp32.
+    virtual void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) = 0;
+    // Bytes of tensors that a product takes while it runs, beside its matrices.
+    virtual int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const = 0;
 };
 
 // The backends of this build, and which of them makes which products.

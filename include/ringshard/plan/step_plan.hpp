@@ -1,10 +1,11 @@
 #pragma once
 
+#include <c10/core/DeviceType.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "ringshard/attention/kernels.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/train/metrics.hpp"
@@ -21,7 +22,7 @@ struct Question {
     const model::ModelSpec& spec;
     mesh::MeshShape shape;
     int64_t row_length;  // tokens; every row is one document of it
-    attention::Kernels kernels = attention::Kernels::of_host;
+    c10::DeviceType device = c10::DeviceType::CPU;
     // A longer micro-batch of several rows is not gone through: two of fewer rows are, and what
     // they take is continued to all rows.
     int64_t most_tokens = int64_t{1} << 20;

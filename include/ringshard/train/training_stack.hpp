@@ -19,10 +19,10 @@ struct TrainingStack {
     struct Surroundings {
         shard::Zero::Depots state{nullptr, nullptr};
         offload::Depot* activations = nullptr;
-        attention::Kernels kernels = attention::Kernels::of_host;
         const ops::Gemms* gemms = nullptr;
         model::Recorder* recorder = nullptr;
-        std::optional<model::Chunks> chunks{};
+        // The type of the device that tensors without numbers (meta) stand for.
+        std::optional<c10::DeviceType> planned_device{};
         std::function<void(const std::string&)> note{};
     };
 

@@ -1,0 +1,128 @@
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "backends.hpp"
+
+namespace ringshard::ops::meta {
+
+namespace {
+
+at::Tensor fp32(at::IntArrayRef sizes, const at::Tensor& like) {
+    return at::empty(sizes, like.options().dtype(at::kFloat));
+}
+
+// What the library of a product takes while it runs.
+at::Tensor workspace_of(const Gemms& gemms, const GemmKind& kind, const GemmSizes& sizes,
+                        const at::Tensor& like) {
+    return at::empty({gemms.backend_of(kind).workspace_bytes(kind, sizes)},
+                     like.options().dtype(at::kByte));
+}
+
+// A row of sums for each thread.
+at::Tensor sums_of_threads(int64_t width, const at::Tensor& like) {
+    return fp32({at::get_num_threads(), width}, like);
+}
+
+}  // namespace
+
+at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias) {
+    at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+    if (x.size(0) == 0) return y;
+    workspace_of(gemms, kind_of(GemmPass::forward, weight, x),
+                 {x.size(0), weight.size(0), weight.size(1), bias.defined()}, x);
+    return y;
+}
+
+at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                 const at::Tensor& weight) {
+    at::Tensor dx = at::empty({dy.size(0), weight.size(1)}, dy.options());
+    if (dy.size(0) == 0) return dx;
+    workspace_of(gemms, kind_of(GemmPass::input_gradient, weight, dy),
+                 {dy.size(0), weight.size(1), weight.size(0)}, dy);
+    return dx;
+}
+
+void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
+                         const at::Tensor& x) {
+    if (x.size(0) == 0) return;
+    workspace_of(gemms, kind_of(GemmPass::weight_gradient, d_weight, x),
+                 {d_weight.size(0), d_weight.size(1), dy.size(0)}, x);
+}
+
+void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
+    sums_of_threads(dy.size(1), d_bias);
+}
+
+RmsNormed rms_norm(const at::Tensor& x, const at::Tensor&, double) {
+    return {at::empty_like(x), fp32({x.size(0)}, x)};
+}
+
+at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor&, const at::Tensor&) {
+    return at::empty_like(x);
+}
+
+void rms_norm_backward(const at::Tensor&, const at::Tensor& x, const at::Tensor&, const at::Tensor&,
+                       const at::Tensor&, const at::Tensor&) {
+    sums_of_threads(x.size(1), x);
+}
+
+HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight,
+                          double) {
+    return {at::empty({rows.size(0), heads.count, weight.size(0)}, rows.options()),
+            fp32({rows.size(0), heads.count}, rows)};
+}
+
+void head_norm_backward(const at::Tensor& d_rows, HeadRange, const HeadsBeforeNorm&,
+                        const at::Tensor& weight, const at::Tensor&) {
+    sums_of_threads(weight.size(0), d_rows);
+}
+
+RopeTable make_rope_table(const at::Tensor& positions, const at::Tensor& inverse_frequencies,
+                          double) {
+    const auto angles = [&] {
+        return fp32({positions.numel(), inverse_frequencies.numel()}, inverse_frequencies);
+    };
+    return {angles(), angles()};
+}
+
+void rope(const at::Tensor&, int64_t, const RopeTable&, Turn) {}
+
+void merge_attention(const SeenKeys&, const SeenKeys& more) {
+    const at::Tensor out = more.out.to(at::kFloat).contiguous();
+    const at::Tensor lse = more.lse.contiguous();
+}
+
+at::Tensor swiglu(const at::Tensor& gate_up) {
+    return at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
+}
+
+void swiglu_backward(const at::Tensor&, const at::Tensor&) {}
+
+at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {
+    return at::empty({tokens.size(0), table.size(1)}, table.options());
+}
+
+void embedding_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                        std::optional<int64_t>) {}
+
+void cross_entropy(const at::Tensor&, const Targets&, double, const LossForm&, const at::Tensor&) {}
+
+void cross_entropy_value(const at::Tensor&, const Targets&, const LossForm&, const at::Tensor&) {}
+
+TokenSums add_up(const at::Tensor&) { return {}; }
+
+at::Tensor sum_of_squares(const at::Tensor& flat) {
+    return at::empty({}, flat.options().dtype(at::kDouble));
+}
+
+void cast(const at::Tensor&, const at::Tensor&) {}
+
+void add(const at::Tensor&, const at::Tensor&) {}
+
+void adamw(const AdamWBuffers&, const AdamWStep&) {}
+
+void lion(const LionBuffers&, const LionStep&) {}
+
+}  // namespace ringshard::ops::meta
