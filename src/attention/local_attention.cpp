@@ -32,7 +32,7 @@ LocalAttention local_attention_of(const at::Tensor& heads, c10::DeviceType plann
 
 ops::AttentionInput input_of(const Heads& heads, const TileGroup& group) {
     return {query_rows(heads.q, group), key_rows(heads.k, group), key_rows(heads.v, group),
-            group.first.diagonal};
+            group.first.band};
 }
 
 std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,

@@ -17,7 +17,8 @@ std::tuple<at::Tensor, at::Tensor> attention_of(const ops::AttentionInput& input
     const auto fp32 = input.q.options().dtype(at::kFloat);
     if (!ops::suits_block_attention(input))
         return at::_scaled_dot_product_flash_attention_for_cpu(
-            heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0, input.diagonal);
+            heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0,
+            input.band == ops::causal);
     const at::Tensor out = at::empty(input.q.sizes(), fp32);
     const at::Tensor lse = at::empty(input.q.sizes().slice(0, 3), fp32);
     ops::block_attention(input, out, lse);
@@ -83,7 +84,7 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
         const auto [dq_rows, dk_rows, dv_rows] =
             at::_scaled_dot_product_flash_attention_for_cpu_backward(
                 prepare(d_out_rows), prepare(input.q), prepare(input.k), prepare(input.v),
-                prepare(out_rows), heads_first(lse_rows), 0.0, input.diagonal);
+                prepare(out_rows), heads_first(lse_rows), 0.0, input.band == ops::causal);
         put(into_rows.dq, dq_rows, into);
         put(into_rows.dk, dk_rows, into);
         put(into_rows.dv, dv_rows, into);

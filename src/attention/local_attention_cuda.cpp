@@ -33,7 +33,15 @@ struct Input {
     at::Tensor v;
     const TilePack& pack;
 
-    bool diagonal() const { return pack.group.first.diagonal; }
+    const ops::Band& band() const { return pack.group.first.band; }
+    bool is_causal() const { return band() == ops::causal; }
+    // The window of FlashAttention-2, which it counts on both sides of a token.
+    std::optional<int64_t> window_left() const {
+        return ops::is_common(band()) ? std::nullopt : std::optional(band().back);
+    }
+    std::optional<int64_t> window_right() const {
+        return ops::is_common(band()) ? std::nullopt : std::optional(band().ahead);
+    }
 };
 
 at::Tensor queries(const at::Tensor& rows, const TilePack& pack) {
@@ -58,7 +66,7 @@ std::tuple<at::Tensor, at::Tensor> cudnn_result(const Input& input) {
     constexpr bool with_lse = true;
     const auto result = at::_scaled_dot_product_cudnn_attention(
         heads_first(input.q), heads_first(input.k), heads_first(input.v), std::nullopt, with_lse,
-        0.0, input.diagonal());
+        0.0, input.is_causal());
     return {std::get<0>(result), std::get<1>(result)};
 }
 
@@ -72,7 +80,7 @@ SeenKeys cudnn_forward(const Input& input) {
 // pass takes what the forward pass gives.
 bool lse_has_a_dimension_more(const at::Tensor& like) {
     const at::Tensor one = at::zeros({1, 64, 1, 64}, like.options());
-    const std::vector<Tile> tile{{0, 0, 64, 64, false}};
+    const std::vector<Tile> tile{{0, 0, 64, 64, ops::every_key}};
     const TilePack pack = pack_tiles(tile).front();
     return std::get<1>(cudnn_result({one, one, one, pack})).dim() == 4;
 }
@@ -85,7 +93,7 @@ HeadGradients cudnn_backward(const Input& input, const at::Tensor& d_out, const 
     const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
         heads_first(d_out), heads_first(input.q), heads_first(input.k), heads_first(input.v),
         heads_first(whole.out), lse, no_seed, no_seed, {}, {}, {}, input.q.size(1), input.k.size(1),
-        0.0, input.diagonal());
+        0.0, input.is_causal());
     return {heads_first(dq), heads_first(dk), heads_first(dv)};
 }
 
@@ -119,7 +127,8 @@ SeenKeys flash_forward(const Input& input) {
     const Starts starts = starts_of(input);
     const auto result = at::_flash_attention_forward(
         rows(input.q), rows(input.k), rows(input.v), if_any(starts.q), if_any(starts.k),
-        input.pack.longest_q, input.pack.longest_k, 0.0, input.diagonal(), false);
+        input.pack.longest_q, input.pack.longest_k, 0.0, input.is_causal(), false, std::nullopt,
+        input.window_left(), input.window_right());
     const at::Tensor& out = std::get<0>(result);
     const at::Tensor& lse = std::get<1>(result);  // [n, h, t], or [h, t]
     if (is_ragged) return {out.unsqueeze(0), lse.transpose(0, 1).unsqueeze(0)};
@@ -134,8 +143,8 @@ HeadGradients flash_backward(const Input& input, const at::Tensor& d_out, const 
     const at::Tensor no_seed = at::zeros({2}, input.q.options().dtype(at::kLong));
     const auto [dq, dk, dv] = at::_flash_attention_backward(
         rows(d_out), rows(input.q), rows(input.k), rows(input.v), rows(whole.out), lse, starts.q,
-        starts.k, input.pack.longest_q, input.pack.longest_k, 0.0, input.diagonal(), no_seed,
-        no_seed);
+        starts.k, input.pack.longest_q, input.pack.longest_k, 0.0, input.is_causal(), no_seed,
+        no_seed, std::nullopt, input.window_left(), input.window_right());
     if (is_ragged) return {dq.unsqueeze(0), dk.unsqueeze(0), dv.unsqueeze(0)};
     return {dq, dk, dv};
 }
@@ -162,7 +171,7 @@ SeenKeys products_forward(const Input& input) {
                   at::empty(input.q.sizes().slice(0, 3), input.q.options().dtype(at::kFloat))};
     for_tiles(input.pack, [&](auto queries_of, auto keys_of) {
         const SeenKeys part = ops::plain_attention(
-            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.diagonal()});
+            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.band()});
         queries_of(seen.out).copy_(part.out);
         queries_of(seen.lse).copy_(part.lse);
     });
@@ -176,7 +185,7 @@ HeadGradients products_backward(const Input& input, const at::Tensor& d_out,
                             at::empty(input.v.sizes(), fp32)};
     for_tiles(input.pack, [&](auto queries_of, auto keys_of) {
         const ops::PlainGradients part = ops::plain_attention_backward(
-            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.diagonal()},
+            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.band()},
             queries_of(d_out), {queries_of(whole.out), queries_of(whole.lse)});
         queries_of(gradients.dq).copy_(part.dq);
         keys_of(gradients.dk).copy_(part.dk);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "exchanged_attention.hpp"
 #include "gathered_attention.hpp"
 #include "ring_attention.hpp"
 #include "ringshard/base/error.hpp"
@@ -60,8 +61,8 @@ SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
     const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), heads_travel_in_});
     const Heads heads = split_heads(exchange.qkv_in(qkv), exchange.mine());
     const LocalAttention local = local_attention_of(qkv, planned_);
-    const Partial partial = gathers_keys_ ? gathered_forward(local, heads, plan, ring_)
-                                          : ring_forward(local, heads, plan, ring_);
+    const auto forward = way_of(plan, ring_forward, gathered_forward, exchanged_forward);
+    const Partial partial = forward(local, heads, plan, ring_);
     return {exchange.heads_out(partial.out.flatten(1)), partial.lse};
 }
 
@@ -77,10 +78,10 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     const at::Tensor d_qkv =
         at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.travel_type()));
     const Heads gradients = split_heads(d_qkv, mine);
-    const auto ring_or_gathered = gathers_keys_ ? gathered_backward : ring_backward;
-    ring_or_gathered(local_attention_of(qkv, planned_), as_heads(d_out), heads,
-                     {as_heads(result.out), result.lse}, plan, ring_,
-                     {gradients.q, gradients.k, gradients.v});
+    const auto backward = way_of(plan, ring_backward, gathered_backward, exchanged_backward);
+    backward(local_attention_of(qkv, planned_), as_heads(d_out), heads,
+             {as_heads(result.out), result.lse}, plan, ring_,
+             {gradients.q, gradients.k, gradients.v});
     return exchange.qkv_gradient_out(d_qkv);
 }
 

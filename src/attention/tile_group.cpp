@@ -5,7 +5,7 @@ namespace ringshard::attention {
 namespace {
 
 bool are_alike(const Tile& a, const Tile& b) {
-    return a.num_q == b.num_q && a.num_k == b.num_k && a.diagonal == b.diagonal;
+    return a.num_q == b.num_q && a.num_k == b.num_k && a.band == b.band;
 }
 
 at::Tensor rows(const at::Tensor& tensor, int64_t first, int64_t length, int64_t count,

@@ -10,7 +10,7 @@ namespace ringshard::attention {
 namespace {
 
 bool follows(const Tile& tile, const Tile& before) {
-    return tile.diagonal == before.diagonal && tile.q == before.q + before.num_q &&
+    return tile.band == before.band && tile.q == before.q + before.num_q &&
            tile.k == before.k + before.num_k;
 }
 
@@ -66,11 +66,25 @@ std::string to_text(AttentionKernel kernel) {
     RINGSHARD_CHECK(false);
 }
 
+namespace {
+
+// FlashAttention-2 counts a window from the last key of the last query: so from the tokens
+// themselves where queries and keys are the same.
+bool is_in_flash(const TilePack& pack) {
+    const Tile& tile = pack.group.first;
+    return ops::is_common(tile.band) ||
+           (tile.band.ahead == 0 && tile.q == tile.k && tile.num_q == tile.num_k);
+}
+
+}  // namespace
+
 AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t head_dim,
                               const GpuTraits& gpu) {
     const bool has_kernels = gpu.compute_capability > 0 && type != at::kFloat;
     if (!has_kernels || head_dim % 8 != 0 || head_dim > 256) return AttentionKernel::products;
     const bool has_fast_cudnn = gpu.compute_capability == 9 || gpu.compute_capability == 10;
+    if (!is_in_flash(pack)) return AttentionKernel::products;
+    if (!ops::is_common(pack.group.first.band)) return AttentionKernel::flash;
     if (!has_fast_cudnn || gpu.must_be_deterministic || pack.is_ragged() || head_dim > 128)
         return AttentionKernel::flash;
     const Tile& tile = pack.group.first;
@@ -82,7 +96,7 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t
     // are so low that exp(-lse) overflows, as some heads of Qwen2.5 have them. What is causal masks
     // it.
     constexpr int64_t at_a_time = 128;
-    if (!tile.diagonal && !is_multiple_of(at_a_time)) return AttentionKernel::flash;
+    if (tile.band == ops::every_key && !is_multiple_of(at_a_time)) return AttentionKernel::flash;
     // It makes a plan for every shape that it has not seen, in tenths of a second: lengths of rows
     // come again, lengths of documents do not. A tile this large is worth a plan of its own.
     constexpr int64_t lengths_of_rows = 64;

@@ -50,6 +50,17 @@ public:
         for (int64_t r = 0; r < size; ++r)
             expect("all-to-all", exchanged.narrow(0, r * part, part), part_of_rank(r, rank));
 
+        // Rank r sends r + 1 rows to everybody.
+        const comm::RowCounts sent(static_cast<size_t>(size), rank + 1);
+        comm::RowCounts arriving;
+        for (int64_t r = 0; r < size; ++r) arriving.push_back(r + 1);
+        at::Tensor uneven = at::zeros({size * (size + 1) / 2}, options_);
+        const at::Tensor mine = numbers_.of_rank(rank, 0, rank + 1).repeat({size});
+        communicator_.all_to_all_uneven(uneven, arriving, mine, sent).wait();
+        for (int64_t r = 0; r < size; ++r)
+            expect("uneven all-to-all", uneven.narrow(0, r * (r + 1) / 2, r + 1),
+                   numbers_.of_rank(r, 0, r + 1));
+
         at::Tensor from_previous = at::zeros({whole}, options_);
         communicator_.shift({{all(rank), from_previous}}).wait();
         expect("shift", from_previous, all((rank + size - 1) % size));

@@ -9,18 +9,6 @@ namespace ringshard::cli {
 
 namespace {
 
-// A block with a window sees all of a document that is no longer than the window.
-std::optional<Failure> check_window(const model::ModelSpec& spec, int64_t longest) {
-    const std::optional<int64_t> window = spec.window();
-    if (!window || longest <= *window) return std::nullopt;
-    return Failure{ExitCode::settings,
-                   concat("sliding_window = ", *window,
-                          " in the model's config.json: the data has a document of ", longest,
-                          " tokens, and a window that does not hold a whole document is not "
-                          "served; max_length = ",
-                          *window, " would be fine")};
-}
-
 // Positions beyond those that the model has seen make sense only where its rope was made for them.
 std::string beyond_positions(const model::ModelSpec& spec, int64_t longest) {
     if (longest <= spec.max_positions) return {};
@@ -37,7 +25,6 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
                               ", and the model's vocabulary has only ", spec.vocabulary,
                               "; was it tokenized for another model?")};
     const int64_t longest = prepared.rows.totals().longest_document;
-    if (auto failure = check_window(spec, longest)) return failure;
     const std::string beyond = beyond_positions(spec, longest);
     if (beyond.empty()) return std::nullopt;
     if (is_strict)

@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <numeric>
+#include <vector>
+
 #include "ringshard/base/error.hpp"
 
 namespace ringshard::comm {
@@ -26,6 +29,15 @@ inline void check_parts(const at::Tensor& whole, const at::Tensor& part, int siz
     RINGSHARD_CHECK(whole.scalar_type() == part.scalar_type(), "types differ");
     RINGSHARD_CHECK(whole.numel() == part.numel() * size, whole.numel(), " elements are not ", size,
                     " times ", part.numel());
+}
+
+// `rows` has a number for each rank, and `tensor` has the rows of all.
+inline void check_rows(const at::Tensor& tensor, const std::vector<int64_t>& rows, int size,
+                       at::DeviceType device) {
+    check_tensor(tensor, device);
+    RINGSHARD_CHECK(std::ssize(rows) == size, rows.size(), " numbers of rows for ", size, " ranks");
+    const int64_t sum = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+    RINGSHARD_CHECK(tensor.dim() > 0 && tensor.size(0) == sum, "parts have ", sum, " rows");
 }
 
 }  // namespace ringshard::comm

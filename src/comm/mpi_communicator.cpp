@@ -28,6 +28,18 @@ std::vector<std::span<std::byte>> equal_parts(std::span<std::byte> whole, int co
     return parts;
 }
 
+std::vector<std::span<std::byte>> parts_of_rows(const at::Tensor& tensor, const RowCounts& rows) {
+    const auto whole = bytes_of(tensor);
+    const size_t of_row = whole.size() / static_cast<size_t>(std::max<int64_t>(1, tensor.size(0)));
+    std::vector<std::span<std::byte>> parts;
+    size_t begin = 0;
+    for (const int64_t count : rows) {
+        parts.push_back(whole.subspan(begin, static_cast<size_t>(count) * of_row));
+        begin += parts.back().size();
+    }
+    return parts;
+}
+
 // Parts for a tensor that need not divide: whole elements, the last parts shorter or empty.
 std::vector<std::span<std::byte>> nearly_equal_parts(std::span<std::byte> whole, int count) {
     constexpr size_t alignment = 64;
@@ -136,6 +148,21 @@ Pending MpiCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
     });
 }
 
+void MpiCommunicator::exchange_parts(const std::vector<std::span<std::byte>>& received,
+                                     const std::vector<std::span<std::byte>>& sent) {
+    std::vector<MPI_Request> requests;
+    for (int distance = 1; distance < size(); ++distance) {
+        const auto from = static_cast<size_t>((rank() + size() - distance) % size());
+        const auto to = static_cast<size_t>((rank() + distance) % size());
+        if (!received[from].empty())
+            start_receive(ring_, received[from], static_cast<int>(from), requests);
+        if (!sent[to].empty()) start_send(ring_, sent[to], static_cast<int>(to), requests);
+    }
+    const auto mine = static_cast<size_t>(rank());
+    std::ranges::copy(sent[mine], received[mine].begin());
+    wait_for(requests);
+}
+
 Pending MpiCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     check_tensor(in, at::kCPU);
     check_tensor(out, at::kCPU);
@@ -144,19 +171,18 @@ Pending MpiCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     RINGSHARD_CHECK(in.numel() == 0 || in.data_ptr() != out.data_ptr(),
                     "an all-to-all is not done in place");
     return start("all-to-all", in.nbytes(), [this, out, in] {
-        const auto sent = equal_parts(bytes_of(in), size());
-        const auto received = equal_parts(bytes_of(out), size());
-        std::vector<MPI_Request> requests;
-        for (int distance = 1; distance < size(); ++distance) {
-            const int from = (rank() + size() - distance) % size();
-            const int to = (rank() + distance) % size();
-            start_receive(ring_, received[static_cast<size_t>(from)], from, requests);
-            start_send(ring_, sent[static_cast<size_t>(to)], to, requests);
-        }
-        const auto mine = static_cast<size_t>(rank());
-        std::ranges::copy(sent[mine], received[mine].begin());
-        wait_for(requests);
+        exchange_parts(equal_parts(bytes_of(out), size()), equal_parts(bytes_of(in), size()));
     });
+}
+
+Pending MpiCommunicator::all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
+                                           RowCounts sent) {
+    check_rows(out, received, size(), at::kCPU);
+    check_rows(in, sent, size(), at::kCPU);
+    return start("all-to-all", std::max(in.nbytes(), out.nbytes()),
+                 [this, out, received = std::move(received), in, sent = std::move(sent)] {
+                     exchange_parts(parts_of_rows(out, received), parts_of_rows(in, sent));
+                 });
 }
 
 Pending MpiCommunicator::shift(std::vector<Exchange> exchanges) {

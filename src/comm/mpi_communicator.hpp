@@ -1,6 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <span>
+#include <vector>
 
 #include "ring.hpp"
 #include "ringshard/comm/communicator.hpp"
@@ -26,12 +29,18 @@ public:
     Pending all_gather(at::Tensor out, at::Tensor in) override;
     Pending reduce_scatter(at::Tensor out, at::Tensor in) override;
     Pending all_to_all(at::Tensor out, at::Tensor in) override;
+    Pending all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
+                              RowCounts sent) override;
     Pending shift(std::vector<Exchange> exchanges) override;
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
     // Runs the task, which holds the tensors, on the worker.
     Pending start(const char* what, size_t bytes, std::function<void()> task);
+
+    // Each rank's part goes to it. On the worker.
+    void exchange_parts(const std::vector<std::span<std::byte>>& received,
+                        const std::vector<std::span<std::byte>>& sent);
 
     Group group_;
     RingPlace ring_;

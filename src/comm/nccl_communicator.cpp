@@ -153,6 +153,30 @@ Pending NcclCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     });
 }
 
+Pending NcclCommunicator::all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
+                                            RowCounts sent) {
+    check_rows(out, received, size(), at::kCUDA);
+    check_rows(in, sent, size(), at::kCUDA);
+    return start("all-to-all", {out, in}, [&] {
+        const ncclDataType_t type = nccl_type_of(in);
+        int64_t first_sent = 0;
+        int64_t first_received = 0;
+        RINGSHARD_NCCL(ncclGroupStart());
+        for (int peer = 0; peer < size(); ++peer) {
+            const at::Tensor to = in.narrow(0, first_sent, sent[static_cast<size_t>(peer)]);
+            const at::Tensor from =
+                out.narrow(0, first_received, received[static_cast<size_t>(peer)]);
+            RINGSHARD_NCCL(
+                ncclSend(to.data_ptr(), count_of(to), type, peer, communicator_, stream_));
+            RINGSHARD_NCCL(
+                ncclRecv(from.data_ptr(), count_of(from), type, peer, communicator_, stream_));
+            first_sent += to.size(0);
+            first_received += from.size(0);
+        }
+        RINGSHARD_NCCL(ncclGroupEnd());
+    });
+}
+
 Pending NcclCommunicator::shift(std::vector<Exchange> exchanges) {
     if (exchanges.empty()) return {};
     std::vector<at::Tensor> tensors;

@@ -27,6 +27,8 @@ public:
     Pending all_gather(at::Tensor out, at::Tensor in) override;
     Pending reduce_scatter(at::Tensor out, at::Tensor in) override;
     Pending all_to_all(at::Tensor out, at::Tensor in) override;
+    Pending all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
+                              RowCounts sent) override;
     Pending shift(std::vector<Exchange> exchanges) override;
     Pending broadcast(at::Tensor in_out, int root) override;
 

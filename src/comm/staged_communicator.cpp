@@ -61,6 +61,14 @@ Pending StagedCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     return copied_back(of_host_->all_to_all(host, on_host(in)), {{out, host}});
 }
 
+Pending StagedCommunicator::all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
+                                              RowCounts sent) {
+    const at::Tensor host = room_on_host(out);
+    return copied_back(
+        of_host_->all_to_all_uneven(host, std::move(received), on_host(in), std::move(sent)),
+        {{out, host}});
+}
+
 Pending StagedCommunicator::shift(std::vector<Exchange> exchanges) {
     std::vector<Exchange> on_hosts;
     std::vector<Arrival> arrivals;

@@ -45,7 +45,8 @@ attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::Me
             shape.ulysses};
 }
 
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh) {
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh,
+                            std::span<const attention::Mask> masks) {
     const attention::SequencePartition partition = partition_of(batch, mesh.shape());
     const auto filled = static_cast<size_t>(partition.filled_length());
     batch.tokens.resize(filled, 0);
@@ -67,7 +68,7 @@ model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh) {
             there(targets.places),
             there(targets.tokens),
             is_weighted ? there(targets.weights) : at::Tensor(),
-            attention::make_plan(partition, mesh.at().ring)};
+            attention::make_plans(partition, mesh.at().ring, masks)};
 }
 
 Loader::Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)

@@ -60,12 +60,12 @@ void ModelSpec::resize(int64_t rows) {
     config_json = config.dump(2) + "\n";
 }
 
-std::optional<int64_t> ModelSpec::window() const {
-    std::optional<int64_t> narrowest;
+std::vector<attention::Mask> ModelSpec::masks() const {
+    std::vector<attention::Mask> masks;
     for (const BlockSpec& block : blocks)
-        if (const auto& window = block.attention.window)
-            narrowest = std::min(narrowest.value_or(*window), *window);
-    return narrowest;
+        if (std::ranges::find(masks, block.attention.mask) == masks.end())
+            masks.push_back(block.attention.mask);
+    return masks;
 }
 
 }  // namespace ringshard::model

@@ -16,15 +16,25 @@ Operations operations_of(const ModelSpec& spec, config::ActivationPolicy policy)
 Operations& Operations::operator+=(const Operations& other) {
     products += other.products;
     products_again += other.products_again;
-    attention += other.attention;
-    attention_again += other.attention_again;
+    for (const auto& [mask, more] : other.of_pair) {
+        of_pair[mask].attention += more.attention;
+        of_pair[mask].attention_again += more.attention_again;
+    }
     return *this;
 }
 
-double Operations::of_training(double num_tokens, double squares) const {
+double Operations::of_training(std::span<const int64_t> document_lengths) const {
     constexpr double passes = 3;  // a forward pass, and a backward pass of twice its work
-    constexpr double seen = 0.5;  // of all pairs, by causal attention
-    return passes * products * num_tokens + passes * seen * attention * squares;
+    double num_tokens = 0;
+    for (const int64_t length : document_lengths) num_tokens += static_cast<double>(length);
+    double total = passes * products * num_tokens;
+    for (const auto& [mask, operations] : of_pair) {
+        double pairs = 0;
+        for (const int64_t length : document_lengths)
+            pairs += attention::visible_pairs(static_cast<double>(length), mask);
+        total += passes * operations.attention * pairs;
+    }
+    return total;
 }
 
 std::vector<WeightShape> linear_layers(const ModelSpec& spec) {

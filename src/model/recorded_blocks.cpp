@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
+
 namespace ringshard::model {
 
 namespace {
@@ -37,28 +39,39 @@ struct Backward {
 
 }  // namespace
 
-// What recordings read stays where it is. The plan says where documents begin, so the table of
-// positions is that of every batch with this plan.
+// What recordings read stays where it is. The plans say where documents begin, so the table of
+// positions is that of every batch with these plans.
 struct RecordedBlocks::Shape {
-    Shape(const RecordedBlocks& blocks, attention::Plan of_batch, const ops::RopeTable& table)
-        : plan(std::move(of_batch)),
+    Shape(const RecordedBlocks& all, Plans of_batch, const ops::RopeTable& table)
+        : blocks(all),
+          plans(std::move(of_batch)),
           rope(table),
-          context{blocks.attention_, plan, rope, blocks.gemms_, blocks.policy_, blocks.mlp_chunk_},
           forward(blocks.blocks_.size()),
           backward(blocks.blocks_.size()) {}
 
-    attention::Plan plan;
+    BlockContext context_of(size_t block) const {
+        return {blocks.attention_,
+                plans.at(blocks.plan_of_block_[block]),
+                rope,
+                blocks.gemms_,
+                blocks.policy_,
+                blocks.mlp_chunk_};
+    }
+
+    const RecordedBlocks& blocks;
+    Plans plans;
     ops::RopeTable rope;
-    BlockContext context;
     std::vector<Forward> forward;
     std::vector<Backward> backward;
 };
 
 RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
+                               const std::vector<size_t>& plan_of_block,
                                const attention::SequenceAttention& attention,
                                const ops::Gemms& gemms, config::ActivationPolicy policy,
                                int64_t mlp_chunk, Recorder& recorder)
     : blocks_(blocks),
+      plan_of_block_(plan_of_block),
       attention_(attention),
       gemms_(gemms),
       policy_(policy),
@@ -67,13 +80,16 @@ RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
 
 RecordedBlocks::~RecordedBlocks() = default;
 
-bool RecordedBlocks::take(const attention::Plan& plan, const ops::RopeTable& rope) {
+bool RecordedBlocks::take(const Plans& plans, const ops::RopeTable& rope) {
     ++replays_.batches;
-    if (!shape_ || shape_->plan != plan) {
-        const bool comes_again = last_plan_ == plan;
-        last_plan_ = plan;
-        if (!comes_again || !attention_.can_be_recorded(plan)) return false;
-        shape_ = std::make_unique<Shape>(*this, plan, rope);
+    if (!shape_ || shape_->plans != plans) {
+        const bool comes_again = last_plans_ == plans;
+        last_plans_ = plans;
+        const auto can_be_recorded = [&](const attention::Plan& plan) {
+            return attention_.can_be_recorded(plan);
+        };
+        if (!comes_again || !std::ranges::all_of(plans, can_be_recorded)) return false;
+        shape_ = std::make_unique<Shape>(*this, plans, rope);
     }
     ++replays_.replayed;
     return true;
@@ -87,7 +103,7 @@ at::Tensor RecordedBlocks::forward(size_t block, const shard::UnitTensors& weigh
         f.recording && f.weights == weights.address() && (is_first || f.input.is_same(input));
     if (!fits && f.times_recorded == most_recordings) {
         f.recording.reset();
-        return blocks_[block].forward(shape_->context, weights, saved);
+        return blocks_[block].forward(shape_->context_of(block), weights, saved);
     }
     if (!fits) {
         f.weights = weights.address();
@@ -98,7 +114,8 @@ at::Tensor RecordedBlocks::forward(size_t block, const shard::UnitTensors& weigh
         ++f.times_recorded;
         auto [recording, made] = recorder_.record([this, block, input = f.input, weights] {
             Saved kept = blocks_[block].begin(input);
-            std::vector<at::Tensor> tensors{blocks_[block].forward(shape_->context, weights, kept)};
+            std::vector<at::Tensor> tensors{
+                blocks_[block].forward(shape_->context_of(block), weights, kept)};
             for (const at::Tensor& tensor : kept.tensors()) tensors.push_back(tensor);
             return tensors;
         });
@@ -121,7 +138,8 @@ at::Tensor RecordedBlocks::backward(size_t block, const shard::UnitTensors& weig
                       b.weights == weights.address() && b.gradients == gradients.address() &&
                       (is_last || b.gradient.is_same(gradient));
     if (!f.recording || (!fits && b.times_recorded == most_recordings)) {
-        blocks_[block].backward(shape_->context, weights, gradients, gradient, std::move(saved));
+        blocks_[block].backward(shape_->context_of(block), weights, gradients, gradient,
+                                std::move(saved));
         return gradient;
     }
     if (!fits) {
@@ -134,7 +152,7 @@ at::Tensor RecordedBlocks::backward(size_t block, const shard::UnitTensors& weig
     if (!fits) {
         ++b.times_recorded;
         const auto work = [this, block, in_out = b.gradient, weights, gradients, kept = f.saved] {
-            blocks_[block].backward(shape_->context, weights, gradients, in_out, kept);
+            blocks_[block].backward(shape_->context_of(block), weights, gradients, in_out, kept);
             return std::vector<at::Tensor>{};
         };
         b.recording = recorder_.record(work).recording;

@@ -14,15 +14,17 @@ namespace ringshard::model {
 // recordings keep for the backward pass stays in their memory from then on.
 class RecordedBlocks {
 public:
-    RecordedBlocks(const std::vector<Block>& blocks, const attention::SequenceAttention& attention,
-                   const ops::Gemms& gemms, config::ActivationPolicy policy, int64_t mlp_chunk,
-                   Recorder& recorder);
+    using Plans = std::vector<attention::Plan>;
+
+    RecordedBlocks(const std::vector<Block>& blocks, const std::vector<size_t>& plan_of_block,
+                   const attention::SequenceAttention& attention, const ops::Gemms& gemms,
+                   config::ActivationPolicy policy, int64_t mlp_chunk, Recorder& recorder);
     ~RecordedBlocks();
 
     // A batch begins, with a backward pass to come. Whether its blocks go by way of recordings:
     // first forward(), from the first block to the last, then backward(), from the last to the
     // first, as Block::forward() and Block::backward() would.
-    bool take(const attention::Plan& plan, const ops::RopeTable& rope);
+    bool take(const Plans& plans, const ops::RopeTable& rope);
     const Replays& replays() const { return replays_; }
     at::Tensor forward(size_t block, const shard::UnitTensors& weights, Saved& saved);
     // Returns the gradient of the input.
@@ -34,12 +36,13 @@ private:
     struct Shape;
 
     const std::vector<Block>& blocks_;
+    const std::vector<size_t>& plan_of_block_;
     const attention::SequenceAttention& attention_;
     const ops::Gemms& gemms_;
     config::ActivationPolicy policy_;
     int64_t mlp_chunk_;
     Recorder& recorder_;
-    attention::Plan last_plan_;
+    Plans last_plans_;
     std::unique_ptr<Shape> shape_;
     Replays replays_;
 };

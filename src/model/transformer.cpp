@@ -1,5 +1,7 @@
 #include "ringshard/model/transformer.hpp"
 
+#include <algorithm>
+
 #include "activation_store.hpp"
 #include "model_parts.hpp"
 #include "recorded_blocks.hpp"
@@ -23,6 +25,16 @@ attention::Travel travel_of(const config::ParallelSettings& parallel) {
 
 namespace {
 
+std::vector<size_t> plans_of_blocks(const ModelSpec& spec,
+                                    const std::vector<attention::Mask>& masks) {
+    std::vector<size_t> plans;
+    for (const BlockSpec& block : spec.blocks) {
+        const auto place = std::ranges::find(masks, block.attention.mask);
+        plans.push_back(static_cast<size_t>(place - masks.begin()));
+    }
+    return plans;
+}
+
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
     return std::make_unique<ops::Gemms>(device.is_cuda() ? ops::Gemms()
                                                          : ops::Gemms::open().value());
@@ -33,6 +45,8 @@ std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
 Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh,
                          const Options& options)
     : spec_(std::move(spec)),
+      masks_(spec_.masks()),
+      plan_of_block_(plans_of_blocks(spec_, masks_)),
       parts_(std::make_unique<const ModelParts>(spec_)),
       operations_(operations_of(spec_, options.policy)),
       index_(spec_),
@@ -50,8 +64,9 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       note_(options.note) {
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
-        recorded_ = std::make_unique<RecordedBlocks>(parts_->blocks, attention_, gemms_, policy_,
-                                                     chunks_.mlp, *options.recorder);
+        recorded_ =
+            std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_, gemms_,
+                                             policy_, chunks_.mlp, *options.recorder);
     }
     inverse_frequencies_ =
         inverse_frequencies(spec_.rope, spec_.heads().head_dim).to(mesh.device());
@@ -81,6 +96,18 @@ ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
                                 spec_.rope.attention_scaling);
 }
 
+BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
+    return {attention_, pass.batch.plans.at(plan_of_block_[block]), pass.rope, gemms_, policy_,
+            chunks_.mlp};
+}
+
+std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {
+    std::set<std::string> operators;
+    for (const attention::Plan& plan : batch.plans)
+        operators.merge(attention_.operators(plan, zero_.compute_type(), zero_.device()));
+    return operators;
+}
+
 // The backward pass reads no table of embeddings.
 std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
     std::vector<size_t> order{index_.embedding};
@@ -103,14 +130,14 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     // A tied table is the head's too.
     zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
 
-    const BlockContext context{attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
     for (size_t block = 0; block < num_blocks(); ++block) {
         note("forward of block ", block);
         const size_t unit = UnitIndex::block(block);
         const shard::UnitTensors weights = weights_of(unit);
         Saved saved = parts_->blocks[block].begin(x);
-        x = recorded != nullptr ? recorded->forward(block, weights, saved)
-                                : parts_->blocks[block].forward(context, weights, saved);
+        x = recorded != nullptr
+                ? recorded->forward(block, weights, saved)
+                : parts_->blocks[block].forward(context_of(block, pass), weights, saved);
         zero_.release(unit, next_use);
         if (has_backward) activations_->put(block, std::move(saved));
     }
@@ -119,7 +146,6 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     const auto& [batch, rope, has_backward, recorded] = pass;
-    const BlockContext context{attention_, batch.plan, rope, gemms_, policy_, chunks_.mlp};
     for (size_t block = num_blocks(); block-- > 0;) {
         note("backward of block ", block);
         const size_t unit = UnitIndex::block(block);
@@ -130,7 +156,8 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
         if (recorded != nullptr)
             gradient = recorded->backward(block, weights, gradients, gradient, std::move(saved));
         else
-            parts_->blocks[block].backward(context, weights, gradients, gradient, std::move(saved));
+            parts_->blocks[block].backward(context_of(block, pass), weights, gradients, gradient,
+                                           std::move(saved));
         zero_.release(unit, NextUse::none);
         reduce(unit);
     }
@@ -144,7 +171,7 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
 
 at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
     const ops::RopeTable rope = rope_of(batch);
-    const bool replays = recorded_ && recorded_->take(batch.plan, rope);
+    const bool replays = recorded_ && recorded_->take(batch.plans, rope);
     const Pass pass{batch, rope, true, replays ? recorded_.get() : nullptr};
     at::Tensor x = forward(pass);
 

@@ -53,21 +53,20 @@ struct ScoreRow {
     float scale;
     float lse;
     float delta;
-    int32_t visible;
+    VisibleKeys visible;
 };
 template <class M>
 struct WeightAndGradient {
     typename M::Float weight;
     typename M::Float gradient;
 };
-template <class M>
+template <class M, bool hides_first>
 RINGSHARD_KERNEL WeightAndGradient<M> score_gradient(const ScoreRow& row, int64_t i) {
     using Float = typename M::Float;
-    const int32_t visible = row.visible - static_cast<int32_t>(i);
-    const Float weight = keep_first<M>(
-        exponential<M>(load<M>(row.scores + i) * row.scale - row.lse), visible, Float{});
+    const Float weight = keep_visible<M, hides_first>(
+        exponential<M>(load<M>(row.scores + i) * row.scale - row.lse), row.visible, i, Float{});
     const Float gradient = weight * row.scale * (load<M>(row.d_weights + i) - row.delta);
-    return {weight, keep_first<M>(gradient, visible, Float{})};
+    return {weight, keep_visible<M, hides_first>(gradient, row.visible, i, Float{})};
 }
 
 // One block of keys for the queries of one head.
@@ -86,18 +85,20 @@ public:
           keys_(keys),
           depth_(elements_of<M>(forward_.width)),
           wide_(padded_width(forward_.width)),
-          first_row_(first_row(forward_, key)) {}
+          first_row_(first_row(forward_, key)),
+          end_of_rows_(end_of_rows(forward_, key, keys)) {}
 
     void run() const {
-        for (int64_t r = first_row_; r < forward_.count; r += M::rows) do_queries(r);
+        for (int64_t r = first_row_; r < end_of_rows_; r += M::rows) do_queries(r);
         for (int64_t n = 0; n < keys_; n += M::rows) do_keys(n);
     }
 
 private:
     // Weights, gradients of scores and dq of a few queries.
     void do_queries(int64_t r) const {
-        const int64_t count = least(M::rows, forward_.count - r);
-        const int64_t visible = visible_keys(forward_, forward_.first + r + count - 1, key_, keys_);
+        const int64_t count = least(M::rows, end_of_rows_ - r);
+        const auto [hidden, visible] =
+            visible_keys(forward_, forward_.first + r + count - 1, key_, keys_);
         const int64_t end = rounded_up(visible, M::lanes);
         const int64_t stride = rounded_up(keys_, M::lanes);
         const int64_t row = head_ * forward_.count + r;
@@ -105,7 +106,10 @@ private:
                     depth_, memory_.scores, keys_of_block, false);
         multiply<M>(count, {memory_.d_out + row * depth_, depth_, 1}, {memory_.v, stride, depth_},
                     end, depth_, memory_.d_weights, keys_of_block, false);
-        write_gradients(r, count, end);
+        if (hidden > 0)
+            write_gradients<true>(r, count, end);
+        else
+            write_gradients<false>(r, count, end);
         multiply<M>(count, d_scores_of(r), {memory_.k_rows, wide_, elements_of<M>(keys_)}, wide_,
                     elements_of<M>(visible), task_.dq + row * wide_, wide_, true);
     }
@@ -118,17 +122,18 @@ private:
 
     ScoreRow score_row(int64_t r, int64_t i, int64_t count) const {
         const int64_t row = head_ * forward_.count + r + least(i, count - 1);
-        const int64_t visible =
-            i < count ? visible_keys(forward_, forward_.first + r + i, key_, keys_) : 0;
+        const VisibleKeys visible =
+            i < count ? visible_keys(forward_, forward_.first + r + i, key_, keys_) : VisibleKeys{};
         return {memory_.scores + i * keys_of_block,
                 memory_.d_weights + i * keys_of_block,
                 forward_.scale,
                 task_.lse[row],
                 task_.delta[row],
-                static_cast<int32_t>(visible)};
+                visible};
     }
 
     // The products with columns of weights read up to `rows` keys beyond the last that is seen.
+    template <bool hides_first>
     void write_gradients(int64_t r, int64_t count, int64_t end) const {
         const int64_t zeros = least(keys_of_block, rounded_up(end + M::rows + 1, M::lanes));
         for (int64_t i = 0; i < count; i += M::per_element) {
@@ -138,8 +143,8 @@ private:
                 const ScoreRow even = score_row(r, i, count);
                 const ScoreRow odd = score_row(r, i + 1, count);
                 for (int64_t c = 0; c < end; c += M::lanes) {
-                    const auto a = score_gradient<M>(even, c);
-                    const auto b = score_gradient<M>(odd, c);
+                    const auto a = score_gradient<M, hides_first>(even, c);
+                    const auto b = score_gradient<M, hides_first>(odd, c);
                     M::store_pair(memory_.weights + place + c, a.weight, b.weight);
                     M::store_pair(memory_.d_scores + place + c, a.gradient, b.gradient);
                     M::store_row(plain, c, a.gradient);
@@ -148,7 +153,7 @@ private:
             } else {
                 const ScoreRow row = score_row(r, i, count);
                 for (int64_t c = 0; c < end; c += M::lanes) {
-                    const auto a = score_gradient<M>(row, c);
+                    const auto a = score_gradient<M, hides_first>(row, c);
                     put<M>(memory_.weights + place + c, a.weight);
                     put<M>(memory_.d_scores + place + c, a.gradient);
                 }
@@ -158,13 +163,13 @@ private:
         }
     }
 
-    // dk and dv of a few keys, from the first query on that sees one of them.
+    // dk and dv of a few keys, of the queries that may see one of them.
     void do_keys(int64_t n) const {
         const int64_t count = least(M::rows, keys_ - n);
         const int64_t first = greatest(first_row_, first_row(forward_, key_ + n));
-        if (first >= forward_.count) return;
+        if (first >= end_of_rows_) return;
         const int64_t skipped = first / M::per_element;
-        const int64_t steps = memory_.pairs - skipped;
+        const int64_t steps = elements_of<M>(end_of_rows_) - skipped;
         const int64_t from = skipped * keys_of_block + n;
         const int64_t rows = head_ * memory_.pairs * wide_;
         multiply<M>(count, {memory_.weights + from, 1, keys_of_block},
@@ -184,6 +189,7 @@ private:
     int64_t depth_;
     int64_t wide_;
     int64_t first_row_;
+    int64_t end_of_rows_;
 };
 
 template <class M, class T>
@@ -205,9 +211,8 @@ void backward(const AttentionGradientTask<T>& task, void* scratch) {
                      forward.width);
     }
     for (int64_t i = 0; i < forward.group * forward.count * wide; ++i) task.dq[i] = 0;
-    const int64_t seen =
-        forward.diagonal ? least(forward.keys, forward.first + forward.count) : forward.keys;
-    for (int64_t key = 0; key < seen; key += keys_of_block) {
+    const int64_t seen = end_of_keys(forward);
+    for (int64_t key = first_key(forward); key < seen; key += keys_of_block) {
         const int64_t keys = least(keys_of_block, seen - key);
         const T* const k = forward.k.data + key * forward.k.token;
         const T* const v = forward.v.data + key * forward.v.token;

@@ -35,23 +35,23 @@ struct ForwardMemory {
 };
 
 // Weights of one query, and the sum it has so far; returns the factor of all earlier sums.
-template <class M>
+template <class M, bool hides_first>
 RINGSHARD_KERNEL float weigh_row(typename M::Element* weights, const float* scores, float scale,
-                                 int32_t visible, int64_t end, float& largest,
+                                 const VisibleKeys& visible, int64_t end, float& largest,
                                  typename M::Float& sum) {
     using Float = typename M::Float;
     const Float hidden = spread<M>(minus_infinity);
     Float most = spread<M>(largest);
     for (int64_t i = 0; i < end; i += M::lanes) {
         const Float score = load<M>(scores + i) * scale;
-        most = greater<M>(most, keep_first<M>(score, visible - static_cast<int32_t>(i), hidden));
+        most = greater<M>(most, keep_visible<M, hides_first>(score, visible, i, hidden));
     }
     const float now = greatest_lane<M>(most);
     const float base = now == minus_infinity ? 0.0F : now;
     Float added{};
     for (int64_t i = 0; i < end; i += M::lanes) {
-        const Float weight = keep_first<M>(exponential<M>(load<M>(scores + i) * scale - base),
-                                           visible - static_cast<int32_t>(i), Float{});
+        const Float weight = keep_visible<M, hides_first>(
+            exponential<M>(load<M>(scores + i) * scale - base), visible, i, Float{});
         added += weight;
         M::store_row(weights, i, weight);
     }
@@ -69,6 +69,9 @@ RINGSHARD_KERNEL float weigh_row(typename M::Element* weights, const float* scor
 template <class M, class T>
 class ForwardBlock {
 public:
+    using Float = typename M::Float;
+    using Element = typename M::Element;
+
     ForwardBlock(const AttentionTask<T>& task, const ForwardMemory<M>& memory, float* out,
                  int64_t key, int64_t keys)
         : task_(task),
@@ -77,7 +80,8 @@ public:
           key_(key),
           keys_(keys),
           depth_(elements_of<M>(task.width)),
-          wide_(padded_width(task.width)) {}
+          wide_(padded_width(task.width)),
+          end_of_rows_(end_of_rows(task, key, keys)) {}
 
     void run() const {
         pack_columns<M>(memory_.k, task_.k.data + key_ * task_.k.token, task_.k.token, keys_,
@@ -85,14 +89,16 @@ public:
         pack_rows<M>(memory_.v, task_.v.data + key_ * task_.v.token, task_.v.token, keys_,
                      task_.width);
         for (int64_t h = 0; h < task_.group; ++h)
-            for (int64_t r = first_row(task_, key_); r < task_.count; r += M::rows)
+            for (int64_t r = first_row(task_, key_); r < end_of_rows_; r += M::rows)
                 do_queries(h, r);
     }
 
 private:
     void do_queries(int64_t h, int64_t r) const {
-        const int64_t count = least(M::rows, task_.count - r);
-        const int64_t visible = visible_keys(task_, task_.first + r + count - 1, key_, keys_);
+        const int64_t count = least(M::rows, end_of_rows_ - r);
+        const int64_t last = task_.first + r + count - 1;
+        const auto [hidden, visible] = visible_keys(task_, last, key_, keys_);
+        const bool hides_first = hidden > 0;
         const int64_t end = rounded_up(visible, M::lanes);
         const int64_t row = h * task_.count + r;
         multiply<M>(count, {memory_.q + row * depth_, depth_, 1},
@@ -100,10 +106,15 @@ private:
                     keys_of_block, false);
         constexpr int64_t weights_row = elements_of<M>(keys_of_block);
         for (int64_t i = 0; i < count; ++i) {
-            const auto seen = visible_keys(task_, task_.first + r + i, key_, keys_);
-            const float factor = weigh_row<M>(
-                memory_.weights + i * weights_row, memory_.scores + i * keys_of_block, task_.scale,
-                static_cast<int32_t>(seen), end, memory_.largest[row + i], memory_.sums[row + i]);
+            const VisibleKeys seen = visible_keys(task_, task_.first + r + i, key_, keys_);
+            Element* const weights = memory_.weights + i * weights_row;
+            const float* const scores = memory_.scores + i * keys_of_block;
+            float& largest = memory_.largest[row + i];
+            Float& sum = memory_.sums[row + i];
+            const float factor =
+                hides_first
+                    ? weigh_row<M, true>(weights, scores, task_.scale, seen, end, largest, sum)
+                    : weigh_row<M, false>(weights, scores, task_.scale, seen, end, largest, sum);
             if (factor != 1.0F) scale_out(row + i, factor);
         }
         multiply<M>(count, {memory_.weights, weights_row, 1},
@@ -123,6 +134,7 @@ private:
     int64_t keys_;
     int64_t depth_;
     int64_t wide_;
+    int64_t end_of_rows_;
 };
 
 template <class M, class T>
@@ -141,8 +153,8 @@ void forward(const AttentionTask<T>& task, const AttentionSums& result, void* sc
         memory.sums[i] = Float{};
     }
     for (int64_t i = 0; i < rows * wide; ++i) result.out[i] = 0;
-    const int64_t seen = task.diagonal ? least(task.keys, task.first + task.count) : task.keys;
-    for (int64_t key = 0; key < seen; key += keys_of_block)
+    const int64_t seen = end_of_keys(task);
+    for (int64_t key = first_key(task); key < seen; key += keys_of_block)
         ForwardBlock<M, T>(task, memory, result.out, key, least(keys_of_block, seen - key)).run();
     for (int64_t row = 0; row < rows; ++row) {
         float sum = 0;

@@ -25,8 +25,9 @@ struct AttentionTask {
     int64_t count;  // queries
     int64_t keys;
     int64_t width;  // d
-    bool diagonal;  // query i sees the keys up to i; else all
-    float scale;    // of the scores
+    int64_t back;   // query i sees the keys from i - back to i + ahead
+    int64_t ahead;
+    float scale;  // of the scores
     HeadRows<const T> q;
     HeadRows<const T> k;
     HeadRows<const T> v;

@@ -69,7 +69,8 @@ AttentionTask<Bits<T>> task_of(const AttentionInput& input, const Sizes& s, int6
             0,
             s.keys,
             s.width,
-            input.diagonal,
+            input.band.back,
+            input.band.ahead,
             1.0F / std::sqrt(static_cast<float>(s.width)),
             rows_of<const Bits<T>>(input.q, document, key_head * s.group),
             rows_of<const Bits<T>>(input.k, document, key_head),
@@ -267,9 +268,10 @@ void backward(const AttentionKernels& kernels, const BackwardInput& in) {
     });
 }
 
-// MKL multiplies bf16 by the processor's tiles, where it has them.
+// MKL multiplies bf16 by the processor's tiles, where it has them. Its loops know common masks.
 bool uses_mkl(const AttentionInput& input) {
-    return input.q.scalar_type() == at::kBFloat16 && has_bf16_tiles() && has_block_products();
+    return is_common(input.band) && input.q.scalar_type() == at::kBFloat16 && has_bf16_tiles() &&
+           has_block_products();
 }
 
 bool has_numbers(const AttentionInput& input) {
@@ -307,7 +309,7 @@ void block_attention(const AttentionInput& input, const at::Tensor& out, const a
 }
 
 bool suits_block_attention_backward(const AttentionInput& input) {
-    return input.k.size(0) * input.k.size(2) >= at::get_num_threads();
+    return !is_common(input.band) || input.k.size(0) * input.k.size(2) >= at::get_num_threads();
 }
 
 void block_attention_backward(const AttentionInput& input, const at::Tensor& d_out,

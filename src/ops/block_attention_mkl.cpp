@@ -190,7 +190,7 @@ void backward_key_head(const AttentionInput& input, const at::Tensor& d_out, con
                            head_of<const bf16>(d_out, document, head),
                            head_of<const bf16>(out, document, head),
                            head_of<const float>(lse, document, head)};
-        backward_head(s, input.diagonal, in, head_of<To>(gradients.dq, document, head),
+        backward_head(s, input.band == causal, in, head_of<To>(gradients.dq, document, head),
                       gradients.adds, dk, dv, scratch);
     }
     dk.finish();

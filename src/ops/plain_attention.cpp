@@ -30,10 +30,11 @@ int64_t queries_of_block(const PlainAttention& input) {
 struct Block {
     int64_t begin;
     int64_t length;
+    int64_t first_key;
     int64_t num_keys;
 
     at::Tensor queries(const at::Tensor& rows) const { return rows.narrow(-2, begin, length); }
-    at::Tensor keys(const at::Tensor& rows) const { return rows.narrow(-2, 0, num_keys); }
+    at::Tensor keys(const at::Tensor& rows) const { return rows.narrow(-2, first_key, num_keys); }
 };
 
 template <class Work>
@@ -42,7 +43,9 @@ void for_blocks(const PlainAttention& input, Work work) {
     const int64_t step = queries_of_block(input);
     for (int64_t begin = 0; begin < queries; begin += step) {
         const int64_t length = std::min(step, queries - begin);
-        work(Block{begin, length, input.diagonal ? begin + length : input.k.size(1)});
+        const int64_t first_key = std::max<int64_t>(0, begin - input.band.back);
+        const int64_t end = std::min(input.k.size(1), begin + length + input.band.ahead);
+        work(Block{begin, length, first_key, end - first_key});
     }
 }
 
@@ -50,12 +53,17 @@ void for_blocks(const PlainAttention& input, Work work) {
 at::Tensor scores_of(const PlainAttention& input, const Block& block, const at::Tensor& q,
                      const at::Tensor& k, double scale) {
     at::Tensor scores = at::matmul(block.queries(q), block.keys(k).transpose(-1, -2)).mul_(scale);
-    if (input.diagonal) {
-        const at::Tensor unseen =
-            at::ones({block.length, block.num_keys}, q.options().dtype(at::kBool))
-                .triu_(block.begin + 1);
+    const auto ones = [&] {
+        return at::ones({block.length, block.num_keys}, q.options().dtype(at::kBool));
+    };
+    const auto hide = [&](const at::Tensor& unseen) {
         scores.masked_fill_(unseen, -std::numeric_limits<double>::infinity());
-    }
+    };
+    // From the first query and the first key of the block.
+    const int64_t behind = block.begin - block.first_key + input.band.ahead + 1;
+    const int64_t before = block.begin - block.first_key - input.band.back - 1;
+    if (behind < block.num_keys) hide(ones().triu_(behind));
+    if (before + block.length > 0) hide(ones().tril_(before));
     return scores;
 }
 

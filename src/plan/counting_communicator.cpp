@@ -42,6 +42,13 @@ comm::Pending CountingCommunicator::all_to_all(at::Tensor out, at::Tensor in) {
     return count({out, in}, bytes_of(in) * (size() - 1) / size());
 }
 
+comm::Pending CountingCommunicator::all_to_all_uneven(at::Tensor out, comm::RowCounts,
+                                                      at::Tensor in, comm::RowCounts sent) {
+    const int64_t rows = in.size(0) - sent[static_cast<size_t>(rank_)];
+    const int64_t bytes = in.size(0) == 0 ? 0 : bytes_of(in) / in.size(0) * rows;
+    return count({out, in}, bytes);
+}
+
 comm::Pending CountingCommunicator::shift(std::vector<comm::Exchange> exchanges) {
     std::vector<at::Tensor> tensors;
     int64_t bytes = 0;

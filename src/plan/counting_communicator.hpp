@@ -19,6 +19,8 @@ public:
     comm::Pending all_gather(at::Tensor out, at::Tensor in) override;
     comm::Pending reduce_scatter(at::Tensor out, at::Tensor in) override;
     comm::Pending all_to_all(at::Tensor out, at::Tensor in) override;
+    comm::Pending all_to_all_uneven(at::Tensor out, comm::RowCounts received, at::Tensor in,
+                                    comm::RowCounts sent) override;
     comm::Pending shift(std::vector<comm::Exchange> exchanges) override;
     comm::Pending broadcast(at::Tensor in_out, int root) override;
 

@@ -48,7 +48,8 @@ private:
 
 // What this rank gets of rows of one document each, as data::cut_batch() deals them. Holds nothing
 // per token, since there may be any number.
-model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh) {
+model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
+                             std::span<const attention::Mask> masks) {
     std::vector<int64_t> document_starts;
     for (int64_t row = 0; row < rows; ++row) document_starts.push_back(row * row_length);
     const int64_t num_tokens = rows * row_length;
@@ -69,7 +70,7 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
             numbers(num_targets),
             numbers(num_targets),
             at::Tensor(),
-            attention::make_plan(partition, mesh.at().ring)};
+            attention::make_plans(partition, mesh.at().ring, masks)};
 }
 
 // Everything that a rank trains with.
@@ -134,10 +135,11 @@ private:
     void take_step() {
         const int64_t micro_batches = config_.training.gradient_accumulation_steps;
         const int64_t rows = config_.training.per_device_train_batch_size;
+        const std::vector<attention::Mask> masks = question_.spec.masks();
         peak_.begins("clearing gradients");
         train::run_micro_batches(
             stack_.zero, stack_.transformer, micro_batches,
-            [&](int64_t) { return make_batch(rows, question_.row_length, mesh_); }, 1.0);
+            [&](int64_t) { return make_batch(rows, question_.row_length, mesh_, masks); }, 1.0);
         peak_.begins("summing gradients");
         stack_.zero.finish_gradients();
         peak_.begins("updating the weights");

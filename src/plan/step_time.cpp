@@ -1,6 +1,7 @@
 #include "ringshard/plan/step_time.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/operations.hpp"
@@ -9,16 +10,20 @@ namespace ringshard::plan {
 
 namespace {
 
-// Of all blocks. `pairs`: of a query and a key that it sees.
-double attention_seconds(const model::Operations& operations, double tokens, double pairs,
+// Of all blocks, for this rank's share of documents of one length.
+double attention_seconds(const model::Operations& operations, double tokens, double length,
                          const Device::Rates& rates) {
-    const double forward = (operations.attention + operations.attention_again) *
-                           (pairs + tokens * rates.attention_extra_keys) / rates.attention;
-    constexpr double of_backward = 2.5;  // the scores are made again in it
-    const double backward = of_backward * operations.attention *
-                            (pairs + tokens * rates.attention_backward_extra_keys) /
-                            rates.attention_backward;
-    return forward + backward;
+    double seconds = 0;
+    for (const auto& [mask, of_pair] : operations.of_pair) {
+        const double pairs = tokens / length * attention::visible_pairs(length, mask);
+        seconds += (of_pair.attention + of_pair.attention_again) *
+                   (pairs + tokens * rates.attention_extra_keys) / rates.attention;
+        constexpr double of_backward = 2.5;  // the scores are made again in it
+        seconds += of_backward * of_pair.attention *
+                   (pairs + tokens * rates.attention_backward_extra_keys) /
+                   rates.attention_backward;
+    }
+    return seconds;
 }
 
 // Numbers of a token that the row kernels of all blocks read or write in one pass.
@@ -53,8 +58,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     StepTime time;
     time.products = tokens * ((operations.products + operations.products_again) / rates.products +
                               2 * operations.products / rates.products_backward);
-    const double pairs = rows * length * length / 2 / split;
-    time.attention = attention_seconds(operations, tokens, pairs, rates);
+    time.attention = attention_seconds(operations, tokens, length, rates);
     // About so many times the residual stream and the MLP's inner rows are read or written.
     constexpr double passes_of_rows = 14;
     time.rows = tokens * passes_of_rows * row_numbers(spec) * number_bytes / rates.row_bytes;
@@ -85,7 +89,8 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     time.total = computing + time.optimizer + time.exposed;
     const auto data_ranks = static_cast<double>(question.shape.data());
     time.tokens_per_second = data_ranks * rows * length / time.total;
-    time.utilisation = operations.of_training(tokens, 2 * pairs) / time.total / rates.peak;
+    const std::array<int64_t, 1> row{question.row_length};
+    time.utilisation = operations.of_training(row) * rows / split / time.total / rates.peak;
     return time;
 }
 

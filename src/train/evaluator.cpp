@@ -13,18 +13,13 @@ namespace {
 
 constexpr double unit = 1000;  // operations: the largest batch that there can be fits
 
-// Pairs of tokens of one document, were attention not causal.
-double count_pairs(std::span<const data::Piece> pieces) {
-    double pairs = 0;
-    double document = 0;
+std::vector<int64_t> document_lengths(std::span<const data::Piece> pieces) {
+    std::vector<int64_t> lengths;
     for (const data::Piece& piece : pieces) {
-        if (piece.goes_on == 0) {
-            pairs += document * document;
-            document = 0;
-        }
-        document += piece.length;
+        if (piece.goes_on == 0 || lengths.empty()) lengths.push_back(0);
+        lengths.back() += piece.length;
     }
-    return pairs + document * document;
+    return lengths;
 }
 
 }  // namespace
@@ -46,8 +41,7 @@ std::vector<int64_t> Evaluator::count_longest() const {
     for (int64_t round = 0; round * per_round < rows_.size(); ++round) {
         double operations = 0;
         for (const int64_t row : rows_of_round(round))
-            operations += model_.operations().of_training(static_cast<double>(rows_.length(row)),
-                                                          count_pairs(rows_.pieces(row)));
+            operations += model_.operations().of_training(document_lengths(rows_.pieces(row)));
         longest.push_back(std::llround(operations / unit));
     }
     return world_.maximum(std::move(longest));
@@ -62,7 +56,8 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
         before_batch(unit * static_cast<double>(operations));
         auto batch = data::flatten(rows_, rows_of_round(round++));
         if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
-        sums += ops::add_up(model_.evaluate(data::cut_batch(std::move(batch), mesh_)));
+        sums +=
+            ops::add_up(model_.evaluate(data::cut_batch(std::move(batch), mesh_, model_.masks())));
     }
     const auto total = world_.sum(
         std::vector<double>{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),

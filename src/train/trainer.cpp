@@ -21,19 +21,16 @@ int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_
 
 namespace {
 
-// Pairs of tokens that attend to each other, were attention not causal: of each document its
-// length squared.
-double count_pairs(const data::FlatBatch& batch) {
-    double pairs = 0;
+std::vector<int64_t> document_lengths(const data::FlatBatch& batch) {
+    std::vector<int64_t> lengths;
     for (size_t document = 0; document < batch.document_starts.size(); ++document) {
         const size_t next = document + 1;
         const int64_t end = next < batch.document_starts.size()
                                 ? batch.document_starts[next]
                                 : static_cast<int64_t>(batch.tokens.size());
-        const auto length = static_cast<double>(end - batch.document_starts[document]);
-        pairs += length * length;
+        lengths.push_back(end - batch.document_starts[document]);
     }
-    return pairs;
+    return lengths;
 }
 
 std::string list_rows(const std::vector<int64_t>& rows) {
@@ -66,7 +63,17 @@ struct Trainer::Work {
 
 // One rank of every sequence group counts. Collective over the world.
 Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) const {
-    enum { targets, weight, counted, tokens, filled, pairs, worst_of_ring, mean_of_ring, size };
+    enum {
+        targets,
+        weight,
+        counted,
+        tokens,
+        filled,
+        operations,
+        worst_of_ring,
+        mean_of_ring,
+        size
+    };
     std::vector<double> sums(size);
     if (mesh_.sequence_rank() == 0) {
         for (const data::FlatBatch& batch : micro_batches) {
@@ -75,7 +82,7 @@ Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) 
             sums[weight] += batch.target_weight();
             sums[counted] += static_cast<double>(batch.num_counted());
             sums[tokens] += static_cast<double>(length);
-            sums[pairs] += count_pairs(batch);
+            sums[operations] += model_.operations().of_training(document_lengths(batch));
             const auto partition = data::partition_of(batch, mesh_.shape());
             sums[filled] += static_cast<double>(partition.filled_length());
             if (partition.ring() == 1) continue;
@@ -89,7 +96,7 @@ Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) 
             .weight = sums[weight] > 0 ? sums[weight] : 1.0,
             .counted_tokens = sums[counted],
             .filler_tokens = sums[filled] - sums[tokens],
-            .operations = model_.operations().of_training(sums[tokens], sums[pairs]),
+            .operations = sums[operations],
             .attention = {sums[worst_of_ring], sums[mean_of_ring]}};
 }
 
@@ -100,9 +107,7 @@ double Trainer::count_longest(const std::vector<data::FlatBatch>& micro_batches)
     std::vector<int64_t> longest;
     for (const data::FlatBatch& batch : micro_batches)
         longest.push_back(
-            std::llround(model_.operations().of_training(static_cast<double>(batch.tokens.size()),
-                                                         count_pairs(batch)) /
-                         unit));
+            std::llround(model_.operations().of_training(document_lengths(batch)) / unit));
     longest = world_.maximum(std::move(longest));
     return unit * static_cast<double>(std::accumulate(longest.begin(), longest.end(), int64_t{0}));
 }
@@ -163,8 +168,8 @@ StepSums Trainer::run(std::vector<data::FlatBatch> micro_batches, double gradien
     const auto token_stats = run_micro_batches(
         zero_, model_, std::ssize(micro_batches),
         [&](int64_t i) {
-            model::TokenBatch mine =
-                data::cut_batch(std::move(micro_batches[static_cast<size_t>(i)]), mesh_);
+            model::TokenBatch mine = data::cut_batch(
+                std::move(micro_batches[static_cast<size_t>(i)]), mesh_, model_.masks());
             attention.merge(model_.attention_operators(mine));
             return mine;
         },

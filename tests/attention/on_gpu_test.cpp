@@ -87,7 +87,7 @@ void check(const std::vector<int64_t>& starts, int64_t tokens, int64_t head_dim,
             return Heads{part(heads.q, mine), part(heads.k, there(step)),
                          part(heads.v, there(step))};
         };
-        const LocalAttention local = local_attention_of(heads.q);
+        const LocalAttention local = local_attention_of(met(0).q);
         Partial partial = make_partial(met(0), plan);
         for (int64_t step = 0; step < ring; ++step)
             local.attend(met(step), plan.steps[static_cast<size_t>(step)], into, partial);

@@ -45,11 +45,24 @@ bool is_cut_by_documents(const SequencePartition& partition) {
     return partition.of_ring_rank(0).size() > 2;
 }
 
+// How often a query of the uncut list meets a key.
+using Pairs = std::map<std::pair<int64_t, int64_t>, int>;
+void count_pairs(const std::vector<Tile>& tiles, const std::vector<int64_t>& queries,
+                 const std::vector<int64_t>& keys, Pairs& seen) {
+    for (const Tile& tile : tiles)
+        for (int64_t q = 0; q < tile.num_q; ++q)
+            for (int64_t k = std::max<int64_t>(0, q - tile.band.back);
+                 k <= std::min(tile.num_k - 1, q + tile.band.ahead); ++k)
+                ++seen[{queries.at(static_cast<size_t>(tile.q + q)),
+                        keys.at(static_cast<size_t>(tile.k + k))}];
+}
+
 double tile_work(const Plan& plan) {
     int64_t area = 0;
     for (const auto& tiles : plan.steps)
         for (const Tile& tile : tiles)
-            area += tile.diagonal ? tile.num_q * (tile.num_q + 1) / 2 : tile.num_q * tile.num_k;
+            area += tile.band == ringshard::ops::causal ? tile.num_q * (tile.num_q + 1) / 2
+                                                        : tile.num_q * tile.num_k;
     return static_cast<double>(area);
 }
 
@@ -110,7 +123,7 @@ BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
             cut_by_documents += is_cut_by_documents(partition) ? 1 : 0;
             const int64_t filled = partition.filled_length();
             const auto positions = positions_in_documents(filled, partition.document_starts());
-            std::map<std::pair<int64_t, int64_t>, int> seen;
+            Pairs seen;
             RingWork work{0, 0};
             for (int64_t r = 0; r < ring; ++r) {
                 const Plan plan = make_plan(partition, r);
@@ -121,11 +134,7 @@ BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
                     const auto keys = held(partition.of_ring_rank((r + ring - step) % ring));
                     BOOST_TEST(plan.steps[static_cast<size_t>(step)].size() <=
                                partition.document_starts().size());
-                    for (const Tile& tile : plan.steps[static_cast<size_t>(step)])
-                        for (int64_t q = 0; q < tile.num_q; ++q)
-                            for (int64_t k = 0; k < (tile.diagonal ? q + 1 : tile.num_k); ++k)
-                                ++seen[{queries[static_cast<size_t>(tile.q + q)],
-                                        keys[static_cast<size_t>(tile.k + k)]}];
+                    count_pairs(plan.steps[static_cast<size_t>(step)], queries, keys, seen);
                 }
             }
             BOOST_TEST(partition.work().worst == work.worst);
@@ -145,13 +154,108 @@ BOOST_AUTO_TEST_CASE(tiles_are_the_causal_mask_of_documents) {
     BOOST_TEST(cut_by_documents > 5);
 }
 
+namespace {
+
+// The keys that a rank receives by the plans of all ranks, as places in the uncut list.
+std::vector<int64_t> received_keys(const std::vector<Plan>& plans,
+                                   const SequencePartition& partition, int64_t rank) {
+    std::vector<int64_t> keys;
+    for (int64_t from = 0; from < partition.ring(); ++from) {
+        const KeyExchange& exchange = *plans[static_cast<size_t>(from)].exchange;
+        const auto held_there = held(partition.of_ring_rank(from));
+        const size_t before = keys.size();
+        for (const Run& run : exchange.sent[static_cast<size_t>(rank)])
+            for (int64_t t = 0; t < run.length; ++t)
+                keys.push_back(held_there.at(static_cast<size_t>(run.start + t)));
+        const auto count = static_cast<int64_t>(keys.size() - before);
+        BOOST_TEST(count == exchange.num_sent[static_cast<size_t>(rank)]);
+        BOOST_TEST(
+            count ==
+            plans[static_cast<size_t>(rank)].exchange->num_received[static_cast<size_t>(from)]);
+    }
+    return keys;
+}
+
+}  // namespace
+
+// Every query meets the keys of its window once, wherever they are held, and no key travels that no
+// query of its receiver sees.
+BOOST_AUTO_TEST_CASE(tiles_of_a_window_are_its_mask) {
+    int exchanges = 0;
+    for (const auto& [length, ring, ulysses] : cases) {
+        for (unsigned seed = 0; seed < 8; ++seed) {
+            const SequencePartition partition(length, random_starts(length, seed), ring, ulysses);
+            const int64_t filled = partition.filled_length();
+            const auto positions = positions_in_documents(filled, partition.document_starts());
+            for (const int64_t window : {1, 2, 5, 17, 64, 1000}) {
+                std::vector<Plan> plans;
+                for (int64_t r = 0; r < ring; ++r)
+                    plans.push_back(make_plan(partition, r, {.window = window}));
+                Pairs seen;
+                for (int64_t r = 0; r < ring; ++r) {
+                    const Plan& plan = plans[static_cast<size_t>(r)];
+                    const auto queries = held(partition.of_ring_rank(r));
+                    if (!plan.exchange) {
+                        for (int64_t step = 0; step < ring; ++step)
+                            count_pairs(plan.steps[static_cast<size_t>(step)], queries,
+                                        held(partition.of_ring_rank((r + ring - step) % ring)),
+                                        seen);
+                        continue;
+                    }
+                    ++exchanges;
+                    const auto received = received_keys(plans, partition, r);
+                    count_pairs(plan.steps.at(0), queries, queries, seen);
+                    Pairs others;
+                    count_pairs(plan.steps.at(1), queries, received, others);
+                    std::set<int64_t> needed;
+                    for (const auto& [pair, times] : others) {
+                        needed.insert(pair.second);
+                        seen[pair] += times;
+                    }
+                    BOOST_TEST(needed.size() == received.size());
+                }
+                size_t expected = 0;
+                bool all_once = true;
+                for (int64_t q = 0; q < filled; ++q) {
+                    const int64_t begin = q - positions[static_cast<size_t>(q)];
+                    for (int64_t k = std::max(begin, q - window + 1); k <= q; ++k) {
+                        ++expected;
+                        all_once = all_once && seen[{q, k}] == 1;
+                    }
+                }
+                BOOST_TEST(all_once);
+                BOOST_TEST(seen.size() == expected);
+            }
+        }
+    }
+    BOOST_TEST(exchanges > 50);
+}
+
+BOOST_AUTO_TEST_CASE(a_narrow_window_sends_few_keys) {
+    const SequencePartition partition(65536, {0}, 4, 1);
+    int64_t most = 0;
+    for (int64_t r = 0; r < 4; ++r) {
+        const Plan plan = make_plan(partition, r, {.window = 1024});
+        int64_t sent = 0;
+        for (const int64_t count : plan.exchange->num_sent) sent += count;
+        most = std::max(most, sent);
+    }
+    BOOST_TEST(most == 2 * 1023);  // of 3 x 16384 that go round a ring
+}
+
+BOOST_AUTO_TEST_CASE(a_window_counts_the_pairs_that_it_holds) {
+    BOOST_TEST(visible_pairs(100, {}) == 5000);
+    BOOST_TEST(visible_pairs(100, {.window = 100}) == 5000);
+    BOOST_TEST(visible_pairs(100, {.window = 10}) == 950);
+}
+
 BOOST_AUTO_TEST_CASE(queries_and_keys_are_the_same_or_have_none_in_common) {
     const std::vector<int64_t> starts{0};
     BOOST_CHECK_THROW(make_tiles({{0, 4}}, {{2, 4}}, starts), ringshard::Error);
     BOOST_CHECK_THROW(make_tiles({{2, 4}}, {{0, 4}}, starts), ringshard::Error);
     BOOST_CHECK_THROW(make_tiles({{4, 2}, {0, 2}}, {{8, 2}}, starts), ringshard::Error);
     // The document in two parts on either side: only the later queries see anything.
-    const std::vector<Tile> expected{{2, 0, 2, 4, false}};
+    const std::vector<Tile> expected{{2, 0, 2, 4, ringshard::ops::every_key}};
     BOOST_TEST((make_tiles({{0, 2}, {6, 2}}, {{2, 4}}, starts) == expected));
 }
 

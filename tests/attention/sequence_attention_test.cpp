@@ -37,6 +37,11 @@ public:
         exchanged.push_back(in.scalar_type());
         return inner_.all_to_all(out, in);
     }
+    comm::Pending all_to_all_uneven(at::Tensor out, comm::RowCounts received, at::Tensor in,
+                                    comm::RowCounts sent) override {
+        rows_sent.push_back(in.size(0));
+        return inner_.all_to_all_uneven(out, std::move(received), in, std::move(sent));
+    }
     comm::Pending shift(std::vector<comm::Exchange> exchanges) override {
         ++num_shifts;
         return inner_.shift(std::move(exchanges));
@@ -48,6 +53,7 @@ public:
     std::vector<at::ScalarType> gathered;
     std::vector<at::ScalarType> scattered;
     std::vector<at::ScalarType> exchanged;
+    std::vector<int64_t> rows_sent;
     int num_shifts = 0;
 
 private:
@@ -70,12 +76,13 @@ struct Outcome {
 
 // This rank's rows of the result. Collective over the mesh.
 Outcome attend_on(const mesh::Mesh& mesh, const Travel& travel, const at::Tensor& qkv,
-                  const at::Tensor& d_out, comm::Communicator& ring, comm::Communicator& ulysses) {
+                  const at::Tensor& d_out, comm::Communicator& ring, comm::Communicator& ulysses,
+                  const Mask& mask = {}) {
     const mesh::Coordinates& at = mesh.at();
     const SequencePartition partition(length, document_starts, mesh.shape().ring,
                                       mesh.shape().ulysses);
     const Layout mine = partition.of_rank(at.ring, at.ulysses);
-    const Plan plan = make_plan(partition, at.ring);
+    const Plan plan = make_plan(partition, at.ring, mask);
     const at::Tensor my_qkv = rows_of(qkv, mine, partition.filled_length());
     const at::Tensor my_d_out = rows_of(d_out, mine, partition.filled_length());
     const SequenceAttention attention(counts, ring, ulysses, travel);
@@ -94,9 +101,9 @@ Inputs random_inputs() {
     return {at::randn({length, width}), at::randn({length, counts.query_heads * counts.head_dim})};
 }
 
-Outcome on_one_rank(const Inputs& inputs) {
+Outcome on_one_rank(const Inputs& inputs, const Mask& mask = {}) {
     const mesh::Mesh mesh(comm::Group(MPI_COMM_SELF), {}, at::kCPU);
-    return attend_on(mesh, {}, inputs.qkv, inputs.d_out, mesh.ring(), mesh.ulysses());
+    return attend_on(mesh, {}, inputs.qkv, inputs.d_out, mesh.ring(), mesh.ulysses(), mask);
 }
 
 // The same rows of the result on one rank.
@@ -140,6 +147,35 @@ BOOST_AUTO_TEST_CASE(is_that_of_one_rank) {
                 BOOST_TEST(found.d_qkv.scalar_type() == type);
                 BOOST_TEST(test::distance(found.out, expected.out) < test::tolerance(type));
                 BOOST_TEST(test::distance(found.d_qkv, expected.d_qkv) < test::tolerance(type));
+            }
+        }
+    }
+}
+
+// The keys of a narrow window are exchanged at once, and none where a token sees itself alone.
+BOOST_AUTO_TEST_CASE(a_window_is_that_of_one_rank) {
+    const Inputs wide = random_inputs();
+    const Outcome all_keys = on_one_rank(wide);
+    for (const int64_t window : {1, 7, 40, 500}) {
+        const Mask mask{.window = window};
+        const Outcome reference = on_one_rank(wide, mask);
+        BOOST_TEST(reference.out.equal(all_keys.out) == (window == 500));
+        for (const mesh::MeshShape& shape : shapes_of_this_world()) {
+            const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+            const Outcome expected = rows_of(reference, mesh);
+            for (const auto type : {at::kFloat, at::kBFloat16}) {
+                BOOST_TEST_INFO_SCOPE(to_text(shape)
+                                      << " window " << window << " " << at::toString(type));
+                const Inputs inputs = wide.to(type);
+                Recorder ring(mesh.ring());
+                const Outcome found =
+                    attend_on(mesh, {}, inputs.qkv, inputs.d_out, ring, mesh.ulysses(), mask);
+                BOOST_TEST(test::distance(found.out, expected.out) < test::tolerance(type));
+                BOOST_TEST(test::distance(found.d_qkv, expected.d_qkv) < test::tolerance(type));
+                const bool exchanges = shape.ring > 1 && window < 500;
+                BOOST_TEST(ring.rows_sent.size() == (exchanges ? 3 : 0));
+                BOOST_TEST((ring.num_shifts == 0) == (exchanges || shape.ring == 1));
+                for (const int64_t rows : ring.rows_sent) BOOST_TEST((rows == 0 || window > 1));
             }
         }
     }

@@ -6,14 +6,16 @@
 #include <boost/test/unit_test.hpp>
 
 using namespace ringshard::attention;
+using ringshard::ops::causal;
+using ringshard::ops::every_key;
 
 namespace {
 
-Tile document(int64_t begin, int64_t length) { return {begin, begin, length, length, true}; }
+Tile document(int64_t begin, int64_t length) { return {begin, begin, length, length, causal}; }
 
 AttentionKernel kernel_for(int64_t queries, int64_t keys, const GpuTraits& gpu,
                            at::ScalarType type = at::kBFloat16, int64_t head_dim = 128) {
-    const std::vector<Tile> tile{{0, 0, queries, keys, queries == keys}};
+    const std::vector<Tile> tile{{0, 0, queries, keys, queries == keys ? causal : every_key}};
     return choose_kernel(pack_tiles(tile).front(), type, head_dim, gpu);
 }
 
@@ -56,12 +58,13 @@ BOOST_AUTO_TEST_CASE(no_dimension_of_rows_has_stride_0) {
 BOOST_AUTO_TEST_CASE(what_does_not_follow_begins_a_new_call) {
     // The zigzag of one document over two ranks, at home: its first chunk meets itself, its last
     // one both.
-    const std::vector<Tile> tiles{{0, 0, 8, 8, true}, {8, 0, 8, 8, false}, {8, 8, 8, 8, true}};
+    const std::vector<Tile> tiles{
+        {0, 0, 8, 8, causal}, {8, 0, 8, 8, every_key}, {8, 8, 8, 8, causal}};
     const auto packs = pack_tiles(tiles);
     BOOST_REQUIRE(packs.size() == 3U);
     for (size_t i = 0; i < tiles.size(); ++i) BOOST_TEST((packs[i].group.first == tiles[i]));
     // Queries follow each other here, keys do not.
-    const std::vector<Tile> apart{{0, 0, 4, 8, false}, {4, 16, 4, 2, false}};
+    const std::vector<Tile> apart{{0, 0, 4, 8, every_key}, {4, 16, 4, 2, every_key}};
     BOOST_TEST(pack_tiles(apart).size() == 2U);
     BOOST_TEST(pack_tiles({}).empty());
 }

@@ -74,14 +74,6 @@ class ModelInput(TrainerTest):
                 losses.append(read_steps(output)[0]["loss"])
         self.assertEqual(len(set(losses)), 3, losses)
 
-    def test_a_window_must_hold_a_document(self):
-        swa = os.path.join(FOLDER, "..", "parity", "data", "models", "mistral-swa-tiny", "config.json")
-        shutil.rmtree(self.model)
-        self.expect(run("init", "--config_json", swa, "--output_dir", self.model), 0)
-        self.expect_one_message(self.train(), 78, "sliding_window = 32", "a document of 48 tokens",
-                                "max_length = 32 would be fine")
-        self.expect(self.train("--max_length", "32"), 0)
-
     def test_biases_and_activations_of_other_models(self):
         for changes, words in (
             ({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "mlp_bias": True}, "mlp_bias = true"),

@@ -80,7 +80,7 @@ class TrainInput(TrainerTest):
         expect(78, "num_hidden_layers = 0", num_hidden_layers=0)
         expect(78, "must be a multiple of num_key_value_heads = 3", num_key_value_heads=3)
         expect(78, "layer_types: \"chunked_attention\"", use_sliding_window=True, layer_types=["chunked_attention"])
-        expect(78, "sliding_window = 2 in", use_sliding_window=True, max_window_layers=0, sliding_window=2)
+        expect(78, "sliding_window = 0", use_sliding_window=True, max_window_layers=0, sliding_window=0)
         expect(65, "model.layers.3", num_hidden_layers=4)
         expect(65, "config.json knows no such weight", num_hidden_layers=2)
         expect(65, "has the shape [136, 64]", "[140, 64]", intermediate_size=140)
@@ -114,17 +114,6 @@ class TrainInput(TrainerTest):
         self.expect_one_message(self.train("--sp_size", "6", model=model, ranks=6), 78,
                                 "4 key heads can neither be dealt out to 6 ranks nor repeated for them",
                                 "sizes that work with this model: 1, 2, 4, 12;")
-
-    def test_a_window_in_a_split_sequence(self):
-        model = os.path.join(self.folder, "model")
-        shutil.copytree(MODEL, model)
-        with open(os.path.join(model, "config.json")) as file:
-            config = json.load(file)
-        with open(os.path.join(model, "config.json"), "w") as file:
-            json.dump({**config, "use_sliding_window": True, "max_window_layers": 0, "sliding_window": 2}, file)
-        for split in ("--cp_size", "--sp_size"):
-            self.expect_one_message(self.train(split, "2", model=model, ranks=2), 78, "sliding_window = 2 in",
-                                    "max_length = 2 would be fine")
 
     def test_packing_needs_the_length_of_a_row(self):
         self.expect_one_message(self.train("--packing", "--max_length", "null", ranks=2), 78,

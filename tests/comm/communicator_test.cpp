@@ -113,6 +113,28 @@ BOOST_FIXTURE_TEST_CASE(all_to_all_transposes_parts, Fixture) {
     });
 }
 
+// Rank r sends (r + p) % 3 rows to rank p: to some none, and to itself too.
+BOOST_FIXTURE_TEST_CASE(all_to_all_takes_parts_of_any_size, Fixture) {
+    const auto rows_between = [](int64_t from, int64_t to) { return (from + to) % 3; };
+    const auto rows_of = [&](int64_t from, int64_t to) {
+        return at::full({rows_between(from, to), 5}, 10.0 * static_cast<double>(from) + to,
+                        at::kBFloat16);
+    };
+    comm::RowCounts sent;
+    comm::RowCounts received;
+    std::vector<at::Tensor> parts;
+    std::vector<at::Tensor> expected;
+    for (int64_t r = 0; r < size; ++r) {
+        sent.push_back(rows_between(rank, r));
+        received.push_back(rows_between(r, rank));
+        parts.push_back(rows_of(rank, r));
+        expected.push_back(rows_of(r, rank));
+    }
+    const at::Tensor out = at::zeros_like(at::cat(expected));
+    communicator->all_to_all_uneven(out, received, at::cat(parts), sent).wait();
+    BOOST_TEST(out.equal(at::cat(expected)));
+}
+
 BOOST_FIXTURE_TEST_CASE(shift_moves_several_tensors_to_the_next_rank, Fixture) {
     for_all_sizes([&](int64_t count) {
         at::Tensor keys = at::zeros({count}, at::kBFloat16);

@@ -11,6 +11,7 @@ int try_reader(const uint8_t* data, size_t size) {
     spec.value().blocks.resize(std::min<size_t>(spec.value().blocks.size(), 3));
     for (const shard::FlatUnit& unit : model::make_units(spec.value(), 3))
         if (unit.size() <= 0 || unit.size() % 3 != 0) __builtin_trap();
-    (void)model::operations_of(spec.value()).of_training(10, 55);
+    const std::vector<int64_t> lengths{10, 5};
+    (void)model::operations_of(spec.value()).of_training(lengths);
     return 0;
 }

@@ -45,11 +45,15 @@ CASES = {
     "qwen3": Qwen3Config(**SIZES, head_dim=16),
     "qwen3 with biases": Qwen3Config(**SIZES, head_dim=20, attention_bias=True, tie_word_embeddings=True),
     "qwen2 with an idle window": Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=4, max_window_layers=2),
+    "qwen2 with a window in its second layer": Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=9, max_window_layers=1),
+    "qwen3 with windows by layer types": Qwen3Config(**SIZES, head_dim=16, use_sliding_window=True, sliding_window=20,
+                                                     layer_types=["sliding_attention", "full_attention"]),
     "mistral": MistralConfig(**SIZES, sliding_window=64),
+    "mistral with a narrow window": MistralConfig(**SIZES, sliding_window=7),
     "olmo2": Olmo2Config(**SIZES, pad_token_id=None),
     "olmo2 with biases, tied": Olmo2Config(**SIZES, pad_token_id=7, attention_bias=True, tie_word_embeddings=True),
     "phi3": Phi3Config(**SIZES, pad_token_id=None),
-    "phi3, a padding token, tied": Phi3Config(**SIZES, pad_token_id=7, tie_word_embeddings=True, sliding_window=64),
+    "phi3, a padding token, tied": Phi3Config(**SIZES, pad_token_id=7, tie_word_embeddings=True, sliding_window=31),
 }
 
 

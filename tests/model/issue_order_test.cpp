@@ -48,6 +48,10 @@ public:
     comm::Pending all_to_all(at::Tensor out, at::Tensor in) override {
         return note("all-to-all", {out, in});
     }
+    comm::Pending all_to_all_uneven(at::Tensor out, comm::RowCounts, at::Tensor in,
+                                    comm::RowCounts) override {
+        return note("all-to-all", {out, in});
+    }
     comm::Pending shift(std::vector<comm::Exchange> exchanges) override {
         return note("shift", {exchanges.front().send, exchanges.front().receive});
     }
@@ -112,7 +116,9 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
     const int64_t data_rank = rank / layout.shape.sequence();
     zero.begin_last_micro_batch();
     transformer.forward_backward(
-        data::cut_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh), 1.0);
+        data::cut_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh,
+                        transformer.masks()),
+        1.0);
     zero.finish_gradients();
     zero.publish_weights();
     return log;

@@ -205,20 +205,20 @@ BOOST_AUTO_TEST_CASE(operations_made_again_follow_from_what_is_kept) {
         const Operations all = block.operations(ActivationPolicy::all);
         // 2 x (24 x 64 + 32 x 24 + 3 x 24 x 20), and two products of 4 heads of 8.
         BOOST_TEST(all.products == 7488);
-        BOOST_TEST(all.attention == 128);
+        BOOST_TEST(all.of_pair.at({}).attention == 128);
         BOOST_TEST(all.products_again == 0);
-        BOOST_TEST(all.attention_again == 0);
+        BOOST_TEST(all.of_pair.at({}).attention_again == 0);
         const double last = spec.mlp_norms.behind.empty() ? 2 * 24 * 20 : 0;
         const double last_again = 2 * 24 * 20 - last;
         // The product of gate and up, and the last one again where a norm stands behind it.
         const Operations most = block.operations(ActivationPolicy::all_but_gate_up);
         BOOST_TEST(most.products_again == 2 * 24 * 40 + last_again);
-        BOOST_TEST(most.attention_again == 0);
+        BOOST_TEST(most.of_pair.at({}).attention_again == 0);
         const Operations attention = block.operations(ActivationPolicy::attention);
         BOOST_TEST(attention.products_again == all.products - last);
-        BOOST_TEST(attention.attention_again == 0);
+        BOOST_TEST(attention.of_pair.at({}).attention_again == 0);
         const Operations input = block.operations(ActivationPolicy::input);
         BOOST_TEST(input.products_again == all.products - last);
-        BOOST_TEST(input.attention_again == all.attention);
+        BOOST_TEST(input.of_pair.at({}).attention_again == all.of_pair.at({}).attention);
     }
 }

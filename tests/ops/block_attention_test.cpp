@@ -15,13 +15,29 @@ namespace {
 
 struct Case {
     int64_t documents, queries, keys, query_heads, key_heads, width;
-    bool diagonal;
+    ops::Band band;
 };
-const std::vector<Case> cases{{1, 1, 1, 1, 1, 8, true},       {3, 37, 37, 4, 2, 16, true},
-                              {2, 128, 128, 2, 2, 64, true},  {1, 300, 300, 6, 2, 64, true},
-                              {1, 130, 257, 4, 1, 32, false}, {2, 260, 90, 2, 1, 24, false},
-                              {1, 1, 129, 3, 1, 80, false},   {1, 129, 129, 5, 1, 96, true},
-                              {2, 71, 71, 2, 2, 256, true},   {1, 65, 63, 1, 1, 33, false}};
+constexpr int64_t unlimited = ops::Band::unlimited;
+const std::vector<Case> cases{{1, 1, 1, 1, 1, 8, ops::causal},
+                              {3, 37, 37, 4, 2, 16, ops::causal},
+                              {2, 128, 128, 2, 2, 64, ops::causal},
+                              {1, 300, 300, 6, 2, 64, ops::causal},
+                              {1, 130, 257, 4, 1, 32, ops::every_key},
+                              {2, 260, 90, 2, 1, 24, ops::every_key},
+                              {1, 1, 129, 3, 1, 80, ops::every_key},
+                              {1, 129, 129, 5, 1, 96, ops::causal},
+                              {2, 71, 71, 2, 2, 256, ops::causal},
+                              {1, 65, 63, 1, 1, 33, ops::every_key},
+                              // Windows: of the same tokens, and of queries behind the keys.
+                              {1, 300, 300, 4, 2, 64, {0, 0}},
+                              {2, 300, 300, 4, 2, 32, {1, 0}},
+                              {1, 321, 321, 6, 2, 64, {63, 0}},
+                              {1, 200, 200, 2, 1, 24, {64, 0}},
+                              {2, 517, 517, 3, 1, 16, {130, 0}},
+                              {1, 90, 100, 4, 2, 32, {0, unlimited}},
+                              {1, 150, 260, 2, 1, 64, {70, unlimited}},
+                              {1, 150, 260, 2, 1, 64, {70, 5}},
+                              {1, 140, 139, 5, 1, 48, {1, unlimited}}};
 
 struct Problem {
     at::Tensor q, k, v, d_out;  // [n, t, heads, d], views of packed rows
@@ -58,9 +74,9 @@ Problem make_problem(const Case& c, at::ScalarType type) {
     const at::Tensor d_out = heads_first(p.d_out, 1);
     const double scale = 1 / std::sqrt(static_cast<double>(c.width));
     at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * scale;
-    if (c.diagonal)
-        scores = scores.masked_fill(at::ones({c.queries, c.keys}, at::kBool).tril().logical_not(),
-                                    -std::numeric_limits<double>::infinity());
+    const at::Tensor all = at::ones({c.queries, c.keys}, at::kBool);
+    const at::Tensor unseen = all.triu(c.band.ahead + 1).logical_or(all.tril(-c.band.back - 1));
+    scores = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity());
     const at::Tensor lse = at::logsumexp(scores, {3}, true);
     const at::Tensor weights = (scores - lse).exp();
     const at::Tensor out = at::matmul(weights, v);
@@ -134,7 +150,7 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 void check_forward(const Case& c, const Problem& p, const Types& types, const Way& way) {
     const at::Tensor out = place(p.out, types.results, not_a_number);
     const at::Tensor lse = at::full_like(p.lse, not_a_number);
-    way.forward({p.q, p.k, p.v, c.diagonal}, out, lse);
+    way.forward({p.q, p.k, p.v, c.band}, out, lse);
     BOOST_TEST(distance(out, p.exact_out) < types.tolerance);
     BOOST_TEST((lse - p.lse).abs().max().item<double>() < 1e-5);
 }
@@ -145,10 +161,10 @@ void check_backward(const Case& c, const Problem& p, const Types& types, const W
         return place(like, types.results, types.adds ? before : not_a_number);
     };
     const ops::AttentionGradients gradients{start(p.dq), start(p.dk), start(p.dv), types.adds};
-    way.backward({p.q, p.k, p.v, c.diagonal}, p, gradients);
+    way.backward({p.q, p.k, p.v, c.band}, p, gradients);
     BOOST_TEST(distance(gradients.dv - before, p.dv) < types.tolerance);
     // With one key nothing depends on the scores: only rounding is left.
-    if (c.keys == 1) return;
+    if (c.keys == 1 || c.band == ops::Band{0, 0}) return;
     BOOST_TEST(distance(gradients.dq - before, p.dq) < types.tolerance);
     BOOST_TEST(distance(gradients.dk - before, p.dk) < types.tolerance);
 }
@@ -167,44 +183,49 @@ BOOST_AUTO_TEST_CASE(results_and_gradients_are_those_of_the_formulas) {
                                                << " into " << types.results
                                                << (types.adds ? ", added" : ""));
                 if (way.forward) check_forward(c, p, types, way);
-                if (way.forward || types.heads == at::kBFloat16) check_backward(c, p, types, way);
+                const bool is_served = ops::is_common(c.band) && types.heads == at::kBFloat16;
+                if (way.forward || is_served) check_backward(c, p, types, way);
             }
         }
 }
 
-// A score that the diagonal hides may be anything.
+// A score that the band hides may be anything.
 BOOST_AUTO_TEST_CASE(hidden_keys_leave_no_trace) {
     at::set_num_threads(1);
-    const Case c{1, 140, 140, 2, 1, 16, true};
+    const Case c{1, 140, 140, 2, 1, 16, {20, 0}};
     for (const Types& types : all_types) {
         if (types.adds) continue;
         Problem p = make_problem(c, types.heads);
         for (const Way& way : ways_here()) {
             if (!way.forward) continue;
             BOOST_TEST_INFO_SCOPE(way.name << ' ' << types.heads);
-            const auto first_rows = [&] {
+            // Of the queries that see none of the changed keys.
+            const auto unmoved_rows = [&] {
                 const at::Tensor out = place(p.out, types.results, not_a_number);
                 const at::Tensor dq = place(p.dq, types.results, not_a_number);
-                way.forward({p.q, p.k, p.v, true}, out, at::empty_like(p.lse));
-                way.backward({p.q, p.k, p.v, true}, p,
+                way.forward({p.q, p.k, p.v, c.band}, out, at::empty_like(p.lse));
+                way.backward({p.q, p.k, p.v, c.band}, p,
                              {dq, place(p.dk, types.results, not_a_number),
                               place(p.dv, types.results, not_a_number), false});
-                return at::cat({out.narrow(1, 0, 77), dq.narrow(1, 0, 77)}, 2);
+                const auto rows_of = [](const at::Tensor& all) {
+                    return at::cat({all.narrow(1, 0, 77), all.narrow(1, 120, 20)}, 1);
+                };
+                return at::cat({rows_of(out), rows_of(dq)}, 2);
             };
-            const at::Tensor before = first_rows();
+            const at::Tensor before = unmoved_rows();
             // Scores that overflow.
-            const at::Tensor later = p.k.narrow(1, 77, 63);
-            const at::Tensor kept = later.clone();
-            later.fill_(1e30);
-            BOOST_TEST(first_rows().equal(before));
-            later.copy_(kept);
+            const at::Tensor changed = p.k.narrow(1, 77, 23);
+            const at::Tensor kept = changed.clone();
+            changed.fill_(1e30);
+            BOOST_TEST(unmoved_rows().equal(before));
+            changed.copy_(kept);
         }
     }
 }
 
 BOOST_AUTO_TEST_CASE(the_same_bits_with_any_number_of_threads) {
     const Problem p = make_problem(cases[3], at::kBFloat16);
-    const ops::AttentionInput input{p.q, p.k, p.v, true};
+    const ops::AttentionInput input{p.q, p.k, p.v, ops::causal};
     std::vector<at::Tensor> out;
     std::vector<at::Tensor> dk;
     for (const int threads : {1, 2}) {

@@ -10,36 +10,36 @@ using namespace ringshard;
 namespace {
 
 at::Tensor by_definition(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         bool diagonal) {
+                         const ops::Band& band) {
     const int64_t repeats = q.size(2) / k.size(2);
     const auto heads_first = [](const at::Tensor& rows) { return rows.transpose(1, 2); };
     at::Tensor scores =
         at::matmul(heads_first(q), heads_first(k.repeat_interleave(repeats, 2)).transpose(2, 3)) /
         std::sqrt(static_cast<double>(q.size(3)));
-    if (diagonal)
-        scores = scores.masked_fill(at::ones({q.size(1), k.size(1)}, at::kBool).triu(1),
-                                    -std::numeric_limits<double>::infinity());
+    const at::Tensor all = at::ones({q.size(1), k.size(1)}, at::kBool);
+    scores = scores.masked_fill(all.triu(band.ahead + 1).logical_or(all.tril(-band.back - 1)),
+                                -std::numeric_limits<double>::infinity());
     return heads_first(
         at::matmul(at::softmax(scores, -1), heads_first(v.repeat_interleave(repeats, 2))));
 }
 
 struct Shape {
     int64_t documents, queries, keys, query_heads, key_heads, head_dim;
+    ops::Band band;
 };
 
 void check(const Shape& shape, at::ScalarType type) {
     const auto random = [&](int64_t tokens, int64_t heads) {
         return at::randn({shape.documents, tokens, heads, shape.head_dim}, type);
     };
-    const bool diagonal = shape.queries == shape.keys;
     const ops::PlainAttention input{random(shape.queries, shape.query_heads),
                                     random(shape.keys, shape.key_heads),
-                                    random(shape.keys, shape.key_heads), diagonal};
+                                    random(shape.keys, shape.key_heads), shape.band};
     const at::Tensor d_out = random(shape.queries, shape.query_heads);
     const at::Tensor q = test::leaf(input.q);
     const at::Tensor k = test::leaf(input.k);
     const at::Tensor v = test::leaf(input.v);
-    const at::Tensor expected = by_definition(q, k, v, diagonal);
+    const at::Tensor expected = by_definition(q, k, v, shape.band);
     test::backward(expected, d_out);
 
     const ops::SeenKeys seen = ops::plain_attention(input);
@@ -56,10 +56,14 @@ void check(const Shape& shape, at::ScalarType type) {
 BOOST_AUTO_TEST_CASE(is_that_of_autograd) {
     at::manual_seed(3);
     for (const auto type : {at::kFloat, at::kBFloat16})
-        for (const Shape& shape : {Shape{2, 17, 17, 4, 2, 8},
-                                   {1, 9, 31, 6, 1, 16},
-                                   {3, 2, 2, 2, 2, 4},
-                                   {1, 1500, 1500, 2, 1, 16}}) {  // the last in blocks of queries
+        for (const Shape& shape : {Shape{2, 17, 17, 4, 2, 8, ops::causal},
+                                   {1, 9, 31, 6, 1, 16, ops::every_key},
+                                   {3, 2, 2, 2, 2, 4, ops::causal},
+                                   {1, 20, 31, 2, 1, 16, {15, ops::Band::unlimited}},
+                                   {1, 20, 31, 2, 1, 16, {3, 2}},
+                                   // In blocks of queries.
+                                   {1, 1500, 1500, 2, 1, 16, ops::causal},
+                                   {1, 1500, 1500, 2, 1, 16, {99, 0}}}) {
             BOOST_TEST_INFO_SCOPE(shape.queries << " x " << shape.keys << " "
                                                 << at::toString(type));
             check(shape, type);

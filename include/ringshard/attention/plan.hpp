@@ -1,39 +1,65 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "ringshard/attention/sequence_partition.hpp"
+#include "ringshard/ops/band.hpp"
 
 namespace ringshard::attention {
 
-// Queries and keys that meet: offsets in what a rank holds, and all of one document. diagonal: they
-// are the same tokens, and each query sees the keys up to itself; else every query sees every key.
+// Which tokens of its document a token sees: itself and all earlier ones, or as many as the window
+// holds, itself included.
+struct Mask {
+    std::optional<int64_t> window{};
+    auto operator<=>(const Mask&) const = default;
+};
+
+// Counts the pairs of a query and a key that it sees in one document, as if tokens were as small as
+// can be: half the square of the length without a window.
+double visible_pairs(double length, const Mask& mask);
+
+// Queries and keys that meet, neighbours in the uncut list: offsets in what a rank holds, and all
+// of one document.
 struct Tile {
     int64_t q;
     int64_t k;
     int64_t num_q;
     int64_t num_k;
-    bool diagonal;
+    ops::Band band;
     bool operator==(const Tile&) const = default;
 };
 
-// A token sees the earlier tokens of its own document and itself. document_starts: where documents
-// begin in the uncut list, ascending from 0. Queries and keys are the same tokens or have none in
-// common. Linear in runs and documents.
+// Queries and keys are the same tokens or have none in common. document_starts: where documents
+// begin in the uncut list, ascending from 0. Linear in runs and documents.
 std::vector<Tile> make_tiles(const Layout& queries, const Layout& keys,
-                             std::span<const int64_t> document_starts);
+                             std::span<const int64_t> document_starts, const Mask& mask = {});
 
-// The attention of one batch, seen from one ring rank: at step s it meets the keys of the rank s
-// places before it. Made once per batch, used by every layer.
+// The keys that ring ranks send to each other where each needs few of them.
+struct KeyExchange {
+    std::vector<Layout> sent;           // to each rank: runs of the tokens that this rank holds
+    std::vector<int64_t> num_sent;      // tokens to each rank
+    std::vector<int64_t> num_received;  // tokens from each rank
+    bool operator==(const KeyExchange&) const = default;
+};
+
+// The attention of one batch under one mask, seen from one ring rank. Made once per batch, used by
+// every layer with that mask.
 struct Plan {
     int64_t num_tokens = 0;  // of this ring rank
+    // At step s the rank meets the keys of the rank s places before it. With an exchange there are
+    // two steps: its own keys, and those that it received, rank after rank.
     std::vector<std::vector<Tile>> steps;
     // Every query and every key is in one tile only, so that results are written and not merged:
     // true of any documents where a rank holds all of the list.
     bool meets_once = false;
+    std::optional<KeyExchange> exchange{};
     bool operator==(const Plan&) const = default;
 };
-Plan make_plan(const SequencePartition& partition, int64_t ring_rank);
+Plan make_plan(const SequencePartition& partition, int64_t ring_rank, const Mask& mask = {});
+std::vector<Plan> make_plans(const SequencePartition& partition, int64_t ring_rank,
+                             std::span<const Mask> masks);
 
 // Positions count within the document.
 std::vector<int64_t> positions_in_documents(int64_t num_tokens,

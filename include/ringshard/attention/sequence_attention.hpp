@@ -26,7 +26,8 @@ std::vector<int64_t> ulysses_sizes(const HeadCounts& heads);
 // How ranks get what others hold.
 struct Travel {
     // Ring ranks the keys: round the ring, a rank's at a time, while the tiles of the last ones are
-    // computed; or those of all ranks at once, which takes the memory of all.
+    // computed; or those of all ranks at once, which takes the memory of all. Where a window is
+    // narrow, neither: ranks exchange what they need.
     enum class Keys { round_the_ring, gathered_at_once };
     Keys keys = Keys::round_the_ring;
     // Ulysses ranks the heads: in this type, or as they are computed.
@@ -63,6 +64,13 @@ public:
     bool can_be_recorded(const Plan& plan) const;
 
 private:
+    // How the keys of other ranks are met.
+    template <class Way>
+    Way* way_of(const Plan& plan, Way& ring, Way& gathered, Way& exchanged) const {
+        if (plan.exchange) return &exchanged;
+        return gathers_keys_ ? &gathered : &ring;
+    }
+
     HeadCounts heads_;
     comm::Communicator& ring_;
     comm::Communicator& ulysses_;

@@ -17,6 +17,9 @@ struct Exchange {
     at::Tensor receive;
 };
 
+// Rows, of the first dimension of a tensor, for each rank.
+using RowCounts = std::vector<int64_t>;
+
 // Everything tensors can do between ranks. Every call is collective over the communicator, is made
 // in the same order on all its ranks, and returns before it is done. Tensors are contiguous and of
 // type fp32, bf16, int32, int64 or uint8; sums wrap around or round as their type does. At size 1
@@ -34,6 +37,10 @@ public:
     virtual Pending reduce_scatter(at::Tensor out, at::Tensor in) = 0;
     // Part p of rank r's `in` becomes part r of rank p's `out`.
     virtual Pending all_to_all(at::Tensor out, at::Tensor in) = 0;
+    // The same with parts of any numbers of rows, in the order of ranks: `received[r]` is what rank
+    // r has in its `sent` for this rank.
+    virtual Pending all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
+                                      RowCounts sent) = 0;
     virtual Pending shift(std::vector<Exchange> exchanges) = 0;
     virtual Pending broadcast(at::Tensor in_out, int root) = 0;
 

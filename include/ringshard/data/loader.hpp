@@ -14,7 +14,8 @@ namespace ringshard::data {
 
 // This rank's part of a micro-batch, on its device. The list is filled up with a document that has
 // no targets, so that it can be cut.
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh);
+model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh,
+                            std::span<const attention::Mask> masks);
 
 // Which of its tokens each rank of the sequence group gets.
 attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape);

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
+#include "ringshard/attention/plan.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 
 // The parts that a block is made of, and their sizes: an architecture is a list of these.
@@ -26,7 +26,7 @@ struct AttentionSpec {
     bool has_bias = false;  // of the query, key and value projections
     bool has_out_bias = false;
     HeadNormKind head_norm = HeadNormKind::none;
-    std::optional<int64_t> window{};  // tokens that a token sees, itself included
+    attention::Mask mask{};
 
     int64_t out_width() const { return heads.query_heads * heads.head_dim; }
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }

@@ -30,8 +30,8 @@ struct ModelSpec {
     std::string config_json;  // of this model: the file's content, corrected where it differs
 
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
-    // Returns the narrowest window of any block, if one has a window.
-    std::optional<int64_t> window() const;
+    // Returns each mask that a block has, in the order of the blocks that have it first.
+    std::vector<attention::Mask> masks() const;
     // Gives the model a head of its own, in config_json too.
     void untie();
     // Gives the embedding and the head another number of rows, in config_json too.

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <vector>
 
+#include "ringshard/attention/plan.hpp"
 #include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/model_spec.hpp"
 
@@ -11,14 +14,18 @@ namespace ringshard::model {
 // Counts of multiplications and additions in a forward pass, where a member names no other pass. A
 // backward pass makes twice as many.
 struct Operations {
-    double products = 0;         // of a token with weights
-    double products_again = 0;   // of these, those that the backward pass makes again
-    double attention = 0;        // of a query and a key that it sees
-    double attention_again = 0;  // of these, those that the backward pass makes again
+    double products = 0;        // of a token with weights
+    double products_again = 0;  // of these, those that the backward pass makes again
+    // Of a query and a key that it sees, in all blocks of a mask.
+    struct OfPair {
+        double attention = 0;
+        double attention_again = 0;  // of these, those that the backward pass makes again
+    };
+    std::map<attention::Mask, OfPair> of_pair{};
 
-    // Returns those of a forward and a backward pass over documents of num_tokens tokens in all,
-    // whose lengths squared add up to `squares`. Nothing is counted twice.
-    double of_training(double num_tokens, double squares) const;
+    // Returns those of a forward and a backward pass over whole documents. Nothing is counted
+    // twice.
+    double of_training(std::span<const int64_t> document_lengths) const;
 
     Operations& operator+=(const Operations& other);
 };

@@ -22,6 +22,7 @@ namespace ringshard::model {
 
 class ActivationStore;
 class RecordedBlocks;
+struct BlockContext;
 struct ModelParts;
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
@@ -49,6 +50,8 @@ public:
 
     const ModelSpec& spec() const { return spec_; }
     const Operations& operations() const { return operations_; }
+    // Those for which a batch has plans.
+    const std::vector<attention::Mask>& masks() const { return masks_; }
 
     // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. What comes
     // back is said of this rank's tokens that have a target, for ops::add_up. Collective over the
@@ -59,9 +62,7 @@ public:
     at::Tensor evaluate(const TokenBatch& batch) const;
 
     // Which of a GPU's operators attend in this batch.
-    std::set<std::string> attention_operators(const TokenBatch& batch) const {
-        return attention_.operators(batch.plan, zero_.compute_type(), zero_.device());
-    }
+    std::set<std::string> attention_operators(const TokenBatch& batch) const;
 
     // Of batches with a backward pass, where there is a recorder.
     Replays replays() const;
@@ -87,10 +88,13 @@ private:
     shard::UnitTensors gradients_of(size_t unit) const;
     void reduce(size_t unit) const;  // its gradient, if it is trained
     ops::RopeTable rope_of(const TokenBatch& batch) const;
+    BlockContext context_of(size_t block, const Pass& pass) const;
     template <class... Parts>
     void note(const Parts&... parts) const;
 
     ModelSpec spec_;
+    std::vector<attention::Mask> masks_;
+    std::vector<size_t> plan_of_block_;  // its mask's
     std::unique_ptr<const ModelParts> parts_;
     Operations operations_;
     UnitIndex index_;

@@ -2,9 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ringshard/ops/band.hpp"
+
 // Attention within documents of one length, in blocks of queries and keys that stay in the
 // processor's cache, with the widest products that the processor has: those of bf16 where it has
-// them. Queries and keys that the diagonal hides from each other are not multiplied.
+// them. Blocks of keys outside the band of a query are not multiplied.
 //
 // Letters: n documents, t tokens of one, h query heads, g key heads (h is a multiple of g), d
 // head_dim. Tensors are views [n, t, h, d] with dense heads; queries and keys may differ in t.
@@ -14,18 +16,18 @@ struct AttentionInput {
     at::Tensor q;  // [n, t, h, d]
     at::Tensor k;  // [n, t, g, d]
     at::Tensor v;
-    bool diagonal;  // query i sees the keys up to i; else all
+    Band band;
 };
 
-// False on processors with tiles for bf16, where LibTorch attends by them, and for tensors without
-// numbers.
+// False on processors with tiles for bf16, where LibTorch attends by them unless the band is
+// narrow, and for tensors without numbers.
 bool suits_block_attention(const AttentionInput& input);
 
 // Writes `out` [n, t, h, d], of q's type or fp32, and `lse` [n, t, h], fp32: the log of the sum of
 // exponentials. Both may be views.
 void block_attention(const AttentionInput& input, const at::Tensor& out, const at::Tensor& lse);
 
-// False for fewer documents and key heads than threads.
+// False for fewer documents and key heads than threads, unless the band is narrow.
 bool suits_block_attention_backward(const AttentionInput& input);
 
 // The gradients of q, k and v. `out` [n, t, h, d] and `lse` [n, t, h], fp32, the log of the sum of

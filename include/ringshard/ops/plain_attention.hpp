@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ringshard/ops/band.hpp"
 #include "ringshard/ops/merge_attention.hpp"
 
 // Attention as products of matrices in fp32, over blocks of queries, on any device: exact, and
@@ -14,7 +15,7 @@ struct PlainAttention {
     at::Tensor q;  // [n, t, h, d]; views
     at::Tensor k;  // [n, t, g, d]
     at::Tensor v;
-    bool diagonal;  // query i sees the keys up to i; else all
+    Band band;
 };
 // Of the type of q.
 SeenKeys plain_attention(const PlainAttention& input);

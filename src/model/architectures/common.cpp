@@ -168,7 +168,7 @@ void read_windows_of_layers(ConfigReader& config, ModelSpec& spec) {
     if (std::find(windows.begin(), windows.end(), true) == windows.end()) return;
     const std::optional<int64_t> window = read_window(config, usual_window);
     for (size_t block = 0; block < windows.size(); ++block)
-        if (windows[block]) spec.blocks[block].attention.window = window;
+        if (windows[block]) spec.blocks[block].attention.mask.window = window;
 }
 
 }  // namespace ringshard::model

@@ -6,7 +6,7 @@ namespace ringshard::model {
 ModelSpec read_mistral(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 8});
     const std::optional<int64_t> window = read_window(config, usual_window);
-    for (BlockSpec& block : spec.blocks) block.attention.window = window;
+    for (BlockSpec& block : spec.blocks) block.attention.mask.window = window;
     return spec;
 }
 

@@ -13,7 +13,7 @@ ModelSpec read_phi3(ConfigReader& config) {
     const std::optional<int64_t> window = read_window(config, std::nullopt);
     for (BlockSpec& block : spec.blocks) {
         block.attention.is_fused = block.mlp.is_fused = true;
-        block.attention.window = window;
+        block.attention.mask.window = window;
     }
     return spec;
 }

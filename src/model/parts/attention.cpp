@@ -43,6 +43,7 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
 
 Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block)
     : heads_(block.attention.heads),
+      mask_(block.attention.mask),
       qkv_projection_(unit, qkv_of(block)),
       out_(unit, {.layers = {{"self_attn.o_proj", block.width}},
                   .in = block.attention.out_width(),
@@ -97,8 +98,7 @@ Operations Attention::operations(ActivationPolicy policy, bool keeps_output) con
     return {.products = qkv_projection_.operations() + out_.operations(),
             .products_again = (qkv_.is_kept(policy) ? 0 : qkv_projection_.operations()) +
                               (keeps_output ? 0 : out_.operations()),
-            .attention = of_pair,
-            .attention_again = seen_.is_kept(policy) ? 0 : of_pair};
+            .of_pair = {{mask_, {of_pair, seen_.is_kept(policy) ? 0 : of_pair}}}};
 }
 
 }  // namespace ringshard::model

@@ -46,6 +46,7 @@ private:
     int64_t turned_heads() const { return heads_.query_heads + heads_.key_heads; }
 
     attention::HeadCounts heads_;
+    attention::Mask mask_;
     Projection qkv_projection_;  // rows of qkv: query heads, key heads, value heads
     Projection out_;
     std::vector<HeadNorm> head_norms_;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ringshard::ops {
+
+// Which keys of a tile a query sees: query i sees the keys j with i - back <= j <= i + ahead.
+struct Band {
+    static constexpr int64_t unlimited = int64_t{1} << 40;  // longer than any sequence
+
+    int64_t back = unlimited;
+    int64_t ahead = unlimited;
+    bool operator==(const Band&) const = default;
+};
+inline constexpr Band every_key{};
+inline constexpr Band causal{.back = Band::unlimited, .ahead = 0};
+
+// Whether every library's kernels have this mask.
+inline bool is_common(const Band& band) { return band == every_key || band == causal; }
+
+}  // namespace ringshard::ops
