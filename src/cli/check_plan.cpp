@@ -30,6 +30,12 @@ config::Settings with_rows_of_data(const config::Settings& settings, const mesh:
     return settings.with("per_device_train_batch_size", concat(rows.size()), config::OptionTable());
 }
 
+// Of the longest rows that the data has.
+Answer answer_of_data(const Planner& planner, const config::Settings& settings, const StartUp& here,
+                      const data::Rows& rows) {
+    return planner.answer(settings, here.shape, std::max<int64_t>(1, rows.totals().longest_row));
+}
+
 std::string bytes(double count) { return human_bytes(count); }
 
 std::string tell_cures(const std::vector<Suggestion>& cures) {
@@ -44,6 +50,27 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
 
 }  // namespace
 
+comm::Agreed<config::Settings> choose_policies(const EngineCall& call, const StartUp& here,
+                                               const model::ModelSpec& spec, const data::Rows& rows,
+                                               int64_t free_host_memory) {
+    if (!call.settings.values.training.activations_kept().is_automatic()) return call.settings;
+    const plan::Device device = smallest_device(call, here, free_host_memory);
+    const auto chosen = comm::of_root(call.world, [&]() -> Expected<std::string> {
+        const PlanWish wish{.world = call.world.size()};
+        const Planner planner(spec, device, wish, call.environment, here.num_threads);
+        const config::Settings settings = with_rows_of_data(call.settings, here.shape, rows);
+        const Answer answer = answer_of_data(planner, settings, here, rows);
+        std::cerr << tell_automatic(answer.policies, spec) << '\n';
+        return to_text(answer.policies);
+    });
+    if (!chosen) return chosen.failure();
+    const std::string asked_at = call.settings.origin_of("activation_policy").place;
+    config::Settings settings =
+        call.settings.with("activation_policy", chosen.value(), config::OptionTable());
+    settings.given.at("activation_policy").origin.place = concat("auto [", asked_at, "]");
+    return settings;
+}
+
 std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const StartUp& here,
                                               const model::ModelSpec& spec, const data::Rows& rows,
                                               int64_t free_host_memory) {
@@ -54,8 +81,7 @@ std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const Star
         PlanWish wish{.world = call.world.size()};
         const Planner planner(spec, device, wish, call.environment, here.num_threads);
         const config::Settings settings = with_rows_of_data(call.settings, here.shape, rows);
-        const int64_t longest = std::max<int64_t>(1, rows.totals().longest_row);
-        const auto answer = planner.answer(settings, here.shape, longest);
+        const Answer answer = answer_of_data(planner, settings, here, rows);
         const auto held = static_cast<double>(answer.held);
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
                   << '\n';
@@ -64,7 +90,7 @@ std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const Star
                 concat("a step takes ", bytes(held), " of a rank (at: ", answer.plan.peak_at, ", ",
                        answer.num_rows, answer.num_rows == 1 ? " row of " : " rows of ",
                        answer.row_length, " tokens), and there are ", bytes(device.memory_bytes),
-                       "; ", tell_cures(planner.cures(settings, longest)));
+                       "; ", tell_cures(planner.cures(settings, answer.row_length)));
             if (call.settings.values.run.ignore_plan)
                 std::cerr << "warning: " << what << '\n';
             else

@@ -4,9 +4,11 @@
 #include <cmath>
 
 #include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/resolve.hpp"
+#include "ringshard/plan/kept_activations.hpp"
 
 namespace ringshard::cli {
 
@@ -19,7 +21,23 @@ Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
     if (!why_not.empty())
         return Failure{ExitCode::settings,
                        concat("sp_size = ", shape.value().ulysses, ": ", why_not)};
+    if (const auto failure = check_policies(settings, spec)) return *failure;
     return shape;
+}
+
+std::optional<Failure> check_policies(const config::Settings& settings,
+                                      const model::ModelSpec& spec) {
+    const config::ActivationPolicies policies = settings.values.training.activations_kept();
+    const std::string why_not = policies.why_not(narrow<int64_t>(spec.blocks.size()));
+    if (why_not.empty()) return std::nullopt;
+    return Failure{ExitCode::settings,
+                   concat("activation_policy = ", to_text(policies), " [",
+                          settings.origin_of("activation_policy").place, "]: ", why_not)};
+}
+
+std::string tell_automatic(const config::ActivationPolicies& chosen, const model::ModelSpec& spec) {
+    return concat("activation_policy auto: ", describe(chosen, narrow<int64_t>(spec.blocks.size())),
+                  " (", to_text(chosen), ")");
 }
 
 Expected<Answer> Planner::answer(const config::Settings& settings) const {
@@ -37,10 +55,19 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
     Answer answer{.shape = shape,
                   .num_rows = settings.values.training.per_device_train_batch_size,
                   .row_length = row_length};
-    const plan::Question question{settings.values, spec_, shape, row_length,
+    config::Config config = settings.values;
+    const plan::Question question{config, spec_, shape, row_length,
                                   device_.is_host ? c10::DeviceType::CPU : c10::DeviceType::CUDA};
     // Only on the host do the threads of a rank keep sums of their own.
-    answer.plan = plan::plan_step(question, device_.is_host ? num_threads_ : 1);
+    const int num_threads = device_.is_host ? num_threads_ : 1;
+    answer.policies = config.training.activations_kept();
+    if (answer.policies.is_automatic()) {
+        plan::KeptActivations kept = plan::keep_what_fits(question, device_, num_threads);
+        config.training.activation_policy = answer.policies = std::move(kept.policies);
+        answer.plan = std::move(kept.plan);
+    } else {
+        answer.plan = plan::plan_step(question, num_threads);
+    }
     answer.held = plan::held_bytes(answer.plan, device_);
     answer.shortage = plan::find_shortage(answer.plan, device_, wish_.ranks_per_node());
     answer.save = plan::estimate_save(answer.plan, device_, wish_.ranks_per_node());

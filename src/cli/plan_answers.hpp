@@ -15,6 +15,7 @@ struct Answer {
     mesh::MeshShape shape;
     int64_t num_rows = 1;  // of a device, in a micro-batch
     int64_t row_length = 0;
+    config::ActivationPolicies policies{};  // those that auto stands for, where it was said
     plan::StepPlan plan{};
     int64_t held = 0;  // of the device's memory
     std::optional<plan::Shortage> shortage{};
@@ -33,6 +34,13 @@ struct Suggestion {
 // The mesh of the wished world, if it and the model can be cut as the settings say.
 Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
                                         const model::ModelSpec& spec, const PlanWish& wish);
+
+// Why activation_policy cannot be that of this model.
+std::optional<Failure> check_policies(const config::Settings& settings,
+                                      const model::ModelSpec& spec);
+
+// "activation_policy auto: 18 of 24 blocks keep all, 6 keep attention (all:18,attention)"
+std::string tell_automatic(const config::ActivationPolicies& chosen, const model::ModelSpec& spec);
 
 // Answers for one model, device and world.
 class Planner {

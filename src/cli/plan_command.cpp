@@ -44,6 +44,7 @@ ordered_json to_json(const Answer& answer) {
     return {
         {"mesh", to_text(answer.shape)},
         {"row_length", answer.row_length},
+        {"activation_policy", to_text(answer.policies)},
         {"peak_bytes", answer.held},
         {"host_bytes", plan.host_bytes()},
         {"peak_at", plan.peak_at},
@@ -66,11 +67,16 @@ ordered_json to_json(const Answer& answer) {
         {"utilisation", answer.seconds.utilisation}};
 }
 
-void print(const Answer& answer, const plan::Device& device, int64_t ranks_per_node) {
+void print(const Answer& answer, const PlanCall& call, const model::ModelSpec& spec,
+           const plan::Device& device) {
+    const int64_t ranks_per_node = call.wish.ranks_per_node();
     const plan::StepPlan& plan = answer.plan;
     std::cout << "mesh " << to_text(answer.shape) << " (replicate x shard x ring x ulysses), "
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
               << answer.row_length << " tokens at a time\n"
+              << (call.settings.values.training.activations_kept().is_automatic()
+                      ? tell_automatic(answer.policies, spec) + "\n"
+                      : "")
               << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
     for (const train::MemoryKind& kind : train::memory_kinds)
         if (const int64_t held = plan.memory.*kind.bytes; held > 0)
@@ -141,7 +147,8 @@ Expected<Planner::Longest> ask(const Planner& planner, const PlanCall& call) {
     return Planner::Longest{std::move(answer).value(), {}};
 }
 
-int tell_answer(const Planner& planner, const PlanCall& call, const plan::Device& device) {
+int tell_answer(const Planner& planner, const PlanCall& call, const model::ModelSpec& spec,
+                const plan::Device& device) {
     const auto asked = ask(planner, call);
     if (!asked) return tell(asked.failure());
     const auto& [answer, end] = asked.value();
@@ -151,7 +158,7 @@ int tell_answer(const Planner& planner, const PlanCall& call, const plan::Device
         std::cout << json.dump(2) << '\n';
         return number(ExitCode::done);
     }
-    print(answer, device, call.wish.ranks_per_node());
+    print(answer, call, spec, device);
     if (end) std::cout << "longer rows are short of " << describe(*end) << '\n';
     if (!answer.fits()) print_cures(planner.cures(call.settings));
     return number(ExitCode::done);
@@ -226,7 +233,7 @@ int run_plan(const PlanCall& call) {
         return number(ExitCode::done);
     }
     if (wish.suggests) return tell_suggestions(planner.suggest(call.settings), wish.as_json);
-    return tell_answer(planner, call, device.value());
+    return tell_answer(planner, call, spec.value(), device.value());
 }
 
 }  // namespace ringshard::cli

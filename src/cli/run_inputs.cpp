@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "checkpoint_as_model.hpp"
+#include "plan_answers.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
@@ -20,6 +21,7 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
     const auto spec = model::parse_model_spec(config_json, text);
     if (!spec) return spec;
     const attention::HeadCounts& heads = spec.value().heads();
+    if (const auto failure = check_policies(settings, spec.value())) return *failure;
     const std::string why_not = attention::why_heads_do_not_split(heads, ulysses);
     if (why_not.empty()) return spec;
     std::vector<std::string> sizes;

@@ -4,6 +4,7 @@
 
 #include "library_versions.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/narrow.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/settings.hpp"
 
@@ -23,8 +24,8 @@ ordered_json describe_ranks(const StartUp& here) {
 }  // namespace
 
 std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, const StartUp& here,
-                                                    int64_t attempt, int64_t num_steps,
-                                                    const std::string& gemms) {
+                                                    const model::ModelSpec& spec, int64_t attempt,
+                                                    int64_t num_steps, const std::string& gemms) {
     std::optional<Failure> failure;
     if (call.world.is_root()) {
         const config::Config& config = call.settings.values;
@@ -44,6 +45,8 @@ std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, cons
             {"num_steps", num_steps},
             {"threads_per_rank", here.num_threads},
             {"memory_of_rank_0", here.memory},
+            {"activations_kept",
+             describe(config.training.activations_kept(), narrow<int64_t>(spec.blocks.size()))},
             {"cpu_gemm", ordered_json::parse(gemms)},
             {"ranks", describe_ranks(here)},
             {"settings",

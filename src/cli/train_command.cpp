@@ -28,40 +28,42 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-MaybeFailure train(const EngineCall& call) {
-    const comm::Group& world = call.world;
-    const config::Config& config = call.settings.values;
+MaybeFailure train(const EngineCall& given) {
+    const comm::Group& world = given.world;
     job::note_warnings();  // a warning that comes before the first step is not lost
-    const job::Deadline deadline(world.is_root() ? job::read_slurm(call.environment) : job::Slurm(),
-                                 config.run.max_hours);
-    auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
+    const job::Deadline deadline(
+        world.is_root() ? job::read_slurm(given.environment) : job::Slurm(),
+        given.settings.values.run.max_hours);
+    auto faults = comm::agreed(world, Faults::read(given.environment, world.rank()));
     if (!faults) return faults.failure();
-    watch::Watchdog watchdog(world, config.run.hang_timeout_s,
-                             test_hooks::watch_pace(call.environment));
+    watch::Watchdog watchdog(world, given.settings.values.run.hang_timeout_s,
+                             test_hooks::watch_pace(given.environment));
 
     world.journal().doing("starting");
-    const auto start = start_up(call);
+    const auto start = start_up(given);
     if (!start) return start.failure();
     const StartUp& here = start.value();
-    print_start(call, here);
-    const auto recorder = open_recorder(call, here);
+    print_start(given, here);
+    const auto recorder = open_recorder(given, here);
     if (!recorder) return recorder.failure();
     const mesh::Mesh mesh(world, here.shape, here.device,
-                          {test_hooks::message_delay(call.environment), here.shares_gpus});
-    const auto found = find_inputs(call, here, faults.value());
+                          {test_hooks::message_delay(given.environment), here.shares_gpus});
+    const auto found = find_inputs(given, here, faults.value());
     if (!found) return found.failure();
     const RunInputs& inputs = found.value();
     const data::Rows& rows = inputs.data.training;
-    if (const auto unused = check_rows_are_dealt(call.settings, rows.size(), here.shape.data()))
+    if (const auto unused = check_rows_are_dealt(given.settings, rows.size(), here.shape.data()))
         return comm::found_by_all(*unused);
-    const auto gemms = choose_gemms(call, here, inputs.spec);
+    const auto gemms = choose_gemms(given, here, inputs.spec);
     if (!gemms) return gemms.failure();
+    const auto memory = [&] { return test_hooks::device_memory(given.environment); };
+    const auto chosen = choose_policies(given, here, inputs.spec, rows, memory());
+    if (!chosen) return chosen.failure();
+    const EngineCall call{given.command, chosen.value(), given.notes, given.environment, world};
+    const config::Config& config = call.settings.values;
     data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data_rank(),
                         config.training.gradient_accumulation_steps);
-    const auto check_memory = [&] {
-        return check_plan(call, here, inputs.spec, rows,
-                          test_hooks::device_memory(call.environment));
-    };
+    const auto check_memory = [&] { return check_plan(call, here, inputs.spec, rows, memory()); };
     if (config.run.dry_run) {
         if (auto failure = check_memory()) return failure;
         if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
@@ -104,8 +106,8 @@ MaybeFailure train(const EngineCall& call) {
         if (!progress) return progress.failure();
         Attempt& attempt = beginning.attempt();
         model.trainer.go_on_from(progress.value());
-        if (auto failure = write_run_record(call, here, attempt.store.attempt(), run.num_steps,
-                                            gemms.value().record)) {
+        if (auto failure = write_run_record(call, here, inputs.spec, attempt.store.attempt(),
+                                            run.num_steps, gemms.value().record)) {
             note_end(attempt, *failure, world);
             return failure;
         }

@@ -138,7 +138,7 @@ public:
         TrainingSettings& training = settings_.values.training;
         if (!training.activation_policy || !settings_.given.contains("gradient_checkpointing"))
             return;
-        const bool keeps_all = *training.activation_policy == ActivationPolicy::all;
+        const bool keeps_all = training.activation_policy->keeps_everything();
         if (keeps_all != training.gradient_checkpointing) return;
         const Strength how = settings_.origin_of("activation_policy").strength;
         const Strength whether = settings_.origin_of("gradient_checkpointing").strength;
@@ -147,6 +147,18 @@ public:
                      "checkpointing means a policy of all_but_gate_up, attention or input, and no "
                      "checkpointing means all; leave one out");
         if (how < whether) training.activation_policy.reset();
+    }
+
+    void check_automatic_policy() {
+        const TrainingSettings& training = settings_.values.training;
+        if (!training.activations_kept().is_automatic()) return;
+        if (training.activation_offloading)
+            complain({"activation_policy", "activation_offloading"},
+                     "what is moved out takes no memory that auto could divide; name a policy, or "
+                     "leave one out");
+        if (training.cuda_graphs)
+            complain({"activation_policy", "cuda_graphs"},
+                     "a plan does not know what recordings keep; name a policy, or leave one out");
     }
 
 private:
@@ -184,6 +196,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_offload();
     checker.check_graphs();
     checker.settle_activation_policy();
+    checker.check_automatic_policy();
 }
 
 }  // namespace ringshard::config

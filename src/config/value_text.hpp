@@ -25,6 +25,8 @@ Rule read_value(const std::string& text, double& value);
 Rule read_value(const std::string& text, std::string& value);
 Rule read_value(const std::string& text, std::vector<std::string>& value);
 
+Rule read_value(const std::string& text, ActivationPolicies& value);
+
 Rule read_json(const std::string& text,
                std::string& value);  // kept as text, in one way to write it
 
@@ -33,6 +35,7 @@ std::string write_value(int64_t value);
 std::string write_value(double value);
 std::string write_value(const std::string& value);
 std::string write_value(const std::vector<std::string>& value);
+std::string write_value(const ActivationPolicies& value);
 
 // Do two texts say the same for a setting of this shape: "False" and "no", "1" and "1.0"?
 bool same_meaning(Shape shape, const std::string& a, const std::string& b);

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "ringshard/attention/sequence_attention.hpp"
-#include "ringshard/config/training_settings.hpp"
+#include "ringshard/config/activation_policies.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/ops/rope.hpp"
 
 namespace ringshard::model {
 
-// What all blocks of a batch share.
+// What a block needs to know of a batch and of the run.
 struct BlockContext {
     const attention::SequenceAttention& attention;
     const attention::Plan& plan;

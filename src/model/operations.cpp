@@ -3,13 +3,17 @@
 #include <set>
 
 #include "model_parts.hpp"
+#include "ringshard/base/narrow.hpp"
 
 namespace ringshard::model {
 
-Operations operations_of(const ModelSpec& spec, config::ActivationPolicy policy) {
+Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies& policies) {
     Operations operations{.products = 2 * static_cast<double>(spec.vocabulary) *
                                       static_cast<double>(spec.width)};
-    for (const Block& block : ModelParts(spec).blocks) operations += block.operations(policy);
+    const ModelParts parts(spec);
+    const auto of_blocks = policies.of_blocks(narrow<int64_t>(parts.blocks.size()));
+    for (size_t block = 0; block < parts.blocks.size(); ++block)
+        operations += parts.blocks[block].operations(of_blocks[block]);
     return operations;
 }
 

@@ -54,7 +54,7 @@ struct RecordedBlocks::Shape {
                 plans.at(blocks.plan_of_block_[block]),
                 rope,
                 blocks.gemms_,
-                blocks.policy_,
+                blocks.policies_[block],
                 blocks.mlp_chunk_};
     }
 
@@ -68,13 +68,14 @@ struct RecordedBlocks::Shape {
 RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
                                const std::vector<size_t>& plan_of_block,
                                const attention::SequenceAttention& attention,
-                               const ops::Gemms& gemms, config::ActivationPolicy policy,
-                               int64_t mlp_chunk, Recorder& recorder)
+                               const ops::Gemms& gemms,
+                               std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
+                               Recorder& recorder)
     : blocks_(blocks),
       plan_of_block_(plan_of_block),
       attention_(attention),
       gemms_(gemms),
-      policy_(policy),
+      policies_(std::move(policies)),
       mlp_chunk_(mlp_chunk),
       recorder_(recorder) {}
 

@@ -18,7 +18,8 @@ public:
 
     RecordedBlocks(const std::vector<Block>& blocks, const std::vector<size_t>& plan_of_block,
                    const attention::SequenceAttention& attention, const ops::Gemms& gemms,
-                   config::ActivationPolicy policy, int64_t mlp_chunk, Recorder& recorder);
+                   std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
+                   Recorder& recorder);
     ~RecordedBlocks();
 
     // A batch begins, with a backward pass to come. Whether its blocks go by way of recordings:
@@ -39,7 +40,7 @@ private:
     const std::vector<size_t>& plan_of_block_;
     const attention::SequenceAttention& attention_;
     const ops::Gemms& gemms_;
-    config::ActivationPolicy policy_;
+    std::vector<config::ActivationPolicy> policies_;  // of the blocks
     int64_t mlp_chunk_;
     Recorder& recorder_;
     Plans last_plans_;

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ringshard/config/training_settings.hpp"
+#include "ringshard/config/activation_policies.hpp"
 
 namespace ringshard::model {
 

@@ -6,6 +6,7 @@
 #include "model_parts.hpp"
 #include "recorded_blocks.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/embedding.hpp"
 
@@ -48,14 +49,14 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       masks_(spec_.masks()),
       plan_of_block_(plans_of_blocks(spec_, masks_)),
       parts_(std::make_unique<const ModelParts>(spec_)),
-      operations_(operations_of(spec_, options.policy)),
+      operations_(operations_of(spec_, options.policies)),
       index_(spec_),
       zero_(zero),
       attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.travel,
                  options.planned_device.value_or(mesh.device().type())),
       own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
-      policy_(options.policy),
+      policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
       loss_(options.loss),
       chunks_(chunks_of(options.planned_device.value_or(mesh.device().type()))),
       activations_(options.activations != nullptr
@@ -66,7 +67,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
         recorded_ =
             std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_, gemms_,
-                                             policy_, chunks_.mlp, *options.recorder);
+                                             policies_, chunks_.mlp, *options.recorder);
     }
     inverse_frequencies_ =
         inverse_frequencies(spec_.rope, spec_.heads().head_dim).to(mesh.device());
@@ -97,8 +98,9 @@ ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
 }
 
 BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
-    return {attention_, pass.batch.plans.at(plan_of_block_[block]), pass.rope, gemms_, policy_,
-            chunks_.mlp};
+    return {attention_,       pass.batch.plans.at(plan_of_block_[block]),
+            pass.rope,        gemms_,
+            policies_[block], chunks_.mlp};
 }
 
 std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {

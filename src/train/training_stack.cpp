@@ -24,7 +24,7 @@ TrainingStack::TrainingStack(const config::Config& config, const model::ModelSpe
            types_of(config), mesh, surroundings.state),
       optimizer(optim::make_optimizer(zero, config.training, surroundings.state.optimizer)),
       transformer(spec, zero, mesh,
-                  {.policy = config.training.activations_kept(),
+                  {.policies = config.training.activations_kept(),
                    .loss = loss_form_of(config.training),
                    .travel = model::travel_of(config.parallel),
                    .gemms = surroundings.gemms,

@@ -148,9 +148,49 @@ BOOST_AUTO_TEST_CASE(checkpointing_the_stronger_word_counts) {
         (kept({"--profile", "fsdp2", "--activation_policy", "input"}) == ActivationPolicy::input));
     BOOST_TEST(says(problem({"--activation_policy", "all", "--gradient_checkpointing", "true"}),
                     "leave one out"));
+    for (const auto* some : {"auto", "all:2,input"}) {
+        BOOST_TEST(to_text(kept({"--activation_policy", some, "--gradient_checkpointing"})) ==
+                   some);
+        BOOST_TEST(says(problem({"--activation_policy", some, "--gradient_checkpointing", "false"}),
+                        "leave one out"));
+    }
     BOOST_TEST(says(
         problem({"--gradient_checkpointing", "true", "--fsdp_activation_checkpointing", "false"}),
         "contradict"));
+}
+
+BOOST_AUTO_TEST_CASE(a_policy_for_each_block) {
+    using config::ActivationPolicy;
+    const auto policies = [](const std::string& text) {
+        return values({"--activation_policy", text}).training.activations_kept();
+    };
+    BOOST_TEST(policies("auto").is_automatic());
+    BOOST_TEST(policies("AUTO").is_automatic());
+    const auto mixed = policies("all:2, all_but_gate_up:1,attention");
+    BOOST_TEST((mixed.of_blocks(5) == std::vector{ActivationPolicy::all, ActivationPolicy::all,
+                                                  ActivationPolicy::all_but_gate_up,
+                                                  ActivationPolicy::attention,
+                                                  ActivationPolicy::attention}));
+    BOOST_TEST(to_text(mixed) == "all:2,all_but_gate_up:1,attention");
+    BOOST_TEST(describe(mixed, 4) ==
+               "2 of 4 blocks keep all, 1 keeps all_but_gate_up, 1 keeps attention");
+    BOOST_TEST(describe(mixed, 3) == "2 of 3 blocks keep all, 1 keeps all_but_gate_up");
+    BOOST_TEST(describe(policies("input"), 24) == "24 of 24 blocks keep input");
+    BOOST_TEST(mixed.why_not(3).empty());
+    BOOST_TEST(mixed.why_not(2) == "names 3 blocks, and the model has 2");
+    BOOST_TEST(policies("all:2,input:2").why_not(4).empty());
+    BOOST_TEST(policies("all:2,input:2").why_not(5).ends_with("is that of all others"));
+    BOOST_TEST(!mixed.keeps_everything());
+    BOOST_TEST(policies("all:3,all").keeps_everything());
+    for (const auto* wrong : {"most", "all:0,input", "all:-1,input", "all:x,input", "all,input",
+                              "all:2:3,input", "all:2,", "all:2,auto", "auto:2", ","})
+        BOOST_TEST(says(problem({"--activation_policy", wrong}), "as all:18,attention"));
+    BOOST_TEST(says(problem({"--activation_policy", "auto", "--activation_offloading", "true"}),
+                    "name a policy"));
+    BOOST_TEST(
+        says(problem({"--activation_policy", "auto", "--cuda_graphs", "true"}), "name a policy"));
+    BOOST_TEST(resolve({"--activation_policy", "all:2,input", "--activation_offloading", "true"})
+                   .problems.empty());
 }
 
 BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {

@@ -90,7 +90,7 @@ data::FlatBatch some_batch(uint32_t seed) {
 struct Layout {
     mesh::MeshShape shape;
     mesh::Cuts cuts;
-    config::ActivationPolicy policy = config::ActivationPolicy::attention;
+    config::ActivationPolicies policies = config::ActivationPolicy::attention;
     attention::Travel travel = {};
 };
 
@@ -108,9 +108,9 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
                      {at::kFloat, at::kFloat}, mesh);
     const model::Transformer transformer(
         spec, zero, mesh,
-        {.policy = layout.policy, .travel = layout.travel, .note = [&](const std::string& what) {
-             log.push_back(what);
-         }});
+        {.policies = layout.policies,
+         .travel = layout.travel,
+         .note = [&](const std::string& what) { log.push_back(what); }});
     zero.clear_gradients();
     // The ranks of a sequence group have the same batch.
     const int64_t data_rank = rank / layout.shape.sequence();

@@ -152,18 +152,23 @@ void compare_steps(const TestModel::Options& options) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_is_replayed_is_what_would_be_computed) {
+    using config::ActivationPolicies;
     using config::ActivationPolicy;
     const c10::InferenceMode no_autograd;
     for (const mesh::Cuts& cuts : {nothing_cut, zero2, zero3})
-        for (const auto policy : {ActivationPolicy::all, ActivationPolicy::all_but_gate_up,
-                                  ActivationPolicy::attention, ActivationPolicy::input})
+        for (const ActivationPolicies& policies :
+             {ActivationPolicies(ActivationPolicy::all),
+              ActivationPolicies(ActivationPolicy::all_but_gate_up),
+              ActivationPolicies(ActivationPolicy::attention),
+              ActivationPolicies(ActivationPolicy::input),
+              ActivationPolicies({{ActivationPolicy::all, 1}, {ActivationPolicy::input}})})
             for (const auto type : {at::kFloat, at::kBFloat16}) {
-                BOOST_TEST_INFO_SCOPE(to_text(cuts) << ", policy " << static_cast<int>(policy)
-                                                    << ", " << c10::toString(type));
+                BOOST_TEST_INFO_SCOPE(to_text(cuts)
+                                      << ", " << to_text(policies) << ", " << c10::toString(type));
                 compare_steps({.shape = {.shard = test::world().size()},
                                .cuts = cuts,
                                .compute = type,
-                               .policy = policy});
+                               .policies = policies});
             }
 }
 

@@ -9,6 +9,7 @@
 #include "test_model.hpp"
 
 using namespace ringshard;
+using config::ActivationPolicies;
 using config::ActivationPolicy;
 using test::TestModel;
 
@@ -90,10 +91,11 @@ std::filesystem::path model_folder(const std::string& file) {
 }
 
 // Returns the gradients.
-std::map<std::string, at::Tensor> check_against(const std::string& file, ActivationPolicy policy) {
+std::map<std::string, at::Tensor> check_against(const std::string& file,
+                                                const ActivationPolicies& policies) {
     const Golden golden = test::read_golden(test::golden_folder() / "forward" / file);
     const Case made = make_case(golden);
-    TestModel model(test::world(), model_folder(file), {.policy = policy});
+    TestModel model(test::world(), model_folder(file), {.policies = policies});
     check_logits(model.logits(made.batch), golden, made);
 
     const int64_t targets = golden.at("num_targets").item<int64_t>();
@@ -132,6 +134,10 @@ BOOST_AUTO_TEST_CASE(rows_and_packed_documents_give_transformers_numbers) {
              {ActivationPolicy::all_but_gate_up, ActivationPolicy::input})
             for (const auto& [name, gradient] : check_against(file, policy))
                 BOOST_TEST(attention.at(name).equal(gradient));
+        const ActivationPolicies one_of_each(
+            {{ActivationPolicy::all, 1}, {ActivationPolicy::input}});
+        for (const auto& [name, gradient] : check_against(file, one_of_each))
+            BOOST_TEST(test::relative_distance(gradient, all.at(name)) < 1e-6);
     }
 }
 
@@ -156,7 +162,7 @@ void check_bf16(const std::string& file) {
     for (const ActivationPolicy policy : {ActivationPolicy::all, ActivationPolicy::all_but_gate_up,
                                           ActivationPolicy::attention, ActivationPolicy::input}) {
         TestModel model(test::world(), model_folder(file),
-                        {.compute = at::kBFloat16, .policy = policy});
+                        {.compute = at::kBFloat16, .policies = policy});
         BOOST_TEST(test::largest_difference(model.logits(made.batch), at::cat(made.logits)) < 0.15);
         const auto targets = golden.at("num_targets").item<double>();
         const auto sums =

@@ -143,11 +143,11 @@ class Plan(TrainerTest):
             flags += ["--offload_optimizer_nvme_path", self.folder.name]
         return flags
 
-    def begun(self, ranks, *case):
+    def begun(self, ranks, *case, **environment):
         """Two steps: from the second on, all are alike."""
         output = os.path.join(self.folder.name, f"out-{next(self.number)}")
         result = run("train", *self.flags(*case), "--dataset_name", self.rows(case[3]), "--output_dir", output, "--max_steps", "2",
-                     "--logging_steps", "1", "--save_strategy", "no", ranks=ranks, timeout=300)
+                     "--logging_steps", "1", "--save_strategy", "no", ranks=ranks, timeout=300, **environment)
         return output, result
 
     def all_begun(self):
@@ -212,6 +212,44 @@ class Plan(TrainerTest):
         with memory_group(held // 2) as join:
             refused = run("train", *flags, preexec_fn=join)
         self.expect_one_message(refused, 78, "a step takes", "at: ", "rows of 16384 tokens")
+
+    def test_as_much_is_kept_as_there_is_room_for(self):
+        """The plan and two ranks choose the same; what blocks keep changes no loss; what was chosen can be said."""
+        ends = [self.planned(self.flags("zero3", 1, 1, 1024, policy, "fp32", []), "--world", "2")["peak_bytes"]
+                for policy in ("input", "all")]
+        memory = int((ends[0] + 0.6 * (ends[1] - ends[0])) / 0.9)  # a tenth stays free
+        device = self.device(is_host="true", memory_bytes=str(memory))
+        auto = self.flags("zero3", 1, 1, 1024, "auto", "fp32", [])
+        planned = self.planned(auto, "--world", "2", "--gpu", device)
+        chosen = planned["activation_policy"]
+        self.assertRegex(chosen, r"^all:\d,")
+        said = f"activation_policy auto: {chosen[4]} of 5 blocks keep all, "
+        self.expect(run("plan", *auto, "--world", "2", "--gpu", device), 0, said, f"({chosen})", stream="stdout")
+        fixed = self.planned(self.flags("zero3", 1, 1, 1024, chosen, "fp32", []), "--world", "2", "--gpu", device)
+        self.assertEqual(fixed, planned)
+        losses = {}
+        for policy in ("auto", chosen, "all", "all_but_gate_up", "attention", "input"):
+            case = ("zero3", 1, 1, 1024, policy, "fp32", ["--ignore_plan"])
+            output, result = self.begun(2, *case, RINGSHARD_TEST_DEVICE_MEMORY=str(2 * memory))
+            self.expect(result, 0, *((said, f"({chosen})") if policy == "auto" else ()))
+            losses[policy] = [line["loss"] for line in read_metrics(output) if "loss" in line]
+            with open(os.path.join(output, "run.json")) as file:
+                record = json.load(file)
+            setting = record["settings"]["activation_policy"]
+            if policy == "auto":
+                self.assertEqual((setting["value"], setting["origin"]), (chosen, "auto [command line]"))
+                self.assertIn(f"activation_policy auto: {record['activations_kept']} ({chosen})", result.stderr)
+        self.assertEqual(len(set(map(tuple, losses.values()))), 1, losses)
+
+    def test_policies_that_no_model_has(self):
+        for policy, words in (("all:6,input", "names 6 blocks, and the model has 5"),
+                              ("all:2,input:2", "names 4 blocks, and the model has 5: leave the last number out"),
+                              ("most", "must be auto, or one of all, ")):
+            with self.subTest(policy):
+                flags = self.flags("zero3", 1, 1, 512, policy, "fp32", [])
+                self.expect_one_message(run("plan", *flags, "--gpu", self.host), 78, f"activation_policy = {policy}", words)
+                self.expect_one_message(self.begun(1, "zero3", 1, 1, 512, policy, "fp32", [])[1], 78,
+                                        f"activation_policy = {policy} [command line]: ", words)
 
     def test_the_longest_row(self):
         flags = self.flags("zero3", 2, 1, 512, "input", "bf16", [])

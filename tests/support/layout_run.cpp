@@ -51,7 +51,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                     {.shape = layout.shape,
                      .cuts = layout.cuts,
                      .compute = layout.compute,
-                     .policy = config::ActivationPolicy::attention,
+                     .policies = config::ActivationPolicy::attention,
                      .travel = layout.travel,
                      .recorder = nullptr,
                      .frozen = layout.frozen});

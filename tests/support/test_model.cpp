@@ -47,7 +47,7 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
            {options.compute, at::kFloat}, mesh),
       transformer(
           spec, zero, mesh,
-          {.policy = options.policy, .travel = options.travel, .recorder = options.recorder}),
+          {.policies = options.policies, .travel = options.travel, .recorder = options.recorder}),
       sequence_(
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {

@@ -26,7 +26,7 @@ public:
         mesh::MeshShape shape = {};
         mesh::Cuts cuts = {};
         at::ScalarType compute = at::kFloat;
-        config::ActivationPolicy policy = config::ActivationPolicy::all;
+        config::ActivationPolicies policies = {};
         attention::Travel travel = {};
         model::Recorder* recorder = nullptr;
         std::vector<size_t> frozen = {};  // units

@@ -62,6 +62,8 @@ struct Option {
         for (const std::string& value : values) refused_values[value] = why;
         return *this;
     }
+    // Values that help and completion name, where others are served too.
+    Option& suggest(std::vector<std::string> values) { return choices = std::move(values), *this; }
     Option& shapes_loss() { return loss_role = LossRole::always, *this; }
     Option& shapes_loss_if_set() { return loss_role = LossRole::if_set, *this; }
     Option& also_harmless(std::vector<std::string> values) {

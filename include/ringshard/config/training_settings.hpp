@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
+#include "ringshard/config/activation_policies.hpp"
 #include "ringshard/config/parallel_settings.hpp"
 
 namespace ringshard::config {
 
 enum class Precision { fp32, bf16 };
-enum class ActivationPolicy { all, all_but_gate_up, attention, input };  // from most to least
 enum class LossType { nll, dft };
 enum class Schedule {
     linear,
@@ -53,13 +53,13 @@ struct TrainingSettings {
     double label_smoothing_factor = 0.0;
     Precision mixed_precision = Precision::bf16;
     bool gradient_checkpointing = true;
-    std::optional<ActivationPolicy>
+    std::optional<ActivationPolicies>
         activation_policy;  // unset: attention if checkpointing, else all
     bool activation_offloading = false;
     bool cuda_graphs = false;
 
-    ActivationPolicy activations_kept() const {
-        const auto usual =
+    ActivationPolicies activations_kept() const {
+        const ActivationPolicies usual =
             gradient_checkpointing ? ActivationPolicy::attention : ActivationPolicy::all;
         return activation_policy.value_or(usual);
     }

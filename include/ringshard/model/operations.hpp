@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ringshard/attention/plan.hpp"
-#include "ringshard/config/training_settings.hpp"
+#include "ringshard/config/activation_policies.hpp"
 #include "ringshard/model/model_spec.hpp"
 
 namespace ringshard::model {
@@ -30,9 +30,8 @@ struct Operations {
     Operations& operator+=(const Operations& other);
 };
 
-// Returns the operations of a model whose blocks keep what the policy says.
-Operations operations_of(const ModelSpec& spec,
-                         config::ActivationPolicy policy = config::ActivationPolicy::all);
+// Returns the operations of a model whose blocks keep what the policies say.
+Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies& policies = {});
 
 // The weight of a linear layer, [out, in].
 struct WeightShape {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/config/activation_policies.hpp"
 #include "ringshard/config/parallel_settings.hpp"
-#include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/chunks.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
@@ -30,7 +30,7 @@ struct ModelParts;
 class Transformer {
 public:
     struct Options {
-        config::ActivationPolicy policy;
+        config::ActivationPolicies policies{};
         ops::LossForm loss{};
         attention::Travel travel{};
         // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
@@ -103,7 +103,7 @@ private:
     attention::SequenceAttention attention_;
     std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
     const ops::Gemms& gemms_;
-    config::ActivationPolicy policy_;
+    std::vector<config::ActivationPolicy> policies_;  // of the blocks
     ops::LossForm loss_;
     Chunks chunks_;
     std::unique_ptr<ActivationStore> activations_;
