@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "optimizers.hpp"
 
@@ -109,6 +110,16 @@ std::vector<std::string> state_names(config::Optimizer kind) {
         case config::Optimizer::lion: return lion_state_names();
     }
     RINGSHARD_CHECK(false, "an optimizer that nobody makes");
+}
+
+int64_t state_bytes(const config::TrainingSettings& settings) {
+    const bool is_bf16 = settings.optimizer_state_dtype == config::NumberType::bf16;
+    return std::ssize(state_names(settings.optim)) * (is_bf16 ? 2 : 4);
+}
+
+int64_t update_bytes(const config::TrainingSettings& settings) {
+    constexpr int64_t fp32 = 4;
+    return 2 * (fp32 + state_bytes(settings)) + fp32;
 }
 
 double clip_scale(double norm, double max_norm) {

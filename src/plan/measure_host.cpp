@@ -9,12 +9,14 @@
 #include "counting_communicator.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/timer.hpp"
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/device/host.hpp"
+#include "ringshard/mesh/mesh.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
-#include "ringshard/ops/flat.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/swiglu.hpp"
+#include "ringshard/optim/optimizer.hpp"
 #include "ringshard/plan/devices.hpp"
 #include "ringshard/train/compute_rate.hpp"
 
@@ -155,15 +157,20 @@ double loss_logits() {
            rate_of([&] { ops::cross_entropy(logits, {targets}, 1e-3, {}, of_tokens); });
 }
 
-constexpr double optimizer_bytes_of_a_weight = 28;
-
+// Bytes that an update of the usual optimizer reads and writes in a second.
 double optimizer_bytes() {
-    constexpr int64_t weights = int64_t{1} << 21;
-    const auto one = [] { return numbers({weights}, at::kFloat); };
-    const ops::AdamWBuffers buffers{one(), one(), one(), one(), {}, 0};
-    return optimizer_bytes_of_a_weight * weights * rate_of([&] {
-               ops::adamw(buffers, {1e-5, 0.9, 0.999, 1e-8, 0, 1, 1});
-           });
+    const config::TrainingSettings training;
+    Traffic nothing{"none", 1, 0, 0};
+    const mesh::Mesh alone({}, 0, at::kCPU, [&](const char*, int64_t place, int64_t) {
+        return std::make_unique<CountingCommunicator>(nothing, place);
+    });
+    shard::UnitLayout layout("weights");
+    layout.add({.tensors = {{"weight", {2048, 1024}}}});
+    shard::Zero zero({layout.finish(1)}, {}, {at::kFloat, at::kFloat}, alone);
+    zero.clear_gradients();
+    const auto optimizer = optim::make_optimizer(zero, training);
+    return static_cast<double>(optim::update_bytes(training) * zero.units().front().size()) *
+           rate_of([&] { optimizer->step(zero, training.learning_rate, 1.0); });
 }
 
 // What a copy is made of in a second, larger than caches are.

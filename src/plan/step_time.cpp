@@ -5,6 +5,7 @@
 
 #include "ringshard/config/config.hpp"
 #include "ringshard/model/operations.hpp"
+#include "ringshard/optim/optimizer.hpp"
 
 namespace ringshard::plan {
 
@@ -63,12 +64,14 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     constexpr double passes_of_rows = 14;
     time.rows = tokens * passes_of_rows * row_numbers(spec) * number_bytes / rates.row_bytes;
     time.loss = tokens * static_cast<double>(spec.vocabulary) / device.loss_logits;
-    constexpr double optimizer_bytes = 28;  // read and written for a weight
+    const int64_t copied = static_cast<int64_t>(sizeof(float)) + optim::state_bytes(training);
     const double weights_here =
-        static_cast<double>(plan.memory.save_copy * question.shape.world()) / 12 /
+        static_cast<double>(plan.memory.save_copy * question.shape.world()) /
+        static_cast<double>(copied) /
         static_cast<double>(
             mesh::cuts_of(question.config.parallel).optimizer ? question.shape.zero() : 1);
-    time.optimizer = weights_here * optimizer_bytes / device.optimizer_bytes;
+    time.optimizer =
+        weights_here * static_cast<double>(optim::update_bytes(training)) / device.optimizer_bytes;
 
     double hidden_by_attention = 0;
     double hidden_by_all = 0;

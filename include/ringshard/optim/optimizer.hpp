@@ -77,6 +77,11 @@ std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
 
 // The names of the states that make_optimizer() would make.
 std::vector<std::string> state_names(config::Optimizer kind);
+// Bytes of these states for one weight.
+int64_t state_bytes(const config::TrainingSettings& settings);
+// Bytes of one weight that an update reads or writes: master and states both ways, and the
+// gradient, which is cleared beside it.
+int64_t update_bytes(const config::TrainingSettings& settings);
 
 // Returns the factor by which gradients are multiplied so that their norm is at most max_norm; 1
 // where max_norm is 0.
