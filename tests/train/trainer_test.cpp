@@ -1,0 +1,176 @@
+// One step of a Trainer by itself: what it counts and adds up, and what becomes of a step whose
+// numbers go bad. A row with a weight that is no number makes them so.
+#include "ringshard/train/trainer.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <limits>
+
+#include "golden.hpp"
+#include "mpi_test.hpp"
+#include "ringshard/config/config.hpp"
+#include "test_model.hpp"
+
+using namespace ringshard;
+using train::ControlFlags;
+using train::StepNumbers;
+
+namespace {
+
+constexpr int64_t num_steps = 4;
+
+int64_t num_ranks() { return test::world().size(); }
+
+// Rows of 8, 9, 10, ... tokens, one to a rank and step; `bad_row` has a weight that is no number.
+data::Rows make_rows(std::optional<int64_t> bad_row) {
+    data::SampleList rows;
+    for (int64_t row = 0; row < num_steps * num_ranks(); ++row) {
+        std::vector<int32_t> tokens;
+        for (int64_t t = 0; t < 8 + row; ++t)
+            tokens.push_back(static_cast<int32_t>((31 * row + 7 * t) % 480));
+        std::vector<float> weights(tokens.size(), 1.0F);
+        if (row == bad_row) weights[3] = std::numeric_limits<float>::quiet_NaN();
+        const std::array lengths{static_cast<int32_t>(tokens.size())};
+        rows.add(tokens, tokens, lengths, weights);
+    }
+    return test::one_row_each(std::move(rows));
+}
+
+config::Config make_config(config::OnNan on_nan) {
+    config::Config config;
+    config.training.per_device_train_batch_size = 1;
+    config.training.max_steps = num_steps;
+    config.training.learning_rate = 1e-3;
+    config.training.on_nan = on_nan;
+    config.data.train_sampling_strategy = config::SamplingStrategy::sequential;
+    return config;
+}
+
+struct Run {
+    explicit Run(config::OnNan on_nan, bool goes_bad, int64_t max_skipped = 10)
+        : config(make_config(on_nan)),
+          // The first row of the second step.
+          rows(make_rows(goes_bad ? std::optional(num_ranks()) : std::nullopt)),
+          model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
+                {.shape = {.shard = num_ranks()}, .cuts = {.optimizer = true, .gradients = true}}),
+          dealing(data::make_dealing(config, rows, model.mesh.shape())),
+          loader(rows, dealing, model.mesh.data_rank(), 1),
+          optimizer(optim::make_optimizer(model.zero, config.training)),
+          trainer(with_patience(max_skipped), test::world(), model.mesh, loader, model.transformer,
+                  model.zero, *optimizer) {}
+
+    comm::Agreed<StepNumbers> step() {
+        return trainer.step([] { return ControlFlags{}; });
+    }
+    const config::TrainingSettings& with_patience(int64_t max_skipped) {
+        config.training.max_skipped_steps = max_skipped;
+        return config.training;
+    }
+
+    config::Config config;
+    data::Rows rows;
+    test::TestModel model;
+    data::Dealing dealing;
+    data::Loader loader;
+    std::unique_ptr<optim::Optimizer> optimizer;
+    train::Trainer trainer;
+};
+
+bool are_equal(const std::map<std::string, at::Tensor>& a,
+               const std::map<std::string, at::Tensor>& b) {
+    return std::ranges::all_of(
+        a, [&](const auto& entry) { return entry.second.equal(b.at(entry.first)); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_step_is_the_mean_over_the_targets_of_all_ranks) {
+    Run run(config::OnNan::abort, false);
+    ops::TokenSums sums;
+    int64_t tokens = 0;
+    for (int64_t rank = 0; rank < num_ranks(); ++rank) {
+        data::Loader of_rank(run.rows, run.dealing, rank, 1);
+        for (const data::FlatBatch& batch : of_rank.next_step()) {
+            tokens += static_cast<int64_t>(batch.tokens.size());
+            sums += ops::add_up(run.model.transformer.evaluate(run.model.cut(batch)));
+        }
+    }
+    int64_t counted = 0;
+    ControlFlags found;
+    found.save_file = test::world().is_root() ? 1 : 0;
+    found.finished_save = 1;
+    const auto step = run.trainer.step([&] { return found; }, [&](double) { ++counted; });
+    BOOST_TEST_REQUIRE(bool(step));
+    const StepNumbers& numbers = step.value();
+    const auto targets = static_cast<double>(sums.num_targets);
+    BOOST_TEST(std::abs(numbers.loss - sums.loss / targets) < 1e-6);
+    BOOST_TEST(std::abs(numbers.entropy - sums.entropy / targets) < 1e-6);
+    BOOST_TEST(numbers.accuracy == static_cast<double>(sums.num_correct) / targets);
+    BOOST_TEST(numbers.grad_norm > 0);
+    BOOST_TEST(numbers.step == 1);
+    BOOST_TEST(numbers.rows == num_ranks());
+    BOOST_TEST(numbers.step_tokens == tokens);
+    BOOST_TEST(numbers.num_tokens == tokens);
+    BOOST_TEST(numbers.learning_rate == 1e-3);
+    BOOST_TEST(!numbers.is_skipped());
+    BOOST_TEST(counted == 1);
+    BOOST_TEST(numbers.flags.save_file == 1);
+    BOOST_TEST(numbers.flags.finished_save == static_cast<double>(num_ranks()));
+    BOOST_TEST(numbers.flags.end_signal == 0);
+    BOOST_TEST(run.optimizer->steps_done() == 1);
+    BOOST_TEST(std::ssize(numbers.ranks) == num_ranks());
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_step_is_left_out) {
+    Run run(config::OnNan::skip, true);
+    BOOST_TEST_REQUIRE(bool(run.step()));
+    const auto before = run.model.weights();
+    const auto left_out = run.step();
+    BOOST_TEST_REQUIRE(bool(left_out));
+    BOOST_TEST(left_out.value().is_skipped());
+    BOOST_TEST(!left_out.value().asks_to_rewind);
+    BOOST_TEST_INFO_SCOPE(left_out.value().skipped_because);
+    BOOST_TEST(left_out.value().skipped_because.starts_with("step 2: the loss is "));
+    BOOST_TEST(left_out.value().skipped_because.find("rows of the step") != std::string::npos);
+    BOOST_TEST(left_out.value().step == 2);
+    BOOST_TEST(are_equal(run.model.weights(), before));
+    BOOST_TEST(run.optimizer->steps_done() == 2);  // its bias corrections follow the steps
+    const auto next = run.step();
+    BOOST_TEST_REQUIRE(bool(next));
+    BOOST_TEST(!next.value().is_skipped());
+    BOOST_TEST(next.value().step == 3);
+    BOOST_TEST(std::isfinite(next.value().grad_norm));  // nothing bad is left of the gradient
+    BOOST_TEST(!are_equal(run.model.weights(), before));
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_step_ends_the_run) {
+    for (const auto on_nan : {config::OnNan::abort, config::OnNan::skip}) {
+        Run run(on_nan, true, 0);
+        BOOST_TEST_REQUIRE(bool(run.step()));
+        const auto before = run.model.weights();
+        const auto bad = run.step();
+        BOOST_TEST_REQUIRE(!bad);
+        BOOST_TEST((bad.failure().code() == ExitCode::bad_numbers));
+        BOOST_TEST((bad.failure().message().find("more than max_skipped_steps") !=
+                    std::string::npos) == (on_nan == config::OnNan::skip));
+        BOOST_TEST(are_equal(run.model.weights(), before));
+        BOOST_TEST(run.trainer.progress().step == 1);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_step_asks_to_go_back_once) {
+    Run run(config::OnNan::rewind, true);
+    BOOST_TEST_REQUIRE(bool(run.step()));
+    const checkpoint::Progress there = run.trainer.progress();
+    const auto asks = run.step();
+    BOOST_TEST_REQUIRE(bool(asks));
+    BOOST_TEST(asks.value().asks_to_rewind);
+    BOOST_TEST(run.trainer.progress().step == 1);
+    BOOST_TEST(run.optimizer->steps_done() == 1);
+    run.trainer.go_on_from(there);
+    const auto again = run.step();  // it is the rows, and not chance
+    BOOST_TEST_REQUIRE(bool(again));
+    BOOST_TEST(!again.value().asks_to_rewind);
+    BOOST_TEST(again.value().is_skipped());
+    BOOST_TEST(again.value().step == 2);
+    BOOST_TEST(run.optimizer->steps_done() == 2);
+}
