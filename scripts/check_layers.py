@@ -34,6 +34,10 @@ MAY_USE = {
 }
 # Headers whose types must not leak out of the module that uses them.
 KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|utf8proc|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann|torch/torch\.h)')
+# Which optimizers there are is known to optim, to the kernels of ops and to the settings with their help; all others go by
+# optim::Optimizer.
+OPTIMIZERS = re.compile(r"adamw", re.IGNORECASE)
+KNOWS_OPTIMIZERS = {"optim", "ops", "config"}
 INCLUDE = re.compile(r'#include\s+[<"]ringshard/(\w+)/')
 CONDITIONAL = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif)\b')
 
@@ -54,6 +58,8 @@ for folder in ("include/ringshard", "src"):
                 errors.append(f"{place}:{number}: a public header keeps this out: {line.strip()}")
             if re.search(r"torch/torch\.h", line):
                 errors.append(f"{place}:{number}: torch/torch.h takes 19 seconds to compile")
+        if OPTIMIZERS.search(text) and module not in KNOWS_OPTIMIZERS and path.name != "reference.cpp":
+            errors.append(f"{place}: names an optimizer; go by optim::Optimizer")
         if module == "main.cpp":
             continue
         if module not in MAY_USE:
