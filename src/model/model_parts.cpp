@@ -1,5 +1,7 @@
 #include "model_parts.hpp"
 
+#include <algorithm>
+
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -13,24 +15,40 @@ ModelParts::ModelParts(const ModelSpec& spec) {
         head = {projection, unit.add({{{"model.norm.weight", {spec.width}}}, InitialValues::ones})};
     };
     if (spec.tied) add_head(embedding, table);
-    units.push_back(std::move(embedding));
+    modules.push_back(std::move(embedding));
 
     blocks.reserve(spec.blocks.size());
     for (const BlockSpec& block : spec.blocks) {
         const size_t index = blocks.size();
         shard::UnitLayout& unit =
-            units.emplace_back(concat("block ", index), concat("model.layers.", index, "."));
+            modules.emplace_back(concat("block ", index), concat("model.layers.", index, "."));
         blocks.emplace_back(unit, block);
     }
-    if (spec.tied) return;
-    shard::UnitLayout& unit = units.emplace_back("head");
-    add_head(unit, unit.add({{{"lm_head.weight", {spec.vocabulary, spec.width}}}}));
+    if (!spec.tied) {
+        shard::UnitLayout& unit = modules.emplace_back("head");
+        add_head(unit, unit.add({{{"lm_head.weight", {spec.vocabulary, spec.width}}}}));
+    }
+    for (shard::UnitLayout& module : modules) module.freeze(spec.frozen);
+}
+
+size_t first_backward_block(const ModelParts& parts) {
+    const auto is_trained = [](const shard::ParameterGroup& group) {
+        return group.role == shard::Role::trained;
+    };
+    if (parts.modules.front().role_of(parts.table) == shard::Role::trained) return 0;
+    size_t block = 0;
+    while (block < parts.blocks.size() &&
+           std::ranges::none_of(parts.modules[ModuleIndex::block(block)].groups(), is_trained))
+        ++block;
+    return block;
 }
 
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts) {
     std::vector<shard::FlatUnit> units;
-    for (const shard::UnitLayout& layout : ModelParts(spec).units)
-        units.push_back(layout.finish(num_parts));
+    const ModelParts parts(spec);
+    for (size_t module = 0; module < parts.modules.size(); ++module)
+        for (shard::FlatUnit& unit : parts.modules[module].finish(num_parts, module))
+            units.push_back(std::move(unit));
     return units;
 }
 

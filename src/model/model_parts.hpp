@@ -8,14 +8,18 @@
 
 namespace ringshard::model {
 
-// The parts of a model, which declare the parameters of its units and know where they lie.
+// The parts of a model, which declare the parameters of its modules and know where they lie.
 struct ModelParts {
     explicit ModelParts(const ModelSpec& spec);
 
-    std::vector<shard::UnitLayout> units;  // as UnitIndex counts them
-    shard::ParameterId table{};            // [v, w], in the unit of the embedding
+    std::vector<shard::UnitLayout> modules;  // as ModuleIndex counts them
+    shard::ParameterId table{};              // [v, w], in the module of the embedding
     HeadParameters head{};
     std::vector<Block> blocks;
 };
+
+// Returns the lowest block that a backward pass goes through: there is nothing to train below it.
+// The number of blocks where only the head is trained.
+size_t first_backward_block(const ModelParts& parts);
 
 }  // namespace ringshard::model

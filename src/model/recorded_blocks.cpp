@@ -22,7 +22,7 @@ void bring_to(const at::Tensor& place, const at::Tensor& numbers) {
 struct Forward {
     std::unique_ptr<Recording> recording;
     int times_recorded = 0;
-    const void* weights = nullptr;
+    std::vector<const void*> weights;
     at::Tensor input;
     Saved saved;
     at::Tensor output;
@@ -32,8 +32,8 @@ struct Backward {
     std::unique_ptr<Recording> recording;
     int times_recorded = 0;
     int forward_recorded = 0;  // times, when this was
-    const void* weights = nullptr;
-    const void* gradients = nullptr;
+    std::vector<const void*> weights;
+    std::vector<const void*> gradients;
     at::Tensor gradient;
 };
 
@@ -101,13 +101,13 @@ at::Tensor RecordedBlocks::forward(size_t block, const shard::UnitTensors& weigh
     const at::Tensor input = blocks_[block].input(saved);
     const bool is_first = block == 0;
     const bool fits =
-        f.recording && f.weights == weights.address() && (is_first || f.input.is_same(input));
+        f.recording && f.weights == weights.addresses() && (is_first || f.input.is_same(input));
     if (!fits && f.times_recorded == most_recordings) {
         f.recording.reset();
         return blocks_[block].forward(shape_->context_of(block), weights, saved);
     }
     if (!fits) {
-        f.weights = weights.address();
+        f.weights = weights.addresses();
         f.input = is_first ? fixed(input) : input;
     }
     bring_to(f.input, input);
@@ -136,7 +136,7 @@ at::Tensor RecordedBlocks::backward(size_t block, const shard::UnitTensors& weig
     Backward& b = shape_->backward[block];
     const bool is_last = block + 1 == shape_->backward.size();
     const bool fits = b.recording && b.forward_recorded == f.times_recorded &&
-                      b.weights == weights.address() && b.gradients == gradients.address() &&
+                      b.weights == weights.addresses() && b.gradients == gradients.addresses() &&
                       (is_last || b.gradient.is_same(gradient));
     if (!f.recording || (!fits && b.times_recorded == most_recordings)) {
         blocks_[block].backward(shape_->context_of(block), weights, gradients, gradient,
@@ -145,8 +145,8 @@ at::Tensor RecordedBlocks::backward(size_t block, const shard::UnitTensors& weig
     }
     if (!fits) {
         b.forward_recorded = f.times_recorded;
-        b.weights = weights.address();
-        b.gradients = gradients.address();
+        b.weights = weights.addresses();
+        b.gradients = gradients.addresses();
         b.gradient = is_last ? fixed(gradient) : gradient;
     }
     bring_to(b.gradient, gradient);

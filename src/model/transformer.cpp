@@ -36,6 +36,14 @@ std::vector<size_t> plans_of_blocks(const ModelSpec& spec,
     return plans;
 }
 
+std::vector<std::vector<size_t>> units_by_module(const std::vector<shard::FlatUnit>& units,
+                                                 size_t num_modules) {
+    std::vector<std::vector<size_t>> by_module(num_modules);
+    for (size_t unit = 0; unit < units.size(); ++unit)
+        by_module.at(units[unit].module()).push_back(unit);
+    return by_module;
+}
+
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
     return std::make_unique<ops::Gemms>(device.is_cuda() ? ops::Gemms()
                                                          : ops::Gemms::open().value());
@@ -52,6 +60,10 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       operations_(operations_of(spec_, options.policies)),
       index_(spec_),
       zero_(zero),
+      units_(units_by_module(zero.units(), parts_->modules.size())),
+      trains_table_(parts_->modules[index_.embedding].role_of(parts_->table) ==
+                    shard::Role::trained),
+      first_backward_block_(model::first_backward_block(*parts_)),
       attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.travel,
                  options.planned_device.value_or(mesh.device().type())),
       own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
@@ -80,16 +92,27 @@ void Transformer::note(const Parts&... parts) const {
     if (note_) note_(concat(parts...));
 }
 
-shard::UnitTensors Transformer::weights_of(size_t unit) const {
-    return {zero_.units()[unit], zero_.weights(unit)};
+shard::UnitTensors Transformer::weights_of(size_t module) const {
+    std::vector<shard::UnitTensors::Part> parts;
+    for (const size_t unit : units_[module])
+        parts.push_back({&zero_.units()[unit], zero_.weights(unit)});
+    return shard::UnitTensors(std::move(parts));
 }
 
-shard::UnitTensors Transformer::gradients_of(size_t unit) const {
-    return {zero_.units()[unit], zero_.is_trained(unit) ? zero_.gradients(unit) : at::Tensor()};
+void Transformer::release(size_t module, NextUse next_use) const {
+    for (const size_t unit : units_[module]) zero_.release(unit, next_use);
 }
 
-void Transformer::reduce(size_t unit) const {
-    if (zero_.is_trained(unit)) zero_.reduce(unit);
+shard::UnitTensors Transformer::gradients_of(size_t module) const {
+    std::vector<shard::UnitTensors::Part> parts;
+    for (const size_t unit : units_[module])
+        if (zero_.is_trained(unit)) parts.push_back({&zero_.units()[unit], zero_.gradients(unit)});
+    return shard::UnitTensors(std::move(parts));
+}
+
+void Transformer::reduce(size_t module) const {
+    for (const size_t unit : units_[module])
+        if (zero_.is_trained(unit)) zero_.reduce(unit);
 }
 
 ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
@@ -112,11 +135,16 @@ std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) 
 
 // The backward pass reads no table of embeddings.
 std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
-    std::vector<size_t> order{index_.embedding};
-    for (size_t block = 0; block < num_blocks(); ++block) order.push_back(UnitIndex::block(block));
-    order.push_back(index_.head);
+    std::vector<size_t> order;
+    const auto add = [&](size_t module) {
+        order.insert(order.end(), units_[module].begin(), units_[module].end());
+    };
+    add(index_.embedding);
+    for (size_t block = 0; block < num_blocks(); ++block) add(ModuleIndex::block(block));
+    add(index_.head);
     if (with_backward)
-        for (size_t block = num_blocks(); block-- > 0;) order.push_back(UnitIndex::block(block));
+        for (size_t block = num_blocks(); block-- > first_backward_block_;)
+            add(ModuleIndex::block(block));
     return order;
 }
 
@@ -130,44 +158,47 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     const at::Tensor table = weights_of(index_.embedding)[parts_->table];
     at::Tensor x = ops::embedding(batch.tokens, table);
     // A tied table is the head's too.
-    zero_.release(index_.embedding, is_tied ? next_use : NextUse::none);
+    release(index_.embedding, is_tied ? next_use : NextUse::none);
 
     for (size_t block = 0; block < num_blocks(); ++block) {
         note("forward of block ", block);
-        const size_t unit = UnitIndex::block(block);
-        const shard::UnitTensors weights = weights_of(unit);
+        const size_t module = ModuleIndex::block(block);
+        const bool comes_again = has_backward && block >= first_backward_block_;
+        const shard::UnitTensors weights = weights_of(module);
         Saved saved = parts_->blocks[block].begin(x);
         x = recorded != nullptr
                 ? recorded->forward(block, weights, saved)
                 : parts_->blocks[block].forward(context_of(block, pass), weights, saved);
-        zero_.release(unit, next_use);
-        if (has_backward) activations_->put(block, std::move(saved));
+        release(module, comes_again ? NextUse::backward : NextUse::none);
+        if (comes_again) activations_->put(block, std::move(saved));
     }
     return x;
 }
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     const auto& [batch, rope, has_backward, recorded] = pass;
-    for (size_t block = num_blocks(); block-- > 0;) {
+    for (size_t block = num_blocks(); block-- > first_backward_block_;) {
         note("backward of block ", block);
-        const size_t unit = UnitIndex::block(block);
-        const shard::UnitTensors weights = weights_of(unit);
-        const shard::UnitTensors gradients = gradients_of(unit);
+        const size_t module = ModuleIndex::block(block);
+        const shard::UnitTensors weights = weights_of(module);
+        const shard::UnitTensors gradients = gradients_of(module);
         Saved saved = activations_->take(block);
-        if (block > 0) activations_->expect(block - 1);
+        if (block > first_backward_block_) activations_->expect(block - 1);
         if (recorded != nullptr)
             gradient = recorded->backward(block, weights, gradients, gradient, std::move(saved));
         else
             parts_->blocks[block].backward(context_of(block, pass), weights, gradients, gradient,
                                            std::move(saved));
-        zero_.release(unit, NextUse::none);
-        reduce(unit);
+        release(module, NextUse::none);
+        reduce(module);
     }
-    if (!zero_.is_trained(index_.embedding)) return note("after the pass");
-    note("backward of the embedding");
-    ops::embedding_backward(gradient, batch.tokens, gradients_of(index_.embedding)[parts_->table],
-                            spec_.padding_token);
-    reduce(index_.embedding);
+    if (trains_table_) {
+        note("backward of the embedding");
+        ops::embedding_backward(gradient, batch.tokens,
+                                gradients_of(index_.embedding)[parts_->table], spec_.padding_token);
+    }
+    // A tied head's gradient goes with the embedding's.
+    if (trains_table_ || index_.head == index_.embedding) reduce(index_.embedding);
     note("after the pass");
 }
 
@@ -183,7 +214,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
                                                     {gemms_, gradient_scale, loss_, chunks_.head});
     x.reset();  // nobody else needs it
-    zero_.release(index_.head, NextUse::none);
+    release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
@@ -197,7 +228,7 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor of_tokens = head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
-    zero_.release(index_.head, NextUse::none);
+    release(index_.head, NextUse::none);
     return of_tokens;
 }
 
@@ -205,7 +236,7 @@ at::Tensor Transformer::logits(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor logits = head_logits(spec_, gemms_, weights, x);
-    zero_.release(index_.head, NextUse::none);
+    release(index_.head, NextUse::none);
     return logits;
 }
 

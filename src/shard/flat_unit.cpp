@@ -1,5 +1,6 @@
 #include "ringshard/shard/flat_unit.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "ringshard/base/error.hpp"
@@ -20,13 +21,14 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts)
-    : name_(std::move(name)) {
+FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
+                   Role role, size_t module)
+    : name_(std::move(name)), role_(role), module_(module) {
     groups_.resize(groups.size());
     const auto place_all = [&](bool matrices) {
         for (size_t g = 0; g < groups.size(); ++g) {
             const std::vector<int64_t>& first = groups[g].tensors.front().shape;
-            if ((first.size() > 1) != matrices) continue;
+            if (groups[g].role != role || (first.size() > 1) != matrices) continue;
             size_ = round_up(size_, alignment);
             groups_[g] = {size_, first};
             groups_[g].shape[0] = 0;
@@ -59,6 +61,42 @@ at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id) const {
                     " elements for ", size_);
     const PlacedGroup& placed = groups_.at(id.group);
     return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
+}
+
+at::Tensor UnitTensors::operator[](ParameterId id) const {
+    for (const Part& part : parts_)
+        if (part.unit->holds(id))
+            return part.flat.defined() ? part.unit->view(part.flat, id) : at::Tensor();
+    return {};
+}
+
+std::vector<const void*> UnitTensors::addresses() const {
+    std::vector<const void*> addresses;
+    for (const Part& part : parts_)
+        addresses.push_back(part.flat.defined() ? part.flat.const_data_ptr() : nullptr);
+    return addresses;
+}
+
+void UnitLayout::freeze(const std::set<std::string>& names) {
+    for (ParameterGroup& group : groups_) {
+        const auto frozen = std::ranges::count_if(
+            group.tensors, [&](const TensorSpec& tensor) { return names.contains(tensor.name); });
+        RINGSHARD_CHECK(frozen == 0 || frozen == std::ssize(group.tensors), module_name_,
+                        ": a group of tensors is frozen in part: ", group.tensors.front().name);
+        if (frozen > 0) group.role = Role::frozen;
+    }
+}
+
+std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module) const {
+    const auto has = [&](Role role) {
+        return std::ranges::count(groups_, role, &ParameterGroup::role) > 0;
+    };
+    std::vector<FlatUnit> units;
+    if (has(Role::trained))
+        units.emplace_back(module_name_, groups_, num_parts, Role::trained, module);
+    if (has(Role::frozen))
+        units.emplace_back(module_name_ + " (frozen)", groups_, num_parts, Role::frozen, module);
+    return units;
 }
 
 ParameterId UnitLayout::add(ParameterGroup group) {

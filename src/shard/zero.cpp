@@ -33,22 +33,22 @@ namespace {
 // a drive, and little beside what does not fit the memory.
 constexpr int64_t depot_slot = int64_t{1} << 20;
 
+}  // namespace
+
 // This rank's shards of the units of one role; those of other units are empty.
-std::vector<Range> cut_shards(const std::vector<FlatUnit>& units, Role role, const mesh::Cuts& cuts,
-                              const mesh::Mesh& mesh) {
+std::vector<Range> Zero::cut_shards(Role role) const {
     std::vector<Range> shards;
-    for (const FlatUnit& unit : units) {
+    for (const FlatUnit& unit : units_) {
+        const comm::Communicator& parts = parts_of(unit);
         if (unit.role() != role)
             shards.push_back({0, 0});
-        else if (cuts.optimizer)
-            shards.push_back(part_of(unit.size(), mesh.zero().rank(), mesh.zero().size()));
+        else if (cuts_.optimizer)
+            shards.push_back(part_of(unit.size(), parts.rank(), parts.size()));
         else
             shards.push_back({0, unit.size()});
     }
     return shards;
 }
-
-}  // namespace
 
 Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
            const mesh::Mesh& mesh, const Depots& depots)
@@ -56,10 +56,8 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      slots_(cut_shards(units_, Role::trained, cuts, mesh),
-             depots.any() ? depot_slot : Slots::whole_shards),
-      frozen_slots_(cut_shards(units_, Role::frozen, cuts, mesh),
-                    depots.any() ? depot_slot : Slots::whole_shards),
+      slots_(cut_shards(Role::trained), depots.any() ? depot_slot : Slots::whole_shards),
+      frozen_slots_(cut_shards(Role::frozen), depots.any() ? depot_slot : Slots::whole_shards),
       states_(units_.size()) {
     make_weights(depots);
     make_gradients(depots);
@@ -109,6 +107,13 @@ std::vector<Zero::Weights> Zero::all_weights() const {
     return all;
 }
 
+std::vector<Zero::Weights> Zero::frozen_weights() const {
+    if (!frozen_) return {};
+    return {{frozen_slots_, *frozen_}};
+}
+
+int64_t Zero::shard_holder() const { return cuts_.optimizer ? parts_of(units_.front()).rank() : 0; }
+
 void Zero::make_gradients(const Depots& depots) {
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
@@ -134,8 +139,22 @@ void Zero::gather(size_t unit) {
     UnitState& state = states_[unit];
     if (state.gathered) return;
     at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(types_.compute));
-    comm::Pending arriving = mesh_.zero().all_gather(whole, compute_shards(unit).take_shard(unit));
+    comm::Pending arriving =
+        parts_of(units_[unit]).all_gather(whole, compute_shards(unit).take_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
+}
+
+// Gathers what is left of this module, and the next one. The unit after it is read.
+void Zero::gather_ahead() {
+    int modules = 0;
+    for (size_t next = place_; next < order_.size(); ++next) {
+        if (units_[order_[next]].module() != units_[order_[next - 1]].module()) ++modules;
+        if (modules <= 1)
+            gather(order_[next]);
+        else if (!states_[order_[next]].gathered)
+            compute_shards(order_[next]).expect(order_[next]);
+        if (modules > 1) return;
+    }
 }
 
 at::Tensor Zero::weights(size_t unit) {
@@ -145,9 +164,7 @@ at::Tensor Zero::weights(size_t unit) {
     gather(unit);
     states_[unit].gathered->arriving.wait();
     ++place_;
-    if (place_ < order_.size()) gather(order_[place_]);
-    if (place_ + 1 < order_.size() && !states_[order_[place_ + 1]].gathered)
-        compute_shards(order_[place_ + 1]).expect(order_[place_ + 1]);
+    gather_ahead();
     return states_[unit].gathered->whole;
 }
 
@@ -181,9 +198,11 @@ Zero::Memory Zero::memory() const {
 }
 
 Range Zero::own_range(size_t unit) const {
-    const int64_t copies = mesh_.shape().replicate;
-    return part_of(units_[unit].size(), mesh_.zero().rank() * copies + mesh_.replicate().rank(),
-                   mesh_.zero().size() * copies);
+    const comm::Communicator& parts = parts_of(units_[unit]);
+    const comm::Communicator& copies = copies_of(units_[unit]);
+    const int64_t num_copies = copies.size();
+    return part_of(units_[unit].size(), parts.rank() * num_copies + copies.rank(),
+                   parts.size() * num_copies);
 }
 
 void Zero::publish_weights() {
@@ -202,8 +221,9 @@ void Zero::publish_weights() {
         RINGSHARD_CHECK(!state.gathered, units_[unit].name(), " still holds its old weights");
         const bool is_whole_already = !is_trained(unit) && frozen_are_whole_;
         if (cuts_.optimizer && !cuts_.weights && !is_whole_already)
-            pending.push_back(mesh_.zero().all_gather(state.whole_weights,
-                                                      compute_shards(unit).take_shard(unit)));
+            pending.push_back(
+                parts_of(units_[unit])
+                    .all_gather(state.whole_weights, compute_shards(unit).take_shard(unit)));
     }
     for (comm::Pending& operation : pending) operation.wait();
     frozen_are_whole_ = true;

@@ -40,7 +40,7 @@ void Zero::start_reduction(size_t unit) {
     Reduction reduction{.unit = unit, .whole = whole, .sent = as_sent(whole)};
     if (cuts_.optimizer) {
         reduction.part = at::empty({slots_.shard(unit).size()}, options(types_.reduce));
-        reduction.pending = mesh_.zero().reduce_scatter(reduction.part, reduction.sent);
+        reduction.pending = parts_of(units_[unit]).reduce_scatter(reduction.part, reduction.sent);
     } else {
         reduction.pending = mesh_.world().all_reduce(reduction.sent);
     }
@@ -89,7 +89,8 @@ void Zero::add_to_shard(size_t unit, const at::Tensor& part) {
     }
 }
 
-void Zero::all_reduce_shards(comm::Communicator& communicator) {
+// Where shards are the ranks' own, the copies of the model (hybrid sharding) saw other data.
+void Zero::sum_copies_of_shards() {
     struct Sum {
         size_t slot;
         at::Tensor numbers;
@@ -106,10 +107,12 @@ void Zero::all_reduce_shards(comm::Communicator& communicator) {
     };
     constexpr size_t at_a_time = 2;
     for (size_t slot = 0; slot < slots_.size(); ++slot) {
+        comm::Communicator& copies = copies_of(units_[slots_[slot].unit]);
+        if (copies.size() == 1) continue;
         while (under_way.size() >= at_a_time) finish_oldest();
         const at::Tensor numbers = gradients_->take(slot, Content::kept);
         const at::Tensor sent = as_sent(numbers);
-        under_way.push_back({slot, numbers, sent, communicator.all_reduce(sent)});
+        under_way.push_back({slot, numbers, sent, copies.all_reduce(sent)});
     }
     while (!under_way.empty()) finish_oldest();
 }
@@ -122,8 +125,7 @@ void Zero::finish_gradients() {
         start_reduction(unit);
         finish_oldest_reduction();
     }
-    // Where shards are the ranks' own, the copies of the model (hybrid sharding) saw other data.
-    if (cuts_.optimizer && mesh_.replicate().size() > 1) all_reduce_shards(mesh_.replicate());
+    if (cuts_.optimizer) sum_copies_of_shards();
 }
 
 void Zero::clear_gradients() {

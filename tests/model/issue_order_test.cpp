@@ -11,6 +11,7 @@
 #include "golden.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/data/loader.hpp"
+#include "ringshard/model/freeze.hpp"
 #include "ringshard/model/transformer.hpp"
 
 using namespace ringshard;
@@ -92,6 +93,7 @@ struct Layout {
     mesh::Cuts cuts;
     config::ActivationPolicies policies = config::ActivationPolicy::attention;
     attention::Travel travel = {};
+    const char* freeze = "";  // as the setting
 };
 
 Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
@@ -101,9 +103,10 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
                           [&](const char* group, int64_t place, int64_t size) {
                               return std::make_unique<NotingCommunicator>(log, group, place, size);
                           });
-    const model::ModelSpec spec =
+    model::ModelSpec spec =
         model::read_model_spec(test::golden_folder() / "models" / "qwen3-tiny" / "config.json")
             .value();
+    spec.frozen = model::find_frozen(spec, layout.freeze, "").value();
     shard::Zero zero(model::make_units(spec, layout.shape.zero()), layout.cuts,
                      {at::kFloat, at::kFloat}, mesh);
     const model::Transformer transformer(
@@ -150,8 +153,11 @@ BOOST_AUTO_TEST_CASE(all_ranks_give_their_work_in_one_order_whatever_their_data)
                                          {2, 1, 2, 2},
                                          {1, 2, 4, 1}})
         for (const mesh::Cuts& cuts : {nothing_cut, zero1, zero2, zero3, shard_grad_op})
-            for (const Keys keys : {Keys::round_the_ring, Keys::gathered_at_once}) {
-                const Layout layout{.shape = shape, .cuts = cuts, .travel = {.keys = keys}};
+            for (const auto& [keys, freeze] :
+                 {std::pair{Keys::round_the_ring, ""}, std::pair{Keys::gathered_at_once, ""},
+                  std::pair{Keys::round_the_ring, "mlp|k_norm|embed_tokens"}}) {
+                const Layout layout{
+                    .shape = shape, .cuts = cuts, .travel = {.keys = keys}, .freeze = freeze};
                 const Log first = log_of_step(layout, 0, 1);
                 for (int64_t rank = 0; rank < shape.world(); ++rank)
                     for (const uint32_t seed : {1U, 20U, 300U})
@@ -171,6 +177,29 @@ BOOST_AUTO_TEST_CASE(weights_are_gathered_while_the_unit_before_computes) {
         // Nobody waits for it before its own turn.
         BOOST_TEST(place_of(log, concat("wait for zero all-gather ", block + 3)) > next_begins);
     }
+}
+
+BOOST_AUTO_TEST_CASE(
+    trained_and_frozen_weights_of_a_block_are_gathered_while_the_one_before_computes) {
+    const Layout layout{.shape = {1, 4, 1, 1}, .cuts = zero3, .freeze = "layers.*mlp"};
+    const Log log = log_of_step(layout, 1, 1);
+    // Gather 1 is the embedding's, 2 and 3 are the first block's, 4 and 5 the second's.
+    const size_t begins = place_of(log, "forward of block 0");
+    const size_t next_begins = place_of(log, "forward of block 1");
+    for (const int gather : {4, 5}) {
+        BOOST_TEST(begins < place_of(log, concat("start zero all-gather ", gather)));
+        BOOST_TEST(place_of(log, concat("start zero all-gather ", gather)) < next_begins);
+        BOOST_TEST(place_of(log, concat("wait for zero all-gather ", gather)) > next_begins);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(no_backward_pass_goes_below_what_is_trained) {
+    const Layout layout{
+        .shape = {1, 4, 1, 1}, .cuts = zero3, .freeze = "embed_tokens|layers.0|layers.1.self_attn"};
+    const Log log = log_of_step(layout, 1, 1);
+    BOOST_TEST(place_of(log, "backward of block 1") < place_of(log, "after the pass"));
+    for (const char* const phase : {"backward of block 0", "backward of the embedding"})
+        BOOST_TEST((std::ranges::find(log, phase) == log.end()), phase);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_travel_while_the_block_before_goes_backward) {

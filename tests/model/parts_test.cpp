@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "autograd.hpp"
 #include "block.hpp"
@@ -143,13 +144,30 @@ struct Setting {
                              inverse_frequencies({}, 8), 1.0);
 };
 
-void check(const BlockSpec& spec, ActivationPolicy policy) {
+void freeze_every_second_group(shard::UnitLayout& layout) {
+    std::set<std::string> names;
+    for (size_t group = 0; group < layout.groups().size(); group += 2)
+        for (const shard::TensorSpec& tensor : layout.groups()[group].tensors)
+            names.insert(tensor.name);
+    layout.freeze(names);
+}
+
+// freezes: every second group of parameters is frozen.
+void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
     const Setting setting;
     shard::UnitLayout layout("block");
     const Block block(layout, spec);
-    const shard::FlatUnit unit = layout.finish(1);
-    const at::Tensor weights = at::randn({unit.size()}) * 0.4;
-    const at::Tensor gradients = at::zeros({unit.size()});
+    if (freezes) freeze_every_second_group(layout);
+    const std::vector<shard::FlatUnit> units = layout.finish(1);
+    BOOST_TEST(units.size() == (freezes ? 2U : 1U));
+    std::vector<shard::UnitTensors::Part> weights;
+    std::vector<shard::UnitTensors::Part> gradients;
+    for (const shard::FlatUnit& unit : units) {
+        weights.push_back({&unit, at::randn({unit.size()}) * 0.4});
+        if (unit.role() == shard::Role::trained)
+            gradients.push_back({&unit, at::zeros({unit.size()})});
+    }
+    const shard::UnitTensors views(weights);
     const at::Tensor x = at::randn({tokens, width});
     const at::Tensor dy = at::randn_like(x);
 
@@ -157,16 +175,17 @@ void check(const BlockSpec& spec, ActivationPolicy policy) {
                                                  setting.mesh.ulysses());
     const BlockContext context{attention, setting.plan, setting.rope, setting.gemms, policy, 5};
     Saved saved = block.begin(x.clone());
-    const at::Tensor y = block.forward(context, {unit, weights}, saved);
+    const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
-    block.backward(context, {unit, weights}, {unit, gradients}, gradient, std::move(saved));
+    block.backward(context, views, shard::UnitTensors(gradients), gradient, std::move(saved));
 
     Leaves leaves;
     const auto part = [](const at::Tensor& flat, const shard::PlacedTensor& tensor) {
         return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
     };
-    for (const shard::PlacedTensor& tensor : unit.tensors())
-        leaves[tensor.spec.name] = test::leaf(part(weights, tensor));
+    for (const auto& [unit, flat] : weights)
+        for (const shard::PlacedTensor& tensor : unit->tensors())
+            leaves[tensor.spec.name] = test::leaf(part(flat, tensor));
     const at::Tensor input = test::leaf(x);
     const at::Tensor wished = reference(spec, leaves, input, setting.rope);
     test::backward(wished, dy);
@@ -174,11 +193,12 @@ void check(const BlockSpec& spec, ActivationPolicy policy) {
     constexpr double tolerance = 1e-5;
     BOOST_TEST(test::distance(y, wished) < tolerance);
     BOOST_TEST(test::distance(gradient, input.grad()) < tolerance);
-    for (const shard::PlacedTensor& tensor : unit.tensors()) {
-        BOOST_TEST_INFO_SCOPE(tensor.spec.name);
-        BOOST_TEST(test::distance(part(gradients, tensor), leaves.at(tensor.spec.name).grad()) <
-                   tolerance);
-    }
+    for (const auto& [unit, flat] : gradients)
+        for (const shard::PlacedTensor& tensor : unit->tensors()) {
+            BOOST_TEST_INFO_SCOPE(tensor.spec.name);
+            BOOST_TEST(test::distance(part(flat, tensor), leaves.at(tensor.spec.name).grad()) <
+                       tolerance);
+        }
 }
 
 }  // namespace
@@ -190,7 +210,8 @@ BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
              {ActivationPolicy::all, ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
               ActivationPolicy::input}) {
             BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
-            check(spec, policy);
+            check(spec, policy, false);
+            check(spec, policy, true);
         }
     }
 }

@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
     UnitLayout layout("unit", "layer.");
     const ParameterId norm = layout.add({{{"norm", {5}}}, InitialValues::ones});
     const ParameterId qk = layout.add({{{"q", {6, 5}}, {"k", {2, 5}}}});
-    const FlatUnit unit = layout.finish(3);
+    const FlatUnit unit = layout.finish(3).front();
     BOOST_TEST(unit.name() == "unit");
     BOOST_TEST(unit.tensors()[0].spec.name == "layer.q");
     BOOST_TEST((unit.tensors()[0].initial == InitialValues::normal));
@@ -48,7 +48,38 @@ BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
     BOOST_TEST(tensors[norm].sizes().vec() == std::vector<int64_t>{5},
                boost::test_tools::per_element());
     BOOST_TEST(tensors[norm][0].item<float>() == static_cast<float>(unit.matrices_end() + 24));
-    BOOST_TEST((tensors.address() == flat.const_data_ptr()));
+    BOOST_TEST((tensors.addresses() == std::vector<const void*>{flat.const_data_ptr()}));
+}
+
+BOOST_AUTO_TEST_CASE(a_module_has_a_unit_for_each_role) {
+    UnitLayout layout("block", "layer.");
+    const ParameterId norm = layout.add({{{"norm", {5}}}});
+    const ParameterId qk = layout.add({{{"q", {6, 5}}, {"k", {2, 5}}}});
+    const ParameterId out = layout.add({{{"out", {5, 6}}}});
+    layout.freeze({"layer.q", "layer.k", "elsewhere"});
+    const std::vector<FlatUnit> units = layout.finish(3, 7);
+    BOOST_REQUIRE(units.size() == 2);
+    BOOST_TEST((units[0].role() == Role::trained));
+    BOOST_TEST((units[1].role() == Role::frozen));
+    BOOST_TEST((layout.role_of(qk) == Role::frozen));
+    BOOST_TEST(units[0].name() == "block");
+    BOOST_TEST(units[1].name() == "block (frozen)");
+    for (const FlatUnit& unit : units) BOOST_TEST(unit.module() == 7);
+    BOOST_TEST((units[0].holds(norm) && units[0].holds(out) && !units[0].holds(qk)));
+
+    // Each handle leads into the unit that holds its tensors.
+    const at::Tensor trained = at::zeros({units[0].size()});
+    const at::Tensor frozen = at::ones({units[1].size()});
+    const UnitTensors weights({{&units[0], trained}, {&units[1], frozen}});
+    BOOST_TEST(weights[qk].sum().item<float>() == 40);
+    BOOST_TEST(weights[norm].numel() == 5);
+    BOOST_TEST(weights[out].sum().item<float>() == 0);
+    BOOST_TEST(weights.addresses().size() == 2);
+    const UnitTensors gradients(units[0], trained);
+    BOOST_TEST(!gradients[qk].defined());
+    BOOST_TEST(gradients[out].defined());
+
+    BOOST_CHECK_THROW(layout.freeze({"layer.q"}), std::exception);  // and k is one matrix with it
 }
 
 // The pieces of all parts, together, are every tensor, once.

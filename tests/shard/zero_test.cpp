@@ -18,13 +18,13 @@ namespace {
 // Trained, frozen, trained: by the sizes, no two are alike.
 std::vector<shard::FlatUnit> make_units(int64_t parts) {
     std::vector<shard::FlatUnit> units;
-    for (const int64_t rows : {7, 5, 3})
-        units.emplace_back(
-            std::to_string(rows),
-            std::vector<shard::ParameterGroup>{{{{concat("matrix", rows), {rows, 11}}}},
-                                               {{{concat("vector", rows), {rows}}}}},
-            parts);
-    units[1].set_role(Role::frozen);
+    for (const int64_t rows : {7, 5, 3}) {
+        shard::UnitLayout layout(std::to_string(rows));
+        layout.add({{{concat("matrix", rows), {rows, 11}}}});
+        layout.add({{{concat("vector", rows), {rows}}}});
+        if (rows == 5) layout.freeze({"matrix5", "vector5"});
+        units.push_back(layout.finish(parts, units.size()).front());
+    }
     return units;
 }
 

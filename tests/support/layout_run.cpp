@@ -54,7 +54,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .policies = config::ActivationPolicy::attention,
                      .travel = layout.travel,
                      .recorder = nullptr,
-                     .frozen = layout.frozen});
+                     .freeze = layout.freeze});
     data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
                         model.mesh.data_rank(), layout.accumulation);
     const auto optimizer = optim::make_optimizer(model.zero, config.training);

@@ -29,7 +29,7 @@ struct LayoutRun {
     int64_t accumulation = 1;
     int64_t rows_per_device = 1;
     int64_t num_steps = 10;
-    std::vector<size_t> frozen{};  // units
+    std::string freeze{};  // as the setting
 };
 
 struct Outcome {

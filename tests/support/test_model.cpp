@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ringshard/data/plan_rows.hpp"
+#include "ringshard/model/freeze.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::test {
@@ -31,10 +32,10 @@ comm::CommunicatorOptions communicator_options(const comm::Group& group) {
 
 namespace {
 
-std::vector<shard::FlatUnit> with_frozen(std::vector<shard::FlatUnit> units,
-                                         const std::vector<size_t>& frozen) {
-    for (const size_t unit : frozen) units.at(unit).set_role(shard::Role::frozen);
-    return units;
+model::ModelSpec spec_of(const std::filesystem::path& folder, const std::string& freeze) {
+    model::ModelSpec spec = model::read_model_spec(folder / "config.json").value();
+    spec.frozen = model::find_frozen(spec, freeze, {}).value();
+    return spec;
 }
 
 }  // namespace
@@ -42,8 +43,8 @@ std::vector<shard::FlatUnit> with_frozen(std::vector<shard::FlatUnit> units,
 TestModel::TestModel(const comm::Group& group, const std::filesystem::path& folder,
                      const Options& options)
     : mesh(group, options.shape, device(), communicator_options(group)),
-      spec(model::read_model_spec(folder / "config.json").value()),
-      zero(with_frozen(model::make_units(spec, options.shape.zero()), options.frozen), options.cuts,
+      spec(spec_of(folder, options.freeze)),
+      zero(model::make_units(spec, options.shape.zero()), options.cuts,
            {options.compute, at::kFloat}, mesh),
       transformer(
           spec, zero, mesh,

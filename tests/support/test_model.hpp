@@ -29,7 +29,7 @@ public:
         config::ActivationPolicies policies = {};
         attention::Travel travel = {};
         model::Recorder* recorder = nullptr;
-        std::vector<size_t> frozen = {};  // units
+        std::string freeze = {};  // as the setting
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@
 
 namespace ringshard::model {
 
-// What config.json says about a model.
+// What config.json says about a model, and what a run decides about it.
 struct ModelSpec {
     std::string architecture;
     int64_t vocabulary = 0;         // rows of the embedding and of the head
@@ -28,6 +29,7 @@ struct ModelSpec {
     double initializer_range = 0.02;
     int64_t max_positions = 0;
     std::string config_json;  // of this model: the file's content, corrected where it differs
+    std::set<std::string> frozen{};  // tensors that a run does not train
 
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
     // Returns each mask that a block has, in the order of the blocks that have it first.
@@ -44,13 +46,14 @@ Expected<std::string> read_config_json(const std::filesystem::path& config_json)
 Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
                                      const std::string& text);
 
-// The units in the order in which they are used: embedding, blocks, final norm with head. A tied
-// head is one unit with the embedding, which comes first.
+// Returns the units of the modules in the order in which they are used: embedding, blocks, final
+// norm with head. A tied head is one module with the embedding, which comes first. A module whose
+// parameters are frozen in part has two units, the trained one first.
 std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts);
 
-// Which unit is which.
-struct UnitIndex {
-    explicit UnitIndex(const ModelSpec& spec) : head(spec.tied ? 0 : spec.blocks.size() + 1) {}
+// Which module is which.
+struct ModuleIndex {
+    explicit ModuleIndex(const ModelSpec& spec) : head(spec.tied ? 0 : spec.blocks.size() + 1) {}
     size_t embedding = 0;
     size_t head;
     static size_t block(size_t number) { return number + 1; }

@@ -83,10 +83,11 @@ private:
     };
     at::Tensor forward(const Pass& pass) const;  // the input of the head
     void backward(const Pass& pass, at::Tensor gradient) const;
-    // Gathered, or where gradients are added up. Collective over the zero group.
-    shard::UnitTensors weights_of(size_t unit) const;
-    shard::UnitTensors gradients_of(size_t unit) const;
-    void reduce(size_t unit) const;  // its gradient, if it is trained
+    // Of a module: gathered, or where gradients are added up. Collective over the zero group.
+    shard::UnitTensors weights_of(size_t module) const;
+    void release(size_t module, shard::Zero::NextUse next_use) const;
+    shard::UnitTensors gradients_of(size_t module) const;
+    void reduce(size_t module) const;  // the gradient of what is trained
     ops::RopeTable rope_of(const TokenBatch& batch) const;
     BlockContext context_of(size_t block, const Pass& pass) const;
     template <class... Parts>
@@ -97,9 +98,12 @@ private:
     std::vector<size_t> plan_of_block_;  // its mask's
     std::unique_ptr<const ModelParts> parts_;
     Operations operations_;
-    UnitIndex index_;
+    ModuleIndex index_;
     shard::Zero& zero_;
-    at::Tensor inverse_frequencies_;  // [head_dim / 2], fp32
+    std::vector<std::vector<size_t>> units_;  // of every module, in zero_
+    bool trains_table_ = true;                // the embedding
+    size_t first_backward_block_ = 0;         // no backward pass goes below it
+    at::Tensor inverse_frequencies_;          // [head_dim / 2], fp32
     attention::SequenceAttention attention_;
     std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
     const ops::Gemms& gemms_;

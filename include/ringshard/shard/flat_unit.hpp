@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,19 @@ struct TensorSpec {
 // distributed with the deviation of the model, or all the same.
 enum class InitialValues { normal, ones, zeros };
 
+// What happens to weights: trained ones have gradients and states of the optimizer, and fp32
+// weights beside those in the compute type; frozen ones have weights in the compute type alone.
+enum class Role { trained, frozen };
+
 // Tensors that lie side by side in a flat buffer, so that they can be used as one matrix too: the
 // query, key and value projections. They agree in all but their first dimension.
 struct ParameterGroup {
     std::vector<TensorSpec> tensors;
     InitialValues initial = InitialValues::normal;
+    Role role = Role::trained;
 };
 
-// A group of a unit, named by the layout that it was added to.
+// A group of parameters, named by the layout that it was added to.
 struct ParameterId {
     size_t group;
 };
@@ -47,75 +53,82 @@ struct TensorPiece {
     int64_t size;
 };
 
-// What happens to the weights of a unit: a trained one has gradients and states of the optimizer,
-// and fp32 weights beside those in the compute type; a frozen one has weights in the compute type
-// alone.
-enum class Role { trained, frozen };
-
-// The weights of one unit of the model as one flat buffer, and with the same places their gradients
-// and moments: matrices first, vectors after them (weight decay is for matrices), every group
-// aligned to 64 bytes of the smallest type, the whole filled up so that it can be cut into equal
-// parts.
+// Weights of one role of one module (an embedding, a block, a head) as one flat buffer, and with
+// the same places their gradients and moments: matrices first, vectors after them (weight decay is
+// for matrices), every group aligned to 64 bytes of the smallest type, the whole filled up so that
+// it can be cut into equal parts.
 class FlatUnit {
 public:
-    FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts);
+    // Takes the groups of this role. `module` is the number of the module among those of the model.
+    FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
+             Role role = Role::trained, size_t module = 0);
 
     const std::string& name() const { return name_; }
     Role role() const { return role_; }
-    void set_role(Role role) { role_ = role; }
+    size_t module() const { return module_; }
     int64_t size() const { return size_; }  // elements, filled up
     int64_t matrices_end() const { return matrices_end_; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
 
     std::vector<TensorPiece> pieces(const Range& range) const;
 
-    // Returns a group in a flat buffer as one tensor.
+    bool holds(ParameterId id) const { return !groups_.at(id.group).shape.empty(); }
+    // Returns a group that this unit holds as one tensor in a flat buffer.
     at::Tensor view(const at::Tensor& flat, ParameterId id) const;
 
 private:
     struct PlacedGroup {
-        int64_t offset;
-        std::vector<int64_t> shape;
+        int64_t offset = 0;
+        std::vector<int64_t> shape{};  // empty: of the other role
     };
     std::string name_;
-    Role role_ = Role::trained;
+    Role role_;
+    size_t module_;
     std::vector<PlacedTensor> tensors_;
     std::vector<PlacedGroup> groups_;  // in the order of the constructor's list
     int64_t matrices_end_ = 0;
     int64_t size_ = 0;
 };
 
-// Collects the parameters of a unit: each part of a model adds its own, and keeps the handles.
+// Collects the parameters of a module: each part of a model adds its own, and keeps the handles.
 class UnitLayout {
 public:
     // `prefix` stands before the names of all tensors.
-    explicit UnitLayout(std::string unit_name, std::string prefix = {})
-        : unit_name_(std::move(unit_name)), prefix_(std::move(prefix)) {}
+    explicit UnitLayout(std::string module_name, std::string prefix = {})
+        : module_name_(std::move(module_name)), prefix_(std::move(prefix)) {}
 
     ParameterId add(ParameterGroup group);
-    // Returns the unit, which divides into so many equal parts.
-    FlatUnit finish(int64_t num_parts) const { return {unit_name_, groups_, num_parts}; }
+    const std::vector<ParameterGroup>& groups() const { return groups_; }
+    Role role_of(ParameterId id) const { return groups_.at(id.group).role; }
+    // Freezes these tensors. Those of a group must be frozen together.
+    void freeze(const std::set<std::string>& names);
+    // Returns the unit of the trained parameters and that of the frozen ones, as far as there are
+    // such; each divides into num_parts equal parts.
+    std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0) const;
 
 private:
-    std::string unit_name_;
+    std::string module_name_;
     std::string prefix_;
     std::vector<ParameterGroup> groups_;
 };
 
-// The parameters of a unit, or their gradients (fp32), as views of a flat buffer. The unit outlives
-// it. Gradients of a frozen unit have no buffer, and their views are undefined tensors.
+// The parameters of a module, or their gradients (fp32), as views of the flat buffers of its units,
+// which outlive it. Gradients of frozen parameters have no buffer, and are undefined tensors.
 class UnitTensors {
 public:
-    UnitTensors(const FlatUnit& unit, at::Tensor flat) : unit_(&unit), flat_(std::move(flat)) {}
+    struct Part {
+        const FlatUnit* unit;
+        at::Tensor flat;
+    };
+    UnitTensors(const FlatUnit& unit, at::Tensor flat) : parts_{{&unit, std::move(flat)}} {}
+    explicit UnitTensors(std::vector<Part> parts) : parts_(std::move(parts)) {}
 
-    at::Tensor operator[](ParameterId id) const {
-        return flat_.defined() ? unit_->view(flat_, id) : at::Tensor();
-    }
-    const void* address() const { return flat_.defined() ? flat_.const_data_ptr() : nullptr; }
+    at::Tensor operator[](ParameterId id) const;
+    // Returns where the buffers lie: equal lists mean the same memory.
+    std::vector<const void*> addresses() const;
 
 private:
-    const FlatUnit* unit_;
-    at::Tensor flat_;
+    std::vector<Part> parts_;
 };
 
 }  // namespace ringshard::shard

@@ -49,8 +49,9 @@ public:
     size_t num_units() const { return units_.size(); }
 
     // In which order a pass through the model will ask for units. Then weights(), in this order:
-    // the whole unit in the compute type, while the one after it is gathered and the one after that
-    // is read, where it lies in a depot. After release() the buffer may be used for another unit.
+    // the whole unit in the compute type, while those of the next module are gathered and the one
+    // after them is read, where it lies in a depot. After release() the buffer may be used for
+    // another unit.
     // `next_use` is where the unit is wanted again before its weights change: what is not wanted
     // again must be given up, or later steps would find the old weights. Collective over the zero
     // group.
@@ -88,9 +89,10 @@ public:
         FlatStore& shards;
     };
     std::vector<Weights> all_weights() const;
+    std::vector<Weights> frozen_weights() const;    // none, or those of the frozen units
     Weights weights_at_rest_of(size_t unit) const;  // those of its role
     // Ranks of the same holder hold copies of the same shards.
-    int64_t shard_holder() const { return cuts_.optimizer ? mesh_.zero().rank() : 0; }
+    int64_t shard_holder() const;
     // The whole unit where weights are whole at rest; else undefined.
     at::Tensor weights_at_rest(size_t unit) const { return states_[unit].whole_weights; }
     // Whoever updates the weights clears the gradient, and rounds the weights, on the way; after it
@@ -152,12 +154,17 @@ private:
                                                     const Depots& depots);
     FlatStore& compute_shards(size_t unit) const { return is_trained(unit) ? *compute_ : *frozen_; }
     void make_gradients(const Depots& depots);
+    // The ranks that a unit is cut over, and those that hold copies of the same part of it.
+    comm::Communicator& parts_of(const FlatUnit&) const { return mesh_.zero(); }
+    comm::Communicator& copies_of(const FlatUnit&) const { return mesh_.replicate(); }
+    std::vector<Range> cut_shards(Role role) const;
     void gather(size_t unit);
+    void gather_ahead();
     void start_reduction(size_t unit);
     void note_bytes_under_way();
     void finish_oldest_reduction();
     void add_to_shard(size_t unit, const at::Tensor& part);
-    void all_reduce_shards(comm::Communicator& communicator);
+    void sum_copies_of_shards();
     at::Tensor as_sent(const at::Tensor& gradient) const;
     at::TensorOptions options(at::ScalarType type) const;
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "ringshard/base/expected.hpp"
+#include "ringshard/model/model_spec.hpp"
+
+namespace ringshard::model {
+
+// Returns the names of the tensors that a run does not train: those in which the regular expression
+// `freeze` is found, and those in which `train_only` is not; an empty expression says nothing.
+// Fails (78) where an expression is none or is found in no name, where nothing is left to train,
+// where tensors that make up one matrix product would have two roles, and where new rows of a
+// vocabulary would never be learned.
+Expected<std::set<std::string>> find_frozen(const ModelSpec& spec, const std::string& freeze,
+                                            const std::string& train_only);
+
+}  // namespace ringshard::model

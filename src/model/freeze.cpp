@@ -1,0 +1,127 @@
+#include "ringshard/model/freeze.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <regex>
+
+#include "model_parts.hpp"
+#include "ringshard/base/text.hpp"
+#include "token_rows.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+template <class... Parts>
+Failure refuse(const std::string& setting, const std::string& value, const Parts&... reason) {
+    return {ExitCode::settings, concat(setting, " = ", value, ": ", reason...)};
+}
+
+// The library throws where an expression is none.
+std::optional<std::regex> read_regex(const std::string& text) {
+    try {
+        return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error&) {
+        return std::nullopt;
+    }
+}
+
+size_t longest_common_part(const std::string& a, const std::string& b) {
+    size_t longest = 0;
+    std::vector<size_t> before(b.size() + 1);
+    for (const char letter : a) {
+        std::vector<size_t> here(b.size() + 1);
+        for (size_t i = 0; i < b.size(); ++i) {
+            here[i + 1] = b[i] == letter ? before[i] + 1 : 0;
+            longest = std::max(longest, here[i + 1]);
+        }
+        before = std::move(here);
+    }
+    return longest;
+}
+
+// The names that have most in common with an expression that matches none.
+std::string nearest(std::string expression, std::vector<std::string> names) {
+    std::erase(expression, '\\');
+    constexpr size_t most = 3;
+    const size_t count = std::min(most, names.size());
+    std::ranges::stable_sort(names, std::ranges::greater(), [&](const std::string& name) {
+        return longest_common_part(expression, name);
+    });
+    names.resize(count);
+    return join(names, ", ");
+}
+
+Expected<std::set<std::string>> matches(const std::string& setting, const std::string& expression,
+                                        const std::vector<std::string>& names) {
+    const auto regex = read_regex(expression);
+    if (!regex)
+        return refuse(
+            setting, expression,
+            "is no regular expression (ECMAScript's syntax, as model\\.layers\\.[0-3]\\.)");
+    std::set<std::string> found;
+    for (const std::string& name : names)
+        if (std::regex_search(name, *regex)) found.insert(name);
+    if (found.empty())
+        return refuse(setting, expression, "matches no tensor of the model; the nearest are ",
+                      nearest(expression, names), ", and a dot is written \\.");
+    return found;
+}
+
+// Tensors of a group are one matrix, and so of one role.
+std::optional<Failure> check_group(const std::vector<std::string>& group,
+                                   const std::set<std::string>& frozen) {
+    const auto is_frozen = [&](const std::string& name) { return frozen.contains(name); };
+    const auto one = std::ranges::find_if(group, is_frozen);
+    const auto other = std::ranges::find_if_not(group, is_frozen);
+    if (one == group.end() || other == group.end()) return std::nullopt;
+    return Failure{
+        ExitCode::settings,
+        concat("freeze, train_only: ", *one, " would be frozen and ", *other,
+               " trained, and they are one matrix product; freeze all of these or none: ",
+               join(group, ", "))};
+}
+
+}  // namespace
+
+Expected<std::set<std::string>> find_frozen(const ModelSpec& spec, const std::string& freeze,
+                                            const std::string& train_only) {
+    std::vector<std::vector<std::string>> groups;
+    std::vector<std::string> names;
+    for (const shard::UnitLayout& module : ModelParts(spec).modules)
+        for (const shard::ParameterGroup& group : module.groups()) {
+            std::vector<std::string>& of_group = groups.emplace_back();
+            for (const shard::TensorSpec& tensor : group.tensors) of_group.push_back(tensor.name);
+            names.insert(names.end(), of_group.begin(), of_group.end());
+        }
+
+    std::set<std::string> frozen;
+    if (!train_only.empty()) {
+        const auto trained = matches("train_only", train_only, names);
+        if (!trained) return trained;
+        for (const std::string& name : names)
+            if (!trained.value().contains(name)) frozen.insert(name);
+    }
+    if (!freeze.empty()) {
+        const auto found = matches("freeze", freeze, names);
+        if (!found) return found;
+        frozen.insert(found.value().begin(), found.value().end());
+    }
+    if (frozen.size() == names.size())
+        return Failure{ExitCode::settings,
+                       "freeze, train_only: every tensor of the model would be "
+                       "frozen, and nothing is left to train"};
+    for (const std::vector<std::string>& group : groups)
+        if (auto failure = check_group(group, frozen)) return *failure;
+    for (const std::string& name : frozen)
+        if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token({name, {}}))
+            return Failure{ExitCode::settings,
+                           concat("freeze, train_only: ", name, " would be frozen, and it has ",
+                                  spec.vocabulary - spec.stored_vocabulary,
+                                  " new rows for tokens of the tokenizer (added_tokens, "
+                                  "chat_template_path), which would never be learned; train it, or "
+                                  "add no tokens")};
+    return frozen;
+}
+
+}  // namespace ringshard::model
