@@ -84,6 +84,9 @@ def main():
             sys.exit(f"{file}: there is no such file; name the folder of a finished checkpoint")
     if os.path.exists(wish.folder) and os.path.samefile(wish.checkpoint, wish.folder):
         sys.exit(f"{wish.folder}: is the checkpoint itself; name another folder")
+    with h5py.File(state, "r") as file:
+        if "frozen" in file.get("text", {}):
+            sys.exit(f"{state}: holds the weights that were trained alone; frozen ones are in the pretrained model: use trainer export")
     os.makedirs(wish.folder, exist_ok=True)
     copy_beside(wish.checkpoint, wish.folder, wish.dtype)
     with h5py.File(state, "r") as file:

@@ -155,6 +155,27 @@ std::optional<Failure> check_fit(const Checkpoint& checkpoint,
     return check_group(checkpoint, weights_group, units);
 }
 
+std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWeights& frozen,
+                                   const std::vector<shard::FlatUnit>& units) {
+    const auto refuse = [&](const std::string& tensor, const char* then, const char* now) {
+        return Failure{ExitCode::settings,
+                       concat(checkpoint.folder.string(), ": ", tensor, " was ", then,
+                              " when it was made, and freeze and train_only have it ", now,
+                              " now; give them as they were then, or begin another run in another "
+                              "output_dir with this checkpoint as model_name_or_path")};
+    };
+    for (const shard::FlatUnit& unit : units)
+        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+            const std::string& name = tensor.spec.name;
+            const bool was_frozen = frozen.tensors.contains(name);
+            if (unit.role() == shard::Role::trained && was_frozen)
+                return refuse(name, "frozen", "trained");
+            if (unit.role() == shard::Role::frozen && !was_frozen)
+                return refuse(name, "trained", "frozen");
+        }
+    return std::nullopt;
+}
+
 std::optional<Failure> check_states(const Checkpoint& checkpoint,
                                     const std::vector<shard::FlatUnit>& units,
                                     const std::vector<std::string>& state_names) {

@@ -1,7 +1,10 @@
 #include "save_job.hpp"
 
+#include <set>
+
 #include "node_files.hpp"
 #include "publish.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "write_model.hpp"
 #include "write_pieces.hpp"
@@ -52,6 +55,7 @@ private:
     std::optional<Failure> begin();
     using MaybeFailure = std::optional<comm::AgreedFailure>;
     MaybeFailure write(std::vector<WrittenRange>& mine);
+    MaybeFailure write_copy_of_weights();
     MaybeFailure publish(const std::vector<WrittenRange>& mine, SaveOutcome& outcome);
     comm::AgreedFailure give_up(const comm::AgreedFailure& failure) const;
 
@@ -96,9 +100,27 @@ std::optional<comm::AgreedFailure> Saving::write(std::vector<WrittenRange>& mine
     if (!written) return written.failure();
     mine = std::move(written).value();
     if (job_.extras.model.empty()) return std::nullopt;
-    return comm::first_failure(groups_.world,
-                               write_model(publication_.temporary(), job_.extras.model, job_.pieces,
-                                           faults_, groups_.world.journal().bytes()));
+    return write_copy_of_weights();
+}
+
+Saving::MaybeFailure Saving::write_copy_of_weights() {
+    const comm::Group& world = groups_.world;
+    const auto& hashes = job_.extras.frozen_source.hashes;
+    std::set<std::string> frozen;
+    for (const auto& [name, hash] : hashes) frozen.insert(name);
+    shard::TensorSums sums(frozen);
+    if (const auto failure = comm::first_failure(
+            world, write_model(publication_.temporary(), job_.extras, job_.pieces, faults_, sums,
+                               world.journal().bytes())))
+        return failure;
+    if (frozen.empty()) return std::nullopt;
+    const auto changed = shard::first_changed(hashes, sums.over(world));
+    if (!changed) return std::nullopt;
+    return comm::found_by_all(
+        {ExitCode::bad_data,
+         concat(*changed,
+                " is frozen, and the files of the pretrained model hold another value of "
+                "it than when this run began: save_model_in_checkpoints cannot copy it")});
 }
 
 // All of it is on disk: now it may get its name.

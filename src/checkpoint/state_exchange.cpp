@@ -1,9 +1,11 @@
 #include "state_exchange.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <fcntl.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/shared_file.hpp"
@@ -171,6 +173,15 @@ int64_t num_elements(const StateFile::Placed& placed) {
 }
 
 }  // namespace
+
+shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes) {
+    return [reader = std::make_shared<Reader>(checkpoint, bytes)](
+               const std::string& tensor, int64_t first, std::span<float> into) {
+        return reader->read(
+            weights_group + tensor, first,
+            at::from_blob(into.data(), {std::ssize(into)}, at::TensorOptions(at::kFloat)));
+    };
+}
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
                                    const optim::Optimizer* optimizer, ByteCounter& bytes) {

@@ -1,5 +1,6 @@
 #include "write_model.hpp"
 
+#include <ATen/ops/empty.h>
 #include <fcntl.h>
 
 #include <algorithm>
@@ -11,6 +12,16 @@ namespace ringshard::checkpoint {
 
 bool is_copy_of_weights(const std::string& file_name) {
     return file_name.find(".safetensors") != std::string::npos;
+}
+
+std::vector<FrozenPart> frozen_parts(const shard::Zero& zero) {
+    std::vector<FrozenPart> parts;
+    for (const auto& [slots, shards] : zero.frozen_weights())
+        for (const auto& [unit, range] : slots)
+            for (const shard::TensorPiece& piece :
+                 zero.units()[unit].pieces(intersect(zero.own_range(unit), range)))
+                parts.push_back({piece.tensor->spec.name, piece.first, piece.size});
+    return parts;
 }
 
 std::optional<Failure> lay_out_model(const std::filesystem::path& folder,
@@ -47,26 +58,64 @@ std::optional<Failure> write_piece(const OwnPiece& piece, ElementType type, int6
     return failure;
 }
 
+std::optional<Failure> write_frozen(const FrozenPart& part, const shard::ReadWeight& read,
+                                    ElementType type, int64_t offset, shard::TensorSums& sums,
+                                    DirectFile& file, ByteCounter& written) {
+    const int64_t element = bytes_of(type);
+    const int64_t at_once = DirectFile::part_bytes / element;
+    for (int64_t done = 0; done < part.count; done += at_once) {
+        const int64_t count = std::min(at_once, part.count - done);
+        const at::Tensor read_again = at::empty({count}, at::TensorOptions(at::kFloat));
+        const std::span<float> numbers(static_cast<float*>(read_again.data_ptr()),
+                                       static_cast<size_t>(count));
+        if (auto failure = read(part.tensor, part.first + done, numbers)) return failure;
+        sums.add(part.tensor, part.first + done, numbers);
+        const at::Tensor stored =
+            read_again.to(type == ElementType::bf16 ? at::kBFloat16 : at::kFloat);
+        if (auto failure = file.write_at({static_cast<const std::byte*>(stored.data_ptr()),
+                                          static_cast<size_t>(stored.nbytes())},
+                                         offset + done * element))
+            return failure;
+        written.add(count * element);
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
-std::optional<Failure> write_model(const std::filesystem::path& folder,
-                                   const std::vector<ModelFile>& files,
+std::optional<Failure> write_model(const std::filesystem::path& folder, const Extras& extras,
                                    const std::vector<OwnPiece>& pieces, Faults& faults,
-                                   ByteCounter& written) {
+                                   shard::TensorSums& sums, ByteCounter& written) {
     SlotReader slots;
-    for (const ModelFile& model : files) {
+    for (const ModelFile& model : extras.model) {
         std::optional<DirectFile> file;  // of those in which this rank has something
-        for (const OwnPiece& piece : pieces) {
-            const auto place = model.offsets.find(piece.dataset);
-            if (place == model.offsets.end()) continue;
+        // Returns where the elements of a tensor go, if that is into this file.
+        const auto place_of = [&](const std::string& dataset,
+                                  int64_t first) -> Expected<std::optional<int64_t>> {
+            const auto place = model.offsets.find(dataset);
+            if (place == model.offsets.end()) return std::optional<int64_t>();
             if (!file) {
                 auto opened = DirectFile::open(folder / model.name);
                 if (!opened) return opened.failure();
                 file.emplace(std::move(opened).value());
             }
-            if (auto fault = faults.reach("save:model", folder / model.name)) return fault;
-            const int64_t offset = place->second + piece.first * bytes_of(model.type);
-            if (auto failure = write_piece(piece, model.type, offset, slots, *file, written))
+            if (auto fault = faults.reach("save:model", folder / model.name)) return *fault;
+            return std::optional(place->second + first * bytes_of(model.type));
+        };
+        for (const OwnPiece& piece : pieces) {
+            const auto offset = place_of(piece.dataset, piece.first);
+            if (!offset) return offset.failure();
+            if (!offset.value()) continue;
+            if (auto failure =
+                    write_piece(piece, model.type, *offset.value(), slots, *file, written))
+                return failure;
+        }
+        for (const FrozenPart& part : extras.frozen) {
+            const auto offset = place_of(weights_group + part.tensor, part.first);
+            if (!offset) return offset.failure();
+            if (!offset.value()) continue;
+            if (auto failure = write_frozen(part, extras.frozen_source.read, model.type,
+                                            *offset.value(), sums, *file, written))
                 return failure;
         }
         if (file)

@@ -14,10 +14,10 @@ bool is_copy_of_weights(const std::string& file_name);
 std::optional<Failure> lay_out_model(const std::filesystem::path& folder,
                                      const std::vector<ModelFile>& files);
 
-// Writes the weights of this rank at their places, and flushes them. Counts what it has written.
-std::optional<Failure> write_model(const std::filesystem::path& folder,
-                                   const std::vector<ModelFile>& files,
+// Writes the weights of this rank at their places, and flushes them: trained ones from the pieces,
+// frozen ones as they are read again, which are added to `sums`. Counts what it has written.
+std::optional<Failure> write_model(const std::filesystem::path& folder, const Extras& extras,
                                    const std::vector<OwnPiece>& pieces, Faults& faults,
-                                   ByteCounter& written);
+                                   shard::TensorSums& sums, ByteCounter& written);
 
 }  // namespace ringshard::checkpoint

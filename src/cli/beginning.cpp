@@ -7,7 +7,22 @@ Time first_time(const RunEntry& entry) {
 }
 
 comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
-    return load_state(start_.call, origin, start_.spec, model_.stack.zero, *model_.stack.optimizer);
+    auto loaded =
+        load_state(start_.call, origin, start_.spec, model_.stack.zero, *model_.stack.optimizer);
+    if (!loaded) return loaded.failure();
+    pretrained_ = std::move(origin.pretrained);
+    frozen_ = std::move(loaded.value().frozen);
+    return loaded.value().progress;
+}
+
+shard::FrozenSource Beginning::frozen_source() const {
+    return {.read = pretrained_->reader(start_.spec, start_.call.world.journal().bytes()),
+            .hashes = frozen_.hashes()};
+}
+
+bool Beginning::rounds_frozen() const {
+    return pretrained_ &&
+           !pretrained_->fits_exactly(start_.spec.frozen, model_.stack.zero.compute_type());
 }
 
 comm::Agreed<checkpoint::Progress> Beginning::load_newest(Time time) {

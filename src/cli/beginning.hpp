@@ -27,6 +27,13 @@ public:
 
     Attempt& attempt() { return *attempt_; }
 
+    // The frozen weights, as they were loaded last; without tensors where none is frozen.
+    const checkpoint::FrozenWeights& frozen() const { return frozen_; }
+    // Where they are read again. This must outlive it.
+    shard::FrozenSource frozen_source() const;
+    // Whether some of them lie in memory with less precision than where they were read.
+    bool rounds_frozen() const;
+
 private:
     comm::Agreed<checkpoint::Progress> load(Origin origin);
     comm::Agreed<checkpoint::Progress> load_newest(Time time);
@@ -39,6 +46,8 @@ private:
     Faults& faults_;
     watch::Watchdog& watchdog_;
     std::optional<Attempt> attempt_;
+    std::optional<Pretrained> pretrained_;
+    checkpoint::FrozenWeights frozen_;
 };
 
 }  // namespace ringshard::cli

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 #include <optional>
-#include <vector>
+#include <string>
 
-#include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/base/exit_code.hpp"
 
 // A checkpoint of a run may be named where a model is asked for: its weights are read from its HDF5
 // files, and its config.json and tokenizer lie beside them.
@@ -14,11 +14,5 @@ namespace ringshard::cli {
 // `setting`: that names the folder.
 std::optional<Failure> refuse_unfinished_run(const std::filesystem::path& folder,
                                              const std::string& setting);
-
-// Verifies the folder as a checkpoint that fits the units. Returns nothing if it is no checkpoint.
-// Collective over the group.
-comm::Agreed<std::optional<checkpoint::Checkpoint>> open_as_model(
-    const std::filesystem::path& folder, const std::vector<shard::FlatUnit>& units,
-    checkpoint::Scrutiny scrutiny, const comm::Group& group);
 
 }  // namespace ringshard::cli

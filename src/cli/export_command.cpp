@@ -4,6 +4,8 @@
 
 #include <iostream>
 
+#include "pretrained.hpp"
+#include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
@@ -113,12 +115,31 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
     const auto config = checkpoint.folder / "config.json";
     const bool is_there = world.maximum(world.is_root() && file_exists(config) ? 1 : 0) == 1;
     auto invisible = is_there ? wait_until_visible(config) : std::nullopt;
-    auto spec = comm::agreed(
+    return comm::agreed(
         world, invisible ? Expected<model::ModelSpec>(*invisible) : model::read_model_spec(config));
-    if (!spec) return spec;
-    const auto misfit = check_fit(checkpoint, model::make_units(spec.value(), 1));
-    if (misfit) return comm::found_by_all(*misfit);
-    return spec;
+}
+
+// The checkpoint, which was looked through, with the pretrained model of what was frozen: the one
+// that it names, unless the settings name another. Collective over the world.
+comm::Agreed<Pretrained> open_weights(const EngineCall& call,
+                                      const checkpoint::Checkpoint& checkpoint,
+                                      const model::ModelSpec& spec) {
+    const config::ModelSettings& model = call.settings.values.model;
+    std::optional<fs::path> base;
+    const bool has_frozen = checkpoint.state.texts.contains(checkpoint::frozen_text);
+    if (has_frozen && !model.model_name_or_path.empty()) {
+        const HubCache hub(call.environment);
+        const auto found = comm::of_root(call.world, [&]() -> Expected<std::string> {
+            const auto folder = hub.model_folder(model.model_name_or_path, model.model_revision,
+                                                 "model_name_or_path");
+            if (!folder) return folder.failure();
+            return folder.value().string();
+        });
+        if (!found) return found.failure();
+        base = found.value();
+    }
+    return Pretrained::open(checkpoint.folder, spec, Pretrained::Wanted::all,
+                            checkpoint::Scrutiny::sizes, call.world, base);
 }
 
 // Files beside the weights would change the checkpoint, and it would not be whole any more.
@@ -153,8 +174,10 @@ int run_export(const EngineCall& call) {
     const mesh::Cuts everything{true, true, true, false};
     shard::Zero zero(model::make_units(spec.value(), shape.zero()), everything,
                      {at::kFloat, at::kFloat}, mesh);
-    if (const auto failure = checkpoint::load_weights(checkpoint, zero, world))
-        return tell(*failure, world);
+    const auto weights = open_weights(call, checkpoint, spec.value());
+    if (!weights) return tell(weights.failure(), world);
+    if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
+        return tell(loaded.failure(), world);
     if (const auto failure = model::export_weights(zero, folder, companions.value(), form, world))
         return tell(*failure, world);
     if (world.is_root())

@@ -6,6 +6,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
+#include "ringshard/checkpoint/frozen_weights.hpp"
 #include "ringshard/checkpoint/survey.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/text/value.hpp"
@@ -15,6 +16,7 @@ namespace ringshard::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoint::FrozenWeights;
 using checkpoint::Survey;
 using text::Value;
 
@@ -22,16 +24,35 @@ std::string name_of(checkpoint::ElementType type) {
     return type == checkpoint::ElementType::bf16 ? "bf16" : "fp32";
 }
 
-Value to_value(const Survey& survey) {
+Value shape_value(const std::vector<int64_t>& sizes) {
+    Value::List shape;
+    for (const int64_t size : sizes) shape.emplace_back(size);
+    return Value(std::move(shape));
+}
+
+std::string shape_text(const std::vector<int64_t>& sizes) {
+    std::vector<std::string> shape;
+    for (const int64_t size : sizes) shape.push_back(concat(size));
+    return join(shape, " x ");
+}
+
+Value to_value(const FrozenWeights& frozen) {
+    Value::Object tensors;
+    for (const auto& [name, tensor] : frozen.tensors)
+        tensors.emplace_back(name, Value(Value::Object{{"shape", shape_value(tensor.shape)},
+                                                       {"hash", Value(tensor.hash)}}));
+    return Value(
+        Value::Object{{"base", Value(frozen.base)}, {"tensors", Value(std::move(tensors))}});
+}
+
+Value to_value(const Survey& survey, const FrozenWeights& frozen) {
     Value::Object files;
     for (const auto& [name, size] : survey.manifest.file_sizes) files.emplace_back(name, size);
     Value::Object numbers;
     for (const auto& [name, number] : survey.state.numbers) numbers.emplace_back(name, number);
     Value::Object datasets;
     for (const auto& [name, placed] : survey.state.datasets) {
-        Value::List shape;
-        for (const int64_t size : placed.shape) shape.emplace_back(size);
-        datasets.emplace_back(name, Value(Value::Object{{"shape", Value(std::move(shape))},
+        datasets.emplace_back(name, Value(Value::Object{{"shape", shape_value(placed.shape)},
                                                         {"type", Value(name_of(placed.type))}}));
     }
     return Value(Value::Object{{"step", Value(survey.manifest.step)},
@@ -40,10 +61,11 @@ Value to_value(const Survey& survey) {
                                {"has_moments", Value(survey.manifest.has_moments)},
                                {"numbers", Value(std::move(numbers))},
                                {"files", Value(std::move(files))},
-                               {"datasets", Value(std::move(datasets))}});
+                               {"datasets", Value(std::move(datasets))},
+                               {"frozen", to_value(frozen)}});
 }
 
-std::string for_people(const fs::path& folder, const Survey& survey) {
+std::string for_people(const fs::path& folder, const Survey& survey, const FrozenWeights& frozen) {
     std::string out = concat(folder.filename().string(), ": step ", survey.manifest.step,
                              " of attempt ", survey.manifest.attempt, "\n");
     for (const auto& [name, number] : survey.state.numbers)
@@ -51,10 +73,14 @@ std::string for_people(const fs::path& folder, const Survey& survey) {
     for (const auto& [name, size] : survey.manifest.file_sizes)
         out += concat("  ", name, "  ", human_bytes(static_cast<double>(size)), "\n");
     for (const auto& [name, placed] : survey.state.datasets) {
-        std::vector<std::string> shape;
-        for (const int64_t size : placed.shape) shape.push_back(concat(size));
-        out += concat("  ", name, "  ", join(shape, " x "), "  ", name_of(placed.type), "\n");
+        out += concat("  ", name, "  ", shape_text(placed.shape), "  ", name_of(placed.type), "\n");
     }
+    for (const auto& [name, tensor] : frozen.tensors)
+        out += concat("  ", name, "  ", shape_text(tensor.shape), "  frozen, hash ", tensor.hash,
+                      "\n");
+    if (!frozen.tensors.empty())
+        out += concat(frozen.tensors.size(),
+                      " frozen tensors, which are not in the checkpoint, of ", frozen.base, "\n");
     return out + concat(survey.state.datasets.size(), " tensors in ", survey.manifest.ranges.size(),
                         " ranges; every byte is what was written\n");
 }
@@ -72,10 +98,12 @@ int inspect_checkpoint(const fs::path& folder, bool as_json) {
     const auto named = folder.has_filename() ? folder : folder.parent_path();
     const auto found = checkpoint::survey(named);
     if (!found) return tell(found.failure());
+    const auto frozen = frozen_weights_of(found.value().state, named.string());
+    if (!frozen) return tell(frozen.failure());
     if (as_json)
-        std::cout << to_json(to_value(found.value())) << '\n';
+        std::cout << to_json(to_value(found.value(), frozen.value())) << '\n';
     else
-        std::cout << for_people(named, found.value());
+        std::cout << for_people(named, found.value(), frozen.value());
     return number(ExitCode::done);
 }
 

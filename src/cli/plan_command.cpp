@@ -14,6 +14,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/device/host.hpp"
+#include "ringshard/model/freeze.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "vocabulary.hpp"
 
@@ -182,6 +183,14 @@ int show_device(const PlanWish& wish) {
     return number(ExitCode::done);
 }
 
+// A plan needs no weights; where they are there, they decide whether the head is tied.
+bool is_head_apart(const std::filesystem::path& folder) {
+    const auto stored = model::StoredModel::open(folder);
+    if (!stored || !model::holds_head_and_embedding(stored.value())) return false;
+    const auto is_equal = model::is_head_the_embedding(stored.value(), 0, 1);
+    return is_equal && !is_equal.value();
+}
+
 Expected<model::ModelSpec> find_model(const PlanCall& call) {
     const config::ModelSettings& model = call.settings.values.model;
     const HubCache hub(call.environment);
@@ -193,12 +202,10 @@ Expected<model::ModelSpec> find_model(const PlanCall& call) {
     if (!spec) return spec;
     if (const auto failure = resize_vocabulary(call.settings.values, hub, spec.value()))
         return *failure;
-    if (!spec.value().tied) return spec;
-    // A plan needs no weights; where they are there, they decide whether the head is tied.
-    const auto stored = model::StoredModel::open(folder.value());
-    if (!stored || !model::holds_head_and_embedding(stored.value())) return spec;
-    const auto is_equal = model::is_head_the_embedding(stored.value(), 0, 1);
-    if (is_equal && !is_equal.value()) spec.value().untie();
+    if (spec.value().tied && is_head_apart(folder.value())) spec.value().untie();
+    auto frozen = model::find_frozen(spec.value(), model.freeze, model.train_only);
+    if (!frozen) return frozen.failure();
+    spec.value().frozen = std::move(frozen).value();
     return spec;
 }
 

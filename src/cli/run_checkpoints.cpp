@@ -36,12 +36,8 @@ model::StoredType find_written_type(const EngineCall& call,
                                                     : model::StoredType::fp32;
 }
 
-std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras,
-                                             const std::vector<shard::FlatUnit>& units,
+std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
                                              model::StoredType type, const comm::Group& world) {
-    for (const shard::FlatUnit& unit : units)
-        RINGSHARD_CHECK(unit.role() == shard::Role::trained, unit.name(),
-                        " is frozen, and a save writes the weights that are trained");
     std::optional<Failure> failure;
     if (const auto config = extras.files.find("config.json"); config != extras.files.end()) {
         auto typed = model::config_with_type(config->second, type);
@@ -53,7 +49,7 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras,
     if (const auto agreed = comm::first_failure(world, failure)) return agreed;
     const auto element = type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
                                                          : checkpoint::ElementType::fp32;
-    model::WeightFiles planned = model::plan_weight_files(units, {.type = type});
+    model::WeightFiles planned = model::plan_weight_files(zero.units(), {.type = type});
     for (model::WeightFile& file : planned.files) {
         checkpoint::ModelFile copy{std::move(file.name), std::move(file.header), {}, element};
         for (const auto& [tensor, offset] : file.offsets)
@@ -62,6 +58,7 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras,
     }
     if (!planned.index.empty())
         extras.model.push_back({model::index_name, std::move(planned.index), {}, element});
+    extras.frozen = checkpoint::frozen_parts(zero);
     return std::nullopt;
 }
 

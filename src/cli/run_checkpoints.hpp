@@ -26,8 +26,7 @@ model::StoredType find_written_type(const EngineCall& call,
                                     const std::map<std::string, std::string>& companions);
 
 // Adds a Hugging Face model of these weights to every checkpoint. Collective over the world.
-std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras,
-                                             const std::vector<shard::FlatUnit>& units,
+std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
                                              model::StoredType type, const comm::Group& world);
 
 }  // namespace ringshard::cli

@@ -8,6 +8,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/model/freeze.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "vocabulary.hpp"
 
@@ -109,6 +110,10 @@ comm::Agreed<model::ModelSpec> find_spec(const EngineCall& call, const StartUp& 
     if (!spec) return comm::found_by_all(spec.failure());
     if (const auto failure = untie_if_stored_apart(call, folder, spec.value())) return *failure;
     if (const auto failure = make_room_for_tokens(call, hub, spec.value())) return *failure;
+    const config::ModelSettings& wish = call.settings.values.model;
+    auto frozen = model::find_frozen(spec.value(), wish.freeze, wish.train_only);
+    if (!frozen) return comm::found_by_all(frozen.failure());
+    spec.value().frozen = std::move(frozen).value();
     return std::move(spec).value();
 }
 

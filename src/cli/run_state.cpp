@@ -2,7 +2,6 @@
 
 #include <iostream>
 
-#include "checkpoint_as_model.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/companions.hpp"
@@ -76,6 +75,22 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
     return newest;
 }
 
+// Another model or other settings are no damage: an older checkpoint would not be better.
+std::optional<Failure> check_suits(const RunStart& start, const checkpoint::Checkpoint& found,
+                                   const std::vector<shard::FlatUnit>& units) {
+    const config::Config& config = start.call.settings.values;
+    const auto frozen = frozen_weights_of(found.state, found.folder.string());
+    if (!frozen) return frozen.failure();
+    const bool has_steps_left = found.progress.step < start.num_steps;
+    for (const auto& failure :
+         {check_roles(found, frozen.value(), units), check_fit(found, units),
+          check_curve(found, start.curve, config.checkpoint.allow_changed),
+          has_steps_left ? check_states(found, units, optim::state_names(config.training.optim))
+                         : std::nullopt})
+        if (failure) return failure;
+    return std::nullopt;
+}
+
 }  // namespace
 
 comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
@@ -85,49 +100,18 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     const std::vector<shard::FlatUnit> units = model::make_units(start.spec, whole);
     auto checkpoint = find_checkpoint(call, reader, start.num_steps, time);
     if (!checkpoint) return checkpoint.failure();
-    if (checkpoint.value()) {
-        const checkpoint::Checkpoint& found = *checkpoint.value();
-        const bool has_steps_left = found.progress.step < start.num_steps;
-        // Another model or other settings are no damage: an older checkpoint would not be better.
-        for (const auto& failure :
-             {check_fit(found, units),
-              check_curve(found, start.curve, call.settings.values.checkpoint.allow_changed),
-              has_steps_left ? check_states(found, units,
-                                            optim::state_names(call.settings.values.training.optim))
-                             : std::nullopt})
-            if (failure) return comm::found_by_all(*failure);
-        return Origin{.checkpoint = std::move(checkpoint).value()};
-    }
-    model::ModelSpec stored_spec = start.spec;
-    stored_spec.vocabulary = stored_spec.stored_vocabulary;
-    auto as_model = open_as_model(start.model, model::make_units(stored_spec, whole),
-                                  scrutiny_of(call), call.world);
-    if (!as_model) return as_model.failure();
-    if (as_model.value()) return Origin{.pretrained_checkpoint = std::move(as_model).value()};
-    auto stored = model::StoredModel::open(start.model, call.world);
-    if (!stored) return stored.failure();
-    if (const auto failure = comm::first_failure(
-            call.world, model::check_weights(stored.value(), start.spec, units)))
-        return *failure;
-    return Origin{.pretrained = std::move(stored).value()};
+    Origin origin{.checkpoint = std::move(checkpoint).value()};
+    if (origin.checkpoint)
+        if (const auto failure = check_suits(start, *origin.checkpoint, units))
+            return comm::found_by_all(*failure);
+    if (origin.checkpoint && start.spec.frozen.empty()) return origin;
+    const auto wanted = origin.checkpoint ? Pretrained::Wanted::frozen : Pretrained::Wanted::all;
+    auto pretrained =
+        Pretrained::open(start.model, start.spec, wanted, scrutiny_of(call), call.world);
+    if (!pretrained) return pretrained.failure();
+    origin.pretrained = std::move(pretrained).value();
+    return origin;
 }
-
-namespace {
-
-std::optional<comm::AgreedFailure> load_pretrained(const Origin& origin,
-                                                   const model::ModelSpec& spec, shard::Zero& zero,
-                                                   const comm::Group& world) {
-    const auto failure =
-        origin.pretrained_checkpoint
-            ? checkpoint::load_weights(*origin.pretrained_checkpoint, zero, world)
-            : comm::first_failure(world, model::load_weights(*origin.pretrained, spec, zero,
-                                                             world.journal().bytes()));
-    if (failure) return failure;
-    model::set_added_rows(spec, zero, world);
-    return std::nullopt;
-}
-
-}  // namespace
 
 Attempt::Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::Heartbeat> its_heartbeat,
                  const comm::Group& world)
@@ -173,23 +157,31 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
         std::cerr << "warning: " << failure->message << "; how this attempt ended is not noted\n";
 }
 
-comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
-                                              const model::ModelSpec& spec, shard::Zero& zero,
-                                              optim::Optimizer& optimizer) {
-    checkpoint::Progress progress;
+comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origin,
+                                     const model::ModelSpec& spec, shard::Zero& zero,
+                                     optim::Optimizer& optimizer) {
+    LoadedState loaded;
+    if (origin.pretrained) {
+        auto frozen = origin.pretrained->load(spec, zero, call.world);
+        if (!frozen) return frozen.failure();
+        loaded.frozen = std::move(frozen).value();
+    }
     if (origin.checkpoint) {
+        const checkpoint::Checkpoint& found = *origin.checkpoint;
+        const auto then = frozen_weights_of(found.state, found.folder.string()).value();
+        if (const auto changed = shard::first_changed(then.hashes(), loaded.frozen.hashes()))
+            return comm::found_by_all(
+                other_base(found.folder, then.base, loaded.frozen.base, *changed));
         const checkpoint::Reader reader(call.settings.values.run.output_dir, call.world);
-        if (const auto failure = reader.load(*origin.checkpoint, zero, optimizer)) return *failure;
-        progress = origin.checkpoint->progress;
-        if (call.world.is_root())
-            std::cerr << "going on from " << origin.checkpoint->folder.string() << '\n';
-    } else if (const auto failure = load_pretrained(origin, spec, zero, call.world)) {
-        return *failure;
-    } else if (optimizer.steps_done() > 0) {
-        optimizer.forget(zero);
+        if (const auto failure = reader.load(found, zero, optimizer)) return *failure;
+        loaded.progress = found.progress;
+        if (call.world.is_root()) std::cerr << "going on from " << found.folder.string() << '\n';
+    } else {
+        model::set_added_rows(spec, zero, call.world);
+        if (optimizer.steps_done() > 0) optimizer.forget(zero);
     }
     zero.publish_weights();
-    return progress;
+    return loaded;
 }
 
 comm::Agreed<std::map<std::string, std::string>> read_companions(

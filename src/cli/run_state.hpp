@@ -5,23 +5,29 @@
 #include <vector>
 
 #include "curve.hpp"
+#include "pretrained.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/model/model_spec.hpp"
-#include "ringshard/model/safetensors.hpp"
 #include "ringshard/train/training_loop.hpp"
 #include "ringshard/watch/watchdog.hpp"
 #include "run_entry.hpp"
 
 namespace ringshard::cli {
 
-// Where weights, moments and the place of the run come from: a checkpoint of this run, or a
-// pretrained model, which may be a checkpoint of another run.
+// Where weights, moments and the place of the run come from. All weights come from the pretrained
+// model where there is no checkpoint of this run, else those that are frozen. Without frozen
+// weights there is the one or the other.
 struct Origin {
+    std::optional<Pretrained> pretrained{};
     std::optional<checkpoint::Checkpoint> checkpoint{};
-    std::optional<model::StoredModel> pretrained{};
-    std::optional<checkpoint::Checkpoint> pretrained_checkpoint{};
+};
+
+// What was loaded.
+struct LoadedState {
+    checkpoint::Progress progress{};
+    checkpoint::FrozenWeights frozen{};
 };
 
 // Whether this job begins the run for the first time. It begins again after a rewind, in the same
@@ -62,10 +68,11 @@ std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
               const comm::Group& world);
 
-// Fills the shards of this rank, and returns where the run goes on. Collective over the world.
-comm::Agreed<checkpoint::Progress> load_state(const EngineCall& call, const Origin& origin,
-                                              const model::ModelSpec& spec, shard::Zero& zero,
-                                              optim::Optimizer& optimizer);
+// Fills the shards of this rank, and returns where the run goes on. Fails (65) where the frozen
+// weights are not those that the checkpoint names. Collective over the world.
+comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origin,
+                                     const model::ModelSpec& spec, shard::Zero& zero,
+                                     optim::Optimizer& optimizer);
 
 // The files of a model folder that belong beside its weights, as they are now: a folder that
 // vanishes later ends no run. On rank 0; elsewhere empty. Collective over the world.

@@ -94,8 +94,7 @@ MaybeFailure train(const EngineCall& given) {
     const model::StoredType written_type = find_written_type(call, companions.value());
     checkpoint::Extras extras = extras_of(call, here.shape, curve, companions.value());
     if (config.checkpoint.save_model_in_checkpoints)
-        if (auto failure = add_model(extras, model.stack.zero.units(), written_type, world))
-            return failure;
+        if (auto failure = add_model(extras, model.stack.zero, written_type, world)) return failure;
     const double peak_operations =
         train::measured_peak(gemms.value().gemms, here.device, model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
@@ -111,6 +110,12 @@ MaybeFailure train(const EngineCall& given) {
             note_end(attempt, *failure, world);
             return failure;
         }
+        std::optional<shard::FrozenSource> frozen_source;
+        if (!inputs.spec.frozen.empty()) {
+            extras.texts[checkpoint::frozen_text] = to_text(beginning.frozen());
+            extras.frozen_source = beginning.frozen_source();
+            if (beginning.rounds_frozen()) frozen_source = extras.frozen_source;
+        }
         checkpoint::Saver saver(attempt.store, save_options(call), world, faults.value());
         const auto ending = train::train_to_the_end(
             {.config = config,
@@ -125,6 +130,7 @@ MaybeFailure train(const EngineCall& given) {
              .scratch = model.scratch,
              .extras = extras,
              .model_type = written_type,
+             .frozen_source = frozen_source,
              .faults = faults.value(),
              .deadline = deadline,
              .crash_report = attempt.crash_report,

@@ -1,10 +1,12 @@
 #include "ringshard/model/export_weights.hpp"
 
+#include <ATen/ops/empty.h>
 #include <fcntl.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
@@ -14,6 +16,9 @@
 namespace ringshard::model {
 
 namespace fs = std::filesystem;
+using shard::FrozenSource;
+using shard::ReadWeight;
+using shard::TensorSums;
 
 namespace {
 
@@ -81,14 +86,20 @@ public:
         return std::nullopt;
     }
 
-    // Every rank: what is its own.
+    // Every rank: what is its own. Adds what is read again to `sums`.
     std::optional<Failure> write(const shard::Zero& zero, StoredType type,
+                                 const FrozenSource* frozen, TensorSums& sums,
                                  ByteCounter& written) const {
+        const Source shards{nullptr, sums};
+        const Source read_again{frozen == nullptr ? nullptr : &frozen->read, sums};
         for (const WeightFile& file : planned_.files) {
             std::optional<File> output;
-            for (const shard::Zero::Weights& weights : zero.all_weights())
-                if (auto failure = write_slots(zero, weights, file, type, output, written))
+            for (const shard::Zero::Weights& weights : zero.all_weights()) {
+                const bool is_frozen = &weights.slots != &zero.slots();
+                if (auto failure = write_slots(zero, weights, is_frozen ? read_again : shards, file,
+                                               type, output, written))
                     return failure;
+            }
             if (output)
                 if (auto failure = output->flush()) return failure;
         }
@@ -118,14 +129,21 @@ public:
     }
 
 private:
+    // Where elements come from: read again, and added up, or from the shards.
+    struct Source {
+        const ReadWeight* read;
+        TensorSums& sums;
+    };
+
     std::optional<Failure> give_name(const std::string& name) const {
         return rename_atomically(path(name), folder_ / name);
     }
 
     // Opens the output if something of this rank belongs into the file.
     std::optional<Failure> write_slots(const shard::Zero& zero, const shard::Zero::Weights& from,
-                                       const WeightFile& file, StoredType type,
-                                       std::optional<File>& output, ByteCounter& written) const {
+                                       const Source& source, const WeightFile& file,
+                                       StoredType type, std::optional<File>& output,
+                                       ByteCounter& written) const {
         for (size_t slot = 0; slot < from.slots.size(); ++slot) {
             const auto& [unit, range] = from.slots[slot];
             const shard::Range mine = intersect(zero.own_range(unit), range);
@@ -138,30 +156,41 @@ private:
                     if (!opened) return opened.failure();
                     output = std::move(opened).value();
                 }
-                if (!weights.defined()) weights = from.shards.take(slot, shard::Content::kept);
-                const at::Tensor numbers =
-                    weights.narrow(0, mine.begin - range.begin + piece.in_range, piece.size);
+                if (source.read == nullptr && !weights.defined())
+                    weights = from.shards.take(slot, shard::Content::kept)
+                                  .narrow(0, mine.begin - range.begin, mine.size());
                 if (auto failure =
-                        write_piece(numbers, piece, type, place->second, *output, written))
+                        write_piece(weights, piece, source, type, place->second, *output, written))
                     return failure;
             }
         }
         return std::nullopt;
     }
 
-    static std::optional<Failure> write_piece(const at::Tensor& flat,
-                                              const shard::TensorPiece& piece, StoredType type,
-                                              int64_t place, File& output, ByteCounter& written) {
+    // `own`: all that is this rank's of the slot; undefined where it is read again.
+    static std::optional<Failure> write_piece(const at::Tensor& own,
+                                              const shard::TensorPiece& piece, const Source& source,
+                                              StoredType type, int64_t place, File& output,
+                                              ByteCounter& written) {
+        const std::string& name = piece.tensor->spec.name;
         const auto element_bytes = static_cast<int64_t>(bytes_per_element(type));
         for (int64_t done = 0; done < piece.size; done += piece_elements) {
             const int64_t count = std::min(piece_elements, piece.size - done);
-            const at::Tensor weights = flat.narrow(0, done, count).cpu().to(at::kFloat);
-            const std::span<const float> numbers(static_cast<const float*>(weights.data_ptr()),
-                                                 static_cast<size_t>(count));
+            const at::Tensor weights =
+                own.defined() ? own.narrow(0, piece.in_range + done, count).cpu().to(at::kFloat)
+                              : at::empty({count}, at::TensorOptions(at::kFloat));
+            const std::span<float> numbers(static_cast<float*>(weights.data_ptr()),
+                                           static_cast<size_t>(count));
+            if (!own.defined()) {
+                if (auto failure = (*source.read)(name, piece.first + done, numbers))
+                    return failure;
+                source.sums.add(name, piece.first + done, numbers);
+            }
             if (!all_finite(numbers))
-                return Failure{ExitCode::bad_numbers, concat(piece.tensor->spec.name,
-                                                             " holds NaN or infinite numbers: "
-                                                             "no model is made of them")};
+                return Failure{ExitCode::bad_numbers,
+                               concat(name,
+                                      " holds NaN or infinite numbers: no model is made of "
+                                      "them")};
             const int64_t offset = place + (piece.first + done) * element_bytes;
             if (auto failure = output.write_at(from_fp32(type, numbers), offset)) return failure;
             written.add(count * element_bytes);
@@ -211,7 +240,8 @@ std::optional<StoredType> read_export_type(std::string_view name) {
 std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const fs::path& folder,
                                                   std::map<std::string, std::string> files,
                                                   const ExportForm& form, const comm::Group& world,
-                                                  const MayWrite& may_write) {
+                                                  const MayWrite& may_write,
+                                                  const FrozenSource* frozen) {
     RINGSHARD_CHECK(form.type != StoredType::fp16, "models are written as float32 or bfloat16");
     std::optional<Failure> failure;
     if (const auto config = files.find("config.json"); config != files.end()) {
@@ -233,10 +263,23 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
     if (world.is_root()) failure = work.begin();
     if (const auto agreed = agree(failure)) return agreed;
 
-    if (const auto agreed = agree(work.write(zero, form.type, world.journal().bytes())))
+    std::set<std::string> read_again;
+    if (frozen != nullptr)
+        for (const auto& [name, hash] : frozen->hashes) read_again.insert(name);
+    TensorSums sums(read_again);
+    if (const auto agreed =
+            agree(work.write(zero, form.type, frozen, sums, world.journal().bytes())))
         return agreed;
-
     failure.reset();
+    if (frozen != nullptr)
+        if (const auto changed = shard::first_changed(frozen->hashes, sums.over(world)))
+            failure = Failure{ExitCode::bad_data,
+                              concat(*changed,
+                                     " is frozen, and the files of the pretrained model "
+                                     "hold another value of it than when this run began; "
+                                     "no model is made of it")};
+    if (const auto agreed = agree(failure)) return agreed;
+
     if (world.is_root()) failure = work.finish();
     return agree(failure);
 }

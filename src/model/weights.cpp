@@ -12,6 +12,9 @@
 
 namespace ringshard::model {
 
+using shard::ReadWeight;
+using shard::TensorSums;
+
 namespace {
 
 std::string to_text(const std::vector<int64_t>& shape) {
@@ -26,10 +29,10 @@ std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor, const ModelSp
     return shape;
 }
 
-// The elements of a piece that the file has: a tensor may have more rows here than there.
-size_t num_stored(const shard::TensorPiece& piece, const StoredTensor& source) {
+// The elements of a piece that the files have: a tensor may have more rows here than there.
+size_t num_stored(const shard::TensorPiece& piece, const ModelSpec& spec) {
     int64_t size = 1;
-    for (const int64_t length : source.shape) size *= length;
+    for (const int64_t length : stored_shape(piece.tensor->spec, spec)) size *= length;
     return static_cast<size_t>(std::clamp<int64_t>(size - piece.first, 0, piece.size));
 }
 
@@ -49,12 +52,10 @@ bool is_ignored(const std::string& name, bool tied) {
 
 }  // namespace
 
-std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec& spec,
-                                     const std::vector<shard::FlatUnit>& units) {
-    std::set<std::string> wanted;
+std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSpec& spec,
+                                        const std::vector<shard::FlatUnit>& units) {
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
-            wanted.insert(tensor.spec.name);
             const StoredTensor* const found = find_source(stored, tensor.spec.name, spec.tied);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
@@ -66,6 +67,15 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
                            " in the model's files, and config.json asks for ", to_text(shape))};
         }
     }
+    return std::nullopt;
+}
+
+std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec& spec,
+                                     const std::vector<shard::FlatUnit>& units) {
+    if (auto failure = check_weights_of(stored, spec, units)) return failure;
+    std::set<std::string> wanted;
+    for (const shard::FlatUnit& unit : units)
+        for (const shard::PlacedTensor& tensor : unit.tensors()) wanted.insert(tensor.spec.name);
     for (const auto& [name, tensor] : stored.tensors())
         if (!wanted.contains(name) && !is_ignored(name, spec.tied))
             return Failure{
@@ -91,10 +101,20 @@ std::optional<Failure> read_in_parts(const StoredModel& stored, const StoredTens
     return std::nullopt;
 }
 
-// Fills the slots from the model's files, each number rounded to the type of the shards.
-std::optional<Failure> load_slots(const StoredModel& stored, const ModelSpec& spec,
-                                  const std::vector<shard::FlatUnit>& units,
-                                  const shard::Zero::Weights& into_shards, ByteCounter& bytes) {
+// Adds the elements of a piece that are this rank's alone.
+void add_own(const shard::TensorPiece& piece, const shard::Slot& slot, const shard::Range& own,
+             std::span<const float> values, TensorSums& sums) {
+    const int64_t begin = slot.range.begin + piece.in_range;  // of the values, in the unit
+    const shard::Range mine = intersect({begin, begin + std::ssize(values)}, own);
+    if (mine.size() == 0) return;
+    const int64_t before = mine.begin - begin;
+    sums.add(piece.tensor->spec.name, piece.first + before,
+             values.subspan(static_cast<size_t>(before), static_cast<size_t>(mine.size())));
+}
+
+std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
+                                  const shard::Zero& zero, const shard::Zero::Weights& into_shards,
+                                  TensorSums& sums) {
     const auto& [slots, shards] = into_shards;
     for (size_t slot = 0; slot < slots.size(); ++slot) {
         const auto& [unit, range] = slots[slot];
@@ -104,15 +124,14 @@ std::optional<Failure> load_slots(const StoredModel& stored, const ModelSpec& sp
         const at::Tensor here =
             is_direct ? numbers : at::zeros(numbers.sizes(), at::TensorOptions(at::kFloat));
         auto* const weights = static_cast<float*>(here.data_ptr());
-        for (const shard::TensorPiece& piece : units[unit].pieces(range)) {
-            const StoredTensor& source = *find_source(stored, piece.tensor->spec.name, spec.tied);
-            const std::span<float> into(weights + piece.in_range, num_stored(piece, source));
-            if (auto failure = read_in_parts(stored, source, piece.first, into, bytes))
-                return failure;
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
+            const std::string& name = piece.tensor->spec.name;
+            const std::span<float> into(weights + piece.in_range, num_stored(piece, spec));
+            if (auto failure = read(name, piece.first, into)) return failure;
             if (!all_finite(into))
-                return Failure{ExitCode::bad_data, concat(piece.tensor->spec.name,
-                                                          " holds NaN or infinite numbers in "
-                                                          "the model's files")};
+                return Failure{ExitCode::bad_data,
+                               concat(name, " holds NaN or infinite numbers in the model's files")};
+            add_own(piece, slots[slot], zero.own_range(unit), into, sums);
         }
         if (!here.is_same(numbers)) numbers.copy_(here);
         shards.put_back(slot, numbers);
@@ -122,12 +141,27 @@ std::optional<Failure> load_slots(const StoredModel& stored, const ModelSpec& sp
 
 }  // namespace
 
+ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes) {
+    return [&stored, tied = spec.tied, &bytes](const std::string& name, int64_t first,
+                                               std::span<float> into) {
+        return read_in_parts(stored, *find_source(stored, name, tied), first, into, bytes);
+    };
+}
+
+std::optional<Failure> load_weights(const ReadWeight& read, const ModelSpec& spec,
+                                    const shard::Zero& zero,
+                                    const std::vector<shard::Zero::Weights>& into,
+                                    TensorSums& sums) {
+    for (const shard::Zero::Weights& weights : into)
+        if (auto failure = load_slots(read, spec, zero, weights, sums)) return failure;
+    return std::nullopt;
+}
+
 std::optional<Failure> load_weights(const StoredModel& stored, const ModelSpec& spec,
                                     shard::Zero& zero, ByteCounter& bytes) {
     if (auto failure = check_weights(stored, spec, zero.units())) return failure;
-    for (const shard::Zero::Weights& weights : zero.all_weights())
-        if (auto failure = load_slots(stored, spec, zero.units(), weights, bytes)) return failure;
-    return std::nullopt;
+    TensorSums none({});
+    return load_weights(reader_of(stored, spec, bytes), spec, zero, zero.all_weights(), none);
 }
 
 }  // namespace ringshard::model

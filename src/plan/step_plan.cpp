@@ -148,23 +148,25 @@ private:
         peak_.begins("between steps");
     }
 
-    // Trained weights that are this rank's alone: a checkpoint holds them.
-    int64_t own_weights() const {
+    // Weights that are this rank's alone: a checkpoint holds those that are trained.
+    int64_t own_weights(shard::Role role) const {
         int64_t weights = 0;
         for (size_t unit = 0; unit < stack_.zero.num_units(); ++unit)
-            if (stack_.zero.is_trained(unit)) weights += stack_.zero.own_range(unit).size();
+            if (stack_.zero.units()[unit].role() == role)
+                weights += stack_.zero.own_range(unit).size();
         return weights;
     }
     // Masters and the optimizer's states.
     int64_t save_copy() const {
-        return own_weights() *
+        return own_weights(shard::Role::trained) *
                (static_cast<int64_t>(sizeof(float)) + stack_.optimizer->bytes_per_weight());
     }
     // What save_model_in_checkpoints adds.
     int64_t written_model() const {
         if (!config_.checkpoint.save_model_in_checkpoints) return 0;
         const auto type = model::written_type(config_.model.dtype, question_.spec.config_json);
-        return own_weights() * (type == model::StoredType::bf16 ? 2 : 4);
+        return (own_weights(shard::Role::trained) + own_weights(shard::Role::frozen)) *
+               (type == model::StoredType::bf16 ? 2 : 4);
     }
 
     const config::Config& config_;

@@ -12,7 +12,8 @@ double expected_save_seconds(const shard::Zero& zero) {
     constexpr double bytes_per_element = 12;
     constexpr double bytes_per_second = 0.5e9;
     double elements = 0;
-    for (const shard::FlatUnit& unit : zero.units()) elements += static_cast<double>(unit.size());
+    for (const shard::FlatUnit& unit : zero.units())
+        if (unit.role() == shard::Role::trained) elements += static_cast<double>(unit.size());
     return elements * bytes_per_element / bytes_per_second;
 }
 

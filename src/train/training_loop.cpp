@@ -267,7 +267,8 @@ MaybeFailure Run::end() {
     parts_.faults.reach("export");
     if (const auto failure = model::export_weights(
             parts_.zero, folder, std::move(files), {.type = parts_.model_type}, parts_.world,
-            [this] { return check_newest(parts_.store.claim()); }))
+            [this] { return check_newest(parts_.store.claim()); },
+            parts_.frozen_source ? &*parts_.frozen_source : nullptr))
         return failure;
     MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
     last.emplace_back("total_flos", log_.operations());

@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/base/byte_counter.hpp"
+#include "ringshard/checkpoint/frozen_weights.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/checkpoint/state_file.hpp"
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/data/loader.hpp"
+#include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::checkpoint {
@@ -62,6 +65,13 @@ std::optional<Failure> check_fit(const Checkpoint& checkpoint,
 std::optional<Failure> check_states(const Checkpoint& checkpoint,
                                     const std::vector<shard::FlatUnit>& units,
                                     const std::vector<std::string>& state_names);
+
+// Fails (78) where a tensor is trained in the checkpoint and frozen in these units, or the reverse.
+std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWeights& frozen,
+                                   const std::vector<shard::FlatUnit>& units);
+
+// Returns a reader of the weights that a checkpoint holds. The arguments must outlive it.
+shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes);
 
 // Fills this rank's shards with weights; rows that the checkpoint does not have stay as they are.
 // Collective over the group.

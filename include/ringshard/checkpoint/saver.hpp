@@ -46,11 +46,22 @@ struct SaveNotes {
     std::optional<int64_t> kept_step{};          // of a checkpoint that stays however old it is
 };
 
+// Neighbouring elements of a frozen tensor that this rank writes into a model's files.
+struct FrozenPart {
+    std::string tensor;
+    int64_t first;
+    int64_t count;
+};
+// Those that are this rank's alone.
+std::vector<FrozenPart> frozen_parts(const shard::Zero& zero);
+
 // What a checkpoint holds beside tensors and progress.
 struct Extras {
     std::map<std::string, std::string> files;  // beside the state, content by name: config.json ...
     std::map<std::string, std::string> texts;  // in the state
     std::vector<ModelFile> model{};            // beside the state, made of the same numbers
+    std::vector<FrozenPart> frozen{};          // of `model`
+    shard::FrozenSource frozen_source{};       // of these; used in the thread of a save
     std::function<SaveNotes()> make_notes{};   // for rank 0; may outlive its maker
 };
 

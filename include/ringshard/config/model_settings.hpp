@@ -15,6 +15,8 @@ struct ModelSettings {
     std::string max_shard_size = "5GB";
     std::string eos_token;
     std::vector<std::string> added_tokens;
+    std::string freeze;      // a regular expression, found in the names of what is not trained
+    std::string train_only;  // and in the names of all that is trained
 };
 
 }  // namespace ringshard::config

@@ -10,6 +10,7 @@
 
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/model/safetensors.hpp"
+#include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::model {
@@ -58,10 +59,12 @@ StoredType written_type(const std::string& dtype, const std::string& config_json
 // ranks and at every profile. `files` are what belongs beside the weights, content by name, on rank
 // 0; their config.json is told the type. The weights get their names last: a folder that has them
 // is whole. An older model in the folder is replaced. `may_write` is asked on rank 0, before
-// anything is written and before anything is replaced. Collective over the world.
+// anything is written and before anything is replaced. Frozen weights come from `frozen`, if it is
+// given, and else from the shards. Collective over the world.
 std::optional<comm::AgreedFailure> export_weights(
     const shard::Zero& zero, const std::filesystem::path& folder,
     std::map<std::string, std::string> files, const ExportForm& form, const comm::Group& world,
-    const MayWrite& may_write = [] { return std::optional<Failure>(); });
+    const MayWrite& may_write = [] { return std::optional<Failure>(); },
+    const shard::FrozenSource* frozen = nullptr);
 
 }  // namespace ringshard::model

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "ringshard/base/byte_counter.hpp"
 #include "ringshard/base/exit_code.hpp"
 #include "ringshard/comm/group.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
+#include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::model {
@@ -16,6 +18,22 @@ namespace ringshard::model {
 // does not. The embedding and the head have spec.stored_vocabulary rows there.
 std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec& spec,
                                      const std::vector<shard::FlatUnit>& units);
+
+// The same of some of the model's units: of others the file may hold anything.
+std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSpec& spec,
+                                        const std::vector<shard::FlatUnit>& units);
+
+// Returns a reader of the weights of files that check_weights_of() has found good. The arguments
+// must outlive it.
+shard::ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes);
+
+// Fills these shards of this rank, each number rounded to their type, and adds the elements that
+// are this rank's alone to `sums`, before they are rounded. Rows beyond spec.stored_vocabulary stay
+// as they are. Not collective: ranks may fail by themselves, and agree afterwards.
+std::optional<Failure> load_weights(const shard::ReadWeight& read, const ModelSpec& spec,
+                                    const shard::Zero& zero,
+                                    const std::vector<shard::Zero::Weights>& into,
+                                    shard::TensorSums& sums);
 
 // Copies the weights of the file into this rank's shards, touching no more of it than they need.
 // Rows that the file does not have stay as they are. Counts the bytes that it has read. Not

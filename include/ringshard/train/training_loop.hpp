@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/checkpoint/store.hpp"
@@ -7,6 +9,7 @@
 #include "ringshard/job/deadline.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/offload/scratch.hpp"
+#include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/watch/watchdog.hpp"
@@ -31,6 +34,7 @@ struct RunParts {
     const offload::Scratch& scratch;
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
     model::StoredType model_type;  // of the model that is written at the end
+    std::optional<shard::FrozenSource> frozen_source;  // where memory holds them rounded
     Faults& faults;
     const job::Deadline& deadline;
     comm::CrashReport& crash_report;

@@ -27,6 +27,15 @@ void add_model_options(OptionTable& table) {
                "Tokens that the tokenizer lacks, as a,b or a JSON list; the embedding grows to a "
                "multiple of 64 rows where it has none for them.")
         .shapes_loss_if_set();
+    group
+        .serve("freeze", &ModelSettings::freeze,
+               "Regular expression (ECMAScript); tensors in whose Hugging Face name it is found "
+               "are not trained, as model\\.layers\\.[0-3]\\. or embed_tokens or norm.")
+        .shapes_loss_if_set();
+    group
+        .serve("train_only", &ModelSettings::train_only,
+               "Regular expression; tensors in whose name it is not found are not trained.")
+        .shapes_loss_if_set();
     group.serve("config_json", &ModelSettings::config_json,
                 "For init: the config.json of the model to make.");
     group.serve("checkpoint", &ModelSettings::checkpoint,

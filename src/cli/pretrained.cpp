@@ -1,0 +1,160 @@
+#include "pretrained.hpp"
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t whole = 1;  // parts of a unit
+
+std::vector<shard::FlatUnit> frozen_units(const model::ModelSpec& spec) {
+    std::vector<shard::FlatUnit> units = model::make_units(spec, whole);
+    std::erase_if(units, [](const auto& unit) { return unit.role() != shard::Role::frozen; });
+    return units;
+}
+
+// The same model with as many rows for tokens as its files have, of which these weights are frozen.
+model::ModelSpec stored_spec(const model::ModelSpec& spec, std::set<std::string> frozen) {
+    model::ModelSpec stored = spec;
+    stored.vocabulary = stored.stored_vocabulary;
+    stored.frozen = std::move(frozen);
+    return stored;
+}
+
+fs::path without_slash(const fs::path& folder) {
+    const fs::path normal = folder.lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
+}
+
+// A list that names a tensor which the model does not have, or with another shape, is of another
+// model.
+std::optional<Failure> check_names(const fs::path& folder, const checkpoint::FrozenWeights& frozen,
+                                   const model::ModelSpec& spec) {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const shard::FlatUnit& unit : model::make_units(spec, whole))
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            shapes[tensor.spec.name] = tensor.spec.shape;
+    for (const auto& [name, tensor] : frozen.tensors) {
+        const auto found = shapes.find(name);
+        if (found == shapes.end() || found->second != tensor.shape)
+            return Failure{ExitCode::bad_data,
+                           concat(folder.string(), ": names the frozen weight ", name,
+                                  ", and the model has none of that name and shape: it is not of "
+                                  "this model")};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Failure other_base(const fs::path& checkpoint, const std::string& then, const std::string& now,
+                   const std::string& tensor) {
+    return {
+        ExitCode::bad_data,
+        concat(checkpoint.string(), ": was made with the frozen weights of ", then, ", and ",
+               tensor, " has other values in ", now, now == then ? ", which has changed since" : "",
+               "; give the model of then as model_name_or_path, or begin another run in "
+               "another output_dir")};
+}
+
+comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::ModelSpec& spec,
+                                          Wanted wanted, checkpoint::Scrutiny scrutiny,
+                                          const comm::Group& group,
+                                          const std::optional<fs::path>& named_base) {
+    Pretrained made;
+    made.folder_ = without_slash(folder);
+    made.wanted_ = wanted;
+    const bool is_checkpoint = group.is_root() && checkpoint::is_checkpoint(made.folder_);
+    if (group.maximum(is_checkpoint ? 1 : 0) == 0) {
+        auto stored = model::StoredModel::open(made.folder_, group);
+        if (!stored) return stored.failure();
+        if (const auto failure = comm::first_failure(
+                group,
+                wanted == Wanted::all
+                    ? model::check_weights(stored.value(), spec, model::make_units(spec, whole))
+                    : model::check_weights_of(stored.value(), spec, frozen_units(spec))))
+            return *failure;
+        made.stored_ = std::move(stored).value();
+        return made;
+    }
+    auto checked = check_checkpoint(made.folder_, checkpoint::Extent::weights, scrutiny, group);
+    if (!checked) return checked.failure();
+    auto elsewhere = frozen_weights_of(checked.value().state, made.folder_.string());
+    if (!elsewhere) return comm::found_by_all(elsewhere.failure());
+    made.checkpoint_ = std::move(checked).value();
+    made.elsewhere_ = std::move(elsewhere).value();
+    if (const auto misfit = check_names(made.folder_, made.elsewhere_, stored_spec(spec, {})))
+        return comm::found_by_all(*misfit);
+    const model::ModelSpec of_checkpoint = stored_spec(spec, made.elsewhere_.names());
+    if (const auto misfit = check_fit(*made.checkpoint_, model::make_units(of_checkpoint, whole)))
+        return comm::found_by_all(*misfit);
+    if (made.elsewhere_.tensors.empty()) return made;
+    auto base = open(named_base.value_or(made.elsewhere_.base), of_checkpoint, Wanted::frozen,
+                     scrutiny, group);
+    if (!base) return base.failure();
+    made.base_ = std::make_unique<Pretrained>(std::move(base).value());
+    return made;
+}
+
+shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
+    if (stored_) return model::reader_of(*stored_, spec, bytes);
+    shard::ReadWeight held = reader_of(*checkpoint_, bytes);
+    if (!base_) return held;
+    return [this, held = std::move(held), below = base_->reader(spec, bytes)](
+               const std::string& tensor, int64_t first, std::span<float> into) {
+        return elsewhere_.tensors.contains(tensor) ? below(tensor, first, into)
+                                                   : held(tensor, first, into);
+    };
+}
+
+comm::Agreed<checkpoint::FrozenWeights> Pretrained::load(const model::ModelSpec& spec,
+                                                         shard::Zero& zero,
+                                                         const comm::Group& group) const {
+    std::set<std::string> hashed = spec.frozen;
+    for (const Pretrained* model = this; model != nullptr; model = model->base_.get())
+        hashed.merge(model->elsewhere_.names());
+    shard::TensorSums sums(hashed);
+    const auto into = wanted_ == Wanted::all ? zero.all_weights() : zero.frozen_weights();
+    if (const auto failure = comm::first_failure(
+            group,
+            model::load_weights(reader(spec, group.journal().bytes()), spec, zero, into, sums)))
+        return *failure;
+    const std::map<std::string, std::string> hashes = sums.over(group);
+    // A weight is read from the first model in the chain that holds it.
+    std::set<std::string> read_here = wanted_ == Wanted::all ? hashed : spec.frozen;
+    for (const Pretrained* model = this; model->base_; model = model->base_.get()) {
+        std::set<std::string> read_below;
+        for (const auto& [name, tensor] : model->elsewhere_.tensors) {
+            if (!read_here.contains(name)) continue;
+            read_below.insert(name);
+            if (hashes.at(name) != tensor.hash)
+                return comm::found_by_all(other_base(model->folder_, model->elsewhere_.base,
+                                                     model->base_->folder_.string(), name));
+        }
+        read_here = std::move(read_below);
+    }
+    checkpoint::FrozenWeights frozen{.base = fs::absolute(folder_).string(), .tensors = {}};
+    for (const shard::FlatUnit& unit : zero.units())
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            if (spec.frozen.contains(tensor.spec.name))
+                frozen.tensors[tensor.spec.name] = {tensor.spec.shape, hashes.at(tensor.spec.name)};
+    return frozen;
+}
+
+bool Pretrained::fits_exactly(const std::set<std::string>& names, at::ScalarType type) const {
+    if (type == at::kFloat) return true;
+    for (const std::string& name : names) {
+        if (base_ && elsewhere_.tensors.contains(name)) {
+            if (!base_->fits_exactly({name}, type)) return false;
+            continue;
+        }
+        const model::StoredTensor* const stored = stored_ ? stored_->find(name) : nullptr;
+        if (stored == nullptr || stored->type != model::StoredType::bf16) return false;
+    }
+    return true;
+}
+
+}  // namespace ringshard::cli

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/model/safetensors.hpp"
+#include "ringshard/model/weights.hpp"
+
+namespace ringshard::cli {
+
+// The model that a run begins with: a Hugging Face folder, or a checkpoint. Weights that were
+// frozen when the checkpoint was made lie in the model that it names, which is another one of
+// these.
+class Pretrained {
+public:
+    // What is read from it: all weights, or those of spec.frozen, with any others beside them.
+    enum class Wanted { all, frozen };
+
+    // Verifies that it holds what is wanted, in the shapes of the spec. `base`: the folder that is
+    // taken for the one which a checkpoint names, if any. Collective over the group.
+    static comm::Agreed<Pretrained> open(const std::filesystem::path& folder,
+                                         const model::ModelSpec& spec, Wanted wanted,
+                                         checkpoint::Scrutiny scrutiny, const comm::Group& group,
+                                         const std::optional<std::filesystem::path>& base = {});
+
+    // Fills the shards of this rank with what is wanted, and returns the frozen weights by their
+    // hashes. Fails (65) where weights that a checkpoint names are others now. Collective over the
+    // group.
+    comm::Agreed<checkpoint::FrozenWeights> load(const model::ModelSpec& spec, shard::Zero& zero,
+                                                 const comm::Group& group) const;
+
+    // Returns a reader of every wanted weight. This must outlive it.
+    shard::ReadWeight reader(const model::ModelSpec& spec, ByteCounter& bytes) const;
+
+    // Whether numbers of this type hold each of these weights exactly.
+    bool fits_exactly(const std::set<std::string>& names, at::ScalarType type) const;
+
+private:
+    Pretrained() = default;
+
+    std::filesystem::path folder_;
+    Wanted wanted_ = Wanted::all;
+    std::optional<model::StoredModel> stored_;  // or:
+    std::optional<checkpoint::Checkpoint> checkpoint_;
+    checkpoint::FrozenWeights elsewhere_;  // what the checkpoint does not hold
+    std::unique_ptr<Pretrained> base_;     // what holds it
+};
+
+// The failure of a model whose frozen weights are not those that a checkpoint names: `tensor` is
+// the first of them.
+Failure other_base(const std::filesystem::path& checkpoint, const std::string& then,
+                   const std::string& now, const std::string& tensor);
+
+}  // namespace ringshard::cli
