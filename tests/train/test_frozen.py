@@ -145,9 +145,7 @@ class Frozen(TrainerTest):
         before = sorted(os.listdir(output))
         tensor = "model.layers.0.input_layernorm.weight"
         changed = self.changed_model(tensor)
-        for ranks in (None, 2):
-            self.expect_one_message(self.train(output, *CUT[:2], "--per_device_train_batch_size", "4", model=changed, ranks=1), 65,
-                                    tensor, changed, self.model, "model_name_or_path")
+        self.expect_one_message(self.train(output, *CUT, model=changed, ranks=2), 65, tensor, changed, self.model, "model_name_or_path")
         self.assertEqual(sorted(os.listdir(output)), before)
         # What is trained comes from the checkpoint.
         trained = self.changed_model("model.layers.2.input_layernorm.weight")
@@ -187,9 +185,9 @@ class Frozen(TrainerTest):
                                "--load_best_model_at_end", ranks=2), 0)
         self.expect_frozen_bits(output)
         output = self.path("rewind")
-        self.expect(self.train(output, *CUT, "--on_nan", "rewind", ranks=2, RINGSHARD_FAULT="weights:5:nan@0"), 0,
+        self.expect(self.train(output, *CUT, "--bf16", "false", "--on_nan", "rewind", ranks=2, RINGSHARD_FAULT="weights:5:nan@0"), 0,
                     "the run goes back to its newest checkpoint")
-        self.assertEqual(read_model(output)[0], read_model(self.whole)[0])
+        self.expect_frozen_bits(output)
 
     def test_the_plan(self):
         def plan(*flags):
