@@ -42,7 +42,7 @@ watch::Pace watch_pace(const Environment& environment) {
     };
     shorten("RINGSHARD_TEST_SHORTEST_LIMIT_S", pace.shortest_limit);
     shorten("RINGSHARD_TEST_OTHER_LIMIT_S", pace.other_limit);
-    shorten("RINGSHARD_TEST_ASK_EVERY_S", pace.between_questions);
+    shorten("RINGSHARD_TEST_ASK_EVERY_S", pace.between_checks);
     return pace;
 }
 

@@ -10,15 +10,15 @@
 
 namespace ringshard::watch {
 
-// Asks now and then whether a newer attempt of the run has begun, from a thread of its own: where a
-// file system hangs, the others must go on.
+// Checks now and then whether a newer attempt of the run has begun, from a thread of its own: the
+// heartbeats continue if the file system hangs.
 class AttemptCheck {
 public:
-    // is_due: whether this rank has to ask, so many seconds after it asked last. leave: what to do
-    // if a newer attempt has begun. The thread calls both.
+    // is_due: takes the seconds since the last check, and returns whether this rank has to check.
+    // leave: called if a newer attempt has begun. The thread of this class calls both.
     AttemptCheck(double pause, std::function<bool(double)> is_due,
                  std::function<void(const Failure&)> leave);
-    ~AttemptCheck() { asking_.request_stop(); }
+    ~AttemptCheck() { thread_.request_stop(); }
     AttemptCheck(const AttemptCheck&) = delete;
     AttemptCheck& operator=(const AttemptCheck&) = delete;
 
@@ -26,14 +26,14 @@ public:
     std::optional<Watchdog::Attempt> attempt() const;
 
 private:
-    void ask(const std::stop_token& stop, double pause);
+    void run(const std::stop_token& stop, double pause);
 
     std::function<bool(double)> is_due_;
     std::function<void(const Failure&)> leave_;
     Timer clock_;
     mutable std::mutex mutex_;  // of the attempt
     std::optional<Watchdog::Attempt> attempt_;
-    std::jthread asking_;  // last: it uses the others
+    std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace ringshard::watch

@@ -12,24 +12,24 @@ namespace {
 
 using Ranks = std::set<size_t>;
 
-// An operation that somebody waits for.
+// An operation that at least one rank waits for.
 struct Awaited {
-    comm::PageState page;  // of one who waits
+    comm::PageState page;  // of a waiting rank
     Ranks waiting;
-    Ranks missing;  // members of the group that have not come to it
+    Ranks missing;  // members of the group that have not reached it
 };
 
-const comm::PageState* find_page(const Beat& beat, const comm::PageState& page) {
+const comm::PageState* find_page(const Heartbeat& heartbeat, const comm::PageState& page) {
     const auto found = std::ranges::find_if(
-        beat.pages, [&](const auto& other) { return other.is_same_group(page); });
-    return found == beat.pages.end() ? nullptr : &*found;
+        heartbeat.pages, [&](const auto& other) { return other.is_same_group(page); });
+    return found == heartbeat.pages.end() ? nullptr : &*found;
 }
 
-// Of the threads that train, or of all.
+// Returns the operations that training threads wait for, or that any thread waits for.
 std::vector<Awaited> find_awaited(const std::vector<RankView>& ranks, bool main_threads_only) {
     std::vector<Awaited> all;
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-        for (const comm::PageState& page : ranks[rank].beat.pages) {
+        for (const comm::PageState& page : ranks[rank].heartbeat.pages) {
             if (page.awaited == 0 || (main_threads_only && !page.is_main_waiting)) continue;
             const auto known = std::ranges::find_if(all, [&](const Awaited& other) {
                 return other.page.is_same_group(page) && other.page.awaited == page.awaited;
@@ -40,7 +40,7 @@ std::vector<Awaited> find_awaited(const std::vector<RankView>& ranks, bool main_
             }
             Awaited& awaited = all.emplace_back(Awaited{page, {rank}, {}});
             for (size_t other = 0; other < ranks.size(); ++other) {
-                const auto* theirs = find_page(ranks[other].beat, page);
+                const auto* theirs = find_page(ranks[other].heartbeat, page);
                 if (theirs != nullptr && theirs->begun < page.awaited)
                     awaited.missing.insert(other);
             }
@@ -74,7 +74,7 @@ std::string describe(const Awaited& awaited) {
                            ? concat("operation ", awaited.page.awaited)
                            : concat(awaited.page.last.front().what, " ", awaited.page.awaited, " (",
                                     awaited.page.last.front().bytes, " bytes)");
-    return concat(text, " of the group ", awaited.page.name);
+    return concat(text, " of group ", awaited.page.name);
 }
 
 std::string waiting_time(const Awaited& awaited) {
@@ -82,10 +82,12 @@ std::string waiting_time(const Awaited& awaited) {
 }
 
 std::string doing(const RankView& view) {
-    return concat(view.beat.step > 0 ? concat("step ", view.beat.step, ", ") : "", view.beat.doing);
+    return concat(view.heartbeat.step > 0 ? concat("step ", view.heartbeat.step, ", ") : "",
+                  view.heartbeat.doing);
 }
 
-// Those who do not wait for others themselves.
+// Returns the missing ranks that do not wait for others themselves; all missing ranks if each
+// waits.
 Ranks roots_of(const std::vector<Awaited>& awaited) {
     Ranks missing;
     Ranks blocked;
@@ -99,36 +101,37 @@ Ranks roots_of(const std::vector<Awaited>& awaited) {
     return roots.empty() ? missing : roots;
 }
 
-// The operation in which others miss one of these ranks; nullptr if they are missed in none.
-const Awaited* where_missed(const std::vector<Awaited>& awaited, const Ranks& ranks) {
+// Returns an operation that one of these ranks has not reached; nullptr if there is none.
+const Awaited* find_missed(const std::vector<Awaited>& awaited, const Ranks& ranks) {
     for (const Awaited& operation : awaited)
         for (const size_t rank : ranks)
             if (operation.missing.contains(rank)) return &operation;
     return nullptr;
 }
 
-std::string tell_silent(const Ranks& silent, const std::vector<RankView>& ranks,
-                        const std::vector<Awaited>& awaited) {
+std::string describe_silent(const Ranks& silent, const std::vector<RankView>& ranks,
+                            const std::vector<Awaited>& awaited) {
     double longest = 0;
     for (const size_t rank : silent) longest = std::max(longest, ranks[rank].silent_for);
     std::string text =
-        concat(list_with_hosts(silent, ranks), ": not heard of for ", seconds(longest),
-               " (the process is stopped, or the host or its network is gone)");
-    if (const Awaited* missed = where_missed(awaited, silent))
-        text += concat("; missing from ", describe(*missed), ", in which ", list(missed->waiting),
-                       " waited", waiting_time(*missed));
-    return concat(text, "; the last that was heard: ", doing(ranks[*silent.begin()]));
+        concat(list_with_hosts(silent, ranks), ": no heartbeat for ", seconds(longest),
+               " (the process is stopped, or its host or network is down)");
+    if (const Awaited* missed = find_missed(awaited, silent))
+        text += concat("; has not reached ", describe(*missed), ", in which ",
+                       list(missed->waiting), " waited", waiting_time(*missed));
+    return concat(text, "; last heartbeat of rank ", *silent.begin(), ": ",
+                  doing(ranks[*silent.begin()]));
 }
 
-std::string tell_missing(const Ranks& missing, const std::vector<RankView>& ranks,
-                         const std::vector<Awaited>& awaited) {
-    const Awaited* const missed = where_missed(awaited, missing);
+std::string describe_missing(const Ranks& missing, const std::vector<RankView>& ranks,
+                             const std::vector<Awaited>& awaited) {
+    const Awaited* const missed = find_missed(awaited, missing);
     const RankView& first = ranks[*missing.begin()];
     return concat(list_with_hosts(missing, ranks), missing.size() == 1 ? " has" : " have",
-                  " not come to ", describe(*missed), ", in which ", list(missed->waiting),
+                  " not reached ", describe(*missed), ", in which ", list(missed->waiting),
                   " waited", waiting_time(*missed), "; ",
                   missing.size() == 1 ? "it is" : concat("rank ", *missing.begin(), " is"),
-                  " at: ", doing(first), ", for ", seconds(first.beat.seconds));
+                  " at: ", doing(first), ", for ", seconds(first.heartbeat.seconds));
 }
 
 }  // namespace
@@ -139,22 +142,22 @@ std::string diagnose(const std::vector<RankView>& ranks) {
         if (ranks[rank].is_silent) silent.insert(rank);
     std::vector<Awaited> awaited = find_awaited(ranks, true);
     if (silent.empty() && roots_of(awaited).empty()) awaited = find_awaited(ranks, false);
-    if (!silent.empty()) return tell_silent(silent, ranks, awaited);
+    if (!silent.empty()) return describe_silent(silent, ranks, awaited);
 
     if (const Ranks missing = roots_of(awaited); !missing.empty())
-        return tell_missing(missing, ranks, awaited);
+        return describe_missing(missing, ranks, awaited);
     if (!awaited.empty())
-        return concat("all ranks of the group have come to ", describe(awaited.front()), ", and ",
+        return concat("all ranks of the group have reached ", describe(awaited.front()), ", and ",
                       list(awaited.front().waiting), " waited", waiting_time(awaited.front()),
                       ": the network between them or MPI is not making progress");
     Ranks late;
     for (size_t rank = 0; rank < ranks.size(); ++rank)
-        if (ranks[rank].beat.is_late()) late.insert(rank);
-    if (late.empty()) return "no rank is late any more";
+        if (ranks[rank].heartbeat.is_late()) late.insert(rank);
+    if (late.empty()) return "no rank exceeds its limit any more";
     const RankView& first = ranks[*late.begin()];
     return concat(list_with_hosts(late, ranks), late.size() == 1 ? " has" : " have",
-                  " made no progress for ", seconds(first.beat.idle), " at: ", doing(first),
-                  "; no rank waits for another; the limit is ", seconds(first.beat.limit),
+                  " made no progress for ", seconds(first.heartbeat.idle), " at: ", doing(first),
+                  "; no rank waits for another; the limit is ", seconds(first.heartbeat.limit),
                   " (hang_timeout_s sets another one)");
 }
 

@@ -3,20 +3,21 @@
 #include <string>
 #include <vector>
 
-#include "beat.hpp"
+#include "heartbeat.hpp"
 
 namespace ringshard::watch {
 
-// A rank as those who watch know it.
+// The state of a rank as a watcher knows it.
 struct RankView {
     std::string host;
     bool was_heard = false;
-    bool is_silent = false;  // was heard, and no longer is
+    bool is_silent = false;  // sent heartbeats before, and no longer does
     double silent_for = 0;   // seconds
-    Beat beat{};             // the last one
+    Heartbeat heartbeat{};   // the last one
 };
 
-// Who keeps the others waiting, and in what: one line for people. `ranks` is indexed by rank.
+// Returns one line for people: which ranks keep the others waiting, and in which operation. `ranks`
+// is indexed by rank.
 std::string diagnose(const std::vector<RankView>& ranks);
 
 }  // namespace ringshard::watch

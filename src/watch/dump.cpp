@@ -18,54 +18,54 @@ namespace ringshard::watch {
 
 namespace {
 
-// A handler of a signal finds what it needs without arguments.
-std::atomic<int> asked_into = -1;  // a file
-std::atomic<bool> has_answered = false;
+// A signal handler has no arguments: it reads these.
+std::atomic<int> backtrace_file = -1;  // file descriptor, or -1
+std::atomic<bool> has_written = false;
 
-int question() { return SIGRTMIN + 3; }  // a signal that nobody else is likely to use
+int sample_signal() { return SIGRTMIN + 3; }  // a signal that nobody else is likely to use
 
-void answer(int) {
+void write_backtrace(int) {
     const int error_before = errno;
-    if (const int file = asked_into; file >= 0) {
+    if (const int file = backtrace_file; file >= 0) {
         std::array<void*, 128> frames{};
         backtrace_symbols_fd(frames.data(), backtrace(frames.data(), frames.size()), file);
-        has_answered = true;
+        has_written = true;
     }
     errno = error_before;
 }
 
 }  // namespace
 
-StackWitness::StackWitness() : thread_(pthread_self()) {
+StackSampler::StackSampler() : thread_(pthread_self()) {
     std::array<void*, 1> first{};
     backtrace(first.data(), first.size());  // the first call loads a library
     struct sigaction action {};
-    action.sa_handler = answer;
+    action.sa_handler = write_backtrace;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
-    sigaction(question(), &action, nullptr);
+    sigaction(sample_signal(), &action, nullptr);
 }
 
-StackWitness::~StackWitness() { std::signal(question(), SIG_IGN); }
+StackSampler::~StackSampler() { std::signal(sample_signal(), SIG_IGN); }
 
-bool StackWitness::testify(const std::filesystem::path& file) const {
+bool StackSampler::append_backtrace(const std::filesystem::path& file) const {
     const int opened = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     if (opened < 0) return false;
-    has_answered = false;
-    asked_into = opened;
-    pthread_kill(thread_, question());
+    has_written = false;
+    backtrace_file = opened;
+    pthread_kill(thread_, sample_signal());
     constexpr int patience = 100;
     constexpr auto pause = std::chrono::milliseconds(10);
-    for (int i = 0; i < patience && !has_answered; ++i) std::this_thread::sleep_for(pause);
-    asked_into = -1;
-    // A thread inside the kernel answers when it comes back; the file stays open for it.
-    if (has_answered) close(opened);
-    return has_answered;
+    for (int i = 0; i < patience && !has_written; ++i) std::this_thread::sleep_for(pause);
+    backtrace_file = -1;
+    // A thread inside a system call answers when it returns; the file stays open for it.
+    if (has_written) close(opened);
+    return has_written;
 }
 
 namespace {
 
-// Name, state and, where it sleeps, the place in the kernel of every thread.
+// Returns name and state of every thread, and where in the kernel it sleeps.
 std::string describe_threads() {
     std::string text;
     std::error_code error;
@@ -86,7 +86,7 @@ std::string describe_page(const comm::PageState& page, double now) {
     std::string text =
         concat("group ", page.name, " of rank ", page.leader, ": ", page.begun, " begun, ",
                page.ended, " ended",
-               page.awaited > 0 ? concat(", ", page.awaited, " is waited for",
+               page.awaited > 0 ? concat(", waiting for ", page.awaited,
                                          page.is_main_waiting ? "" : " beside the training")
                                 : "",
                '\n');
@@ -102,7 +102,7 @@ std::string describe_page(const comm::PageState& page, double now) {
 }  // namespace
 
 void write_dump(const std::filesystem::path& file, const std::string& headline,
-                const comm::Journal& journal, const StackWitness& witness) {
+                const comm::Journal& journal, const StackSampler& stack_sampler) {
     std::string text = concat(headline, "\nat: ", journal.what_is_done(), ", for ",
                               journal.seconds_in_it(), " s\n\nthreads:\n", describe_threads(),
                               "\noperations with other ranks, the last ones of every group:\n");
@@ -111,10 +111,12 @@ void write_dump(const std::filesystem::path& file, const std::string& headline,
         if (page.begun > 0) text += describe_page(page, now);
     text +=
         "\nthe thread that trains, the innermost call first (c++filt makes the names readable):\n";
-    // What cannot be written is told on standard error alone: there is nothing else to be done.
+    // If the file cannot be written, standard error has the one line of the watchdog; nothing else
+    // helps.
     if (write_file_atomically(file, text)) return;
-    if (!witness.testify(file))
-        static_cast<void>(append_line(file, "it does not answer: it is inside the kernel"));
+    if (!stack_sampler.append_backtrace(file))
+        static_cast<void>(append_line(
+            file, "no backtrace: the thread does not answer, since it is inside a system call"));
 }
 
 }  // namespace ringshard::watch

@@ -7,24 +7,25 @@
 
 namespace ringshard::watch {
 
-// Prepares the calling thread, which trains, for being asked where it is.
-class StackWitness {
+// Installs a signal handler with which the calling thread, which trains, can write its backtrace.
+class StackSampler {
 public:
-    StackWitness();
-    ~StackWitness();
-    StackWitness(const StackWitness&) = delete;
-    StackWitness& operator=(const StackWitness&) = delete;
+    StackSampler();
+    ~StackSampler();
+    StackSampler(const StackSampler&) = delete;
+    StackSampler& operator=(const StackSampler&) = delete;
 
-    // Appends the thread's backtrace to the file; false if it does not answer within a second.
-    bool testify(const std::filesystem::path& file) const;
+    // Appends the thread's backtrace to the file; returns false if it does not answer within a
+    // second.
+    bool append_backtrace(const std::filesystem::path& file) const;
 
 private:
     pthread_t thread_;
 };
 
-// Writes all that is known of this process while it does not get on: `headline`, what the journal
-// holds, the states of its threads and where the one that trains is.
+// Writes the state of a stalled process: `headline`, the journal, the states of its threads, and
+// the backtrace of the thread that trains.
 void write_dump(const std::filesystem::path& file, const std::string& headline,
-                const comm::Journal& journal, const StackWitness& witness);
+                const comm::Journal& journal, const StackSampler& stack_sampler);
 
 }  // namespace ringshard::watch

@@ -7,7 +7,7 @@
 
 namespace ringshard::watch {
 
-// How long a rank may be at its work without progress, in seconds.
+// Seconds that a rank may spend on its work without progress.
 class Limits {
 public:
     static constexpr double none = 0;
@@ -15,19 +15,19 @@ public:
     Limits(std::optional<double> hang_timeout, const Pace& pace)
         : hang_timeout_(hang_timeout), shortest_(pace.shortest_limit), other_(pace.other_limit) {}
 
-    // operations: of this step or batch, on the rank that does most; 0 where nobody knows yet.
+    // operations: of this step or batch, on the rank that has most; 0 if not counted yet.
     double of(Work work, double operations = 0) const {
         if (hang_timeout_ == none || work == Work::preparation) return none;
         if (work == Work::other) return std::max(other_, hang_timeout_.value_or(0));
         if (hang_timeout_) return *hang_timeout_;
         const Past& past = past_of(work);
         if (past.slowest == 0) return std::max(hour, shortest_);
-        // A long row takes as much longer as it has more operations. What takes time without any,
-        // such as state that lies on a disk, takes as long as it did before.
+        // Time grows with the operations of a row, except for work without operations, such as
+        // reading offloaded state: that takes as long as before.
         const double expected = std::max(past.slowest, past.seconds_per_operation() * operations);
         return std::max(shortest_, longer * expected);
     }
-    // For how long a rank may be silent while others wait.
+    // Seconds that a rank may be silent while others wait for it.
     double of_silence() const { return hang_timeout_.value_or(silence); }
 
     void took(Work work, double seconds, double operations) {
@@ -42,7 +42,7 @@ private:
     static constexpr double hour = 3600;
     static constexpr double silence = 60;
     static constexpr double longer = 10;
-    static constexpr double kept = 0.9;  // of the past, with every step: it counts less and less
+    static constexpr double kept = 0.9;  // weight of the past: it decays with every step
 
     struct Past {
         double slowest = 0;  // 0: none has ended yet

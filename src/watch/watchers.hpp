@@ -5,8 +5,8 @@
 
 namespace ringshard::watch {
 
-// Which ranks watch over all: the first ones of up to three hosts, then of what is left. The hosts
-// differ where they can, so that losing one leaves watchers. `hosts`: by rank.
+// Chooses up to three ranks that watch: the first rank of up to three hosts, then other ranks. They
+// are on different hosts if possible, so that watchers survive the loss of one. `hosts`: by rank.
 std::vector<size_t> choose_watchers(const std::vector<std::string>& hosts);
 
 }  // namespace ringshard::watch

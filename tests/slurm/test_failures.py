@@ -62,7 +62,7 @@ class Failures(SlurmTest):
         self.expect_whole(job)
 
     def test_a_rank_hangs(self):
-        for action, words in (("stop", ": not heard of for"), ("spin", " has not come to"), ("read", " has not come to")):
+        for action, words in (("stop", ": no heartbeat for"), ("spin", " has not reached"), ("read", " has not reached")):
             with self.subTest(action):
                 began = time.monotonic()
                 job = self.start_with_a_rank_that_hangs("lost-" + action, action, "10")
@@ -76,7 +76,7 @@ class Failures(SlurmTest):
     def test_a_rank_hangs_and_nobody_said_for_how_long(self):
         job = self.start_with_a_rank_that_hangs("minute", "spin", "null")
         job.wait_for_words("requeued", 120)
-        self.expect_one_line_of_ours(job.story(), " has not come to")
+        self.expect_one_line_of_ours(job.story(), " has not reached")
         self.assertRegex(job.story(), "rank 3 on hn[0-9] has")
         self.expect_whole(job)
 
@@ -86,7 +86,7 @@ class Failures(SlurmTest):
         job.wait_for_step(45)
         self.cluster.do("cut", "hn2")
         try:
-            job.wait_for_words("rank 2 on hn2, rank 3 on hn2: not heard of for", 30)
+            job.wait_for_words("rank 2 on hn2, rank 3 on hn2: no heartbeat for", 30)
             job.wait_for_words("restart 1", 240)
             self.expect_whole(job)  # a node that comes back makes SLURM end the step of that number, wherever it runs
         finally:

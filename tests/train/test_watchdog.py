@@ -49,10 +49,10 @@ class Watchdog(TrainerTest):
         flags = ["--max_steps", str(STEPS), "--save_steps", "2"]
         whole = os.path.join(self.folder.name, "whole")
         self.expect(self.train(*flags, output=whole), 0)
-        behind = (" has not come to ", " of the group ", "waited for")
+        behind = (" has not reached ", " of group ", "waited for")
         for action, rank, words, place in (
-            ("stop", 3, ("not heard of for", "the process is stopped", "the last that was heard: "), None),
-            ("stop", 0, ("not heard of for", "the process is stopped"), None),
+            ("stop", 3, ("no heartbeat for", "the process is stopped", "last heartbeat of rank 3: "), None),
+            ("stop", 0, ("no heartbeat for", "the process is stopped"), None),
             ("spin", 3, (*behind, "it is at: step 5, beginning the step"), "Faults"),
             ("read", 2, (*behind, "it is at: step 5, beginning the step"), "Faults"),
         ):
@@ -84,7 +84,7 @@ class Watchdog(TrainerTest):
     def test_while_a_model_is_loaded(self):
         """Nothing has a limit there but silence while others wait."""
         hung = self.train("--hang_timeout_s", "2", RINGSHARD_FAULT="load:1:stop@1")
-        self.expect_one_message(hung, 77, f"rank 1 on {HOST}: not heard of", "the last that was heard: ")
+        self.expect_one_message(hung, 77, f"rank 1 on {HOST}: no heartbeat", "last heartbeat of rank 1: ")
 
     def test_no_alarm_where_steps_are_late(self):
         result = self.train("--max_steps", str(delayed_steps), "--hang_timeout_s", "1", "--save_strategy", "no",

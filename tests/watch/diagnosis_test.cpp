@@ -25,11 +25,11 @@ std::vector<RankView> ranks(std::vector<std::vector<comm::PageState>> pages) {
     for (size_t rank = 0; rank < pages.size(); ++rank)
         views.push_back({.host = rank < 2 ? "hn1" : "hn2",
                          .was_heard = true,
-                         .beat = {.rank = static_cast<int64_t>(rank),
-                                  .step = 7,
-                                  .seconds = 62,
-                                  .doing = "forward and backward",
-                                  .pages = std::move(pages[rank])}});
+                         .heartbeat = {.rank = static_cast<int64_t>(rank),
+                                       .step = 7,
+                                       .seconds = 62,
+                                       .doing = "forward and backward",
+                                       .pages = std::move(pages[rank])}});
     return views;
 }
 
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(the_one_who_has_not_come_is_named) {
                               {page("zero", 12, 12)},
                               {page("zero", 11)}});
     expect(diagnose(views),
-           {"rank 3 on hn2 has not come to all-gather 12 (4096 bytes) of the group zero",
+           {"rank 3 on hn2 has not reached all-gather 12 (4096 bytes) of group zero",
             "in which ranks 0, 1, 2 waited for 61 s", "it is at: step 7, forward and backward",
             "for 62 s"});
 }
@@ -57,31 +57,32 @@ BOOST_AUTO_TEST_CASE(a_chain_leads_to_its_end) {
                               {page("ring", 4), page("shard", 3, 3)},
                               {page("shard", 2)}});
     const std::string found = diagnose(views);
-    expect(found, {"rank 2 on hn2 has not come to all-gather 3", "of the group shard"});
+    expect(found, {"rank 2 on hn2 has not reached all-gather 3", "of group shard"});
     BOOST_TEST(found.find("rank 1 on") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_wait_for_each_other_are_all_named) {
     const auto views =
         ranks({{page("ring", 5, 5), page("shard", 2)}, {page("ring", 4), page("shard", 3, 3)}});
-    expect(diagnose(views), {"rank 0 on hn1, rank 1 on hn1 have not come"});
+    expect(diagnose(views), {"rank 0 on hn1, rank 1 on hn1 have not reached"});
 }
 
 BOOST_AUTO_TEST_CASE(silence_comes_first) {
     auto views = ranks({{page("zero", 12, 12)}, {page("zero", 12, 12)}, {page("zero", 11)}});
     views[2].is_silent = true;
     views[2].silent_for = 64;
-    expect(diagnose(views), {"rank 2 on hn2: not heard of for 64 s", "missing from all-gather 12",
-                             "in which ranks 0, 1 waited", "the last that was heard: step 7"});
+    expect(diagnose(views),
+           {"rank 2 on hn2: no heartbeat for 64 s", "has not reached all-gather 12",
+            "in which ranks 0, 1 waited", "last heartbeat of rank 2: step 7"});
 }
 
 BOOST_AUTO_TEST_CASE(what_runs_beside_the_training_counts_only_where_nothing_else_waits) {
     // Rank 1's thread of a save waits for rank 0's; its main thread hangs, and rank 0 misses it.
     const auto views = ranks(
         {{page("zero", 12, 12), page("save", 3)}, {page("zero", 11), page("save", 4, 4, false)}});
-    expect(diagnose(views), {"rank 1 on hn1 has not come to all-gather 12"});
+    expect(diagnose(views), {"rank 1 on hn1 has not reached all-gather 12"});
     const auto save_alone = ranks({{page("save", 3)}, {page("save", 4, 4, false)}});
-    expect(diagnose(save_alone), {"rank 0 on hn1 has not come to all-gather 4", "group save"});
+    expect(diagnose(save_alone), {"rank 0 on hn1 has not reached all-gather 4", "group save"});
 }
 
 BOOST_AUTO_TEST_CASE(groups_of_one_name_are_told_apart) {
@@ -89,37 +90,37 @@ BOOST_AUTO_TEST_CASE(groups_of_one_name_are_told_apart) {
     others.leader = 2;
     const auto views = ranks({{page("shard", 9, 9)}, {page("shard", 8)}, {others}});
     const std::string found = diagnose(views);
-    expect(found, {"rank 1 on hn1 has not come"});
+    expect(found, {"rank 1 on hn1 has not reached"});
     BOOST_TEST(found.find("rank 2") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(all_have_come) {
     const auto views = ranks({{page("zero", 12, 12)}, {page("zero", 12, 12)}});
     expect(diagnose(views),
-           {"all ranks of the group have come to all-gather 12", "the network between them"});
+           {"all ranks of the group have reached all-gather 12", "the network between them"});
 }
 
 BOOST_AUTO_TEST_CASE(alone) {
     auto views = ranks({{}});
-    views[0].beat.idle = 601;
-    views[0].beat.limit = 600;
+    views[0].heartbeat.idle = 601;
+    views[0].heartbeat.limit = 600;
     const std::string found = diagnose(views);
     expect(found, {"rank 0 on hn1 has made no progress for 601 s at: step 7, forward and backward",
                    "no rank waits for another", "the limit is 600 s (hang_timeout_s"});
-    BOOST_TEST(found.find("come to") == std::string::npos);
+    BOOST_TEST(found.find("reached") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_beat_survives_its_way) {
-    Beat beat{.rank = 3,
-              .step = 9,
-              .idle = 3.5,
-              .limit = 60,
-              .seconds = 1.5,
-              .doing = "waiting for rows"};
-    beat.pages = {page("save of a host", 12, 11), page("zero", 4)};
-    const auto read = read_beat(to_text(beat));
+    Heartbeat heartbeat{.rank = 3,
+                        .step = 9,
+                        .idle = 3.5,
+                        .limit = 60,
+                        .seconds = 1.5,
+                        .doing = "waiting for rows"};
+    heartbeat.pages = {page("save of a host", 12, 11), page("zero", 4)};
+    const auto read = read_heartbeat(to_text(heartbeat));
     BOOST_TEST_REQUIRE(read.has_value());
-    BOOST_TEST(to_text(*read) == to_text(beat));
+    BOOST_TEST(to_text(*read) == to_text(heartbeat));
     BOOST_TEST(read->pages[0].last.front().what == "all-gather");
     BOOST_TEST(read->pages[1].last.empty());
 }
@@ -127,10 +128,10 @@ BOOST_AUTO_TEST_CASE(a_beat_survives_its_way) {
 BOOST_AUTO_TEST_CASE(letters_that_are_no_beats) {
     const std::string good = to_text({.rank = 1, .doing = "x", .pages = {page("zero", 3, 3)}});
     for (size_t length = 0; length < good.size(); ++length)
-        static_cast<void>(read_beat(good.substr(0, length)));
+        static_cast<void>(read_heartbeat(good.substr(0, length)));
     for (const auto* bad :
          {"", "\n", "a\tb\tc\td\te\tf\tg", "1\t2\t0\t0\t0\t1.5", "1\t2\t0\t0\t0\t1.5\tx\n\t"})
-        BOOST_TEST(!read_beat(bad).has_value(), bad);
+        BOOST_TEST(!read_heartbeat(bad).has_value(), bad);
 }
 
 BOOST_AUTO_TEST_CASE(watchers_lie_on_different_hosts) {

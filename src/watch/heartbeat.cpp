@@ -1,4 +1,4 @@
-#include "beat.hpp"
+#include "heartbeat.hpp"
 
 #include <array>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 namespace ringshard::watch {
 
-std::vector<comm::PageState> pages_for_beat(const comm::Journal& journal) {
+std::vector<comm::PageState> pages_for_heartbeat(const comm::Journal& journal) {
     const double now = journal.now();
     std::vector<comm::PageState> pages;
     for (comm::PageState& page : journal.pages()) {
@@ -19,10 +19,11 @@ std::vector<comm::PageState> pages_for_beat(const comm::Journal& journal) {
     return pages;
 }
 
-std::string to_text(const Beat& beat) {
-    std::string text = concat(beat.rank, '\t', beat.step, '\t', beat.idle, '\t', beat.limit, '\t',
-                              beat.is_last, '\t', beat.seconds, '\t', beat.doing);
-    for (const comm::PageState& page : beat.pages) {
+std::string to_text(const Heartbeat& heartbeat) {
+    std::string text =
+        concat(heartbeat.rank, '\t', heartbeat.step, '\t', heartbeat.idle, '\t', heartbeat.limit,
+               '\t', heartbeat.is_last, '\t', heartbeat.seconds, '\t', heartbeat.doing);
+    for (const comm::PageState& page : heartbeat.pages) {
         text += concat('\n', page.name, '\t', page.leader, '\t', page.copy, '\t', page.begun, '\t',
                        page.ended, '\t', page.awaited, '\t', page.is_main_waiting);
         for (const comm::JournalEntry& entry : page.last)
@@ -33,7 +34,7 @@ std::string to_text(const Beat& beat) {
 
 namespace {
 
-// Reads numbers one after another, and remembers whether all were some.
+// Reads numbers one after another, and remembers whether all were well-formed.
 class Numbers {
 public:
     template <class Number>
@@ -50,7 +51,7 @@ private:
     bool all_good_ = true;
 };
 
-// Entries point to words that live as long as the program.
+// Returns a name with static lifetime, as JournalEntry needs it.
 const char* operation_of(const std::string& name) {
     for (const auto* known :
          {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast",
@@ -61,7 +62,7 @@ const char* operation_of(const std::string& name) {
 
 }  // namespace
 
-std::optional<Beat> read_beat(std::string_view text) {
+std::optional<Heartbeat> read_heartbeat(std::string_view text) {
     constexpr size_t head_fields = 7;
     constexpr size_t page_fields = 7;
     constexpr size_t entry_fields = 3;
@@ -69,13 +70,13 @@ std::optional<Beat> read_beat(std::string_view text) {
     const std::vector<std::string> head = split(lines.front(), '\t');
     if (head.size() != head_fields) return std::nullopt;
     Numbers numbers;
-    Beat beat{.rank = numbers.read<int64_t>(head[0]),
-              .step = numbers.read<int64_t>(head[1]),
-              .idle = numbers.read<double>(head[2]),
-              .limit = numbers.read<double>(head[3]),
-              .is_last = numbers.read<int>(head[4]) != 0,
-              .seconds = numbers.read<double>(head[5]),
-              .doing = head[6]};
+    Heartbeat heartbeat{.rank = numbers.read<int64_t>(head[0]),
+                        .step = numbers.read<int64_t>(head[1]),
+                        .idle = numbers.read<double>(head[2]),
+                        .limit = numbers.read<double>(head[3]),
+                        .is_last = numbers.read<int>(head[4]) != 0,
+                        .seconds = numbers.read<double>(head[5]),
+                        .doing = head[6]};
     for (size_t i = 1; i < lines.size(); ++i) {
         const std::vector<std::string> fields = split(lines[i], '\t');
         if (fields.size() != page_fields && fields.size() != page_fields + entry_fields)
@@ -92,9 +93,9 @@ std::optional<Beat> read_beat(std::string_view text) {
                                  .what = operation_of(fields[7]),
                                  .bytes = numbers.read<int64_t>(fields[8]),
                                  .began = numbers.read<double>(fields[9])});
-        beat.pages.push_back(std::move(page));
+        heartbeat.pages.push_back(std::move(page));
     }
-    return numbers.all_good() ? std::optional(std::move(beat)) : std::nullopt;
+    return numbers.all_good() ? std::optional(std::move(heartbeat)) : std::nullopt;
 }
 
 }  // namespace ringshard::watch
