@@ -216,7 +216,7 @@ class Frozen(TrainerTest):
                               (["--freeze", "norm", "--train_only", "norm"], ("nothing is left to train",)),
                               (["--freeze", "q_proj"], ("q_proj.weight would be frozen and", "k_proj.weight trained",
                                                         "v_proj.weight")),
-                              (["--freeze", "embed_tokens", "--added_tokens", "<a>"], ("new rows",))):
+                              (["--freeze", "embed_tokens", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], ("new rows",))):
             with self.subTest(freeze):
                 self.expect(self.train(self.path("no"), freeze=freeze), 78, *words)
                 self.assertFalse(os.path.exists(os.path.join(self.path("no"), "attempt-1")))
