@@ -32,6 +32,20 @@ public:
         }
     }
 
+    void check_learning() {
+        const DataSettings& data = settings_.values.data;
+        if (!data.roles_to_train.empty() && data.assistant_only_loss)
+            complain({"roles_to_train", "assistant_only_loss"},
+                     "both say whose messages are learned: leave one of them out");
+        const std::vector<std::string>& marks = data.mask_reasoning;
+        const bool is_switch = marks.size() == 1 && (marks[0] == "true" || marks[0] == "false");
+        const bool is_pair = marks.size() == 2 && !marks[0].empty() && !marks[1].empty();
+        if (!marks.empty() && !is_switch && !is_pair)
+            complain({"mask_reasoning"},
+                     "must be true, false, or two marks: how reasoning begins and how it ends, as in "
+                     "[\"<think>\", \"</think>\"]");
+    }
+
     void check_schedule() {
         const auto schedule = read_schedule_settings(settings_.values.training);
         if (!schedule)
@@ -187,6 +201,7 @@ private:
 void check_together(Settings& settings, const std::set<std::string>& broken, Problems& problems) {
     Checker checker(settings, broken, problems);
     checker.check_packing();
+    checker.check_learning();
     checker.check_schedule();
     checker.check_model();
     checker.check_trackers();

@@ -102,6 +102,13 @@ Expected<std::vector<Source>> read_mixture(const std::string& json) {
     return sources;
 }
 
+// As validated: nothing, false, true, or what reasoning begins and ends with.
+std::vector<std::string> reasoning_marks(const std::vector<std::string>& setting) {
+    if (setting.size() == 2) return setting;
+    if (setting.empty() || setting.front() == "false") return {};
+    return {"<think>", "</think>"};
+}
+
 bool is_share_of_all(const config::DataSettings& data) { return data.test_split_size.has_value(); }
 
 }  // namespace
@@ -117,7 +124,10 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .added_tokens = config.model.added_tokens,
                           .text_field = data.dataset_text_field,
                           .completion_only_loss = data.completion_only_loss,
-                          .assistant_only_loss = data.assistant_only_loss};
+                          .assistant_only_loss = data.assistant_only_loss,
+                          .roles_to_train = data.roles_to_train,
+                          .train_on_last_turn_only = data.train_on_last_turn_only,
+                          .mask_reasoning = reasoning_marks(data.mask_reasoning)};
     if (const std::string& path = config.model.chat_template_path;
         !path.empty() && !is_template_file(path) && !folder_exists(path)) {
         const auto other = hub.model_folder(path, "main", "chat_template_path");

@@ -19,7 +19,8 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
             "completion_mask",
             "assistant_masks",
             "seq_lengths",
-            "weights"};
+            "weights",
+            "weight"};
 }
 
 Value only_columns(const Value& row, const std::vector<std::string>& columns) {
@@ -52,6 +53,14 @@ Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings
         return refuse(
             "assistant_only_loss = true is for conversations, and the rows are tokens already "
             "(input_ids); a column assistant_masks is used without it");
+    if (settings.chooses_messages() || !settings.mask_reasoning.empty())
+        return refuse(concat(
+            !settings.roles_to_train.empty() ? "roles_to_train is for conversations"
+            : settings.train_on_last_turn_only
+                ? "train_on_last_turn_only = true is for conversations"
+                : "mask_reasoning is for conversations and texts",
+            ", and the rows are tokens already (input_ids); labels or weights beside them say what "
+            "is learned"));
     const bool has_labels = row.find("labels") != nullptr;
     const bool has_mask = row.find("completion_mask") != nullptr;
     // The columns that the tokens were made of, if they are still there, decide as they do alone.
@@ -111,7 +120,9 @@ Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& s
 
 }  // namespace
 
-Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
+namespace {
+
+Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& settings) {
     if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
     const auto refuse_assistant_only = [&] {
         return refuse(
@@ -141,6 +152,12 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
             "the column weights is not used: it weights tokens, and stands beside input_ids");
     const Layout layout = format.value().layout;
     const bool is_plain = layout == Layout::text || layout == Layout::prompt_completion;
+    if (is_plain && settings.chooses_messages())
+        return refuse(concat(
+            settings.roles_to_train.empty() ? "train_on_last_turn_only = true" : "roles_to_train",
+            " is for conversations with role and content, and the rows are none; "
+            "leave it out, or bring the rows into the form "
+            R"({"messages": [{"role": ..., "content": ...}]})"));
     if (settings.assistant_only_loss && (is_plain || format.value().is_share_gpt))
         return refuse_assistant_only();
     if (settings.completion_only_loss.value_or(false) &&
@@ -148,6 +165,17 @@ Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& sett
         format.value().warnings.emplace_back(
             "completion_only_loss = true does nothing here, as in TRL: the rows have no prompt and "
             "completion");
+    return format;
+}
+
+}  // namespace
+
+Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
+    auto format = find_layout(row, settings);
+    if (const Value* weight = row.find("weight"); format && weight != nullptr && !weight->is_null())
+        format.value().warnings.emplace_back(
+            "the rows have a column weight, which is the factor of the loss of each row's tokens; "
+            "rename it if it means something else");
     return format;
 }
 

@@ -335,6 +335,11 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     if (auto failure =
             judge_bad_rows(done.value(), list.value(), tokens.skip_bad_rows, group, warnings))
         return failure;
+    if (!tokens.format.mask_reasoning.empty() &&
+        group.sum(encoder.value().num_rows_with_reasoning()) == 0)
+        warnings.push_back(concat("mask_reasoning: no row has reasoning that is learned between ",
+                                  tokens.format.mask_reasoning.front(), " and ",
+                                  tokens.format.mask_reasoning.back()));
     if (const int64_t merged = group.sum(done.value().merged_prompts); merged > 0)
         warnings.push_back(
             concat("in ", merged,

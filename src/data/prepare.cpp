@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using text::Value;
 
 // Goes up when the same settings come to other files.
-constexpr int64_t version = 4;
+constexpr int64_t version = 5;
 
 // Names are written with their sizes and times: a file that was changed is another file.
 Value describe_file(const fs::path& file) {
@@ -74,6 +74,9 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         {"dataset_text_field", Value(format.text_field)},
         {"completion_only_loss", only ? Value(*only) : Value()},
         {"assistant_only_loss", Value(format.assistant_only_loss)},
+        {"roles_to_train", text::to_list(format.roles_to_train)},
+        {"train_on_last_turn_only", Value(format.train_on_last_turn_only)},
+        {"mask_reasoning", text::to_list(format.mask_reasoning)},
         {"skip_bad_rows", Value(preparation.skip_bad_rows)},
     });
 }

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "message_loss.hpp"
 #include "ringshard/data/format.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/data/token_store.hpp"
@@ -118,6 +119,19 @@ std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat
     return std::nullopt;
 }
 
+// The column weight is a factor of the loss of every token. A row of weight 0 is not learned.
+std::optional<Failure> weigh_row(const Value& row, EncodedRow& into) {
+    const Value* column = row.find("weight");
+    if (column == nullptr || column->is_null()) return std::nullopt;
+    const auto weight = read_weight(*column, "weight");
+    if (!weight) return weight.failure();
+    if (weight.value() == 1) return std::nullopt;
+    if (weight.value() == 0) std::ranges::fill(into.labels, no_label);
+    if (into.weights.empty()) into.weights.assign(into.tokens.size(), 1.0F);
+    for (float& of_token : into.weights) of_token *= weight.value();
+    return std::nullopt;
+}
+
 // The list of a column; ShareGPT's members get their usual names. Who speaks has to be told.
 Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
     const Value* value = row.find(column);
@@ -150,6 +164,7 @@ struct RowEncoder::Parts {
     FormatSettings settings;
     std::optional<TextTools> tools;
     mutable std::atomic<int64_t> merged_prompts = 0;
+    mutable std::atomic<int64_t> rows_with_reasoning = 0;
 };
 
 struct RowEncoder::Scratch::State {
@@ -198,6 +213,7 @@ bool RowEncoder::finds_assistant_by_prefixes() const {
 }
 
 int64_t RowEncoder::num_merged_prompts() const { return parts_->merged_prompts; }
+int64_t RowEncoder::num_rows_with_reasoning() const { return parts_->rows_with_reasoning; }
 
 // What encodes one row: the encoder, the row and the thread's own things.
 class RowEncoder::Work {
@@ -222,9 +238,7 @@ private:
         std::string text;
         if (auto failure = read_text(row_, parts_.settings.text_field, text)) return failure;
         end_with(text, parts_.tools->eos());
-        if (auto failure = tokenize(text, SpecialTokens::add, into_.tokens)) return failure;
-        into_.labels = into_.tokens;
-        return std::nullopt;
+        return encode_learned_text(text, 0);
     }
 
     std::optional<Failure> encode_prompt_completion() {
@@ -234,10 +248,21 @@ private:
         if (auto failure = read_text(row_, "completion", completion)) return failure;
         end_with(completion, parts_.tools->eos());
         if (auto failure = tokenize(prompt, SpecialTokens::add, scratch_.prompt)) return failure;
-        if (auto failure = tokenize(prompt + completion, SpecialTokens::add, into_.tokens))
-            return failure;
-        into_.labels = into_.tokens;
+        if (auto failure = encode_learned_text(prompt + completion, prompt.size())) return failure;
         mask_prompt();
+        return std::nullopt;
+    }
+
+    // Reasoning is looked for from `begin` on.
+    std::optional<Failure> encode_learned_text(const std::string& text, size_t begin) {
+        const std::vector<std::string>& marks = parts_.settings.mask_reasoning;
+        const auto failure = marks.empty() ? tokenize(text, SpecialTokens::add, into_.tokens)
+                                           : tokenize_with_spans(text, SpecialTokens::add);
+        if (failure) return failure;
+        into_.labels = into_.tokens;
+        if (!marks.empty() &&
+            mask_reasoning(text, {begin, text.size()}, marks, scratch_.spans, into_.labels))
+            ++parts_.rows_with_reasoning;
         return std::nullopt;
     }
 
@@ -257,7 +282,10 @@ private:
         Value both = prompt.value();
         both.list()->insert(both.list()->end(), completion.value().list()->begin(),
                             completion.value().list()->end());
-        const auto rendered = render(prompt.value(), true, false);
+        auto chat = read_chat(prompt.value());
+        if (!chat) return chat.failure();
+        chat.value().adds_generation_prompt = true;
+        const auto rendered = parts_.tools->render(chat.value(), false);
         if (!rendered) return rendered.failure();
         if (auto failure =
                 tokenize(rendered.value().text, SpecialTokens::leave_out, scratch_.prompt))
@@ -269,41 +297,51 @@ private:
 
     std::optional<Failure> encode_messages(const Value& messages) {
         const bool finds_assistant = format_.uses_assistant_mask;
-        const auto rendered = render(messages, false, finds_assistant);
+        const auto marks = read_message_marks(messages);
+        if (!marks) return marks.failure();
+        const auto chat = read_chat(messages);
+        if (!chat) return chat.failure();
+        const auto rendered = parts_.tools->render(chat.value(), finds_assistant);
         if (!rendered) return rendered.failure();
         const std::string& text = rendered.value().text;
-        if (!finds_assistant) {
+        const bool goes_by_message = needs_message_spans(parts_.settings, marks.value());
+        if (!finds_assistant && !goes_by_message) {
             if (auto failure = tokenize(text, SpecialTokens::leave_out, into_.tokens))
                 return failure;
             into_.labels = into_.tokens;
             return std::nullopt;
         }
-        into_.tokens.clear();
-        scratch_.spans.clear();
-        if (auto failure = parts_.tools->tokenizer().encode(
-                text, SpecialTokens::leave_out, *scratch_.tokenizer, into_.tokens, scratch_.spans))
-            return failure;
+        if (auto failure = tokenize_with_spans(text, SpecialTokens::leave_out)) return failure;
         into_.labels = into_.tokens;
-        const auto is_assistant = tokens_in(rendered.value().assistant, scratch_.spans);
-        if (std::ranges::find(is_assistant, true) == is_assistant.end())
-            return wrong(
-                "assistant_only_loss = true, and no token of this conversation is the assistant's");
-        for (size_t i = 0; i < is_assistant.size(); ++i)
-            if (!is_assistant[i]) into_.labels[i] = no_label;
-        return std::nullopt;
+        const RenderedChat row{chat.value(), rendered.value(), scratch_.spans, finds_assistant};
+        const auto has_reasoning =
+            apply_message_loss(row, marks.value(), parts_.settings, *parts_.tools, into_);
+        if (!has_reasoning) return has_reasoning.failure();
+        if (has_reasoning.value()) ++parts_.rows_with_reasoning;
+        const bool has_label = std::ranges::any_of(
+            into_.labels, [](const int32_t label) { return label != no_label; });
+        if (has_label) return std::nullopt;
+        return wrong(goes_by_message
+                         ? "no token of this conversation is learned: train, training, loss_mask "
+                           "and weight of its messages and the settings leave out all of them"
+                         : "assistant_only_loss = true, and no token of this conversation is the "
+                           "assistant's");
     }
 
-    Expected<text::Rendered> render(const Value& messages, bool adds_generation_prompt,
-                                    bool finds_assistant) {
+    Expected<TextTools::Chat> read_chat(const Value& messages) const {
         const auto column = [&](const char* name) {
             const Value* value = row_.find(name);
             return value != nullptr ? *value : Value();
         };
-        auto chat =
-            TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
-        if (!chat) return chat.failure();
-        chat.value().adds_generation_prompt = adds_generation_prompt;
-        return parts_.tools->render(chat.value(), finds_assistant);
+        return TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
+    }
+
+    // The tokens of the row, and in the scratch the span of each.
+    std::optional<Failure> tokenize_with_spans(const std::string& text, SpecialTokens special) {
+        into_.tokens.clear();
+        scratch_.spans.clear();
+        return parts_.tools->tokenizer().encode(text, special, *scratch_.tokenizer, into_.tokens,
+                                                scratch_.spans);
     }
 
     std::optional<Failure> tokenize(const std::string& text, SpecialTokens special,
@@ -332,6 +370,7 @@ std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat&
     into.document_lengths.clear();
     into.weights.clear();
     if (auto failure = Work(*parts_, row, format, *scratch.state_, into).encode()) return failure;
+    if (auto failure = weigh_row(row, into)) return failure;
     const bool has_documents = format.layout == Layout::pretokenized && row.find("seq_lengths") &&
                                !row.find("seq_lengths")->is_null();
     if (!has_documents) into.document_lengths.assign(1, static_cast<int32_t>(into.tokens.size()));

@@ -4,6 +4,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/text/assistant_spans.hpp"
+#include "ringshard/text/message_spans.hpp"
 
 namespace ringshard::data {
 
@@ -166,27 +167,49 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
     return std::nullopt;
 }
 
-Expected<text::Rendered> TextTools::render(const Chat& chat, bool finds_assistant) const {
-    Value::Object variables = variables_;
-    if (const Value::Object* more = chat.variables.object())
-        variables.insert(variables.end(), more->begin(), more->end());
+// A template and what it is rendered from, which points into the chat and into `variables`.
+struct TextTools::Conversation {
+    std::unique_ptr<Value::Object> variables;
+    const ChatTemplate* chat_template;
+    text::Conversation content;
+};
+
+Expected<TextTools::Conversation> TextTools::conversation_of(const Chat& chat) const {
     if (templates_.empty())
         return Failure{ExitCode::bad_data,
                        "the tokenizer has no chat template; name one with "
                        "chat_template_path"};
+    auto variables = std::make_unique<Value::Object>(variables_);
+    if (const Value::Object* more = chat.variables.object())
+        variables->insert(variables->end(), more->begin(), more->end());
     const bool has_tools = chat.tools.list() != nullptr;
-    const ChatTemplate& chat_template = has_tools ? templates_.back() : templates_.front();
-    const text::Conversation conversation{.messages = *chat.messages.list(),
-                                          .tools = has_tools ? &chat.tools : nullptr,
-                                          .variables = &variables,
-                                          .add_generation_prompt = chat.adds_generation_prompt,
-                                          .continued_field = chat.continued_field};
-    auto rendered = chat_template.render(conversation);
-    if (!rendered || !finds_assistant || chat_template.marks_assistant()) return rendered;
-    auto ranges = text::find_assistant_spans(chat_template, conversation);
+    const text::Conversation content{.messages = *chat.messages.list(),
+                                     .tools = has_tools ? &chat.tools : nullptr,
+                                     .variables = variables.get(),
+                                     .add_generation_prompt = chat.adds_generation_prompt,
+                                     .continued_field = chat.continued_field};
+    return Conversation{std::move(variables), has_tools ? &templates_.back() : &templates_.front(),
+                        content};
+}
+
+Expected<text::Rendered> TextTools::render(const Chat& chat, bool finds_assistant) const {
+    const auto conversation = conversation_of(chat);
+    if (!conversation) return conversation.failure();
+    const auto& [variables, chat_template, content] = conversation.value();
+    auto rendered = chat_template->render(content);
+    if (!rendered || !finds_assistant || chat_template->marks_assistant()) return rendered;
+    auto ranges = text::find_assistant_spans(*chat_template, content);
     if (!ranges) return ranges.failure();
     rendered.value().assistant = std::move(ranges).value();
     return rendered;
+}
+
+Expected<std::vector<text::ByteRange>> TextTools::find_messages(
+    const Chat& chat, std::string_view rendered, const std::vector<bool>& is_wanted) const {
+    const auto conversation = conversation_of(chat);
+    if (!conversation) return conversation.failure();
+    return text::find_message_spans(*conversation.value().chat_template,
+                                    conversation.value().content, rendered, is_wanted);
 }
 
 bool is_template_file(const std::filesystem::path& path) {

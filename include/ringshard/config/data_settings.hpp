@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ringshard::config {
 
@@ -32,6 +33,9 @@ struct DataSettings {
     std::string pad_to_multiple_of = "auto";
     std::optional<bool> completion_only_loss;
     bool assistant_only_loss = false;
+    std::vector<std::string> roles_to_train;
+    bool train_on_last_turn_only = false;
+    std::vector<std::string> mask_reasoning;  // true, false, or how it begins and how it ends
     SamplingStrategy train_sampling_strategy = SamplingStrategy::random;
     bool dataloader_drop_last = false;
     int64_t skip_bad_rows = 0;

@@ -20,6 +20,12 @@ struct FormatSettings {
     std::string text_field = "text";
     std::optional<bool> completion_only_loss{};  // unset: where there are prompts and completions
     bool assistant_only_loss = false;
+    std::vector<std::string> roles_to_train{};  // what these say is learned; none: as above
+    bool train_on_last_turn_only = false;
+    // What reasoning, which is not learned, begins and ends with; none: it is learned.
+    std::vector<std::string> mask_reasoning{};
+
+    bool chooses_messages() const { return !roles_to_train.empty() || train_on_last_turn_only; }
 };
 
 // The columns that are ever looked at.
@@ -67,6 +73,8 @@ public:
     bool finds_assistant_by_prefixes() const;
     // Rows whose prompt alone has other tokens than as the beginning of the whole row, so far.
     int64_t num_merged_prompts() const;
+    // Rows in which reasoning was found and left out of the loss, so far.
+    int64_t num_rows_with_reasoning() const;
 
 private:
     struct Parts;

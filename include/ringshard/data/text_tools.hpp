@@ -47,11 +47,17 @@ public:
     // What the assistant says is told by the template's generation blocks; where it has none, it is
     // what each of the assistant's messages adds to the rendering.
     Expected<text::Rendered> render(const Chat& chat, bool finds_assistant) const;
+    // Where the words of each wanted message are in the rendering; empty ranges of the others.
+    Expected<std::vector<text::ByteRange>> find_messages(const Chat& chat,
+                                                         std::string_view rendered,
+                                                         const std::vector<bool>& is_wanted) const;
     bool marks_assistant() const {
         return !templates_.empty() && templates_.front().marks_assistant();
     }
 
 private:
+    struct Conversation;
+    Expected<Conversation> conversation_of(const Chat& chat) const;
     explicit TextTools(text::TokenizerFolder folder) : folder_(std::move(folder)) {}
     std::optional<Failure> take_template(const FormatSettings& settings);
     Expected<std::vector<std::string>> template_of_other(const FormatSettings& settings);

@@ -66,6 +66,18 @@ void add_data_options(OptionTable& table) {
                "Learn the assistant's turns only.")
         .shapes_loss();
     group
+        .serve("roles_to_train", &DataSettings::roles_to_train,
+               "Learn the words of messages of these roles only, as axolotl does.")
+        .shapes_loss_if_set();
+    group
+        .serve("train_on_last_turn_only", &DataSettings::train_on_last_turn_only,
+               "Of the messages that would be learned, learn the last one only.")
+        .shapes_loss_if_set();
+    group
+        .serve("mask_reasoning", &DataSettings::mask_reasoning,
+               "Do not learn reasoning: true for <think> and </think>, or two other marks.")
+        .shapes_loss_if_set();
+    group
         .serve("train_sampling_strategy", &DataSettings::train_sampling_strategy,
                "Order in which rows are visited.")
         .shapes_loss();
