@@ -41,9 +41,10 @@ public:
         const bool is_switch = marks.size() == 1 && (marks[0] == "true" || marks[0] == "false");
         const bool is_pair = marks.size() == 2 && !marks[0].empty() && !marks[1].empty();
         if (!marks.empty() && !is_switch && !is_pair)
-            complain({"mask_reasoning"},
-                     "must be true, false, or two marks: how reasoning begins and how it ends, as in "
-                     "[\"<think>\", \"</think>\"]");
+            complain(
+                {"mask_reasoning"},
+                "must be true, false, or two marks: how reasoning begins and how it ends, as in "
+                "[\"<think>\", \"</think>\"]");
     }
 
     void check_schedule() {
@@ -96,6 +97,7 @@ public:
         if (is_best_saved && config.evaluation.eval_strategy == Interval::no)
             complain({"save_strategy", "eval_strategy"},
                      "the best model is known by evaluating it: give eval_strategy steps or epoch");
+        check_early_stopping();
         if (!config.evaluation.load_best_model_at_end) return;
         const std::string eval = write_value(config.evaluation.eval_strategy);
         const std::string save = write_value(config.checkpoint.save_strategy);
@@ -114,6 +116,23 @@ public:
             complain({"load_best_model_at_end", "save_steps", "eval_steps"},
                      "every checkpoint needs an evaluation: save_steps must be a multiple of "
                      "eval_steps");
+    }
+
+    void check_early_stopping() {
+        const EvaluationSettings& evaluation = settings_.values.evaluation;
+        if (!evaluation.early_stopping_patience) {
+            if (evaluation.early_stopping_threshold != 0)
+                complain({"early_stopping_threshold"},
+                         "has a meaning beside early_stopping_patience only: give both");
+            return;
+        }
+        if (evaluation.eval_strategy == Interval::no)
+            complain({"early_stopping_patience", "eval_strategy"},
+                     "early stopping goes by evaluations: give eval_strategy steps or epoch");
+        if (evaluation.metric_for_best_model.empty() && !evaluation.load_best_model_at_end)
+            complain({"early_stopping_patience", "metric_for_best_model"},
+                     "early stopping compares a number: give metric_for_best_model, or "
+                     "load_best_model_at_end, which takes eval_loss");
     }
 
     void check_offload() {

@@ -24,8 +24,7 @@ bool BestModel::take(const MetricsLine& line) {
     const double found = number_in(line, metric_);
     const double step = number_in(line, "step");
     if (std::isnan(found) || step == 0) return false;
-    const bool is_better = !value_ || (greater_is_better_ ? found > *value_ : found < *value_);
-    if (!is_better) return false;
+    if (!is_better(found)) return false;
     value_ = found;
     step_ = static_cast<int64_t>(step);
     better_than_before_.insert(*step_);

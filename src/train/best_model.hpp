@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <set>
 #include <vector>
@@ -23,6 +24,14 @@ public:
     // before the first step does not count.
     bool take(const MetricsLine& line);
 
+    // The best value so far; before any, the worst that there can be.
+    double value_or_worst() const {
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        return value_.value_or(greater_is_better_ ? -infinity : infinity);
+    }
+    bool is_better(double found) const {
+        return greater_is_better_ ? found > value_or_worst() : found < value_or_worst();
+    }
     const std::string& metric() const { return metric_; }
     std::optional<double> value() const { return value_; }
     std::optional<int64_t> step() const { return step_; }

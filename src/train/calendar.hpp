@@ -24,6 +24,11 @@ public:
     static int64_t interval(double steps, int64_t num_steps);
 
     int64_t log_interval() const { return log_interval_; }
+    // Whether the last step of a run is saved.
+    bool saves_last_step() const {
+        return save_strategy_ == config::SaveStrategy::steps ||
+               save_strategy_ == config::SaveStrategy::epoch;
+    }
     int64_t eval_interval() const { return eval_interval_; }
     int64_t save_interval() const { return save_interval_; }
 

@@ -16,10 +16,21 @@ ordered_json or_null(const std::optional<T>& value) {
     return value ? ordered_json(*value) : ordered_json();
 }
 
+// As transformers writes its EarlyStoppingCallback.
+ordered_json state_of(const EarlyStopping& early_stopping) {
+    if (!early_stopping.patience()) return ordered_json::object();
+    return ordered_json::object(
+        {{"EarlyStoppingCallback",
+          {{"args",
+            {{"early_stopping_patience", *early_stopping.patience()},
+             {"early_stopping_threshold", early_stopping.threshold()}}},
+           {"attributes", {{"early_stopping_patience_counter", early_stopping.counter()}}}}}});
+}
+
 }  // namespace
 
 std::string trainer_state(const config::Config& config, const Calendar& calendar, int64_t num_steps,
-                          int64_t step, const BestModel& best,
+                          int64_t step, const BestModel& best, const EarlyStopping& early_stopping,
                           std::optional<int64_t> best_checkpoint,
                           const std::filesystem::path& output_dir,
                           const LogHistory::View& history) {
@@ -43,7 +54,7 @@ std::string trainer_state(const config::Config& config, const Calendar& calendar
         {"num_input_tokens_seen", history.num_tokens},
         {"num_train_epochs", static_cast<int64_t>(std::ceil(config.training.num_train_epochs))},
         {"save_steps", calendar.save_interval()},
-        {"stateful_callbacks", ordered_json::object()},
+        {"stateful_callbacks", state_of(early_stopping)},
         {"total_flos", history.total_flos},
         {"train_batch_size", config.training.per_device_train_batch_size},
         {"trial_name", nullptr},

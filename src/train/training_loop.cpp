@@ -6,6 +6,7 @@
 
 #include "best_model.hpp"
 #include "calendar.hpp"
+#include "early_stopping.hpp"
 #include "load_best.hpp"
 #include "log.hpp"
 #include "requests.hpp"
@@ -35,6 +36,7 @@ public:
         : parts_(std::move(parts)),
           calendar_(parts_.config, parts_.trainer.num_steps()),
           best_(parts_.config.evaluation),
+          early_stopping_(parts_.config.evaluation),
           requests_(parts_.store.claim(), parts_.deadline, expected_save_seconds(parts_.zero),
                     parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
@@ -50,6 +52,7 @@ public:
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
     bool is_complete();
+    bool has_steps_left() const { return !stops_early_ && step() < parts_.trainer.num_steps(); }
     MaybeFailure confirm_complete();
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
@@ -60,6 +63,7 @@ private:
     MemoryByKind memory() const;
     int64_t step() const { return parts_.trainer.progress().step; }
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
+    bool take_evaluation(const MetricsLine& line);
     MaybeFailure evaluate(bool& is_new_best);
     MaybeFailure start_save(checkpoint::Extent extent);
     MaybeFailure save_for_good();
@@ -68,6 +72,8 @@ private:
     RunParts parts_;
     Calendar calendar_;
     BestModel best_;
+    EarlyStopping early_stopping_;  // of the root
+    bool stops_early_ = false;      // agreed on
     Requests requests_;
     Log log_;
     Saves saves_;
@@ -78,8 +84,16 @@ private:
 
 MaybeFailure Run::begin() {
     if (const auto failure = log_.begin(parts_.peak_operations,
-                                        [this](const MetricsLine& line) { best_.take(line); }))
+                                        [this](const MetricsLine& line) { take_evaluation(line); }))
         return failure;
+    // Only rank 0 knows what earlier attempts found.
+    const bool stopped = parts_.world.is_root() && early_stopping_.asks_to_stop();
+    stops_early_ = parts_.world.maximum(stopped ? 1 : 0) == 1;
+    if (parts_.config.evaluation.early_stopping_patience &&
+        !parts_.config.evaluation.load_best_model_at_end && step() == 0)
+        log_.say(
+            "note: early_stopping_patience without load_best_model_at_end: the model that is left "
+            "is that of the last step, not the best one");
     if (parts_.config.training.check_replicas_every > 0 &&
         !are_held_twice(parts_.zero, parts_.world))
         log_.say(
@@ -93,7 +107,7 @@ MaybeFailure Run::begin() {
 
 bool Run::is_complete() {
     const bool has_end = log_.history().has_end_at(step());
-    return step() >= parts_.trainer.num_steps() && parts_.world.maximum(has_end ? 1 : 0) == 1;
+    return !has_steps_left() && parts_.world.maximum(has_end ? 1 : 0) == 1;
 }
 
 // An earlier attempt came to the very end; it may have been cut off after that line.
@@ -166,7 +180,7 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                                                      : std::optional<Failure>()))
             return failure;
     const bool stops = !asked.stop_by.empty();
-    if (stops && step() < parts_.trainer.num_steps()) {
+    if (stops && has_steps_left()) {
         if (const auto failure = save_for_good()) return failure;
         return comm::found_by_all(
             {ExitCode::stopped_early,
@@ -175,8 +189,9 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                     " is whole, and the same command goes on from there")});
     }
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
-    if (due.save || (saves_best && is_new_best) || asked.wants_save || stops)
-        return start_save(parts_.config.checkpoint.save_only_model
+    const bool is_end = stops_early_ && calendar_.saves_last_step();
+    if (due.save || (saves_best && is_new_best) || asked.wants_save || stops || is_end)
+        return start_save(parts_.config.checkpoint.save_only_model && !stops_early_
                               ? checkpoint::Extent::weights
                               : checkpoint::Extent::everything);
     return std::nullopt;
@@ -205,24 +220,42 @@ MaybeFailure Run::evaluate(bool& is_new_best) {
     parts_.watchdog.begin(watch::Work::other);
     const MetricsLine line = evaluation_line(step(), parts_.trainer.epochs_done(),
                                              parts_.trainer.progress().num_tokens, numbers);
-    // Only rank 0 knows what earlier attempts found.
-    is_new_best = parts_.world.maximum(parts_.world.is_root() && best_.take(line) ? 1 : 0) == 1;
+    std::vector<int64_t> found{0, 0};
+    if (parts_.world.is_root()) {
+        found[0] = take_evaluation(line) ? 1 : 0;
+        found[1] = early_stopping_.asks_to_stop() ? 1 : 0;
+    }
+    found = parts_.world.maximum(std::move(found));
+    is_new_best = found[0] == 1;
+    stops_early_ = found[1] == 1;
     totals_.evaluated = numbers;
-    return log_.write(line, evaluation_text(step(), numbers));
+    if (const auto failure = log_.write(line, evaluation_text(step(), numbers))) return failure;
+    if (stops_early_)
+        log_.say(concat("early stopping after step ", step(), " of ", parts_.trainer.num_steps(),
+                        ": early_stopping_patience is ", *early_stopping_.patience(), ", and ",
+                        best_.metric(), " was not better than before for as many evaluations"));
+    return std::nullopt;
+}
+
+// Whether the line is of an evaluation that is better than all before. For the root.
+bool Run::take_evaluation(const MetricsLine& line) {
+    early_stopping_.take(line, best_);
+    return best_.take(line);
 }
 
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
     return [&config = parts_.config, calendar = calendar_, best = best_,
-            history = log_.history().view(), num_steps = parts_.trainer.num_steps(), step = step(),
-            coming, folder = parts_.store.output_dir()] {
+            early_stopping = early_stopping_, history = log_.history().view(),
+            num_steps = parts_.trainer.num_steps(), step = step(), coming,
+            folder = parts_.store.output_dir()] {
         checkpoint::SaveNotes notes;
         std::optional<int64_t> saved;
         if (asks_for_best(config)) saved = best_checkpoint(best, folder, coming);
         if (keeps_best(config)) notes.kept_step = saved;
-        notes.files["trainer_state.json"] =
-            trainer_state(config, calendar, num_steps, step, best, saved, folder, history);
+        notes.files["trainer_state.json"] = trainer_state(config, calendar, num_steps, step, best,
+                                                          early_stopping, saved, folder, history);
         return notes;
     };
 }
@@ -281,14 +314,13 @@ MaybeFailure Run::end() {
 }  // namespace
 
 comm::Agreed<Ending> train_to_the_end(RunParts parts) {
-    Trainer& trainer = parts.trainer;
     Run run(std::move(parts));
     if (const auto failure = run.begin()) return *failure;
     if (run.is_complete()) {
         if (const auto failure = run.confirm_complete()) return *failure;
         return Ending::complete;
     }
-    while (trainer.progress().step < trainer.num_steps()) {
+    while (run.has_steps_left()) {
         const auto numbers = run.next_step();
         if (!numbers) return numbers.failure();
         if (numbers.value().asks_to_rewind) {

@@ -17,6 +17,8 @@ struct EvaluationSettings {
     bool load_best_model_at_end = false;
     std::string metric_for_best_model;
     std::optional<bool> greater_is_better;
+    std::optional<int64_t> early_stopping_patience;  // evaluations; unset: no early stopping
+    double early_stopping_threshold = 0;
 };
 
 }  // namespace ringshard::config

@@ -26,6 +26,14 @@ void add_evaluation_options(OptionTable& table) {
                 "Which evaluated number is compared; null: eval_loss.");
     group.serve("greater_is_better", &EvaluationSettings::greater_is_better,
                 "Null: false for a loss, true otherwise.");
+    group
+        .serve("early_stopping_patience", &EvaluationSettings::early_stopping_patience,
+               "End the run after this many evaluations in a row that do not improve on the best.")
+        .at_least(1);
+    group
+        .serve("early_stopping_threshold", &EvaluationSettings::early_stopping_threshold,
+               "By how much an evaluation has to be better than the best to improve on it.")
+        .at_least(0);
 
     group.older("evaluation_strategy", "eval_strategy");
     group.accept("do_eval", Shape::boolean, "false", "eval_strategy says when to evaluate");
