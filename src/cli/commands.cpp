@@ -98,6 +98,19 @@ Command export_model() {
             {"output_dir", "dtype", "max_shard_size"}};
 }
 
+Command score() {
+    return {
+        "score",
+        "write the log-probability of every token of a dataset",
+        {"score --model_name_or_path MODEL --dataset_name DATA --output_dir FOLDER [--top_k N]"},
+        "Scores rows whole and in their order, on any number of ranks and in any layout, into "
+        "one Parquet file for each data rank. MODEL may be a checkpoint.",
+        TakesSettings::yes,
+        {},
+        {"model_name_or_path", "dataset_name", "output_dir", "top_k", "per_device_eval_batch_size",
+         "profile", "cp_size", "sp_size"}};
+}
+
 Command plot() {
     return {"plot",
             "curves of runs as a picture, or their numbers as a table",
@@ -190,8 +203,8 @@ Command help() {
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> all{
-        train(), prepare(), plan(),   tokenize(),  inspect(), export_model(), plot(), report(),
-        sweep(), init(),    config(), configure(), doctor(),  version(),      help()};
+        train(),  prepare(), plan(), tokenize(), inspect(),   export_model(), score(),   plot(),
+        report(), sweep(),   init(), config(),   configure(), doctor(),       version(), help()};
     return all;
 }
 

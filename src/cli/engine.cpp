@@ -6,6 +6,7 @@
 #include "plan_command.hpp"
 #include "prepare_command.hpp"
 #include "ringshard/base/error.hpp"
+#include "score_command.hpp"
 #include "train_command.hpp"
 
 // The engine's two doors.
@@ -15,6 +16,7 @@ extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
     if (call.command == "export") return cli::run_export(call);
     if (call.command == "init") return cli::run_init(call);
     if (call.command == "prepare") return cli::run_prepare(call);
+    if (call.command == "score") return cli::run_score(call);
     if (call.command == "train") return cli::run_train(call);
     RINGSHARD_CHECK(false, "the engine has no command ", call.command);
 }

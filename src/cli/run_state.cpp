@@ -9,6 +9,12 @@
 
 namespace ringshard::cli {
 
+checkpoint::Scrutiny scrutiny_of(const EngineCall& call) {
+    const auto how = call.settings.values.checkpoint.verify_checkpoint;
+    return how == config::Verification::full ? checkpoint::Scrutiny::hashes
+                                             : checkpoint::Scrutiny::sizes;
+}
+
 namespace {
 
 // The folder of a checkpoint that somebody named. A final name, and so a finished one.
@@ -28,12 +34,6 @@ std::optional<Failure> check_name(const std::string& wish, const std::filesystem
 }
 
 using MaybeCheckpoint = std::optional<checkpoint::Checkpoint>;
-
-checkpoint::Scrutiny scrutiny_of(const EngineCall& call) {
-    const auto how = call.settings.values.checkpoint.verify_checkpoint;
-    return how == config::Verification::full ? checkpoint::Scrutiny::hashes
-                                             : checkpoint::Scrutiny::sizes;
-}
 
 comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoint::Reader& reader,
                                           int64_t num_steps, checkpoint::Scrutiny scrutiny) {

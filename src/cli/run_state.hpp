@@ -58,6 +58,9 @@ struct Attempt {
 // nothing large. Collective over the world.
 comm::Agreed<Origin> find_origin(const RunStart& start, Time time);
 
+// How a checkpoint is verified before it is used, as the settings have it.
+checkpoint::Scrutiny scrutiny_of(const EngineCall& call);
+
 // Claims the next attempt: with the entry, where this process has none yet, else the one after its
 // own. Other jobs that run there end from now on. Collective over the world.
 std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt, RunEntry& entry,

@@ -1,6 +1,9 @@
 #include "head.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -70,6 +73,31 @@ at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const a
             head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x)), chunk.targets,
             work.loss, chunk.of_tokens);
     });
+}
+
+TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
+                        const TokenBatch& batch, const HeadWork& work, int64_t top_k) {
+    const auto options = batch.targets.options();
+    const int64_t count = batch.targets.size(0);
+    TokenScores scores{{},
+                       at::empty({count, top_k}, options),
+                       at::empty({count, top_k}, options.dtype(at::kFloat))};
+    int64_t begin = 0;
+    scores.of_tokens = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+        const at::Tensor logits =
+            head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x));
+        ops::cross_entropy_value(logits, chunk.targets, work.loss, chunk.of_tokens);
+        const int64_t length = chunk.places.size(0);
+        const auto [largest, tokens] = at::topk(logits, top_k);
+        // -log p(target) is log_sum - logit(target).
+        const at::Tensor log_sum =
+            chunk.of_tokens.narrow(1, 0, 1) + logits.gather(1, chunk.targets.tokens.unsqueeze(1));
+        scores.top_tokens.narrow(0, begin, length).copy_(tokens);
+        scores.top_log_probabilities.narrow(0, begin, length)
+            .copy_(largest.to(at::kFloat) - log_sum);
+        begin += length;
+    });
+    return scores;
 }
 
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,

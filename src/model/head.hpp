@@ -4,6 +4,7 @@
 
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
+#include "ringshard/model/token_scores.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/gemm.hpp"
 
@@ -42,6 +43,10 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
 // The loss alone, for evaluation: [n, ops::numbers_of_token].
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
                         const TokenBatch& batch, const HeadWork& work);
+
+// The same, with the `top_k` most likely tokens in the place of each target.
+TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
+                        const TokenBatch& batch, const HeadWork& work, int64_t top_k);
 
 // Logits of some rows of x, for looking at.
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,

@@ -232,6 +232,15 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     return of_tokens;
 }
 
+TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
+    const at::Tensor x = forward({batch, rope_of(batch), false});
+    const HeadViews weights(weights_of(index_.head), parts_->head);
+    TokenScores scores =
+        head_scores(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head}, top_k);
+    zero_.release(index_.head, NextUse::none);
+    return scores;
+}
+
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);

@@ -1,28 +1,13 @@
 #include "ringshard/train/evaluator.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "ringshard/base/timer.hpp"
 #include "ringshard/data/loader.hpp"
+#include "row_work.hpp"
 
 namespace ringshard::train {
-
-namespace {
-
-constexpr double unit = 1000;  // operations: the largest batch that there can be fits
-
-std::vector<int64_t> document_lengths(std::span<const data::Piece> pieces) {
-    std::vector<int64_t> lengths;
-    for (const data::Piece& piece : pieces) {
-        if (piece.goes_on == 0 || lengths.empty()) lengths.push_back(0);
-        lengths.back() += piece.length;
-    }
-    return lengths;
-}
-
-}  // namespace
 
 // A rank for which no rows are left takes part with an empty batch.
 std::vector<int64_t> Evaluator::rows_of_round(int64_t round) const {
@@ -35,16 +20,12 @@ std::vector<int64_t> Evaluator::rows_of_round(int64_t round) const {
 }
 
 // Operations of every round, on the rank that does most. Collective over the world.
-std::vector<int64_t> Evaluator::count_longest() const {
+std::vector<double> Evaluator::count_longest() const {
     const int64_t per_round = batch_size_ * mesh_.shape().data();
-    std::vector<int64_t> longest;
-    for (int64_t round = 0; round * per_round < rows_.size(); ++round) {
-        double operations = 0;
-        for (const int64_t row : rows_of_round(round))
-            operations += model_.operations().of_training(document_lengths(rows_.pieces(row)));
-        longest.push_back(std::llround(operations / unit));
-    }
-    return world_.maximum(std::move(longest));
+    std::vector<double> mine;
+    for (int64_t round = 0; round * per_round < rows_.size(); ++round)
+        mine.push_back(operations_of_rows(model_.operations(), rows_, rows_of_round(round)));
+    return largest_of_rounds(mine, world_);
 }
 
 EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_batch) const {
@@ -52,8 +33,8 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
     ops::TokenSums sums;
     double weight = 0;  // of the targets; one rank of every sequence group adds it
     int64_t round = 0;
-    for (const int64_t operations : count_longest()) {
-        before_batch(unit * static_cast<double>(operations));
+    for (const double operations : count_longest()) {
+        before_batch(operations);
         auto batch = data::flatten(rows_, rows_of_round(round++));
         if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
         sums +=

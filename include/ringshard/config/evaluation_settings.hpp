@@ -19,6 +19,7 @@ struct EvaluationSettings {
     std::optional<bool> greater_is_better;
     std::optional<int64_t> early_stopping_patience;  // evaluations; unset: no early stopping
     double early_stopping_threshold = 0;
+    int64_t top_k = 0;  // of score
 };
 
 }  // namespace ringshard::config

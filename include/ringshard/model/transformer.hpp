@@ -13,6 +13,7 @@
 #include "ringshard/model/operations.hpp"
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/model/token_batch.hpp"
+#include "ringshard/model/token_scores.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/ops/rope.hpp"
@@ -60,6 +61,10 @@ public:
 
     // The loss alone. Collective over the zero group.
     at::Tensor evaluate(const TokenBatch& batch) const;
+
+    // The same, with the `top_k` most likely tokens in the place of each target. The loss is of
+    // the form that the options name. Collective over the zero group.
+    TokenScores score(const TokenBatch& batch, int64_t top_k) const;
 
     // Which of a GPU's operators attend in this batch.
     std::set<std::string> attention_operators(const TokenBatch& batch) const;

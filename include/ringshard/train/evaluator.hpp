@@ -28,7 +28,7 @@ public:
 
 private:
     std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
-    std::vector<int64_t> count_longest() const;
+    std::vector<double> count_longest() const;
 
     data::Rows rows_;
     int64_t batch_size_;

@@ -34,6 +34,11 @@ void add_evaluation_options(OptionTable& table) {
         .serve("early_stopping_threshold", &EvaluationSettings::early_stopping_threshold,
                "By how much an evaluation has to be better than the best to improve on it.")
         .at_least(0);
+    group
+        .serve("top_k", &EvaluationSettings::top_k,
+               "For score: how many of the most likely tokens are written in the place of each.")
+        .at_least(0)
+        .at_most(1000);
 
     group.older("evaluation_strategy", "eval_strategy");
     group.accept("do_eval", Shape::boolean, "false", "eval_strategy says when to evaluate");

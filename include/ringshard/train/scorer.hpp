@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/data/rows.hpp"
+#include "ringshard/data/score_file.hpp"
+#include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/transformer.hpp"
+
+namespace ringshard::train {
+
+// Runs rows through the model and hands on the log-probability of every token. A data rank has
+// consecutive rows, about as many tokens as each other one.
+class Scorer {
+public:
+    struct Options {
+        int64_t batch_size;  // rows per data rank and batch
+        int64_t top_k;       // most likely tokens that are named too
+    };
+    Scorer(const data::Rows& rows, const Options& options, const comm::Group& world,
+           const mesh::Mesh& mesh, const model::Transformer& model);
+
+    struct Hooks {
+        // Gets the operations that the slowest rank has to wait for, were there a backward pass.
+        std::function<void(double)> before_batch;
+        // Gets the rows of a batch, in their order, on the first rank of every sequence group.
+        std::function<std::optional<Failure>(const data::ScoredRows&)> take;
+    };
+    struct Sums {
+        int64_t rows = 0;
+        int64_t tokens = 0;          // with a probability
+        double log_probability = 0;  // of these
+        int64_t learned_tokens = 0;
+        double learned_log_probability = 0;
+    };
+    // Ends soon after `take` has failed on a rank. Collective over the world.
+    comm::Agreed<Sums> score(const Hooks& hooks) const;
+
+private:
+    std::vector<int64_t> rows_of_round(int64_t round) const;  // of this rank
+    int64_t first_row_of(int64_t data_rank) const;
+    data::ScoredRows score_batch(const std::vector<int64_t>& numbers) const;
+
+    const data::Rows& rows_;
+    Options options_;
+    const comm::Group& world_;
+    const mesh::Mesh& mesh_;
+    const model::Transformer& model_;
+    std::vector<int64_t> first_rows_;  // of each data rank, and the number of all
+};
+
+}  // namespace ringshard::train

@@ -1,0 +1,207 @@
+#include "score_command.hpp"
+
+#include <c10/core/InferenceMode.h>
+
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "cpu_gemm.hpp"
+#include "pretrained.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/base/timer.hpp"
+#include "ringshard/cli/tell.hpp"
+#include "ringshard/data/score_file.hpp"
+#include "ringshard/train/scorer.hpp"
+#include "ringshard/watch/watchdog.hpp"
+#include "run_inputs.hpp"
+#include "run_state.hpp"
+#include "start_up.hpp"
+#include "test_hooks.hpp"
+
+namespace ringshard::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using MaybeFailure = std::optional<comm::AgreedFailure>;
+
+// part-00003-of-00008.parquet
+std::string part_name(int64_t part, int64_t of) {
+    std::ostringstream name;
+    name << std::setfill('0') << "part-" << std::setw(5) << part << "-of-" << std::setw(5) << of
+         << ".parquet";
+    return name.str();
+}
+
+// Rows are scored whole and in their order, whatever the settings of training say.
+config::Settings whole_rows(config::Settings settings) {
+    config::Config& config = settings.values;
+    config.data.max_length.reset();
+    config.data.packing = config.data.shuffle_dataset = false;
+    config.evaluation.eval_strategy = config::Interval::no;
+    config.evaluation.eval_on_start = false;
+    return settings;
+}
+
+// Makes the folder; files of other scores in it would be taken for this one's. On rank 0.
+std::optional<Failure> make_folder(const config::Settings& settings) {
+    const fs::path folder = settings.values.run.output_dir;
+    if (!settings.is_fixed("output_dir"))
+        return Failure{ExitCode::settings,
+                       "output_dir is not set: name the folder for the files of scores"};
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error)
+        return Failure{ExitCode::io,
+                       concat("output_dir = ", folder.string(), ": ", error.message())};
+    for (const fs::path& entry : folder_entries(folder, error))
+        if (entry.filename().string().starts_with("part-") && entry.extension() == ".parquet")
+            return Failure{
+                ExitCode::settings,
+                concat("output_dir = ", folder.string(), ": holds ", entry.filename().string(),
+                       " already; name another folder, or remove the scores in it")};
+    remove_unfinished(folder, [](const std::string& name) { return name.starts_with("part-"); });
+    return std::nullopt;
+}
+
+void say_what_has_no_effect(const EngineCall& call) {
+    for (const char* name : {"max_length", "packing", "shuffle_dataset"})
+        if (call.settings.is_fixed(name))
+            std::cerr << "note: " << name << " has no effect on scores: rows are scored whole, in "
+                      << "their order\n";
+}
+
+// No weight is trained: none has a gradient, fp32 weights or states of an optimizer.
+model::ModelSpec freeze_everything(model::ModelSpec spec) {
+    constexpr int64_t whole = 1;
+    for (const shard::FlatUnit& unit : model::make_units(spec, whole))
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            spec.frozen.insert(tensor.spec.name);
+    return spec;
+}
+
+// The weights alone, in the type that computes.
+shard::Zero make_weights(const config::Config& config, const model::ModelSpec& spec,
+                         const mesh::Mesh& mesh) {
+    const bool computes_bf16 = config.training.mixed_precision == config::Precision::bf16;
+    return {model::make_units(spec, mesh.shape().zero()),
+            mesh::cuts_of(config.parallel),
+            {computes_bf16 ? at::kBFloat16 : at::kFloat, at::kFloat},
+            mesh};
+}
+
+void report(const train::Scorer::Sums& sums, double seconds, const fs::path& folder) {
+    const auto mean = [](double sum, int64_t count) {
+        return sum / static_cast<double>(std::max<int64_t>(1, count));
+    };
+    std::cout << "scored " << sums.rows << " rows, " << sums.tokens
+              << " tokens: mean log-probability " << mean(sums.log_probability, sums.tokens)
+              << ", of the " << sums.learned_tokens << " learned ones "
+              << mean(sums.learned_log_probability, sums.learned_tokens) << "; wrote "
+              << folder.string() << '\n';
+    std::cerr << "scored in " << std::fixed << std::setprecision(1) << seconds << " s\n";
+}
+
+// Of this rank, where it is the first of its sequence group: the others write nothing.
+MaybeFailure write_scores(const EngineCall& call, const mesh::Mesh& mesh,
+                          const train::Scorer& scorer, watch::Watchdog& watchdog) {
+    const comm::Group& world = call.world;
+    const config::Config& config = call.settings.values;
+    const Timer timer;
+    const fs::path folder = config.run.output_dir;
+    std::optional<data::ScoreFile> file;
+    std::optional<Failure> failure;
+    if (mesh.sequence_rank() == 0) {
+        auto made = data::ScoreFile::create(
+            folder / part_name(mesh.data_rank(), mesh.shape().data()), config.evaluation.top_k);
+        if (made)
+            file.emplace(std::move(made).value());
+        else
+            failure = made.failure();
+    }
+    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    const auto sums =
+        scorer.score({.before_batch =
+                          [&](double operations) {
+                              watchdog.begin(watch::Work::evaluation);
+                              watchdog.expect(operations);
+                          },
+                      .take = [&](const data::ScoredRows& rows) { return file->add(rows); }});
+    watchdog.begin(watch::Work::other);
+    if (!sums) return sums.failure();
+    // Names are given when all of it is on disk.
+    if (file) failure = file->finish();
+    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    if (file) failure = file->publish();
+    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    if (world.is_root()) failure = flush_folder(folder);
+    if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    if (world.is_root()) report(sums.value(), timer.seconds(), folder);
+    return std::nullopt;
+}
+
+MaybeFailure score(const EngineCall& given) {
+    const comm::Group& world = given.world;
+    const config::Settings settings = whole_rows(given.settings);
+    const EngineCall call{given.command, settings, given.notes, given.environment, world};
+    auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
+    if (!faults) return faults.failure();
+    watch::Watchdog watchdog(world, settings.values.run.hang_timeout_s,
+                             test_hooks::watch_pace(call.environment));
+    world.journal().doing("starting");
+    const auto start = start_up(call);
+    if (!start) return start.failure();
+    const StartUp& here = start.value();
+    print_start(call, here);
+    if (world.is_root()) say_what_has_no_effect(given);
+    if (const auto failure = comm::first_failure(
+            world, world.is_root() ? make_folder(settings) : std::optional<Failure>()))
+        return failure;
+    const mesh::Mesh mesh(world, here.shape, here.device,
+                          {test_hooks::message_delay(call.environment), here.shares_gpus});
+    const auto inputs = find_inputs(call, here, faults.value());
+    if (!inputs) return inputs.failure();
+    const model::ModelSpec spec = freeze_everything(inputs.value().spec);
+    if (const int64_t top_k = settings.values.evaluation.top_k; top_k > spec.vocabulary)
+        return comm::found_by_all(
+            {ExitCode::settings, concat("top_k = ", top_k, ": the model's vocabulary has only ",
+                                        spec.vocabulary, " tokens")});
+    const auto gemms = choose_gemms(call, here, spec);
+    if (!gemms) return gemms.failure();
+
+    watchdog.begin(watch::Work::other);
+    world.journal().doing("loading");
+    const auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
+                                             scrutiny_of(call), world);
+    if (!pretrained) return pretrained.failure();
+    shard::Zero zero = make_weights(settings.values, spec, mesh);
+    if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
+        return loaded.failure();
+    model::set_added_rows(spec, zero, world);
+    zero.publish_weights();
+    const model::Transformer model(
+        spec, zero, mesh,
+        {.policies = config::ActivationPolicy::input,
+         .travel = model::travel_of(settings.values.parallel),
+         .gemms = &gemms.value().gemms,
+         .note = [&watchdog](const std::string&) { watchdog.made_progress(); }});
+    const train::Scorer scorer(
+        inputs.value().data.training,
+        {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k},
+        world, mesh, model);
+    world.journal().doing("scoring");
+    return write_scores(call, mesh, scorer, watchdog);
+}
+
+}  // namespace
+
+int run_score(const EngineCall& call) {
+    const c10::InferenceMode no_autograd;
+    const auto failure = score(call);
+    return failure ? tell(*failure, call.world) : number(ExitCode::done);
+}
+
+}  // namespace ringshard::cli
