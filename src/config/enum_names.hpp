@@ -57,6 +57,17 @@ struct EnumNames<PackingScope> {
         {{"batch", PackingScope::batch}, {"global", PackingScope::global}}};
 };
 template <>
+struct EnumNames<SampleBy> {
+    static constexpr NameTable<SampleBy, 2> table{
+        {{"line", SampleBy::line}, {"document", SampleBy::document}}};
+};
+template <>
+struct EnumNames<StoppingStrategy> {
+    static constexpr NameTable<StoppingStrategy, 2> table{
+        {{"first_exhausted", StoppingStrategy::first_exhausted},
+         {"all_exhausted", StoppingStrategy::all_exhausted}}};
+};
+template <>
 struct EnumNames<TruncationMode> {
     static constexpr NameTable<TruncationMode, 2> table{
         {{"keep_start", TruncationMode::keep_start}, {"keep_end", TruncationMode::keep_end}}};

@@ -26,8 +26,9 @@ public:
         return batch.num_rows();
     }
 
-    Expected<int64_t> count(const Part& part) const override {
-        return batches_[static_cast<size_t>(part.block)]->num_rows();
+    Expected<Count> count(const Part& part) const override {
+        const int64_t rows = batches_[static_cast<size_t>(part.block)]->num_rows();
+        return Count{rows, rows};
     }
 
     std::string place(int64_t row) const override {

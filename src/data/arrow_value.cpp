@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "ringshard/data/left_aside.hpp"
 #include "ringshard/text/utf8.hpp"
 
 namespace ringshard::data {
@@ -109,13 +110,35 @@ Expected<Value> value_of(const arrow::Array& array, int64_t i) {
 
 }  // namespace
 
+namespace {
+
+// Whether a value of a media column holds anything; its bytes are not looked at.
+bool holds_anything(const arrow::Array& array, int64_t i) {
+    using Type = arrow::Type;
+    if (array.IsNull(i)) return false;
+    switch (array.type_id()) {
+        case Type::NA: return false;
+        case Type::LIST: return static_cast<const arrow::ListArray&>(array).value_length(i) > 0;
+        case Type::LARGE_LIST:
+            return static_cast<const arrow::LargeListArray&>(array).value_length(i) > 0;
+        case Type::STRING: return static_cast<const arrow::StringArray&>(array).value_length(i) > 0;
+        case Type::EXTENSION:
+            return holds_anything(*static_cast<const arrow::ExtensionArray&>(array).storage(), i);
+        default: return true;
+    }
+}
+
+}  // namespace
+
 Expected<Value> row_of(const arrow::RecordBatch& batch, int64_t row,
                        const std::vector<std::string>& wanted) {
     Value::Object columns;
     for (int column = 0; column < batch.num_columns(); ++column) {
         const std::string& name = batch.column_name(column);
         if (std::ranges::find(wanted, name) == wanted.end()) {
-            columns.emplace_back(name, Value());
+            const bool has_media =
+                is_media_column(name) && holds_anything(*batch.column(column), row);
+            columns.emplace_back(name, has_media ? Value(true) : Value());
             continue;
         }
         auto value = value_of(*batch.column(column), row);

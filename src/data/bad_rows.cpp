@@ -30,7 +30,7 @@ std::optional<Failure> count_unread(TokenizedShare& share, const WorkList& work,
         }
         const auto rows = file->count(work.place_of(part));
         if (!rows) return rows.failure();
-        share.num_rows[i] = rows.value();
+        share.num_rows[i] = rows.value().places;
     }
     return std::nullopt;
 }
@@ -71,9 +71,10 @@ Expected<std::string> describe(const TokenizedShare& share, const WorkList& work
                 if (!opened) return opened.failure();
                 file = std::move(opened).value();
             }
-            lines +=
-                concat(place_of_row(*file, work.files[part.file], before + share.bad_rows[bad].row),
-                       ": ", share.bad_rows[bad].what, "\n");
+            lines += concat(place_of_row(*file, work.files[part.file],
+                                         work.slices[part.file].places_before + before +
+                                             share.bad_rows[bad].row),
+                            ": ", share.bad_rows[bad].what, "\n");
         }
         before += std::max<int64_t>(0, share.num_rows[i]);
     }

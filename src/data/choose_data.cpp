@@ -1,8 +1,8 @@
 #include "ringshard/data/choose_data.hpp"
 
 #include <algorithm>
-#include <array>
 
+#include "read_mixture.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/data/text_tools.hpp"
@@ -14,93 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using text::Value;
-
-Failure wrong_mixture(const std::string& what) {
-    return {ExitCode::settings,
-            concat("datasets: ", what,
-                   "; it is a list of {path, name, data_dir, data_files, split, "
-                   "columns, fraction}")};
-}
-
-// Text, or a list of texts; anything else is told.
-Expected<std::vector<std::string>> texts_of(const Value& value, const std::string& name) {
-    std::vector<std::string> texts;
-    if (value.string() != nullptr) return std::vector{*value.string()};
-    const Value::List none;
-    for (const Value& item : value.list() != nullptr ? *value.list() : none) {
-        if (item.string() == nullptr) return wrong_mixture(concat(name, " holds ", item.kind()));
-        texts.push_back(*item.string());
-    }
-    if (texts.empty()) return wrong_mixture(concat(name, " is ", value.kind()));
-    return texts;
-}
-
-// path: json, data_files: ... names files by their format, as load_dataset does.
-bool is_format(const std::string& path) {
-    static constexpr std::array formats{"json", "parquet", "arrow"};
-    return std::ranges::find(formats, path) != formats.end();
-}
-
-Expected<Source> read_source(const Value& entry) {
-    if (entry.object() == nullptr) return wrong_mixture(concat("an entry is ", entry.kind()));
-    Source source{.dataset = {.setting = "datasets", .split = "train"}};
-    std::string data_dir;
-    for (const auto& [name, value] : *entry.object()) {
-        if (value.is_null()) continue;
-        if (name == "fraction") {
-            const double* real = value.real();
-            const int64_t* whole = value.integer();
-            source.fraction = real != nullptr    ? *real
-                              : whole != nullptr ? static_cast<double>(*whole)
-                                                 : -1;
-            if (source.fraction <= 0) return wrong_mixture("fraction has to be above 0");
-            continue;
-        }
-        static constexpr std::array known{"path",     "name",       "split",
-                                          "data_dir", "data_files", "columns"};
-        if (std::ranges::find(known, name) == known.end())
-            return wrong_mixture(concat("there is no ", name));
-        const auto texts = texts_of(value, name);
-        if (!texts) return texts.failure();
-        const bool is_list = name == "columns" || name == "data_files";
-        if (!is_list && value.string() == nullptr)
-            return wrong_mixture(concat(name, " is ", value.kind()));
-        if (name == "path")
-            source.dataset.path = texts.value().front();
-        else if (name == "name")
-            source.dataset.config = texts.value().front();
-        else if (name == "split")
-            source.dataset.split = texts.value().front();
-        else if (name == "data_dir")
-            data_dir = texts.value().front();
-        else if (name == "data_files")
-            source.dataset.data_files = texts.value();
-        else
-            source.columns = texts.value();
-    }
-    if (source.dataset.path.empty()) return wrong_mixture("an entry has no path");
-    if (is_format(source.dataset.path)) source.dataset.path = ".";
-    if (!data_dir.empty())
-        source.dataset.path = (fs::path(source.dataset.path) / data_dir).string();
-    return source;
-}
-
-Expected<std::vector<Source>> read_mixture(const std::string& json) {
-    const auto list = text::read_json(json);
-    if (!list) return wrong_mixture(concat("is no JSON: ", list.failure().message));
-    if (list.value().list() == nullptr) return wrong_mixture(concat("is ", list.value().kind()));
-    if (list.value().list()->empty()) return wrong_mixture("is empty");
-    std::vector<Source> sources;
-    for (const Value& entry : *list.value().list()) {
-        auto source = read_source(entry);
-        if (!source) return source.failure();
-        sources.push_back(std::move(source).value());
-    }
-    const auto has_fraction = [](const Source& source) { return source.fraction > 0; };
-    if (std::ranges::any_of(sources, has_fraction) && !std::ranges::all_of(sources, has_fraction))
-        return wrong_mixture("fraction is given for some and not for all");
-    return sources;
-}
 
 // As validated: nothing, false, true, or what reasoning begins and ends with.
 std::vector<std::string> reasoning_marks(const std::vector<std::string>& setting) {
@@ -127,7 +40,8 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
                           .assistant_only_loss = data.assistant_only_loss,
                           .roles_to_train = data.roles_to_train,
                           .train_on_last_turn_only = data.train_on_last_turn_only,
-                          .mask_reasoning = reasoning_marks(data.mask_reasoning)};
+                          .mask_reasoning = reasoning_marks(data.mask_reasoning),
+                          .text_only = data.text_only};
     if (const std::string& path = config.model.chat_template_path;
         !path.empty() && !is_template_file(path) && !folder_exists(path)) {
         const auto other = hub.model_folder(path, "main", "chat_template_path");
@@ -149,6 +63,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     preparation.skip_bad_rows = data.skip_bad_rows;
     preparation.test_size = data.test_split_size.value_or(0);
     preparation.split_seed = config.run.seed;
+    preparation.documents = data.sample_by == config::SampleBy::document;
     preparation.rows = {.max_length = data.max_length,
                         .truncation = data.truncation_mode,
                         .packs = data.packing,
@@ -163,16 +78,69 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     return preparation;
 }
 
+// Gives every source that has no column_map of its own that of the settings.
+std::optional<Failure> map_columns(const config::DataSettings& data, std::vector<Source>& sources) {
+    if (data.column_map.empty()) return std::nullopt;
+    const auto value = text::read_json(data.column_map);
+    if (!value)
+        return Failure{ExitCode::settings,
+                       concat("column_map: is no JSON: ", value.failure().message)};
+    const auto map = read_column_map(value.value(), "column_map", data.dataset_text_field);
+    if (!map) return map.failure();
+    for (Source& source : sources)
+        if (source.mapping.column_map.empty()) source.mapping.column_map = map.value();
+    return std::nullopt;
+}
+
+// How a mixture is drawn, if it is.
+std::optional<Failure> choose_drawing(const config::Config& config, Preparation& preparation) {
+    const config::DataSettings& data = config.data;
+    const auto has = [&](std::optional<double> Source::*amount) {
+        return std::ranges::any_of(preparation.sources, [&](const Source& source) {
+            return (source.*amount).has_value();
+        });
+    };
+    const bool has_amounts = has(&Source::fraction) || has(&Source::weight) || has(&Source::epochs);
+    const auto refuse = [](const std::string& what) { return Failure{ExitCode::settings, what}; };
+    if (data.mixture_temperature && (has_amounts || preparation.sources.size() < 2))
+        return refuse(
+            concat("mixture_temperature = ", shortest(*data.mixture_temperature),
+                   ": gives the datasets of a mixture weights by their sizes, and ",
+                   has_amounts ? "these have fraction, weight or epochs" : "there is one dataset",
+                   "; leave one of them out"));
+    const bool is_drawn = data.mixture_temperature || has(&Source::weight);
+    if (data.mixture_stopping_strategy != config::StoppingStrategy::first_exhausted && !is_drawn)
+        return refuse(
+            "mixture_stopping_strategy = all_exhausted: says when a mixture with weights ends; "
+            "give each of the datasets a weight, or set mixture_temperature");
+    if (is_share_of_all(data) && (is_drawn || has(&Source::epochs)))
+        return refuse(
+            "test_split_size: a mixture with weight, epochs or mixture_temperature takes samples "
+            "more than once, and the same one could be learned and evaluated; give "
+            "eval_dataset_name");
+    preparation.drawing = {.stops = data.mixture_stopping_strategy,
+                           .temperature = data.mixture_temperature,
+                           .seed = is_drawn ? config.run.seed : 0};
+    return std::nullopt;
+}
+
 Expected<std::vector<Source>> named_sources(const config::DataSettings& data,
                                             const std::string& split) {
-    if (!data.datasets.empty()) return read_mixture(data.datasets);
+    if (!data.datasets.empty()) {
+        auto sources = read_mixture(data.datasets);
+        if (!sources) return sources;
+        if (auto failure = map_columns(data, sources.value())) return *failure;
+        return sources;
+    }
     if (data.dataset_name.empty())
         return Failure{ExitCode::settings,
                        "dataset_name is not set: name a file, a folder, a glob or a hub dataset"};
-    return std::vector{Source{.dataset = {.setting = "dataset_name",
-                                          .path = data.dataset_name,
-                                          .config = data.dataset_config,
-                                          .split = split}}};
+    std::vector sources{Source{.dataset = {.setting = "dataset_name",
+                                           .path = data.dataset_name,
+                                           .config = data.dataset_config,
+                                           .split = split}}};
+    if (auto failure = map_columns(data, sources)) return *failure;
+    return sources;
 }
 
 }  // namespace
@@ -183,6 +151,7 @@ Expected<Preparation> training_data(const config::Config& config, const HubCache
     auto sources = named_sources(config.data, config.data.dataset_train_split);
     if (!sources) return sources.failure();
     preparation.value().sources = std::move(sources).value();
+    if (auto failure = choose_drawing(config, preparation.value())) return *failure;
     if (is_share_of_all(config.data)) preparation.value().side = SampleChoice::Side::train;
     return preparation;
 }
@@ -199,6 +168,7 @@ Expected<Preparation> evaluation_data(const config::Config& config, const HubCac
                                                           .config = data.dataset_config,
                                                           .split = data.dataset_test_split,
                                                           .takes_any_split = true}}};
+        if (auto failure = map_columns(data, preparation.value().sources)) return *failure;
         return preparation;
     }
     const bool splits_off = is_share_of_all(data);

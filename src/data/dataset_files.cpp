@@ -17,17 +17,26 @@ namespace {
 namespace fs = std::filesystem;
 using Files = std::vector<fs::path>;
 
-bool is_data_file(const fs::path& file) {
-    static constexpr std::array endings{".jsonl", ".json", ".ndjson", ".parquet", ".arrow"};
+// Kinds of files by their names. Where a folder has several, those of the lowest number are its
+// data: a table or a text beside them describes them.
+constexpr std::array<std::array<const char*, 5>, 3> endings_of_kinds{
+    {{".jsonl", ".json", ".ndjson", ".parquet", ".arrow"}, {".csv", ".tsv"}, {".txt"}}};
+
+std::optional<size_t> kind_of_data(const fs::path& file) {
     static constexpr std::array others{"dataset_info.json", "dataset_infos.json",
                                        "dataset_dict.json", "state.json",
                                        "tokenizer.json",    "config.json"};
     fs::path name = file.filename();
-    if (std::ranges::find(others, name.string()) != others.end()) return false;
+    if (std::ranges::find(others, name.string()) != others.end()) return std::nullopt;
     // What datasets' map() leaves behind.
-    if (name.string().starts_with("cache-") || name.string().starts_with("tmp")) return false;
+    if (name.string().starts_with("cache-") || name.string().starts_with("tmp"))
+        return std::nullopt;
     if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-    return std::ranges::find(endings, name.extension().string()) != endings.end();
+    const std::string ending = name.extension().string();
+    for (size_t kind = 0; kind < endings_of_kinds.size(); ++kind)
+        for (const char* known : endings_of_kinds[kind])
+            if (known != nullptr && ending == known) return kind;
+    return std::nullopt;
 }
 
 bool is_hidden(const fs::path& relative) {
@@ -76,11 +85,24 @@ public:
 
     // All data files below a folder.
     Files below(const fs::path& folder) const {
-        Files files = matching(folder, "**");
-        std::erase_if(files, [&](const fs::path& file) {
-            return !is_data_file(file) || is_hidden(file.lexically_relative(folder));
-        });
-        return files;
+        std::array<Files, endings_of_kinds.size()> by_kind;
+        for (const fs::path& file : matching(folder, "**"))
+            if (const auto kind = kind_of_data(file);
+                kind && !is_hidden(file.lexically_relative(folder)))
+                by_kind[*kind].push_back(file);
+        Files data;
+        for (const Files& files : by_kind) {
+            if (data.empty())
+                data = files;
+            else if (!files.empty())
+                warnings_.push_back(concat(
+                    folder.string(), ": ", files.front().filename().string(),
+                    files.size() > 1 ? concat(" and ", files.size() - 1, " more like it") : "",
+                    " left out beside ", data.front().filename().string(),
+                    "; name the files to read them, as ", (folder / "*").string(),
+                    files.front().extension().string()));
+        }
+        return data;
     }
 
 private:
@@ -102,13 +124,6 @@ std::optional<Failure> check_inside(const fs::path& description, const std::stri
 Expected<Files> choose_split(const DatasetName& dataset,
                              const std::map<std::string, Files>& splits) {
     if (const auto found = splits.find(dataset.split); found != splits.end()) return found->second;
-    if (dataset.split.find_first_of("[+") != std::string::npos)
-        return Failure{
-            ExitCode::settings,
-            concat(dataset.setting, " = ", shown_name(dataset), ": split '", dataset.split,
-                   "': slices and sums of splits are not served yet; write the rows into a file "
-                   "with load_dataset(..., split='",
-                   dataset.split, "').to_json('rows.jsonl') and name that")};
     if (dataset.takes_any_split && splits.size() == 1) return splits.begin()->second;
     std::vector<std::string> names;
     for (const auto& [name, files] : splits) names.push_back(name);

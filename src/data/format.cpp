@@ -1,7 +1,5 @@
 #include "ringshard/data/format.hpp"
 
-#include <algorithm>
-
 namespace ringshard::data {
 
 using text::Value;
@@ -20,24 +18,13 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
             "assistant_masks",
             "seq_lengths",
             "weights",
-            "weight"};
-}
-
-Value only_columns(const Value& row, const std::vector<std::string>& columns) {
-    if (columns.empty()) return row;
-    Value::Object chosen;
-    for (const auto& [name, value] : *row.object())
-        if (std::ranges::find(columns, name) != columns.end()) chosen.emplace_back(name, value);
-    return Value(std::move(chosen));
+            "weight",
+            "instruction",
+            "input",
+            "output"};
 }
 
 namespace {
-
-std::string names_of_columns(const Value& row) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : *row.object()) names.push_back(name);
-    return names.empty() ? "none" : join(names, ", ");
-}
 
 // Whether a column is a list whose first item is an object with this member.
 bool is_list_of(const Value* column, const char* member) {
@@ -83,7 +70,7 @@ Expected<DatasetFormat> find_prompt_completion(const Value& row, const FormatSet
     const Value* completion = row.find("completion");
     if (completion == nullptr)
         return refuse(concat("there is a column prompt and no column completion; the columns are ",
-                             names_of_columns(row)));
+                             column_names(row)));
     DatasetFormat format{
         .uses_completion_mask = settings.completion_only_loss.value_or(true),
         .uses_assistant_mask = settings.assistant_only_loss,
@@ -118,9 +105,33 @@ Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& s
     return format;
 }
 
-}  // namespace
+bool is_text(const Value* column) { return column != nullptr && column->string() != nullptr; }
 
-namespace {
+// instruction, output and, if there is one, input: the columns of Stanford's Alpaca.
+DatasetFormat alpaca_format(const FormatSettings& settings) {
+    return {.layout = Layout::alpaca,
+            .uses_completion_mask = settings.completion_only_loss.value_or(true),
+            .uses_assistant_mask = settings.assistant_only_loss};
+}
+
+// The columns that rows of a layout are made of.
+std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSettings& settings) {
+    switch (format.layout) {
+        case Layout::pretokenized: {
+            std::vector<std::string> columns{"input_ids", "labels", "seq_lengths", "weights"};
+            if (format.uses_completion_mask) columns.emplace_back("completion_mask");
+            if (format.uses_assistant_mask) columns.emplace_back("assistant_masks");
+            return columns;
+        }
+        case Layout::text: return {settings.text_field};
+        case Layout::chat: return {"messages", "conversations", "tools", "chat_template_kwargs"};
+        case Layout::prompt_completion: return {"prompt", "completion"};
+        case Layout::chat_prompt_completion:
+            return {"prompt", "completion", "tools", "chat_template_kwargs"};
+        case Layout::alpaca: return {"instruction", "input", "output"};
+    }
+    return {};
+}
 
 Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& settings) {
     if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
@@ -141,11 +152,15 @@ Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& sett
         format = find_prompt_completion(row, settings);
     else if (messages != nullptr && !messages->is_null())
         format = find_chat(*messages, settings);
+    else if (row.find(settings.text_field) == nullptr && is_text(row.find("instruction")) &&
+             is_text(row.find("output")))
+        format = alpaca_format(settings);
     else if (row.find(settings.text_field) == nullptr)
         return refuse(concat("there is no column ", settings.text_field,
                              " (dataset_text_field), messages, prompt and completion, "
-                             "conversations or input_ids; the columns are ",
-                             names_of_columns(row)));
+                             "instruction and output, conversations or input_ids; the columns are ",
+                             column_names(row),
+                             R"(; column_map: {"text": "NAME"} takes one by another name)"));
     if (!format) return format;
     if (row.find("weights") != nullptr)
         format.value().warnings.emplace_back(
@@ -172,6 +187,10 @@ Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& sett
 
 Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
     auto format = find_layout(row, settings);
+    if (format) {
+        format.value().used_columns = columns_of(format.value(), settings);
+        format.value().used_columns.emplace_back("weight");
+    }
     if (const Value* weight = row.find("weight"); format && weight != nullptr && !weight->is_null())
         format.value().warnings.emplace_back(
             "the rows have a column weight, which is the factor of the loss of each row's tokens; "

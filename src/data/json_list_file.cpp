@@ -68,8 +68,10 @@ public:
         return for_items(part.block,
                          [&](int64_t i, std::string_view item) { use(i, row_.read(item)); });
     }
-    Expected<int64_t> count(const Part& part) const override {
-        return for_items(part.block, [](int64_t, std::string_view) {});
+    Expected<Count> count(const Part& part) const override {
+        const auto items = for_items(part.block, [](int64_t, std::string_view) {});
+        if (!items) return items.failure();
+        return Count{items.value(), items.value()};
     }
 
     std::string place(int64_t item) const override {

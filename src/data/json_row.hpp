@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/data/left_aside.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::data {
@@ -21,7 +22,8 @@ public:
             return Failure{ExitCode::bad_data,
                            concat("is ", row.value().kind(), ", where an object is needed")};
         for (auto& [name, value] : *columns)
-            if (std::ranges::find(wanted_, name) == wanted_.end()) value = text::Value();
+            if (std::ranges::find(wanted_, name) == wanted_.end() && !is_media_column(name))
+                value = text::Value();
         return row;
     }
 

@@ -1,7 +1,6 @@
 #include "make_tokens.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "bad_rows.hpp"
 #include "ringshard/base/shared_file.hpp"
@@ -11,14 +10,6 @@
 namespace ringshard::data {
 
 namespace {
-
-struct Share {
-    int64_t first = 0;
-    int64_t last = 0;
-};
-Share share_of(int64_t total, const comm::Group& group) {
-    return {total * group.rank() / group.size(), total * (group.rank() + 1) / group.size()};
-}
 
 // Compressed files get their plain form in the work folder; a rank looks at those of its share.
 // Collective over the group.
@@ -41,40 +32,6 @@ std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
     return std::nullopt;
 }
 
-// Counts the blocks of all files, each rank those of some; cuts that take a look at a whole file
-// are found once. Collective over the group.
-comm::Agreed<WorkList> list_work(std::vector<InputFile> files, std::vector<std::string> wanted,
-                                 const comm::Group& group) {
-    std::vector<double> counts(files.size());
-    text::Value::List cuts;
-    std::optional<Failure> failure;
-    for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
-         i += static_cast<size_t>(group.size())) {
-        const auto file = open_row_file(files[i].plain, wanted);
-        if (!file) {
-            failure = file.failure();
-            break;
-        }
-        counts[i] = static_cast<double>(file.value()->num_blocks());
-        if (std::string of_file = file.value()->cuts(); !of_file.empty())
-            cuts.emplace_back(text::Value::List{text::Value(static_cast<int64_t>(i)),
-                                                text::Value(std::move(of_file))});
-    }
-    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
-    WorkList work{
-        .files = std::move(files), .cuts = {}, .first_items = {0}, .wanted = std::move(wanted)};
-    for (const double count : group.sum(counts))
-        work.first_items.push_back(work.first_items.back() + static_cast<int64_t>(count));
-    work.cuts.resize(work.files.size());
-    for (const std::string& some : group.gather(to_json(text::Value(std::move(cuts))))) {
-        const auto list = text::read_json(some);
-        for (const text::Value& entry : *list.value().list())
-            work.cuts[static_cast<size_t>(*(*entry.list())[0].integer())] =
-                *(*entry.list())[1].string();
-    }
-    return work;
-}
-
 // The first row of a source that can be read, or what is wrong with the first one.
 struct FirstRow {
     text::Value content;
@@ -82,14 +39,18 @@ struct FirstRow {
     std::string wrong;
 };
 
-// Reads a file up to its first row that can be read.
+// Reads the part of a file that is taken up to its first row that can be read.
 std::optional<Failure> find_first_row(const WorkList& work, size_t number, FirstRow& first) {
     const auto file = work.open(number);
     if (!file) return file.failure();
-    int64_t before = 0;
-    for (int64_t block = 0; block < file.value()->num_blocks(); ++block)
-        for (int64_t part = 0; part < file.value()->num_parts(block); ++part) {
+    int64_t before = work.slices[number].places_before;
+    for (int64_t item = work.first_items[number]; item < work.first_items[number + 1]; ++item) {
+        const auto parts = work.parts_of(item, *file.value());
+        if (!parts) return parts.failure();
+        for (const WorkPart& part : parts.value()) {
+            int64_t number_of_row = 0;
             const auto use = [&](int64_t row, Expected<text::Value> content) {
+                if (!part.takes(number_of_row++)) return;
                 if (!first.content.is_null() || (!content && !first.wrong.empty())) return;
                 first.place = place_of_row(*file.value(), work.files[number], before + row);
                 if (content)
@@ -97,11 +58,12 @@ std::optional<Failure> find_first_row(const WorkList& work, size_t number, First
                 else
                     first.wrong = content.failure().message;
             };
-            const auto rows = file.value()->read({block, part}, use);
+            const auto rows = file.value()->read(work.place_of(part), use);
             if (!rows) return rows.failure();
             if (!first.content.is_null()) return std::nullopt;
             before += rows.value();
         }
+    }
     return std::nullopt;
 }
 
@@ -110,7 +72,7 @@ std::optional<Failure> find_first_row(const WorkList& work, size_t number, First
 comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens,
                                                       const WorkList& work,
                                                       const comm::Group& group) {
-    std::vector<FirstRow> found(tokens.columns.size());
+    std::vector<FirstRow> found(tokens.mappings.size());
     std::optional<Failure> failure;
     for (size_t i = 0; i < work.files.size() && group.is_root() && !failure; ++i)
         if (FirstRow& first = found[work.files[i].source]; first.content.is_null())
@@ -125,19 +87,83 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
     const auto agreed_rows =
         text::read_json(group.broadcast(to_json(text::Value(std::move(first_rows)))));
     std::vector<DatasetFormat> formats;
-    for (size_t source = 0; source < tokens.columns.size(); ++source) {
+    for (size_t source = 0; source < tokens.mappings.size(); ++source) {
         const text::Value::List& entry = *(*agreed_rows.value().list())[source].list();
         const auto file = std::ranges::find(tokens.files, source, &InputFile::source);
         if (entry[0].is_null())
             return comm::found_by_all(
                 {ExitCode::bad_data, concat(file->name.string(), " is empty: it has no row")});
-        auto format = find_format(only_columns(entry[0], tokens.columns[source]), tokens.format);
-        if (!format)
-            return comm::found_by_all({format.failure().code,
-                                       concat(*entry[1].string(), ": ", format.failure().message)});
+        const auto refuse = [&](const Failure& why) {
+            return comm::found_by_all({why.code, concat(*entry[1].string(), ": ", why.message)});
+        };
+        const auto row = map_row(entry[0], tokens.mappings[source]);
+        if (!row) return refuse(row.failure());
+        auto format = find_format(row.value(), tokens.format);
+        if (!format) return refuse(format.failure());
         formats.push_back(std::move(format).value());
     }
     return formats;
+}
+
+// The columns of the files whose values are looked at to learn what rows are.
+std::vector<std::string> columns_to_look_at(const TokensToMake& tokens) {
+    std::vector<std::string> columns = known_columns(tokens.format);
+    for (const RowMapping& mapping : tokens.mappings)
+        for (const auto& [ours, theirs] : mapping.column_map) columns.push_back(theirs);
+    return columns;
+}
+
+// The columns of the files that rows are made of: no others are read.
+std::vector<std::string> columns_to_read(const TokensToMake& tokens,
+                                         std::span<const DatasetFormat> formats) {
+    std::vector<std::string> columns;
+    for (size_t source = 0; source < formats.size(); ++source)
+        for (const std::string& column : formats[source].used_columns)
+            columns.push_back(tokens.mappings[source].source_of(column));
+    return columns;
+}
+
+// Lines about what nothing uses, from the counts of all ranks; on the root. Collective.
+std::vector<std::string> describe_left_aside(const TokensToMake& tokens,
+                                             std::span<const LeftAside> mine,
+                                             const comm::Group& group) {
+    text::Value::List list;
+    for (const LeftAside& left : mine) list.push_back(left.to_value());
+    std::vector<LeftAside> of_all(mine.size());
+    for (const std::string& some : group.gather_to_root(to_json(text::Value(std::move(list))))) {
+        const auto read = text::read_json(some);
+        for (size_t source = 0; source < of_all.size(); ++source)
+            of_all[source].add(LeftAside::of((*read.value().list())[source]));
+    }
+    std::vector<std::string> lines;
+    for (size_t source = 0; source < of_all.size(); ++source)
+        for (const std::string& line : of_all[source].to_lines())
+            lines.push_back(concat(tokens.names[source], " ", line));
+    return lines;
+}
+
+// What is to be said of the formats. `encoder`: of rows of these formats.
+std::vector<std::string> describe_formats(const TokensToMake& tokens,
+                                          std::span<const DatasetFormat> formats,
+                                          const RowEncoder& encoder) {
+    std::vector<std::string> lines;
+    for (size_t source = 0; source < formats.size(); ++source) {
+        lines.insert(lines.end(), formats[source].warnings.begin(), formats[source].warnings.end());
+        if (formats[source].layout == Layout::alpaca)
+            lines.push_back(concat(
+                tokens.names[source], " has instruction, input and output, which are taken as ",
+                encoder.has_chat_template()
+                    ? "what the user says (instruction, a line break, input) and what the "
+                      "assistant "
+                      "answers"
+                    : "a prompt in the words of Stanford's Alpaca and its completion, because "
+                      "there is no chat template"));
+    }
+    if (encoder.finds_assistant_by_prefixes())
+        lines.emplace_back(
+            "the chat template does not mark the assistant's turns ({% generation %}); what is "
+            "learned is what each of them adds to the rendering of the messages before it");
+    return lines;
 }
 
 // How many there are in the parts of the ranks before this one, and in all. Collective.
@@ -312,18 +338,16 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     std::vector<std::string> warnings;
     std::vector<InputFile> files = tokens.files;
     if (auto failure = unpack_files(files, work, group)) return failure;
-    const auto list = list_work(std::move(files), known_columns(tokens.format), group);
+    auto list = list_work(std::move(files), columns_to_look_at(tokens), group);
     if (!list) return list.failure();
+    if (auto failure = apply_slices(list.value(), tokens.slices, group, warnings)) return failure;
     const auto formats = find_formats(tokens, list.value(), group);
     if (!formats) return formats.failure();
-    for (const DatasetFormat& format : formats.value())
-        warnings.insert(warnings.end(), format.warnings.begin(), format.warnings.end());
+    list.value().wanted = columns_to_read(tokens, formats.value());
     const auto encoder = comm::agreed(group, RowEncoder::make(tokens.format, formats.value()));
     if (!encoder) return encoder.failure();
-    if (encoder.value().finds_assistant_by_prefixes())
-        warnings.emplace_back(
-            "the chat template does not mark the assistant's turns ({% generation %}); what is "
-            "learned is what each of them adds to the rendering of the messages before it");
+    for (std::string& line : describe_formats(tokens, formats.value(), encoder.value()))
+        warnings.push_back(std::move(line));
     auto spool = comm::agreed(group, TokenSpool::open(work / concat("spool-", group.rank())));
     if (!spool) return spool.failure();
 
@@ -345,13 +369,15 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
             concat("in ", merged,
                    " rows the tokens of the prompt alone are not the beginning of those of prompt "
                    "and completion; the completion begins where they differ"));
+    for (std::string& line : describe_left_aside(tokens, done.value().left_aside, group))
+        warnings.push_back(std::move(line));
     text::Value about = tokens.about;
     int64_t largest = -1;
     for (const SpooledBlock& block : done.value().blocks)
         largest = std::max<int64_t>(largest, block.rest.largest_token);
     about.set("largest_token", text::Value(group.maximum(largest)));
     about.set("warnings", text::to_list(warnings));
-    return StoreWriter(done.value(), list.value(), spool.value(), tokens.columns.size(), group)
+    return StoreWriter(done.value(), list.value(), spool.value(), tokens.mappings.size(), group)
         .write(work / "result", to_json(about));
 }
 

@@ -1,20 +1,15 @@
 #pragma once
 
-#include "ringshard/comm/agree.hpp"
 #include "ringshard/data/prepare.hpp"
+#include "work_list.hpp"
 
 namespace ringshard::data {
 
-// A file of a dataset.
-struct InputFile {
-    std::filesystem::path name;   // as the user knows it
-    std::filesystem::path plain;  // what is read: unpacked if it was compressed
-    size_t source = 0;
-};
-
 struct TokensToMake {
     std::vector<InputFile> files;
-    std::vector<std::vector<std::string>> columns;  // per source: the only ones looked at; or all
+    std::vector<InputSlice> slices;    // of the files
+    std::vector<RowMapping> mappings;  // per source
+    std::vector<std::string> names{};  // of the sources, for messages
     FormatSettings format;
     int64_t skip_bad_rows = 0;
     text::Value about;  // what decides the tokens

@@ -13,6 +13,8 @@ using text::Value;
 
 namespace {
 
+constexpr std::array names_of_train{"train", "training", "loss_mask"};
+
 Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
 
 // true, false, 1 or 0.
@@ -28,7 +30,7 @@ std::optional<bool> flag_of(const Value& value) {
 Expected<MessageMarks> marks_of(const Value& message, size_t number) {
     MessageMarks marks;
     const char* first = nullptr;
-    for (const char* name : {"train", "training", "loss_mask"}) {
+    for (const char* name : names_of_train) {
         const Value* value = message.find(name);
         if (value == nullptr || value->is_null()) continue;
         const auto flag = flag_of(*value);
@@ -216,6 +218,10 @@ private:
 };
 
 }  // namespace
+
+bool is_message_mark(std::string_view key) {
+    return key == "weight" || std::ranges::find(names_of_train, key) != names_of_train.end();
+}
 
 Expected<float> read_weight(const Value& value, const std::string& name) {
     if (value.real() == nullptr && value.integer() == nullptr)

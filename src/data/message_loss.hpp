@@ -14,6 +14,9 @@ struct MessageMarks {
     float weight = 1;             // 0: not learned
 };
 
+// Whether a key of a message is one of the marks, and so no template has to read it.
+bool is_message_mark(std::string_view key);
+
 // Reads the marks of every message; none where no message has any. A failure names the message.
 Expected<std::vector<MessageMarks>> read_message_marks(const text::Value& messages);
 

@@ -1,5 +1,6 @@
 #include "ringshard/data/numpy_random.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -76,6 +77,9 @@ public:
         return draw;
     }
 
+    // Evenly from 0 to 1, without 1.
+    double share() { return static_cast<double>(next64() >> 11U) * 0x1p-53; }
+
 private:
     void advance() {
         constexpr Wide factor = Wide{0x2360ED051FC65DA4} << 64U | 0x4385DF649FCCF645;
@@ -117,6 +121,27 @@ std::vector<int64_t> numpy_permutation(uint64_t seed, int64_t size) {
     std::iota(order.begin(), order.end(), int64_t{0});
     shuffle(seed, std::span(order));
     return order;
+}
+
+struct NumpyChoice::State {
+    Pcg64 random;
+    std::vector<double> ends;  // of the shares, added up
+};
+
+NumpyChoice::NumpyChoice(uint64_t seed, std::span<const double> shares)
+    : state_(std::make_unique<State>(State{Pcg64(seed), {}})) {
+    std::vector<double>& ends = state_->ends;
+    ends.resize(shares.size());
+    std::partial_sum(shares.begin(), shares.end(), ends.begin());
+    const double sum = ends.back();
+    for (double& end : ends) end /= sum;
+}
+NumpyChoice::~NumpyChoice() = default;
+
+std::size_t NumpyChoice::next() {
+    const std::vector<double>& ends = state_->ends;
+    return static_cast<std::size_t>(std::ranges::upper_bound(ends, state_->random.share()) -
+                                    ends.begin());
 }
 
 }  // namespace ringshard::data

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "arrow_value.hpp"
+#include "ringshard/data/left_aside.hpp"
 #include "row_formats.hpp"
 
 namespace ringshard::data {
@@ -118,12 +119,11 @@ public:
     Expected<int64_t> read(const Part& part, const Use& use) const override {
         const arrow::Status status = read_part(part, use);
         if (!status.ok()) return arrow_failure(name_.string(), status);
-        return count(part);
+        return rows_in(part);
     }
 
-    Expected<int64_t> count(const Part& part) const override {
-        return std::min(part_rows,
-                        blocks_[static_cast<size_t>(part.block)].count - part.part * part_rows);
+    Expected<Count> count(const Part& part) const override {
+        return Count{rows_in(part), rows_in(part)};
     }
 
     std::string place(int64_t row) const override {
@@ -131,6 +131,10 @@ public:
     }
 
 private:
+    int64_t rows_in(const Part& part) const {
+        return std::min(part_rows,
+                        blocks_[static_cast<size_t>(part.block)].count - part.part * part_rows);
+    }
     arrow::Status read_part(const Part& part, const Use& use) const {
         const Block& block = blocks_[static_cast<size_t>(part.block)];
         const int64_t in_group = block.first / part_rows + part.part;
@@ -199,13 +203,25 @@ private:
     mutable std::map<int, std::shared_ptr<GroupReader>> readers_;  // by group
 };
 
-// The numbers of the stored columns that make up the wanted ones: nested columns have several.
+// The numbers of the stored columns that make up the wanted ones: nested columns have several. Of
+// images, audio and video one is read, without bytes if there is such a one: it says where they
+// are.
 std::vector<int> wanted_leaves(const parquet::SchemaDescriptor& schema,
                                const std::vector<std::string>& wanted) {
     std::vector<int> leaves;
-    for (int leaf = 0; leaf < schema.num_columns(); ++leaf)
-        if (std::ranges::find(wanted, schema.GetColumnRoot(leaf)->name()) != wanted.end())
+    std::map<std::string, int> media;
+    for (int leaf = 0; leaf < schema.num_columns(); ++leaf) {
+        const std::string& name = schema.GetColumnRoot(leaf)->name();
+        if (std::ranges::find(wanted, name) != wanted.end()) {
             leaves.push_back(leaf);
+        } else if (is_media_column(name)) {
+            const auto& type = schema.Column(leaf)->logical_type();
+            const bool is_text = type != nullptr && type->is_string();
+            if (is_text || !media.contains(name)) media[name] = leaf;
+        }
+    }
+    for (const auto& [name, leaf] : media) leaves.push_back(leaf);
+    std::ranges::sort(leaves);
     return leaves;
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <numeric>
 
 #include "ringshard/data/numpy_random.hpp"
 #include "ringshard/data/packing.hpp"
@@ -11,26 +9,6 @@
 namespace ringshard::data {
 
 namespace {
-
-// How many samples of each source a mixture takes: shares of the largest one in which no source
-// gives more than it has.
-std::vector<int64_t> mixture_counts(const SampleChoice& choice) {
-    std::vector<int64_t> counts;
-    uint64_t begin = 0;
-    for (const uint64_t end : choice.source_ends) {
-        counts.push_back(static_cast<int64_t>(end - begin));
-        begin = end;
-    }
-    if (choice.fractions.empty()) return counts;
-    const double sum = std::accumulate(choice.fractions.begin(), choice.fractions.end(), 0.0);
-    double total = std::numeric_limits<double>::infinity();
-    for (size_t i = 0; i < counts.size(); ++i)
-        if (choice.fractions[i] > 0)
-            total = std::min(total, static_cast<double>(counts[i]) / (choice.fractions[i] / sum));
-    for (size_t i = 0; i < counts.size(); ++i)
-        counts[i] = static_cast<int64_t>(std::nearbyint(choice.fractions[i] / sum * total));
-    return counts;
-}
 
 void shuffle_rows(RowPlan& plan, int64_t seed) {
     const bool has_one_piece_each =
@@ -114,27 +92,6 @@ RowPlan packed(const TokenStore& store, std::span<const int64_t> samples,
 }
 
 }  // namespace
-
-std::vector<int64_t> choose_samples(const SampleChoice& choice) {
-    std::vector<int64_t> chosen;
-    int64_t begin = 0;
-    const std::vector<int64_t> counts = mixture_counts(choice);
-    chosen.reserve(static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0})));
-    for (size_t source = 0; source < counts.size(); ++source) {
-        for (int64_t i = 0; i < counts[source]; ++i) chosen.push_back(begin + i);
-        begin = static_cast<int64_t>(choice.source_ends[source]);
-    }
-    if (choice.side == SampleChoice::Side::all) return chosen;
-    numpy_shuffle(static_cast<uint64_t>(choice.seed), std::span(chosen));
-    const auto test_end =
-        chosen.begin() + static_cast<std::ptrdiff_t>(
-                             std::ceil(choice.test_size * static_cast<double>(chosen.size())));
-    if (choice.side == SampleChoice::Side::test)
-        chosen.erase(test_end, chosen.end());
-    else
-        chosen.erase(chosen.begin(), test_end);
-    return chosen;
-}
 
 RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
                   const RowSettings& settings, RowReport& report) {

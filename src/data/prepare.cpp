@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cache_entry.hpp"
+#include "inputs.hpp"
 #include "make_tokens.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/comm/agree.hpp"
@@ -48,16 +49,19 @@ Value describe_content(const fs::path& path) {
 }
 
 // Everything that decides the tokens, as JSON.
-Value describe_tokens(const Preparation& preparation, const std::vector<InputFile>& files) {
+Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
     const FormatSettings& format = preparation.format;
     Value::List sources;
     for (size_t i = 0; i < preparation.sources.size(); ++i) {
         Value::List list;
-        for (const InputFile& file : files)
-            if (file.source == i) list.push_back(describe_file(file.name));
-        sources.emplace_back(
-            Value::Object{{"files", Value(std::move(list))},
-                          {"columns", text::to_list(preparation.sources[i].columns)}});
+        for (const InputFile& file : inputs.files)
+            if (file.source == i)
+                list.emplace_back(Value::List{describe_file(file.name),
+                                              Value(static_cast<int64_t>(file.text)),
+                                              Value(static_cast<int64_t>(file.slice)),
+                                              Value(to_text(inputs.slices[file.slice].slice))});
+        sources.emplace_back(Value::Object{{"files", Value(std::move(list))},
+                                           {"mapping", to_value(preparation.sources[i].mapping)}});
     }
     const auto only = format.completion_only_loss;
     return Value(Value::Object{
@@ -77,18 +81,28 @@ Value describe_tokens(const Preparation& preparation, const std::vector<InputFil
         {"roles_to_train", text::to_list(format.roles_to_train)},
         {"train_on_last_turn_only", Value(format.train_on_last_turn_only)},
         {"mask_reasoning", text::to_list(format.mask_reasoning)},
+        {"text_only", Value(format.text_only)},
         {"skip_bad_rows", Value(preparation.skip_bad_rows)},
     });
 }
 
 Value describe_rows(const Preparation& preparation, const std::string& store) {
     const RowSettings& rows = preparation.rows;
-    Value::List fractions;
-    for (const Source& source : preparation.sources) fractions.emplace_back(source.fraction);
+    Value::List taken;
+    const auto number = [](const std::optional<double>& one) {
+        return one ? Value(*one) : Value();
+    };
+    for (const Source& source : preparation.sources)
+        taken.emplace_back(Value::List{Value(shown_name(source.dataset)), number(source.fraction),
+                                       number(source.weight), number(source.epochs)});
+    const Drawing& drawing = preparation.drawing;
     return Value(Value::Object{
         {"version", Value(version)},
         {"tokens", Value(store)},
-        {"fractions", Value(std::move(fractions))},
+        {"sources", Value(std::move(taken))},
+        {"stopping_strategy", Value(static_cast<int64_t>(drawing.stops))},
+        {"temperature", number(drawing.temperature)},
+        {"drawing_seed", Value(drawing.seed)},
         {"side", Value(static_cast<int64_t>(preparation.side))},
         {"test_size", Value(preparation.test_size)},
         {"split_seed", Value(preparation.split_seed)},
@@ -100,31 +114,6 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
         {"shuffle", Value(rows.shuffles)},
         {"seed", Value(rows.seed)},
     });
-}
-
-// Rank 0 looks for the files; it alone has the warnings. Collective over the group.
-comm::Agreed<std::vector<InputFile>> find_files(const Preparation& preparation, const HubCache& hub,
-                                                const comm::Group& group,
-                                                std::vector<std::string>& warnings) {
-    std::optional<Failure> failure;
-    Value::List found;
-    for (size_t i = 0; i < preparation.sources.size() && group.is_root() && !failure; ++i) {
-        const auto files = find_dataset_files(preparation.sources[i].dataset, hub, warnings);
-        if (!files) {
-            failure = files.failure();
-            break;
-        }
-        for (const fs::path& file : files.value())
-            found.emplace_back(Value::List{Value(file.string()), Value(static_cast<int64_t>(i))});
-    }
-    if (auto agreed = comm::first_failure(group, failure)) return *agreed;
-    const auto list = text::read_json(group.broadcast(to_json(Value(std::move(found)))));
-    std::vector<InputFile> files;
-    for (const Value& entry : *list.value().list()) {
-        const auto& [name, source] = std::tie((*entry.list())[0], (*entry.list())[1]);
-        files.push_back({*name.string(), *name.string(), static_cast<size_t>(*source.integer())});
-    }
-    return files;
 }
 
 // A claim of rank 0, or none on the others.
@@ -182,10 +171,10 @@ comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& gr
 comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Workshop& workshop,
                                        const comm::Group& group, OpenFiles& open,
                                        std::vector<std::string>& warnings) {
-    auto files = find_files(preparation, workshop.hub, group, warnings);
-    if (!files) return files.failure();
+    auto inputs = find_inputs(preparation, workshop.hub, group, warnings);
+    if (!inputs) return inputs.failure();
     const std::string about = group.broadcast(
-        group.is_root() ? to_json(describe_tokens(preparation, files.value())) : "");
+        group.is_root() ? to_json(describe_tokens(preparation, inputs.value())) : "");
     const fs::path file = workshop.cache / concat("tokens-", hash_of(about));
     if (const auto known = open.find(file); known != open.end()) return known->second;
     if (is_made(file, group)) return open_checked(file, group, open);
@@ -194,16 +183,36 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Wor
     const auto work = claim(file, group, mine);
     if (!work) return work.failure();
     if (work.value().empty()) return open_checked(file, group, open);
-    TokensToMake tokens{.files = std::move(files).value(),
-                        .columns = {},
+    TokensToMake tokens{.files = std::move(inputs.value().files),
+                        .slices = std::move(inputs.value().slices),
+                        .mappings = {},
+                        .names = {},
                         .format = preparation.format,
                         .skip_bad_rows = preparation.skip_bad_rows,
                         .about = text::read_json(about).value()};
-    for (const Source& source : preparation.sources) tokens.columns.push_back(source.columns);
+    for (const Source& source : preparation.sources) {
+        tokens.mappings.push_back(source.mapping);
+        tokens.names.push_back(concat(source.dataset.setting, " = ", shown_name(source.dataset)));
+    }
     if (auto failure = make_tokens(tokens, work.value(), workshop, group)) return *failure;
     if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
         return *agreed;
     return open_checked(file, group, open);
+}
+
+// Which samples are wanted, but for how many there are.
+SampleChoice choice_of(const Preparation& preparation) {
+    SampleChoice choice{.drawing = preparation.drawing,
+                        .side = preparation.side,
+                        .test_size = preparation.test_size,
+                        .seed = preparation.split_seed};
+    for (const Source& source : preparation.sources) {
+        choice.names.push_back(shown_name(source.dataset));
+        if (source.fraction) choice.fractions.push_back(*source.fraction);
+        if (source.weight) choice.weights.push_back(*source.weight);
+        if (source.epochs) choice.epochs.push_back(*source.epochs);
+    }
+    return choice;
 }
 
 // Plans the rows of a store. Only rank 0 does.
@@ -211,20 +220,18 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
                                  Value about, const CacheEntry& entry) {
     const auto store = TokenStore::of(store_file);
     if (!store) return store.failure();
-    SampleChoice choice{.side = preparation.side,
-                        .test_size = preparation.test_size,
-                        .seed = preparation.split_seed};
+    SampleChoice choice = choice_of(preparation);
     for (const uint64_t end : store_file.array<uint64_t>("source_ends"))
         choice.source_ends.push_back(end);
     const auto& ends = choice.source_ends;
     if (ends.size() != preparation.sources.size() || !std::ranges::is_sorted(ends) ||
         ends.back() != static_cast<uint64_t>(store.value().size()))
         return damaged_data(store_file.name(), "its sources have other samples than it holds");
-    for (const Source& source : preparation.sources)
-        if (source.fraction > 0) choice.fractions.push_back(source.fraction);
-    RowReport report;
     const auto samples = choose_samples(choice);
-    const RowPlan plan = plan_rows(store.value(), samples, preparation.rows, report);
+    if (!samples) return samples.failure();
+    RowReport report;
+    const RowPlan plan = plan_rows(store.value(), samples.value(), preparation.rows, report);
+    if (choice.names.size() > 1) report.sources = use_of_sources(choice, samples.value());
     about.set("report", to_value(report));
     const std::array<NamedBytes, 2> arrays{
         {{"row_starts", std::as_bytes(std::span(plan.row_starts))},

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 
 #include "message_loss.hpp"
 #include "ringshard/data/format.hpp"
@@ -158,6 +159,37 @@ Expected<Value> read_messages(const Value& row, const char* column, bool is_shar
     return messages;
 }
 
+// The prompt of Stanford's Alpaca, with the line break before the response that axolotl and the
+// text column of tatsu-lab/alpaca have.
+std::string alpaca_prompt(const std::string& instruction, const std::string& input) {
+    if (input.empty())
+        return concat(
+            "Below is an instruction that describes a task. Write a response that appropriately "
+            "completes the request.\n\n### Instruction:\n",
+            instruction, "\n\n### Response:\n");
+    return concat(
+        "Below is an instruction that describes a task, paired with an input that provides further "
+        "context. Write a response that appropriately completes the request.\n\n"
+        "### Instruction:\n",
+        instruction, "\n\n### Input:\n", input, "\n\n### Response:\n");
+}
+
+// Notes the columns that are not used; those of images, audio and video are a failure if nobody
+// has said that they are to be left aside.
+std::optional<Failure> note_columns(const Value& row, const DatasetFormat& format, bool text_only,
+                                    EncodedRow& into) {
+    for (const auto& [name, value] : *row.object()) {
+        if (std::ranges::find(format.used_columns, name) != format.used_columns.end()) continue;
+        const bool has_media = is_media_column(name) && holds_media(value);
+        if (has_media && !text_only) return refuse_media(concat("the column ", name, " is filled"));
+        if (has_media)
+            into.unused.push_back({Unused::Kind::media, "column " + name});
+        else if (!is_media_column(name))
+            into.unused.push_back({Unused::Kind::column, name});
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 struct RowEncoder::Parts {
@@ -168,6 +200,7 @@ struct RowEncoder::Parts {
 };
 
 struct RowEncoder::Scratch::State {
+    std::map<std::string, bool, std::less<>> read_keys;  // of messages, by the chat template
     std::optional<text::Tokenizer::Scratch> tokenizer;
     std::vector<int32_t> prompt;
     std::vector<text::Span> spans;
@@ -193,10 +226,20 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
     if (!std::ranges::all_of(formats, [](const DatasetFormat& format) {
             return format.layout == Layout::pretokenized;
         })) {
+        const auto is_alpaca = [](const DatasetFormat& format) {
+            return format.layout == Layout::alpaca;
+        };
+        const bool has_alpaca = std::ranges::any_of(formats, is_alpaca);
         auto tools = TextTools::load(settings, std::ranges::any_of(formats, is_chat)
                                                    ? TextTools::Template::needed
-                                                   : TextTools::Template::not_needed);
+                                               : has_alpaca ? TextTools::Template::if_there
+                                                            : TextTools::Template::not_needed);
         if (!tools) return tools.failure();
+        if (has_alpaca && settings.assistant_only_loss && !tools.value().has_chat_template())
+            return Failure{ExitCode::settings,
+                           "assistant_only_loss = true: rows with instruction and output are text "
+                           "where there is no chat template; leave it out (completions alone are "
+                           "learned), or name a template with chat_template_path"};
         if (tools.value().eos().empty() && !std::ranges::all_of(formats, is_chat))
             return Failure{ExitCode::settings,
                            concat("eos_token: the tokenizer of ", settings.tokenizer.string(),
@@ -210,6 +253,10 @@ Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
 bool RowEncoder::finds_assistant_by_prefixes() const {
     return parts_->settings.assistant_only_loss && parts_->tools &&
            !parts_->tools->marks_assistant();
+}
+
+bool RowEncoder::has_chat_template() const {
+    return parts_->tools && parts_->tools->has_chat_template();
 }
 
 int64_t RowEncoder::num_merged_prompts() const { return parts_->merged_prompts; }
@@ -229,6 +276,7 @@ public:
             case Layout::prompt_completion: return encode_prompt_completion();
             case Layout::chat: return encode_chat();
             case Layout::chat_prompt_completion: return encode_chat_prompt_completion();
+            case Layout::alpaca: return encode_alpaca();
         }
         return std::nullopt;
     }
@@ -246,6 +294,11 @@ private:
         std::string completion;
         if (auto failure = read_text(row_, "prompt", prompt)) return failure;
         if (auto failure = read_text(row_, "completion", completion)) return failure;
+        return encode_prompt_completion(prompt, std::move(completion));
+    }
+
+    std::optional<Failure> encode_prompt_completion(const std::string& prompt,
+                                                    std::string completion) {
         end_with(completion, parts_.tools->eos());
         if (auto failure = tokenize(prompt, SpecialTokens::add, scratch_.prompt)) return failure;
         if (auto failure = encode_learned_text(prompt + completion, prompt.size())) return failure;
@@ -270,19 +323,28 @@ private:
         const char* column = row_.find("messages") != nullptr && !row_.find("messages")->is_null()
                                  ? "messages"
                                  : "conversations";
-        const auto messages = read_messages(row_, column, format_.is_share_gpt);
-        return messages ? encode_messages(messages.value()) : std::optional(messages.failure());
+        auto messages = read_messages(row_, column, format_.is_share_gpt);
+        if (!messages) return messages.failure();
+        if (auto failure = take_text(messages.value())) return failure;
+        return encode_messages(messages.value());
     }
 
     std::optional<Failure> encode_chat_prompt_completion() {
-        const auto prompt = read_messages(row_, "prompt", false);
+        auto prompt = read_messages(row_, "prompt", false);
         if (!prompt) return prompt.failure();
-        const auto completion = read_messages(row_, "completion", false);
+        if (auto failure = take_text(prompt.value())) return failure;
+        auto completion = read_messages(row_, "completion", false);
         if (!completion) return completion.failure();
-        Value both = prompt.value();
-        both.list()->insert(both.list()->end(), completion.value().list()->begin(),
-                            completion.value().list()->end());
-        auto chat = read_chat(prompt.value());
+        if (auto failure = take_text(completion.value())) return failure;
+        return encode_chat_prompt_completion(prompt.value(), completion.value());
+    }
+
+    std::optional<Failure> encode_chat_prompt_completion(const Value& prompt,
+                                                         const Value& completion) {
+        Value both = prompt;
+        both.list()->insert(both.list()->end(), completion.list()->begin(),
+                            completion.list()->end());
+        auto chat = read_chat(prompt);
         if (!chat) return chat.failure();
         chat.value().adds_generation_prompt = true;
         const auto rendered = parts_.tools->render(chat.value(), false);
@@ -293,6 +355,47 @@ private:
         if (auto failure = encode_messages(both)) return failure;
         mask_prompt();
         return std::nullopt;
+    }
+
+    // A conversation where there is a chat template, else the text that Stanford's Alpaca learned.
+    std::optional<Failure> encode_alpaca() {
+        std::string instruction;
+        std::string input;
+        std::string output;
+        if (auto failure = read_text(row_, "instruction", instruction)) return failure;
+        if (const Value* column = row_.find("input"); column != nullptr && !column->is_null())
+            if (auto failure = read_text(row_, "input", input)) return failure;
+        if (auto failure = read_text(row_, "output", output)) return failure;
+        if (!parts_.tools->has_chat_template())
+            return encode_prompt_completion(alpaca_prompt(instruction, input), std::move(output));
+        if (!input.empty()) instruction += "\n" + input;
+        const auto message = [](const char* role, std::string content) {
+            return Value(Value::List{Value(Value::Object{{"role", Value(std::string(role))},
+                                                         {"content", Value(std::move(content))}})});
+        };
+        return encode_chat_prompt_completion(message("user", std::move(instruction)),
+                                             message("assistant", std::move(output)));
+    }
+
+    // Keeps the text of messages, and notes what nothing reads.
+    std::optional<Failure> take_text(Value& messages) {
+        if (auto failure = data::take_text(messages, parts_.settings.text_only, into_.unused))
+            return failure;
+        for (const Value& message : *messages.list())
+            for (const auto& [key, value] : *message.object())
+                if (!value.is_null() && !is_message_mark(key) && !is_read(key))
+                    into_.unused.push_back({Unused::Kind::message_key, key});
+        return std::nullopt;
+    }
+
+    // Whether the chat template reads a key of messages.
+    bool is_read(const std::string& key) {
+        const auto known = scratch_.read_keys.find(key);
+        if (known != scratch_.read_keys.end()) return known->second;
+        const bool is_read = parts_.tools->template_reads(key);
+        constexpr size_t most_keys = 1000;
+        if (scratch_.read_keys.size() < most_keys) scratch_.read_keys.emplace(key, is_read);
+        return is_read;
     }
 
     std::optional<Failure> encode_messages(const Value& messages) {
@@ -369,6 +472,8 @@ std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat&
                                           Scratch& scratch, EncodedRow& into) const {
     into.document_lengths.clear();
     into.weights.clear();
+    into.unused.clear();
+    if (auto failure = note_columns(row, format, parts_->settings.text_only, into)) return failure;
     if (auto failure = Work(*parts_, row, format, *scratch.state_, into).encode()) return failure;
     if (auto failure = weigh_row(row, into)) return failure;
     const bool has_documents = format.layout == Layout::pretokenized && row.find("seq_lengths") &&

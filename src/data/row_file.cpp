@@ -21,9 +21,19 @@ std::string first_bytes(const std::filesystem::path& file, size_t count) {
 
 }  // namespace
 
-Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& file,
-                                                 std::vector<std::string> wanted,
-                                                 const std::string& cuts) {
+TextKind text_kind_of(const std::filesystem::path& name) {
+    std::filesystem::path ending = name.extension();
+    if (ending == ".gz" || ending == ".zst") ending = name.stem().extension();
+    if (ending == ".csv") return TextKind::csv;
+    if (ending == ".tsv") return TextKind::tsv;
+    return ending == ".txt" ? TextKind::lines : TextKind::none;
+}
+
+namespace {
+
+Expected<std::unique_ptr<RowFile>> open_by_content(const std::filesystem::path& file,
+                                                   const std::vector<std::string>& wanted,
+                                                   const std::string& cuts) {
     const auto opened = File::open(file, O_RDONLY);
     if (!opened) return opened.failure();
     std::string start(std::min<uintmax_t>(4096, std::filesystem::file_size(file)), '\0');
@@ -37,14 +47,30 @@ Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& fi
     std::string_view text = start;
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     text = trim(text);
-    if (text.starts_with("[")) return open_json_list(file, std::move(wanted), cuts);
-    if (text.empty() || text.starts_with("{")) return open_json_lines(file, std::move(wanted));
+    if (text.starts_with("[")) return open_json_list(file, wanted, cuts);
+    if (text.empty() || text.starts_with("{")) return open_json_lines(file, wanted);
     if (file.extension() == ".jsonl" || file.extension() == ".json")
-        return open_json_lines(file, std::move(wanted));  // which tells what is wrong with line 1
+        return open_json_lines(file, wanted);  // which tells what is wrong with line 1
     return Failure{ExitCode::bad_data,
                    concat(file.string(),
-                          " is neither JSON lines, a list in JSON, Parquet nor Arrow; write one of "
-                          "these (datasets has to_json and to_parquet)")};
+                          " is neither JSON lines, a list in JSON, Parquet nor Arrow, and its name "
+                          "does not end in .csv, .tsv or .txt; write one of these (datasets has "
+                          "to_json and to_parquet)")};
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& file,
+                                                 const RowFileSettings& settings,
+                                                 const std::string& cuts) {
+    switch (settings.text) {
+        case TextKind::none: return open_by_content(file, settings.wanted, cuts);
+        case TextKind::csv: return open_csv(file, settings.wanted, ',', cuts);
+        case TextKind::tsv: return open_csv(file, settings.wanted, '\t', cuts);
+        case TextKind::lines: return open_text_lines(file);
+        case TextKind::document: return open_text_document(file);
+    }
+    return open_by_content(file, settings.wanted, cuts);
 }
 
 bool is_compressed(const std::filesystem::path& file) {

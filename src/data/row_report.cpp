@@ -26,9 +26,21 @@ std::string percent(int64_t part, int64_t whole) {
     return text.str();
 }
 
+// "2.50 times each"
+std::string times(int64_t taken, int64_t samples) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(2)
+         << static_cast<double>(taken) / static_cast<double>(std::max<int64_t>(1, samples))
+         << " times each";
+    return text.str();
+}
+
 }  // namespace
 
 Value to_value(const RowReport& report) {
+    Value::List sources;
+    for (const SourceUse& use : report.sources)
+        sources.emplace_back(Value::List{Value(use.name), Value(use.samples), Value(use.taken)});
     Value::List lengths;
     for (const int64_t number : report.lengths) lengths.emplace_back(number);
     return Value(Value::Object{{"samples", Value(report.samples)},
@@ -41,6 +53,7 @@ Value to_value(const RowReport& report) {
                                {"row_tokens", Value(report.of_rows.tokens)},
                                {"longest_row", Value(report.of_rows.longest_row)},
                                {"longest_document", Value(report.of_rows.longest_document)},
+                               {"sources", Value(std::move(sources))},
                                {"lengths", Value(std::move(lengths))}});
 }
 
@@ -60,6 +73,12 @@ RowReport report_of(const Value& value) {
     read("row_tokens", report.of_rows.tokens);
     read("longest_row", report.of_rows.longest_row);
     read("longest_document", report.of_rows.longest_document);
+    const Value* sources = value.find("sources");
+    if (sources != nullptr && sources->list() != nullptr)
+        for (const Value& source : *sources->list()) {
+            const Value::List& use = *source.list();
+            report.sources.push_back({*use[0].string(), *use[1].integer(), *use[2].integer()});
+        }
     const Value* lengths = value.find("lengths");
     if (lengths != nullptr && lengths->list() != nullptr)
         for (size_t i = 0; i < std::min(report.lengths.size(), lengths->list()->size()); ++i)
@@ -71,6 +90,10 @@ std::string to_text(const RowReport& report, const RowSettings& settings) {
     std::ostringstream out;
     out << "  documents   " << with_commas(report.samples) << ", " << with_commas(report.tokens)
         << " tokens, the longest has " << with_commas(report.longest) << "\n";
+    for (const SourceUse& use : report.sources)
+        out << "    " << std::setw(6) << percent(use.taken, report.samples) << "  "
+            << with_commas(use.taken) << " of " << use.name << ", which has "
+            << with_commas(use.samples) << ": " << times(use.taken, use.samples) << "\n";
     if (report.samples_cut > 0)
         out << "  cut off     " << with_commas(report.cut_tokens) << " tokens ("
             << percent(report.cut_tokens, report.tokens) << ") of "

@@ -1,6 +1,7 @@
 #include "ringshard/data/text_tools.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/text/assistant_spans.hpp"
@@ -210,6 +211,28 @@ Expected<std::vector<text::ByteRange>> TextTools::find_messages(
     if (!conversation) return conversation.failure();
     return text::find_message_spans(*conversation.value().chat_template,
                                     conversation.value().content, rendered, is_wanted);
+}
+
+bool TextTools::template_reads(const std::string& key) const {
+    const auto is_part_of_name = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    };
+    const auto names = [&](const std::string& source, const std::string& word) {
+        for (size_t at = source.find(word); at != std::string::npos; at = source.find(word, at + 1))
+            if ((at == 0 || !is_part_of_name(source[at - 1])) &&
+                (at + word.size() == source.size() || !is_part_of_name(source[at + word.size()])))
+                return true;
+        return false;
+    };
+    return std::ranges::any_of(templates_, [&](const ChatTemplate& one) {
+        std::string close = one.source();
+        std::erase_if(close, [](char c) { return c == ' '; });
+        return names(one.source(), key) || close.find("message|tojson") != std::string::npos ||
+               close.find("messages|tojson") != std::string::npos ||
+               close.find("message.items(") != std::string::npos ||
+               close.find("message|items") != std::string::npos ||
+               close.find("message|dictsort") != std::string::npos;
+    });
 }
 
 bool is_template_file(const std::filesystem::path& path) {

@@ -6,21 +6,8 @@
 #include <thread>
 
 #include "progress.hpp"
-#include "ringshard/base/shared_file.hpp"
 
 namespace ringshard::data {
-
-size_t WorkList::file_of(int64_t item) const {
-    return static_cast<size_t>(std::ranges::upper_bound(first_items, item) - first_items.begin()) -
-           1;
-}
-
-Expected<std::unique_ptr<RowFile>> WorkList::open(size_t file) const {
-    const InputFile& input = files[file];
-    if (input.plain != input.name)
-        if (auto failure = wait_until_visible(input.plain)) return *failure;
-    return open_row_file(input.plain, wanted, cuts[file]);
-}
 
 namespace {
 
@@ -41,7 +28,8 @@ public:
         std::atomic<int64_t> num_bad = 0;
         std::atomic<bool> stops = false;
     };
-    explicit Worker(Shared& shared) : shared_(shared), scratch_(shared.encoder) {}
+    explicit Worker(Shared& shared)
+        : left_aside(shared.formats.size()), shared_(shared), scratch_(shared.encoder) {}
 
     void run() {
         while (!shared_.stops) {
@@ -55,15 +43,18 @@ public:
     }
     std::optional<Failure> failure_;
     std::vector<BadRow> bad_rows;
+    std::vector<LeftAside> left_aside;  // per source
 
 private:
     std::optional<Failure> tokenize(size_t number) {
         const WorkPart& part = shared_.share.parts[number];
         const size_t source = shared_.work.files[part.file].source;
         SampleList samples;
-        const auto use = [&](int64_t row, const Expected<text::Value>& content) {
-            const auto wrong =
-                content ? add(content.value(), source, samples) : std::optional(content.failure());
+        int64_t number_of_row = 0;
+        const auto use = [&](int64_t row, Expected<text::Value> content) {
+            if (!part.takes(number_of_row++)) return;
+            const auto wrong = content ? add(std::move(content).value(), source, samples)
+                                       : std::optional(content.failure());
             if (!wrong) return;
             ++shared_.num_bad;
             const auto kept = static_cast<int64_t>(bad_rows.size());
@@ -80,11 +71,14 @@ private:
         return std::nullopt;
     }
 
-    std::optional<Failure> add(const text::Value& row, size_t source, SampleList& samples) {
-        if (auto wrong = shared_.encoder.encode(only_columns(row, shared_.tokens.columns[source]),
-                                                shared_.formats[source], scratch_, encoded_))
+    std::optional<Failure> add(text::Value row, size_t source, SampleList& samples) {
+        const auto mapped = map_row(std::move(row), shared_.tokens.mappings[source]);
+        if (!mapped) return mapped.failure();
+        if (auto wrong =
+                shared_.encoder.encode(mapped.value(), shared_.formats[source], scratch_, encoded_))
             return wrong;
         samples.add(encoded_.tokens, encoded_.labels, encoded_.document_lengths, encoded_.weights);
+        for (const Unused& unused : encoded_.unused) left_aside[source].add(unused);
         return std::nullopt;
     }
 
@@ -109,9 +103,9 @@ Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkL
             if (!file) return file.failure();
             files[number] = std::move(file).value();
         }
-        const int64_t num_parts = files[number]->num_parts(item - work.first_items[number]);
-        for (int64_t part = 0; part < num_parts; ++part)
-            share.parts.push_back({number, item, part});
+        const auto parts = work.parts_of(item, *files[number]);
+        if (!parts) return parts.failure();
+        share.parts.insert(share.parts.end(), parts.value().begin(), parts.value().end());
     }
     share.blocks.resize(share.parts.size());
     share.num_rows.resize(share.parts.size(), -1);
@@ -126,7 +120,10 @@ Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkL
             threads.emplace_back([&worker = workers[i]] { worker.run(); });
         workers.front().run();
     }
+    share.left_aside.resize(formats.size());
     for (Worker& worker : workers) {
+        for (size_t source = 0; source < formats.size(); ++source)
+            share.left_aside[source].add(worker.left_aside[source]);
         if (worker.failure_) return *worker.failure_;
         std::ranges::move(worker.bad_rows, std::back_inserter(share.bad_rows));
     }

@@ -106,11 +106,15 @@ BOOST_FIXTURE_TEST_CASE(what_looks_like_a_file_is_no_hub_dataset, Folder) {
                    concat("66 dataset_name = ", name, ": there is no such file or folder"));
     }
     BOOST_TEST(find("owner/name-v1.0", "train").find("hf download") != std::string::npos);
-    const std::string slice = find("d", "train[:10%]");
-    BOOST_TEST(slice.starts_with("78 "), slice);
-    BOOST_TEST(slice.find("split 'train[:10%]': slices and sums of splits are not served yet") !=
-                   std::string::npos,
-               slice);
+}
+
+BOOST_FIXTURE_TEST_CASE(tables_and_texts_beside_data_are_left_out_with_a_warning, Folder) {
+    for (const auto* name :
+         {"d/a.csv", "d/b.tsv.gz", "d/notes.txt", "e/rows.jsonl", "e/about.txt", "e/map.csv"})
+        write(name);
+    BOOST_TEST(find("d", "train") == "d/a.csv d/b.tsv.gz");
+    BOOST_TEST(find("e", "train") == "e/rows.jsonl");
+    BOOST_TEST(find("d/notes.txt", "train") == "d/notes.txt");
 }
 
 BOOST_FIXTURE_TEST_CASE(folders_of_save_to_disk, Folder) {

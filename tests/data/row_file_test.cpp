@@ -4,12 +4,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <map>
 
+#include "csv_records.hpp"
 #include "data_golden.hpp"
 #include "ringshard/base/files.hpp"
+#include "row_formats.hpp"
 
 using namespace ringshard;
 using namespace ringshard::data;
@@ -18,6 +21,10 @@ using text::Value;
 namespace {
 
 const std::vector<std::string> wanted{"messages", "text", "n"};
+
+RowFileSettings settings_for(const std::filesystem::path& file) {
+    return {wanted, text_kind_of(file)};
+}
 
 struct Read {
     std::vector<std::string> rows;         // as JSON
@@ -34,13 +41,13 @@ void for_parts(const RowFile& rows, const Use& use) {
             const RowFile::Part place{block, part};
             const Expected<int64_t> read = use(place, before);
             BOOST_TEST_REQUIRE(read.operator bool());
-            BOOST_TEST(rows.count(place).value() == read.value());
+            BOOST_TEST(rows.count(place).value().places == read.value());
             before += read.value();
         }
 }
 
 Read read_all(const std::filesystem::path& file, const std::string& cuts = {}) {
-    const auto rows = open_row_file(file, wanted, cuts).value();
+    const auto rows = open_row_file(file, settings_for(file), cuts).value();
     Read read;
     for_parts(*rows, [&](const RowFile::Part& part, int64_t before) {
         // Rows come in order, so the places of the others follow from these two.
@@ -65,7 +72,7 @@ Read read_all(const std::filesystem::path& file, const std::string& cuts = {}) {
 }
 
 std::string failure_of(const std::filesystem::path& file) {
-    const auto rows = open_row_file(file, wanted);
+    const auto rows = open_row_file(file, settings_for(file));
     if (!rows) return rows.failure().message;
     for (int64_t block = 0; block < rows.value()->num_blocks(); ++block) {
         const auto read = rows.value()->read({block, 0}, [](int64_t, const Expected<Value>&) {});
@@ -129,7 +136,8 @@ BOOST_FIXTURE_TEST_CASE(lines_and_items_of_any_length_are_read_once, Folder) {
         for (const auto& [i, place] : read.places)
             BOOST_TEST_REQUIRE(place == concat((path / "lines.jsonl").string(), ":", i + 1));
         const auto list_file = write("list.json", "[" + list + "]");
-        const auto items = read_all(list_file, open_row_file(list_file, wanted).value()->cuts());
+        const auto items =
+            read_all(list_file, open_row_file(list_file, settings_for(list_file)).value()->cuts());
         BOOST_TEST((items.rows == expected));
         for (const auto& [i, place] : items.places)
             BOOST_TEST_REQUIRE(place == concat((path / "list.json").string(), ", item ", i + 1));
@@ -146,6 +154,91 @@ BOOST_FIXTURE_TEST_CASE(wrong_lines_are_told_with_their_numbers, Folder) {
     BOOST_TEST(read.wrong[0].starts_with(name + ":3: is no JSON"), read.wrong[0]);
     BOOST_TEST(read.wrong[1].starts_with(name + ":4: is a list"), read.wrong[1]);
     BOOST_TEST(read.wrong[2].starts_with(name + ":5: is no JSON"), read.wrong[2]);
+}
+
+BOOST_FIXTURE_TEST_CASE(tables_and_text_are_read_as_datasets_reads_them, Folder) {
+    const Value cases = test::read_json(test::golden_file("mixtures/files.json"));
+    for (const Value& one : *cases.list()) {
+        const std::string& name = *one.find("name")->string();
+        const auto file = write(name, *one.find("text")->string());
+        RowFileSettings settings{{"text", "n", "note", "text;x", "Unnamed: 0"}, text_kind_of(file)};
+        if (name == "document.txt") settings.text = TextKind::document;
+        const auto rows = open_row_file(file, settings).value();
+        Value::List read;
+        for_parts(*rows, [&](const RowFile::Part& part, int64_t) {
+            return rows->read(part, [&](int64_t, Expected<Value> content) {
+                read.push_back(std::move(content).value());
+            });
+        });
+        BOOST_TEST(to_json(Value(std::move(read))) == to_json(*one.find("rows")),
+                   to_json(*one.find("text")));
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(tables_are_cut_anywhere, Folder) {
+    // Line breaks, separators and quotes within values, around the borders of blocks and far
+    // beyond.
+    for (const size_t length : {40U, 70'000U, (1U << 20U) - 7U, 3U << 20U})
+        for (const char* line_break : {"\n", "\r\n", "\r"}) {
+            std::string table = concat("n,text", line_break);
+            std::vector<std::string> expected;
+            for (size_t i = 0; table.size() < (6U << 20U); ++i) {
+                const std::string middle(length + i % 11, "x,\n\r"[i % 5 % 4]);
+                table += concat(i, ",\"a\"\"", middle, "\"\"\n\"", line_break);
+                if (i % 3 == 0) table += line_break;  // an empty line is no row
+                expected.push_back(
+                    to_json(Value(Value::Object{{"n", Value(std::to_string(i))},
+                                                {"text", Value(concat("a\"", middle, "\"\n"))}})));
+            }
+            const auto file = write("table.csv", table);
+            BOOST_TEST((read_all(file).rows == expected));
+            const auto again =
+                read_all(file, open_row_file(file, settings_for(file)).value()->cuts());
+            BOOST_TEST((again.rows == expected));
+            // Scans of parts of the file, joined, know the same.
+            std::string letters;
+            for (int64_t block = 0; block < num_csv_blocks(file); block += 2)
+                letters +=
+                    scan_csv(file, ',', block, std::min(block + 2, num_csv_blocks(file))).value();
+            BOOST_TEST(join_csv_scans(letters) ==
+                       open_row_file(file, settings_for(file)).value()->cuts());
+            for (const auto& [i, place] : again.places)
+                BOOST_TEST_REQUIRE(place == concat(file.string(), ", row ", i + 1));
+        }
+}
+
+BOOST_FIXTURE_TEST_CASE(wrong_tables_are_told_with_their_rows, Folder) {
+    const auto read = read_all(write("a.csv", "n,text\n1,a\n2,b,c\n\n3\n4,\xff\n"));
+    BOOST_TEST_REQUIRE(read.wrong.size() == 2U);
+    const std::string name = (path / "a.csv").string();
+    BOOST_TEST(read.wrong[0].starts_with(name + ", row 2: has 3 values for 2 columns"),
+               read.wrong[0]);
+    BOOST_TEST(read.wrong[1].starts_with(name + ", row 4: holds text that is not UTF-8"),
+               read.wrong[1]);
+    BOOST_TEST(read.rows == std::vector<std::string>(
+                                {R"({"n": "1", "text": "a"})", R"({"n": "3", "text": null})"}),
+               boost::test_tools::per_element());
+    const auto says = [&](const std::string& text, const std::string& words) {
+        const std::string message = failure_of(write("b.csv", text));
+        BOOST_TEST(message.find(words) != std::string::npos, message);
+    };
+    says("n,text\n1,\"a\n2,b\n", "begins at byte 7 has a quote (\") that is not closed");
+    says(concat("n,text\n1,\"a\n", std::string(3U << 20U, 'x')), "that is not closed");
+    says("n,\"text\n", "that is not closed");
+    says("n,n\n1,2\n", "names the column n twice");
+    BOOST_TEST(read_all(write("empty.csv", "")).rows.empty());
+    BOOST_TEST(read_all(write("head.csv", "n,text")).rows.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(rows_are_counted_without_empty_lines, Folder) {
+    const auto count = [&](const std::string& name, const std::string& text) {
+        const auto file = write(name, text);
+        const auto counted = open_row_file(file, settings_for(file)).value()->count({0, 0}).value();
+        return std::pair(counted.places, counted.rows);
+    };
+    BOOST_TEST((count("a.jsonl", "{}\n\n{}\n  \n{}") == std::pair<int64_t, int64_t>(5, 3)));
+    BOOST_TEST((count("a.csv", "n\n1\n\n2\n") == std::pair<int64_t, int64_t>(2, 2)));
+    BOOST_TEST((count("a.txt", "1\n\n2\n") == std::pair<int64_t, int64_t>(3, 3)));
 }
 
 BOOST_FIXTURE_TEST_CASE(columns_that_are_not_wanted_keep_their_names, Folder) {
@@ -167,7 +260,7 @@ BOOST_FIXTURE_TEST_CASE(broken_files_are_refused, Folder) {
     refused("empty.arrow", "");
     refused("cut.json", "[{\"n\": 1}, {\"n\"");
     refused("longer.json", "[{\"n\": 1}] [");
-    refused("text.csv", "a,b\n1,2\n");
+    refused("table.data", "a,b\n1,2\n");
     for (const auto* name : {"chat_small.jsonl.gz", "chat_small.jsonl.zst"}) {
         const std::string packed = bytes_of(golden / name);
         const auto failure =

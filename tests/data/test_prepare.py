@@ -91,6 +91,139 @@ class Prepare(TrainerTest):
         self.expect_one_message(self.prepare(*mixture({"path": "json", "data_files": [two], "split": "dev"})), 66,
                                 f"datasets = {two} has no split 'dev'")
 
+    def test_a_mixture_draws_by_weights_and_repeats(self):
+        one = self.write("one.jsonl", [{"input_ids": [i, 0]} for i in range(100, 130)])
+        two = self.write("two.jsonl", [{"input_ids": [i, 0]} for i in range(200, 210)])
+
+        def mixture(of_one, of_two, *flags, ranks=None):
+            entries = [{"path": one, **of_one}, {"path": two, **of_two}]
+            return self.prepare("--datasets", json.dumps(entries), *flags, ranks=ranks)
+
+        drawn = mixture({"weight": 1}, {"weight": 3}, "--mixture_stopping_strategy", "all_exhausted", ranks=2)
+        tokens = self.first_tokens(drawn)
+        self.assertEqual([t for t in tokens if t < 200], list(range(100, 130)))
+        of_two = [t for t in tokens if t >= 200]
+        self.assertGreater(len(of_two), 60)
+        self.assertEqual(of_two, [200 + i % 10 for i in range(len(of_two))])
+        self.expect(drawn, 0, f"{len(of_two)} of {two}, which has 10: {len(of_two) / 10:.2f} times each", stream="stdout")
+        self.assertLess(len(self.first_tokens(mixture({"weight": 1}, {"weight": 3}))), 30)
+        self.assertNotEqual(self.first_tokens(mixture({"weight": 1}, {"weight": 3}, "--seed", "7")),
+                            self.first_tokens(mixture({"weight": 1}, {"weight": 3})))
+        self.assertEqual(self.first_tokens(mixture({}, {"epochs": 2.5})), [*range(100, 130), *range(200, 210), *range(200, 210), *range(200, 205)])
+        self.assertGreater(len(self.first_tokens(mixture({}, {}, "--mixture_temperature", "5", "--mixture_stopping_strategy", "all_exhausted"))), 45)
+        for code, words, result in (
+            (78, "datasets: weight and epochs exclude each other", mixture({"weight": 1}, {"weight": 1, "epochs": 2})),
+            (78, "datasets: weight is given for some and not for all", mixture({"weight": 1}, {})),
+            (78, "datasets: weight has to be above 0", mixture({"weight": 0}, {"weight": 1})),
+            (78, "datasets: the mixture would have about", mixture({"weight": 1}, {"weight": 1e-12}, "--mixture_stopping_strategy", "all_exhausted")),
+            (78, "test_split_size: a mixture with weight", mixture({"weight": 1}, {"weight": 1}, "--test_split_size", "0.5")),
+            (78, "these have fraction, weight or epochs", mixture({"weight": 1}, {"weight": 1}, "--mixture_temperature", "2")),
+        ):
+            with self.subTest(words):
+                self.expect_one_message(result, code, words)
+
+    def test_slices_and_sums_of_splits(self):
+        self.write("set/train-a.jsonl", [{"input_ids": [i, 0]} for i in range(25)])
+        self.write("set/train-b.jsonl", [{"input_ids": [i, 0]} for i in range(25, 100)])
+        self.write("set/test.jsonl", [{"input_ids": [i, 0]} for i in range(200, 210)])
+        name = str(self.folder / "set")
+        for split, expected in (
+            ("train[:10%]", range(10)), ("train[20:30]", range(20, 30)), ("train[-5%:]", range(95, 100)),
+            ("train[:50%](pct1_dropremainder)", range(50)), ("train[98:]+test", [98, 99, *range(200, 210)]),
+            ("test[:1] + train[-1:] + test[-1:]", [200, 99, 209]), ("train[30:40]+train[:2]", [*range(30, 40), 0, 1]),
+        ):
+            for ranks in (None, 3):
+                with self.subTest(split, ranks=ranks):
+                    prepared = self.prepare("--dataset_name", name, "--dataset_train_split", split, ranks=ranks)
+                    self.assertEqual(self.first_tokens(prepared), list(expected))
+        both = self.prepare("--dataset_name", name, "--dataset_train_split", "train[:80%]", "--dataset_test_split", "train[80%:]", "--eval_strategy", "epoch")
+        self.assertEqual((self.first_tokens(both, 0), self.first_tokens(both, 1)), (list(range(80)), list(range(80, 100))))
+        mixed = self.prepare("--datasets", json.dumps([{"path": name, "split": "train[:3]"}, {"path": name, "split": "test[50%:]"}]))
+        self.assertEqual(self.first_tokens(mixed), [0, 1, 2, *range(205, 210)])
+        self.expect(self.prepare("--dataset_name", name, "--dataset_train_split", "test[5:20]"), 0, "test[5:20] names rows beyond the last one: test has 10 rows")
+
+    def test_a_slice_of_a_large_file_has_its_rows_and_their_numbers(self):
+        """Several blocks, empty lines, and rows that cannot be used within and outside of the slice."""
+        path = self.folder / "large.jsonl"
+        with open(path, "w") as file:
+            for row in range(60_000):
+                file.write("{\n" if row in (10, 40_000) else json.dumps({"input_ids": [row % 500, row // 500], "x": "y" * 60}) + "\n")
+                if row % 10_000 == 0:
+                    file.write("\n")  # lines 2, 10,003 ...: no rows
+        for ranks in (None, 3):
+            for begin, end in ((15_000, 40_000), (50_000, 50_010), (59_990, 60_000)):
+                prepared = self.prepare("--dataset_name", str(path), "--dataset_train_split", f"train[{begin}:{end}]", ranks=ranks)
+                self.assertEqual([row["input_ids"] for row in self.rows(prepared)], [[row % 500, row // 500] for row in range(begin, end)])
+            self.expect_one_message(self.prepare("--dataset_name", str(path), "--dataset_train_split", "train[30000:45000]", ranks=ranks), 65,
+                                    f"{path}:40005: is no JSON")
+
+    def test_what_is_not_text_is_refused_or_left_aside(self):
+        plain = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]}
+        part = {"messages": [{"role": "user", "content": [{"type": "image", "image": "a.png"}, {"type": "text", "text": "Hi"}]},
+                             {"role": "assistant", "content": "Ho"}]}
+        for name, rows, words in (
+            ("column.jsonl", [{**plain, "images": []}, {**plain, "images": ["a.png"]}], "the column images is filled, and text alone is learned; text_only = true"),
+            ("audio.jsonl", [{**plain, "audio": None}, {**plain, "audio": {"path": "a.wav"}}], "the column audio is filled"),
+            ("part.jsonl", [plain, part], "message 1 holds a part of the type image"),
+        ):
+            with self.subTest(name):
+                path = self.write(name, rows)
+                self.expect_one_message(self.prepare("--dataset_name", path), 65, f"{path}:2: {words}")
+                taken = self.prepare("--dataset_name", path, "--text_only")
+                self.expect(taken, 0, "gave its text alone (text_only = true), without: ", "(1 row)")
+                texts = [row["text"] for row in self.rows(taken)]
+                self.assertEqual(texts[0], texts[1])
+
+    def test_what_nothing_uses_is_counted(self):
+        rows = [{"messages": [{"role": "user", "content": "Hi", "name": "Ann", "mood": "good"}, {"role": "assistant", "content": "Ho", "mood": None}],
+                 "text": "left", "id": i} for i in range(5)]
+        path = self.write("more.jsonl", rows)
+        template = self.folder / "names.jinja"
+        template.write_text("{% for m in messages %}{{ m.name }}: {{ m.content }}{% endfor %}")
+        for _ in range(2):  # made, then from the cache
+            self.expect(self.prepare("--dataset_name", path, "--chat_template_path", str(template), ranks=2), 0,
+                        f"dataset_name = {path} has columns that are not used: id (5 rows), text (5 rows)",
+                        f"dataset_name = {path} has keys of messages that the chat template does not read: mood (5 messages)")
+        chosen = self.prepare("--datasets", json.dumps([{"path": path, "columns": ["text"]}]))
+        self.assertNotIn("not used", chosen.stderr)
+
+    def test_tables_and_text(self):
+        (self.folder / "a.csv").write_text('text,n\n"one, ""1""\nmore",1\n\ntwo,2\n')
+        (self.folder / "a.tsv").write_text("text\tn\none, 1\t1\n")
+        (self.folder / "notes.txt").write_text("first line\n\nthird line\n")
+        with gzip.open(self.folder / "packed.csv.gz", "wt") as file:
+            file.write("text\npacked\n")
+
+        def texts(*flags):
+            return [row["text"].replace("<|im_end|>", "") for row in self.rows(self.prepare(*flags))]
+
+        def name(file):
+            return ("--dataset_name", str(self.folder / file))
+
+        self.assertEqual(texts(*name("a.csv")), ['one, "1"\nmore', "two"])
+        self.assertEqual(texts(*name("a.tsv")), ["one, 1"])
+        self.assertEqual(texts(*name("packed.csv.gz")), ["packed"])
+        self.assertEqual(texts(*name("notes.txt"), "--dataset_train_split", "train[1:]"), ["", "third line"])
+        self.assertEqual(texts(*name("notes.txt"), "--sample_by", "document"), ["first line\n\nthird line\n"])
+        self.assertEqual(texts("--datasets", json.dumps([{"path": "text", "data_files": str(self.folder / "a.tsv")}])), ["text\tn", "one, 1\t1"])
+        self.expect_one_message(self.prepare(*name("a.csv"), "--dataset_text_field", "body"), 65, "a.csv, row 1: there is no column body")
+        (self.folder / "gap.csv").write_text("text,n\na,1\n,2\n")
+        self.expect_one_message(self.prepare(*name("gap.csv")), 65, "gap.csv, row 2: text is null, where text is needed")
+        # Ranks share a table, whose blocks begin within quotes or not.
+        with open(self.folder / "large.csv", "w") as file:
+            file.write("text,other\n" + "".join(f'"{i}\n{chr(97 + i % 26) * 900}\n","a, ""{i}"""\n' for i in range(2500)))
+        of_one, of_three = (self.rows(self.prepare(*name("large.csv"), "--dataset_train_split", "train[1000:]", "--data_cache_dir",
+                                                   str(self.folder / f"cache-{ranks}"), ranks=ranks)) for ranks in (None, 3))
+        self.assertEqual(len(of_one), 1500)
+        self.assertEqual([row["text"].split()[0] for row in of_one], [str(i) for i in range(1000, 2500)])
+        self.assertEqual(of_one, of_three)
+        # A text beside data describes them.
+        self.write("set/rows.jsonl", [{"text": "of the data"}])
+        (self.folder / "set" / "README.txt").write_text("about")
+        prepared = self.prepare(*name("set"))
+        self.expect(prepared, 0, "README.txt left out beside rows.jsonl")
+        self.assertEqual(len(self.rows(prepared)), 1)
+
     def test_what_is_split_off_is_the_same_on_every_rank(self):
         rows = self.write("rows.jsonl", [{"input_ids": [i, 0]} for i in range(50)])
         splits = []
@@ -159,7 +292,16 @@ class Prepare(TrainerTest):
             (78, "skip_bad_rows = -1 [command line]: must be at least 0", "--skip_bad_rows", "-1"),
             (78, "datasets: is empty", "--datasets", "[]"),
             (74, "data_cache_dir: ", "--data_cache_dir", str(self.folder / "file")),
-            (78, "split 'train[:10%]': slices and sums of splits are not served yet", "--dataset_train_split", "train[:10%]"),
+            (78, "split 'train[:x]': 'x' is no whole number", "--dataset_train_split", "train[:x]"),
+            (78, "split 'train[:120%]': '120%' is beyond 100%", "--dataset_train_split", "train[:120%]"),
+            (65, "split 'train[4:9]': train[4:9] holds no row: train has 4 rows", "--dataset_train_split", "train[4:9]"),
+            (78, "pct1_dropremainder takes whole percents of the rows, and 4 rows have none", "--dataset_train_split",
+             "train[:50%](pct1_dropremainder)"),
+            (66, "has no split 'dev'", "--dataset_train_split", "train[:1]+dev[:1]"),
+            (78, "column_map: no row is made of a column promt", "--column_map", '{"promt": "a"}'),
+            (65, "has no column question, which column_map takes as prompt; the columns are input_ids", "--column_map", '{"prompt": "question"}'),
+            (78, "mixture_temperature = 2: gives the datasets of a mixture weights", "--mixture_temperature", "2"),
+            (78, "mixture_stopping_strategy = all_exhausted: says when a mixture with weights ends", "--mixture_stopping_strategy", "all_exhausted"),
             (66, "has no split 'test'; it has train: to evaluate, dataset_test_split names one of these, test_split_size",
              "--eval_strategy", "epoch"),
         ):

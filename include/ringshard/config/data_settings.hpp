@@ -11,6 +11,8 @@ enum class PackingStrategy { bfd, bfd_split, wrapped };
 enum class PackingScope { batch, global };
 enum class TruncationMode { keep_start, keep_end };
 enum class SamplingStrategy { random, sequential, group_by_length };
+enum class SampleBy { line, document };
+enum class StoppingStrategy { first_exhausted, all_exhausted };
 
 struct DataSettings {
     std::string dataset_name;
@@ -19,6 +21,11 @@ struct DataSettings {
     std::string dataset_test_split = "test";
     std::string eval_dataset_name;
     std::string datasets;  // JSON: a mixture
+    StoppingStrategy mixture_stopping_strategy = StoppingStrategy::first_exhausted;
+    std::optional<double> mixture_temperature;
+    std::string column_map;  // JSON: our names of columns, and the dataset's
+    SampleBy sample_by = SampleBy::line;
+    bool text_only = false;
     std::optional<double> test_split_size;
     std::string dataset_text_field = "text";
     std::optional<int64_t> max_length = 1024;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/data/left_aside.hpp"
+#include "ringshard/data/row_mapping.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::data {
@@ -24,24 +26,30 @@ struct FormatSettings {
     bool train_on_last_turn_only = false;
     // What reasoning, which is not learned, begins and ends with; none: it is learned.
     std::vector<std::string> mask_reasoning{};
+    bool text_only = false;  // images, audio and video beside the text are left aside
 
     bool chooses_messages() const { return !roles_to_train.empty() || train_on_last_turn_only; }
 };
 
-// The columns that are ever looked at.
+// The columns that decide what a row is, and those that it is made of.
 std::vector<std::string> known_columns(const FormatSettings& settings);
 
-// A row with no other columns than these; no columns: the row as it is.
-text::Value only_columns(const text::Value& row, const std::vector<std::string>& columns);
-
 // What a row can be. Its first row decides for a dataset.
-enum class Layout { pretokenized, text, chat, prompt_completion, chat_prompt_completion };
+enum class Layout {
+    pretokenized,
+    text,
+    chat,
+    prompt_completion,
+    chat_prompt_completion,
+    alpaca  // instruction, input, output
+};
 struct DatasetFormat {
     Layout layout = Layout::text;
     bool is_share_gpt = false;  // messages with from and value
     // Which masks of a row decide what is learned.
     bool uses_completion_mask = false;
     bool uses_assistant_mask = false;
+    std::vector<std::string> used_columns{};
     std::vector<std::string> warnings{};  // for the user, about what the settings come to
 };
 Expected<DatasetFormat> find_format(const text::Value& first_row, const FormatSettings& settings);
@@ -52,6 +60,7 @@ struct EncodedRow {
     std::vector<int32_t> labels;
     std::vector<float> weights;  // of the tokens' losses, above 0; empty: 1 each
     std::vector<int32_t> document_lengths;
+    std::vector<Unused> unused;
 };
 
 // Turns rows into tokens. Threads may share one; each has a Scratch of its own.
@@ -71,6 +80,8 @@ public:
 
     // The assistant's turns are found by rendering prefixes: the chat template does not mark them.
     bool finds_assistant_by_prefixes() const;
+    // There is a chat template: rows with instruction and output become conversations.
+    bool has_chat_template() const;
     // Rows whose prompt alone has other tokens than as the beginning of the whole row, so far.
     int64_t num_merged_prompts() const;
     // Rows in which reasoning was found and left out of the loss, so far.

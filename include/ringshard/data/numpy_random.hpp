@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,5 +15,19 @@ std::vector<int64_t> numpy_permutation(uint64_t seed, int64_t size);
 // Brings items into the order of numpy_permutation(), in place.
 void numpy_shuffle(uint64_t seed, std::span<int64_t> items);
 void numpy_shuffle(uint64_t seed, std::span<Piece> items);
+
+// Draws as numpy.random.default_rng(seed).choice(len(shares), p=shares) does, again and again.
+class NumpyChoice {
+public:
+    // shares: above 0, with the sum 1.
+    NumpyChoice(uint64_t seed, std::span<const double> shares);
+    ~NumpyChoice();
+    NumpyChoice(NumpyChoice&&) = delete;
+    std::size_t next();
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
 
 }  // namespace ringshard::data

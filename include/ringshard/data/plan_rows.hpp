@@ -10,16 +10,31 @@
 
 namespace ringshard::data {
 
-// Which samples of a store are used: a mixture's shares, and one side of a split.
+// How samples are drawn from the sources of a mixture that have weights.
+struct Drawing {
+    config::StoppingStrategy stops = config::StoppingStrategy::first_exhausted;
+    // Weights are the sizes of the sources to the power 1 / temperature.
+    std::optional<double> temperature{};
+    int64_t seed = 0;
+};
+
+// Which samples of a store are used: those of a mixture, and one side of a split.
 struct SampleChoice {
     std::vector<uint64_t> source_ends{};  // in samples, of every source of a mixture
-    std::vector<double> fractions{};      // of the sources in the mixture; empty: all of all
+    std::vector<std::string> names{};     // of the sources, for messages
+    // Of the sources; one of these at most is given.
+    std::vector<double> fractions{};  // of the mixture, no sample twice
+    std::vector<double> weights{};    // samples are drawn in proportion to them
+    std::vector<double> epochs{};     // times that the samples of a source are taken
+    Drawing drawing{};                // where there are weights or a temperature
     enum class Side { all, train, test } side = Side::all;
     double test_size = 0;  // share of the samples that are split off
     int64_t seed = 0;
 };
-// In the order in which they are used. As TRL and datasets choose, but the split has a seed.
-std::vector<int64_t> choose_samples(const SampleChoice& choice);
+// In the order in which they are used. As TRL and datasets choose, but the split has a seed. Drawn
+// samples are those of datasets' interleave_datasets for the same seed. Fails where a mixture would
+// not end, or where a source without samples has to be drawn from.
+Expected<std::vector<int64_t>> choose_samples(const SampleChoice& choice);
 
 struct RowSettings {
     std::optional<int64_t> max_length;
@@ -31,6 +46,16 @@ struct RowSettings {
     int64_t seed = 0;
 };
 
+// What a mixture takes of a source.
+struct SourceUse {
+    std::string name;
+    int64_t samples = 0;  // that it has
+    int64_t taken = 0;    // a sample that is taken twice counts twice
+    bool operator==(const SourceUse&) const = default;
+};
+// Of every source, for the samples that were chosen.
+std::vector<SourceUse> use_of_sources(const SampleChoice& choice, std::span<const int64_t> samples);
+
 // What became of the samples.
 struct RowReport {
     int64_t samples = 0;
@@ -41,6 +66,7 @@ struct RowReport {
     int64_t longest = 0;      // sample
     int64_t rows = 0;
     RowTotals of_rows;
+    std::vector<SourceUse> sources{};   // of a mixture; else empty
     std::array<int64_t, 32> lengths{};  // samples of 2^i to 2^(i+1)-1 tokens; empty ones count as 1
 };
 

@@ -14,17 +14,22 @@ namespace ringshard::data {
 // One of the datasets that are put together.
 struct Source {
     DatasetName dataset{};
-    std::vector<std::string> columns{};  // the only ones that are looked at; empty: all
-    double fraction = 0;                 // of the mixture; 0 in all: everything
+    RowMapping mapping{};
+    // How much of it the mixture takes; one of these at most, given for all sources or none.
+    std::optional<double> fraction{};  // of the mixture, without repetition
+    std::optional<double> weight{};    // in proportion to which samples are drawn
+    std::optional<double> epochs{};    // how many times its samples are taken
 };
 
 // Everything that decides what rows training sees.
 struct Preparation {
     std::vector<Source> sources;
+    bool documents = false;  // a file of text is one row, not a row a line
     FormatSettings format;
     SampleChoice::Side side = SampleChoice::Side::all;
     double test_size = 0;
     int64_t split_seed = 0;
+    Drawing drawing{};
     RowSettings rows;
     int64_t skip_bad_rows = 0;  // rows that cannot be used and are left out; more are a failure
 };

@@ -32,8 +32,12 @@ public:
     using Use = std::function<void(int64_t row, Expected<text::Value> content)>;
     virtual Expected<int64_t> read(const Part& part, const Use& use) const = 0;
 
-    // As many rows as read() counts, without a look into them.
-    virtual Expected<int64_t> count(const Part& part) const = 0;
+    // What read() would hand over, without a look into it.
+    struct Count {
+        int64_t places = 0;  // as read() returns them: empty lines have a place, too
+        int64_t rows = 0;    // that read() hands over
+    };
+    virtual Expected<Count> count(const Part& part) const = 0;
 
     // A row of the file for people, counted from 0 over all blocks: "chat.jsonl:17", "chat.parquet,
     // row 17".
@@ -44,10 +48,26 @@ public:
     virtual std::string cuts() const { return {}; }
 };
 
-// By its content: JSON lines, a list in JSON, Parquet, Arrow. Columns that are not `wanted` keep
-// their names and lose their values. `cuts`: of the same file, opened before; or empty.
+// What a file of text is, which its bytes do not say.
+enum class TextKind {
+    none,  // JSON, Parquet or Arrow
+    csv,
+    tsv,
+    lines,    // a row a line
+    document  // the file is one row
+};
+// By the ending of a name, before .gz or .zst: .csv, .tsv, .txt (lines).
+TextKind text_kind_of(const std::filesystem::path& name);
+
+struct RowFileSettings {
+    std::vector<std::string> wanted;  // columns; the others keep their names and lose their values
+    TextKind text = TextKind::none;
+};
+
+// Opens a file of a text kind as such, any other by its content: JSON lines, a list in JSON,
+// Parquet, Arrow. `cuts`: of the same file, opened before; or empty.
 Expected<std::unique_ptr<RowFile>> open_row_file(const std::filesystem::path& file,
-                                                 std::vector<std::string> wanted,
+                                                 const RowFileSettings& settings,
                                                  const std::string& cuts = {});
 
 // Whether a file has to be unpacked before it can be read in blocks (.gz, .zst, by its content).

@@ -51,6 +51,9 @@ public:
     Expected<std::vector<text::ByteRange>> find_messages(const Chat& chat,
                                                          std::string_view rendered,
                                                          const std::vector<bool>& is_wanted) const;
+    bool has_chat_template() const { return !templates_.empty(); }
+    // Whether the chat template names a key of messages, or goes over all keys.
+    bool template_reads(const std::string& key) const;
     bool marks_assistant() const {
         return !templates_.empty() && templates_.front().marks_assistant();
     }

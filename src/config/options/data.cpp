@@ -6,14 +6,34 @@ void add_data_options(OptionTable& table) {
     OptionGroup group(table, "Data", &Config::data);
     group.serve(
         "dataset_name", &DataSettings::dataset_name,
-        "File, folder or glob (JSONL, JSON, Parquet, Arrow), or a hub name in the local HF cache.");
+        "File, folder or glob (JSONL, JSON, Parquet, Arrow, CSV, TSV, text), or a hub name in the "
+        "local HF cache.");
     group.serve("dataset_config", &DataSettings::dataset_config, "Configuration of a hub dataset.");
-    group.serve("dataset_train_split", &DataSettings::dataset_train_split, "Split to train on.");
-    group.serve("dataset_test_split", &DataSettings::dataset_test_split, "Split to evaluate on.");
+    group.serve("dataset_train_split", &DataSettings::dataset_train_split,
+                "Split to train on; a slice, train[:10%], or a sum.");
+    group.serve("dataset_test_split", &DataSettings::dataset_test_split,
+                "Split to evaluate on; may be a slice, too.");
     group.serve("eval_dataset_name", &DataSettings::eval_dataset_name,
                 "A dataset of its own to evaluate on.");
     group.serve_json("datasets", &DataSettings::datasets,
-                     "A mixture: list of {path, name, data_files, split, columns, fraction}.");
+                     "A mixture: list of {path, name, data_files, split, columns, column_map, "
+                     "role_key, content_key, roles, fraction, weight, epochs}.");
+    group
+        .serve("mixture_stopping_strategy", &DataSettings::mixture_stopping_strategy,
+               "A mixture with weights ends when its first dataset is used up, or when all are.")
+        .shapes_loss_if_set();
+    group
+        .serve("mixture_temperature", &DataSettings::mixture_temperature,
+               "Weights of a mixture's datasets: their sizes to the power 1 / temperature.")
+        .shapes_loss_if_set()
+        .above(0);
+    group.serve_json("column_map", &DataSettings::column_map,
+                     "Columns by other names: {\"prompt\": \"instruction\"} takes instruction as "
+                     "prompt.");
+    group.serve("sample_by", &DataSettings::sample_by,
+                "Rows of .txt files: lines, or whole files.");
+    group.serve("text_only", &DataSettings::text_only,
+                "Take the text of rows with images, audio or video, and count what is left aside.");
     group
         .serve("test_split_size", &DataSettings::test_split_size,
                "Share of the data that is split off for evaluation.")
@@ -109,7 +129,8 @@ void add_data_options(OptionTable& table) {
     group.accept("dataset_num_proc", Shape::integer, "null", prepared);
     group.accept("dataset_streaming", Shape::boolean, "false", prepared);
     group.accept("streaming", Shape::boolean, "false", prepared);
-    const std::string columns = "columns are recognised by their names; others are left alone";
+    const std::string columns =
+        "columns are recognised by their names; others are counted and named";
     group.accept("remove_unused_columns", Shape::boolean, "true", columns);
     group.accept("label_names", Shape::list, "null", columns);
     group.accept("length_column_name", Shape::word, "length", columns);

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringshard::data {
+
+// Where in a table of text a byte stands, by the rules of pandas' reader: a quote opens a quoted
+// value only where a value begins, two quotes within it are one, and line breaks within it belong
+// to it. "\n", "\r" and "\r\n" end a record elsewhere.
+class CsvState {
+public:
+    enum Place : uint8_t {
+        record_begin,
+        value_begin,
+        in_value,
+        in_quotes,
+        after_quote,  // within or behind a quoted value
+        after_cr      // a record has ended, and a "\n" that follows belongs to its end
+    };
+    static constexpr size_t num_places = 6;
+    explicit CsvState(char separator, Place place = record_begin)
+        : separator_(separator), place_(place) {}
+
+    Place place() const { return place_; }
+
+    // Goes over a byte. Returns whether it ends a record.
+    bool step(char c) {
+        const bool goes_on = place_ == after_cr && c == '\n';
+        place_ = next_of[place_][kind_of(c)];
+        return !goes_on && (place_ == record_begin || place_ == after_cr);
+    }
+
+private:
+    enum Kind : uint8_t { other, between, quote, cr, lf };
+    static constexpr std::array<std::array<Place, 5>, 6> next_of{{
+        {in_value, value_begin, in_quotes, after_cr, record_begin},
+        {in_value, value_begin, in_quotes, after_cr, record_begin},
+        {in_value, value_begin, in_value, after_cr, record_begin},
+        {in_quotes, in_quotes, after_quote, in_quotes, in_quotes},
+        {in_value, value_begin, in_quotes, after_cr, record_begin},
+        {in_value, value_begin, in_quotes, after_cr, record_begin},
+    }};
+    Kind kind_of(char c) const {
+        if (c == separator_) return between;
+        if (c == '"') return quote;
+        if (c == '\n') return lf;
+        return c == '\r' ? cr : other;
+    }
+
+    char separator_;
+    Place place_;
+};
+
+// Whether a block begins within a value, a quoted one or between records depends on all quotes
+// before it. A scan of a block answers for each place that it could begin in; it needs nothing of
+// the blocks before, so ranks can share a file, and the answers are then joined.
+//
+// Adds to a scan of a block a piece of its text.
+class CsvBlockScan {
+public:
+    explicit CsvBlockScan(char separator);
+    void add(std::string_view text);
+    // The place after the block, for each place before it, as letters.
+    std::string letters() const;
+
+private:
+    std::vector<CsvState> states_;                       // that differ
+    std::array<size_t, CsvState::num_places> state_of_;  // by the place before the block
+};
+// The letter of the place in which each block begins, from the letters of all blocks of a file.
+std::string join_csv_scans(std::string_view letters);
+
+// The values of a record, without the quotes around them.
+std::vector<std::string> values_of(std::string_view record, char separator);
+
+// Whether a record is a line of blanks, which is no row.
+bool is_blank_record(std::string_view record, char separator);
+
+}  // namespace ringshard::data

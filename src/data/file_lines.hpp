@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "ringshard/base/files.hpp"
+
+namespace ringshard::data {
+
+// The text of a file in blocks of whole lines, which any number of ranks and threads can share:
+// block i is the lines that begin within its megabyte of the file.
+class FileLines {
+public:
+    static Expected<FileLines> open(const std::filesystem::path& path);
+
+    int64_t num_blocks() const;
+    // The lines of a block, each with its line break; without the mark of UTF-8 at the beginning.
+    std::optional<Failure> read(int64_t block, std::string& text) const;
+
+private:
+    FileLines(File file, uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+    std::optional<Failure> read_at(uint64_t at, char* into, size_t count) const;
+
+    File file_;
+    uint64_t bytes_;
+};
+
+}  // namespace ringshard::data

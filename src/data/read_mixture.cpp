@@ -1,0 +1,226 @@
+#include "read_mixture.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace ringshard::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+using text::Value;
+
+Failure wrong_mixture(const std::string& what) {
+    return {ExitCode::settings,
+            concat("datasets: ", what,
+                   "; it is a list of {path, name, data_dir, data_files, split, columns, "
+                   "column_map, role_key, content_key, roles, fraction, weight, epochs}")};
+}
+
+// Text, or a list of texts; anything else is named.
+Expected<std::vector<std::string>> texts_of(const Value& value, const std::string& name) {
+    std::vector<std::string> texts;
+    if (value.string() != nullptr) return std::vector{*value.string()};
+    const Value::List none;
+    for (const Value& item : value.list() != nullptr ? *value.list() : none) {
+        if (item.string() == nullptr) return wrong_mixture(concat(name, " holds ", item.kind()));
+        texts.push_back(*item.string());
+    }
+    if (texts.empty()) return wrong_mixture(concat(name, " is ", value.kind()));
+    return texts;
+}
+
+// path: json, data_files: ... names files by their format, as load_dataset does.
+bool is_format(const std::string& path) {
+    static constexpr std::array formats{"json", "parquet", "arrow", "csv", "text"};
+    return std::ranges::find(formats, path) != formats.end();
+}
+
+// Reads an entry of a mixture, member by member.
+class SourceReader {
+public:
+    Expected<Source> read(const Value& entry) {
+        if (entry.object() == nullptr) return wrong_mixture(concat("an entry is ", entry.kind()));
+        for (const auto& [name, value] : *entry.object())
+            if (!value.is_null())
+                if (auto failure = read_member(name, value)) return *failure;
+        DatasetName& dataset = source_.dataset;
+        if (dataset.path.empty()) return wrong_mixture("an entry has no path");
+        if (is_format(dataset.path)) {
+            dataset.format = dataset.path;
+            dataset.path = ".";
+        }
+        if (!data_dir_.empty()) dataset.path = (fs::path(dataset.path) / data_dir_).string();
+        return std::move(source_);
+    }
+
+private:
+    std::optional<Failure> read_member(const std::string& name, const Value& value) {
+        DatasetName& dataset = source_.dataset;
+        RowMapping& mapping = source_.mapping;
+        if (name == "path") return read_text(name, value, dataset.path);
+        if (name == "name") return read_text(name, value, dataset.config);
+        if (name == "split") return read_text(name, value, dataset.split);
+        if (name == "data_dir") return read_text(name, value, data_dir_);
+        if (name == "data_files") return read_texts(name, value, dataset.data_files);
+        if (name == "columns") return read_texts(name, value, mapping.columns);
+        if (name == "role_key") return read_text(name, value, mapping.role_key);
+        if (name == "content_key") return read_text(name, value, mapping.content_key);
+        if (name == "fraction") return read_number(name, value, source_.fraction);
+        if (name == "weight") return read_number(name, value, source_.weight);
+        if (name == "epochs") return read_number(name, value, source_.epochs);
+        if (name == "roles") return read_roles(value);
+        if (name == "message_property_mappings") return read_properties(value);
+        if (name == "tags") return read_tags(value);
+        if (name != "column_map") return wrong_mixture(concat("there is no ", name));
+        auto map = read_column_map(value, "datasets: column_map", "");
+        if (!map) return map.failure();
+        mapping.column_map = std::move(map).value();
+        return std::nullopt;
+    }
+
+    static std::optional<Failure> read_text(const std::string& name, const Value& value,
+                                            std::string& into) {
+        if (value.string() == nullptr) return wrong_mixture(concat(name, " is ", value.kind()));
+        into = *value.string();
+        return std::nullopt;
+    }
+    static std::optional<Failure> read_texts(const std::string& name, const Value& value,
+                                             std::vector<std::string>& into) {
+        auto texts = texts_of(value, name);
+        if (!texts) return texts.failure();
+        into = std::move(texts).value();
+        return std::nullopt;
+    }
+    static std::optional<Failure> read_number(const std::string& name, const Value& value,
+                                              std::optional<double>& into) {
+        const double* real = value.real();
+        const int64_t* whole = value.integer();
+        into = real != nullptr ? *real : whole != nullptr ? static_cast<double>(*whole) : -1;
+        if (!(*into > 0)) return wrong_mixture(concat(name, " has to be above 0"));
+        return std::nullopt;
+    }
+
+    // {"user": "human"} or {"user": ["human", "person"]}
+    std::optional<Failure> read_roles(const Value& value) {
+        if (value.object() == nullptr) return wrong_mixture(concat("roles is ", value.kind()));
+        for (const auto& [ours, theirs] : *value.object()) {
+            const auto names = texts_of(theirs, concat("roles: ", ours));
+            if (!names) return names.failure();
+            for (const std::string& one : names.value()) add_role(ours, one);
+        }
+        return std::nullopt;
+    }
+    void add_role(const std::string& ours, const std::string& theirs) {
+        source_.mapping.roles.emplace_back(ours, theirs);
+    }
+
+    // As axolotl has it: {"role": "from", "content": "value"}.
+    std::optional<Failure> read_properties(const Value& value) {
+        if (value.object() == nullptr)
+            return wrong_mixture(concat("message_property_mappings is ", value.kind()));
+        for (const auto& [ours, theirs] : *value.object()) {
+            if (ours != "role" && ours != "content")
+                return wrong_mixture(
+                    concat("message_property_mappings has ", ours,
+                           ", and only role and content are mapped; other keys keep their names"));
+            std::string& key =
+                ours == "role" ? source_.mapping.role_key : source_.mapping.content_key;
+            if (auto failure = read_text(ours, theirs, key)) return failure;
+        }
+        return std::nullopt;
+    }
+
+    // As LLaMA-Factory has it.
+    std::optional<Failure> read_tags(const Value& value) {
+        if (value.object() == nullptr) return wrong_mixture(concat("tags is ", value.kind()));
+        static constexpr std::array<std::pair<const char*, const char*>, 4> roles{
+            {{"user_tag", "user"},
+             {"assistant_tag", "assistant"},
+             {"system_tag", "system"},
+             {"observation_tag", "tool"}}};
+        for (const auto& [tag, theirs] : *value.object()) {
+            std::string name;
+            if (auto failure = read_text(tag, theirs, name)) return failure;
+            const auto role = std::ranges::find(
+                roles, tag, [](const auto& pair) { return std::string(pair.first); });
+            if (role != roles.end())
+                add_role(role->second, name);
+            else if (tag == "role_tag")
+                source_.mapping.role_key = name;
+            else if (tag == "content_tag")
+                source_.mapping.content_key = name;
+            else
+                return wrong_mixture(
+                    concat("tags: ", tag, " is not served; roles gives a role another name"));
+        }
+        return std::nullopt;
+    }
+
+    Source source_{.dataset = {.setting = "datasets", .split = "train"}};
+    std::string data_dir_;
+};
+
+// Fractions, weights and numbers of epochs exclude each other.
+std::optional<Failure> check_amounts(std::vector<Source>& sources) {
+    using Amount = std::optional<double> Source::*;
+    static constexpr std::array<std::pair<const char*, Amount>, 3> amounts{
+        {{"fraction", &Source::fraction},
+         {"weight", &Source::weight},
+         {"epochs", &Source::epochs}}};
+    const char* given = nullptr;
+    for (const auto& [name, amount] : amounts) {
+        const auto num_given = std::ranges::count_if(
+            sources, [member = amount](const Source& one) { return (one.*member).has_value(); });
+        if (num_given == 0) continue;
+        if (given != nullptr)
+            return wrong_mixture(concat(given, " and ", name, " exclude each other"));
+        given = name;
+        if (amount == &Source::epochs) {
+            for (Source& source : sources) source.epochs = source.epochs.value_or(1);
+        } else if (num_given < std::ssize(sources)) {
+            return wrong_mixture(concat(name, " is given for some and not for all"));
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Expected<RowMapping::Names> read_column_map(const Value& value, const std::string& setting,
+                                            const std::string& text_field) {
+    const auto refuse = [&](const std::string& what) {
+        return Failure{
+            ExitCode::settings,
+            concat(setting, ": ", what, R"(; it is {"prompt": "NAME IN THE DATA", ...})")};
+    };
+    if (value.object() == nullptr) return refuse(concat("is ", value.kind()));
+    auto known = known_columns({});
+    if (!text_field.empty()) known.push_back(text_field);
+    RowMapping::Names map;
+    for (const auto& [ours, theirs] : *value.object()) {
+        if (theirs.string() == nullptr) return refuse(concat(ours, " is ", theirs.kind()));
+        if (std::ranges::find(known, ours) == known.end())
+            return refuse(
+                concat("no row is made of a column ", ours, "; known are ", join(known, ", ")));
+        map.emplace_back(ours, *theirs.string());
+    }
+    return map;
+}
+
+Expected<std::vector<Source>> read_mixture(const std::string& json) {
+    const auto list = text::read_json(json);
+    if (!list) return wrong_mixture(concat("is no JSON: ", list.failure().message));
+    if (list.value().list() == nullptr) return wrong_mixture(concat("is ", list.value().kind()));
+    if (list.value().list()->empty()) return wrong_mixture("is empty");
+    std::vector<Source> sources;
+    for (const Value& entry : *list.value().list()) {
+        auto source = SourceReader().read(entry);
+        if (!source) return source.failure();
+        sources.push_back(std::move(source).value());
+    }
+    if (auto failure = check_amounts(sources)) return *failure;
+    return sources;
+}
+
+}  // namespace ringshard::data
