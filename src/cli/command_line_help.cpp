@@ -62,7 +62,7 @@ void print_overview(const Reference& reference) {
         if (command.name != "help") print_line(command.name, command.summary, column);
     std::cout << "\nOf a command: trainer COMMAND --help\n";
     std::cout << "Of settings: "
-              << wrapped(concat("--help GROUP, for GROUP one of ", topics_of(reference),
+              << wrapped(concat("--help GROUP, a GROUP of ", topics_of(reference),
                                 "; --help SETTING; --help all"),
                          13, 13)
               << '\n';

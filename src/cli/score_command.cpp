@@ -165,6 +165,12 @@ MaybeFailure score(const EngineCall& given) {
     const auto inputs = find_inputs(call, here, faults.value());
     if (!inputs) return inputs.failure();
     const model::ModelSpec spec = freeze_everything(inputs.value().spec);
+    if (spec.vocabulary != spec.stored_vocabulary)
+        return comm::found_by_all(
+            {ExitCode::settings,
+             concat("added_tokens, chat_template_path: the vocabulary would have ", spec.vocabulary,
+                    " rows, and the model's files have ", spec.stored_vocabulary,
+                    "; leave them out, or score a model that was trained with them")});
     if (const int64_t top_k = settings.values.evaluation.top_k; top_k > spec.vocabulary)
         return comm::found_by_all(
             {ExitCode::settings, concat("top_k = ", top_k, ": the model's vocabulary has only ",
@@ -180,7 +186,6 @@ MaybeFailure score(const EngineCall& given) {
     shard::Zero zero = make_weights(settings.values, spec, mesh);
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
         return loaded.failure();
-    model::set_added_rows(spec, zero, world);
     zero.publish_weights();
     const model::Transformer model(
         spec, zero, mesh,

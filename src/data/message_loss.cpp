@@ -144,7 +144,9 @@ private:
     }
 
     void begin_labels() {
-        std::vector<bool> is_learned(into_.labels.size(), !begins_with_nothing());
+        // Where no message is learned, nothing around them is either.
+        const bool learns_any = std::ranges::find(is_learned_, true) != is_learned_.end();
+        std::vector<bool> is_learned(into_.labels.size(), learns_any && !begins_with_nothing());
         if (!begins_with_nothing() && row_.learns_assistant_only)
             is_learned = tokens_in(row_.rendered.assistant, row_.tokens);
         for (size_t i = 0; i < is_learned.size(); ++i)

@@ -51,7 +51,7 @@ class EarlyStopping(TrainerTest):
         self.expect(again, 0, "step 6 was the last one: this run is complete")
         self.assertEqual(read_metrics(self.output), lines)
         # Who is more patient goes on.
-        self.expect(self.train("--early_stopping_patience", "4", "--save_steps", "100"), 0, "early stopping after step 10 of 12")
+        self.expect(self.train("--early_stopping_patience", "4", "--save_steps", "100", ranks=2), 0, "early stopping after step 10 of 12")
 
     def test_the_count_survives_a_restart(self):
         flags = ["--early_stopping_patience", "2", "--save_steps", "4"]
