@@ -145,7 +145,7 @@ std::optional<comm::AgreedFailure> Saving::publish(const std::vector<WrittenRang
     return comm::first_failure(world, failure);
 }
 
-// What failed because a newer attempt has cleared it away is told as that.
+// If a newer attempt has removed the files of this save, the failure is reported as superseded.
 comm::AgreedFailure Saving::give_up(const comm::AgreedFailure& failure) const {
     std::optional<Failure> superseded;
     if (groups_.world.is_root()) {

@@ -16,7 +16,7 @@ using namespace hdf5;
 
 namespace {
 
-// What MPI-IO is told of the file system.
+// Hints for MPI-IO about the file system.
 class Hints {
 public:
     explicit Hints(const std::vector<std::string>& hints) {

@@ -11,7 +11,7 @@ namespace {
 Command train() {
     return {
         "train",
-        "train a model: what is done where no command is named",
+        "train a model (the default command)",
         {"[train] --setting value ..."},
         "Trains on all ranks that srun or mpirun starts. The same command again goes on from "
         "the newest checkpoint, on any number of ranks. Also called sft: supervised fine-tuning "

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// How long the run is changes what came before only where the learning rate looks ahead.
+// The number of steps changes earlier steps only if the learning rate depends on it.
 bool rate_looks_ahead(const config::TrainingSettings& training) {
     const bool is_flat = training.lr_scheduler_type == config::Schedule::constant ||
                          training.lr_scheduler_type == config::Schedule::constant_with_warmup ||

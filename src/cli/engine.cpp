@@ -9,7 +9,7 @@
 #include "score_command.hpp"
 #include "train_command.hpp"
 
-// The engine's two doors.
+// The entry points that the front finds with dlsym().
 extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
     using namespace ringshard;
     if (call.command == "doctor") return cli::run_doctor(call);

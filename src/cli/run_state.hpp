@@ -67,7 +67,8 @@ std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt
                                                  const comm::Group& world,
                                                  watch::Watchdog& watchdog);
 
-// Leaves a word on how the attempt ended. What cannot be written is told, and changes nothing.
+// Records how the attempt ended. If the file cannot be written, a warning says so and the run goes
+// on.
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
               const comm::Group& world);
 

@@ -9,7 +9,7 @@
 
 namespace ringshard::cli {
 
-// What `trainer sweep` is asked for.
+// The arguments of `trainer sweep`.
 struct SweepWish {
     std::string action;
     std::filesystem::path target;  // a sweep file, or the folder of a sweep

@@ -9,7 +9,7 @@
 
 namespace ringshard::comm {
 
-// What every backend asks of its tensors.
+// Checks that hold for the tensors of every backend.
 inline void check_tensor(const at::Tensor& tensor, at::DeviceType device) {
     RINGSHARD_CHECK(tensor.defined() && tensor.is_contiguous(),
                     "tensors that travel are contiguous");

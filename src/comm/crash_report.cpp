@@ -28,7 +28,7 @@ namespace {
 constexpr std::array fatal_signals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr size_t signal_stack_size = size_t{64} << 10;
 
-// All that a handler may need, made ready beforehand: a handler of a signal cannot allocate.
+// Everything that a signal handler needs, prepared beforehand, since a handler cannot allocate.
 struct Scene {
     std::string file;
     std::string who;  // "rank 3 on hn2"
@@ -123,7 +123,7 @@ std::string describe_this_process() {
     return concat("rank ", rank, " on ", host_name());
 }
 
-// One thread of this process tells why it ends.
+// Lets one thread of this process report why it ends.
 void begin_to_tell(const Failure& cause) {
     if (is_told.test_and_set()) {
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the other thread ends the job

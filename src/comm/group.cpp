@@ -90,7 +90,7 @@ int64_t Group::minimum(int64_t value) const { return reduce("minimum", value, MP
 int64_t Group::maximum(int64_t value) const { return reduce("maximum", value, MPI_MAX); }
 
 std::vector<double> Group::sum(std::vector<double> values) const {
-    // One rank adds and tells: an all-reduce may round differently on every rank.
+    // One rank adds and broadcasts the sum: an all-reduce may round differently on every rank.
     const JournalPage::Operation noted(*page_, "sum",
                                        narrow<int64_t>(values.size() * sizeof(double)));
     std::vector<double> total(values.size());

@@ -64,7 +64,7 @@ MPI_Datatype mpi_type_of(at::ScalarType type) {
     }
 }
 
-// One rank adds and tells: MPI's all-reduce may round differently on every rank.
+// One rank adds and broadcasts the sum: MPI's all-reduce may round differently on every rank.
 void reduce_and_tell(std::span<std::byte> whole, int count, MPI_Datatype type, const Group& group) {
     MPI_Request request = MPI_REQUEST_NULL;
     const void* const mine = group.is_root() ? MPI_IN_PLACE : whole.data();

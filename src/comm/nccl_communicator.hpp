@@ -12,10 +12,9 @@
 
 namespace ringshard::comm {
 
-// Tensors on GPUs over NCCL. It connects with its first operation, which every rank of the group
-// comes to in the same order: NCCL takes memory and time for each communicator. Operations run on a
-// stream of the communicator's own, after what the caller's current stream holds; waiting for one
-// makes the current stream wait, never the host.
+// Tensors on GPUs over NCCL. It connects with its first operation, since NCCL takes memory and time
+// for each communicator. Operations run on a stream of the communicator's own, after what the
+// caller's current stream holds; waiting for one makes the current stream wait, never the host.
 class NcclCommunicator final : public Communicator {
 public:
     NcclCommunicator(Group group, at::Device device);
@@ -33,7 +32,7 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
-    // An operation whose end nobody has noted yet.
+    // An operation whose end is not recorded yet.
     struct UnderWay {
         int64_t number;
         std::shared_ptr<at::cuda::CUDAEvent> end;

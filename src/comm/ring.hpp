@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-// Collectives made of messages between neighbours. Bytes only; types are the adder's business.
+// Collectives made of messages between neighbours. They move bytes; only the adder knows types.
 // Collective over the communicator; all block, and none spins.
 namespace ringshard::comm {
 
@@ -25,10 +25,11 @@ using Scratch = std::array<std::vector<std::byte>, 3>;
 
 using Adder = std::function<void(std::byte* into, const std::byte* from, size_t bytes)>;
 
-// parts[r] is rank r's and is sent round until everybody has all of them.
+// All-gather: sends parts[r] of rank r round the ring until every rank has all parts.
 void ring_all_gather(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts);
 
-// The sum over ranks of parts[r] ends in `out` on rank r. `parts` are only read.
+// Reduce-scatter: writes the sum over ranks of parts[r] into `out` on rank r. `parts` are only
+// read.
 void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
                          const std::vector<std::span<const std::byte>>& parts, const Adder& add,
                          Scratch& scratch);
@@ -37,7 +38,7 @@ void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
 void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
                           const Adder& add, Scratch& scratch);
 
-// Messages of any length, cut where MPI's counts end. The caller waits.
+// Sends messages of any length, in pieces that MPI can count. The caller waits for the requests.
 void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,
                 std::vector<MPI_Request>& requests);
 void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from,

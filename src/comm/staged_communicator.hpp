@@ -4,8 +4,8 @@
 
 namespace ringshard::comm {
 
-// Tensors of a device by way of the host: copied there, sent by another communicator, and copied
-// back. For ranks that share a GPU, which NCCL does not take: slow, and the results are the same.
+// Copies tensors of a device to the host, sends them with another communicator, and copies the
+// result back. For ranks that share a GPU, which NCCL refuses: slow, with the same results.
 class StagedCommunicator final : public Communicator {
 public:
     explicit StagedCommunicator(std::unique_ptr<Communicator> of_host)

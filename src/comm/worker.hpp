@@ -10,7 +10,7 @@
 
 namespace ringshard::comm {
 
-// One thread that does what it is given, in order. It starts with the first task.
+// A thread that runs its tasks in order. It starts with the first task.
 class Worker {
 public:
     // Set when the task is done; threads wait on it.

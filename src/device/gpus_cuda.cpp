@@ -87,7 +87,7 @@ MemoryUse take_gpu_memory_use(c10::Device device) {
             .driver = static_cast<int64_t>(total - free)};
 }
 
-void tell_what_is_held(std::function<std::string()> list) {
+void set_memory_report(std::function<std::string()> list) {
     c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
         [list = std::move(list)](int64_t gpu, size_t wanted, size_t total, size_t free) {
             const auto text = [](size_t bytes) { return human_bytes(static_cast<double>(bytes)); };

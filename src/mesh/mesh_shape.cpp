@@ -70,31 +70,31 @@ std::string to_text(const Cuts& cuts) {
 
 namespace {
 
-// Sizes that are settled before the world is dealt out; 0: open.
-struct Wishes {
+// Axis sizes that the settings fix; 0: to be chosen.
+struct RequestedSizes {
     MeshShape shape{0, 0, 1, 1};
     bool cuts = false;
 };
 
-Wishes wishes_of(const Settings& settings, int64_t world, int64_t num_hosts) {
+RequestedSizes requested_sizes(const Settings& settings, int64_t world, int64_t num_hosts) {
     const ParallelSettings& parallel = settings.values.parallel;
-    Wishes wishes;
-    wishes.cuts = cuts_of(parallel).any();
-    wishes.shape.ring = parallel.cp_size.value_or(1);
-    wishes.shape.ulysses = parallel.sp_size.value_or(1);
-    wishes.shape.replicate =
+    RequestedSizes requested;
+    requested.cuts = cuts_of(parallel).any();
+    requested.shape.ring = parallel.cp_size.value_or(1);
+    requested.shape.ulysses = parallel.sp_size.value_or(1);
+    requested.shape.replicate =
         parallel.dp_replicate_size.value_or(stays_inside_hosts(parallel) ? num_hosts : 0);
     const bool is_profile_as_written = parallel.num_processes == world &&
                                        !settings.is_fixed("cp_size") &&
                                        !settings.is_fixed("sp_size");
     const bool shard_holds = settings.is_fixed("dp_shard_size") || is_profile_as_written;
-    wishes.shape.shard = shard_holds ? parallel.dp_shard_size.value_or(0) : 0;
-    return wishes;
+    requested.shape.shard = shard_holds ? parallel.dp_shard_size.value_or(0) : 0;
+    return requested;
 }
 
-// What is left of the world goes to the axis that the profile cuts over, if that is open.
-std::optional<MeshShape> deal_out(const Wishes& wishes, int64_t world) {
-    MeshShape shape = wishes.shape;
+// The rest of the world goes to the axis that the profile shards over, if its size is not set.
+std::optional<MeshShape> complete_shape(const RequestedSizes& requested, int64_t world) {
+    MeshShape shape = requested.shape;
     int64_t rest = world;
     for (const int64_t wish : {shape.replicate, shape.shard, shape.ring, shape.ulysses}) {
         const int64_t size = std::max<int64_t>(1, wish);
@@ -102,8 +102,8 @@ std::optional<MeshShape> deal_out(const Wishes& wishes, int64_t world) {
         rest /= size;
     }
     if (shape.replicate == 0 && shape.shard == 0) {
-        shape.replicate = wishes.cuts ? 1 : rest;
-        shape.shard = wishes.cuts ? rest : 1;
+        shape.replicate = requested.cuts ? 1 : rest;
+        shape.shard = requested.cuts ? rest : 1;
     } else if (shape.shard == 0) {
         shape.shard = rest;
     } else if (shape.replicate == 0) {
@@ -117,8 +117,8 @@ std::string said(const Settings& settings, const std::string& name, int64_t size
                      : concat(name, " = ", size, " [", settings.origin_of(name).place, "]");
 }
 
-// Every way to cut the world that changes as few of the wishes as possible.
-std::vector<std::string> shapes_that_work(const Wishes& wishes, int64_t world) {
+// Every mesh shape that changes as few of the requested sizes as possible.
+std::vector<std::string> shapes_that_work(const RequestedSizes& requested, int64_t world) {
     struct Candidate {
         int changes;
         MeshShape shape;
@@ -133,10 +133,10 @@ std::vector<std::string> shapes_that_work(const Wishes& wishes, int64_t world) {
                 const auto differs = [](int64_t wish, int64_t size) {
                     return wish != 0 && wish != size ? 1 : 0;
                 };
-                const int changes = differs(wishes.shape.replicate, shape.replicate) +
-                                    differs(wishes.shape.shard, shape.shard) +
-                                    differs(wishes.shape.ring, ring) +
-                                    differs(wishes.shape.ulysses, ulysses);
+                const int changes = differs(requested.shape.replicate, shape.replicate) +
+                                    differs(requested.shape.shard, shape.shard) +
+                                    differs(requested.shape.ring, ring) +
+                                    differs(requested.shape.ulysses, ulysses);
                 candidates.push_back({changes, shape});
             }
         }
@@ -175,8 +175,8 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
             concat("distributed_type = no [", settings.origin_of("distributed_type").place,
                    "]: it is for one rank, and there are ", world,
                    "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
-    const Wishes wishes = wishes_of(settings, world, num_hosts);
-    if (const auto shape = deal_out(wishes, world)) {
+    const RequestedSizes requested = requested_sizes(settings, world, num_hosts);
+    if (const auto shape = complete_shape(requested, world)) {
         if (const auto failure = check_batch(settings, *shape)) return *failure;
         return *shape;
     }
@@ -184,11 +184,11 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
         ExitCode::settings,
         concat("a world of ", world,
                " ranks is not dp_replicate_size x dp_shard_size x cp_size x sp_size with ",
-               said(settings, "dp_replicate_size", wishes.shape.replicate), ", ",
-               said(settings, "dp_shard_size", wishes.shape.shard), ", ",
-               said(settings, "cp_size", wishes.shape.ring), ", ",
-               said(settings, "sp_size", wishes.shape.ulysses),
-               "; sizes that work: ", join(shapes_that_work(wishes, world), ", "))};
+               said(settings, "dp_replicate_size", requested.shape.replicate), ", ",
+               said(settings, "dp_shard_size", requested.shape.shard), ", ",
+               said(settings, "cp_size", requested.shape.ring), ", ",
+               said(settings, "sp_size", requested.shape.ulysses),
+               "; sizes that work: ", join(shapes_that_work(requested, world), ", "))};
 }
 
 }  // namespace ringshard::mesh

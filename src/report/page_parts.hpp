@@ -9,7 +9,7 @@
 // The parts of the page, in the order in which it shows them.
 namespace ringshard::report {
 
-// How runs stand: tiles for one, a line of a table each for several.
+// The status of runs: tiles for one run, a row of a table each for several.
 std::string state_mark(const RunStatus& status);
 std::string summary_tiles(const RunStory& run);
 std::string comparison_table(Stories runs);
@@ -28,7 +28,7 @@ std::string events(const RunStory& run);
 std::string settings(const RunRecord& record);
 std::string differing_settings(Stories runs);
 
-// Values of a key, of all lines that have it.
+// Returns the values of a key, from all lines that have it.
 std::vector<double> values_of(const MetricsLog& metrics, std::string_view key);
 std::optional<double> last_of(const MetricsLog& metrics, std::string_view key);
 double median_of(std::vector<double> values);  // of one at least

@@ -2,8 +2,8 @@
 
 namespace ringshard::report {
 
-// Reads values off the drawn curves where the pointer is, and shows them beside it. What it shows
-// becomes text, never markup. No "<" and no "&": the page is XML too.
+// Reads the values of the curves at the pointer, and shows them beside it, as text, never as
+// markup. No "<" and no "&": the page is XML too.
 std::string_view page_script() {
     return R"js(
 (() => {

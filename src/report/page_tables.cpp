@@ -25,7 +25,7 @@ std::string condition_cell(SavedState::Condition condition) {
     return {};
 }
 
-// What the lines of saves say of all of them.
+// Summarizes the lines of all saves.
 std::string describe_saves(const MetricsLog& metrics) {
     const auto stalls = values_of(metrics, "save_stall_s");
     if (stalls.empty()) return {};
@@ -54,7 +54,7 @@ const char* look_of(Event::Weight weight) {
 
 // --- settings
 
-// Said for this run; said by a profile that was written for many; said by nobody.
+// Set for this run; set by a profile; default.
 enum class Given { here, by_profile, not_at_all };
 
 Given given(const RunRecord::Setting& setting) {

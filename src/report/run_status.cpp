@@ -46,7 +46,7 @@ std::optional<int64_t> planned_steps(const fs::path& run) {
     return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
-// What the lines of metrics say; whether the last of them is the end of the run.
+// The state by the lines of metrics, and whether the last line is the end of the run.
 bool read_progress(const MetricsLog& log, RunStatus& status) {
     if (log.steps.empty()) return false;
     double seconds_per_step = 0;

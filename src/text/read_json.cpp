@@ -25,7 +25,7 @@ void drop_repeated(Value::Object& members) {
     members = std::move(*unique.object());
 }
 
-// Goes over a document once. Stops at the first thing that is wrong, and keeps what and where.
+// Reads a document in one pass. Stops at the first error, and keeps its kind and byte.
 class Reader {
 public:
     explicit Reader(std::string_view json)

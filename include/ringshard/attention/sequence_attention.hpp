@@ -56,7 +56,7 @@ public:
     at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
                         const Plan& plan) const;
 
-    // The operators of a GPU that attend by this plan; none on the CPU, which has one way.
+    // Returns the attention operators that a GPU uses for this plan; empty on the CPU.
     std::set<std::string> operators(const Plan& plan, at::ScalarType type, at::Device device) const;
 
     // Whether a plan is work for this rank alone, which goes the same way every time: nothing

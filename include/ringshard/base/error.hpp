@@ -8,8 +8,7 @@
 
 namespace ringshard {
 
-// Ends the job: nobody catches it but the terminate handler, which prints it and leaves with its
-// code.
+// Ends the job: only the terminate handler catches it, prints it and exits with its code.
 class Error : public std::runtime_error {
 public:
     Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -25,7 +24,7 @@ private:
 
 }  // namespace ringshard
 
-// A promise between parts of the program. Mistakes of users are told as Failure or Error instead.
+// Checks an invariant of the program. Mistakes of users are reported as Failure or Error instead.
 #define RINGSHARD_CHECK(condition, ...)                                          \
     do {                                                                         \
         if (!(condition))                                                        \

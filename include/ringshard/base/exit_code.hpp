@@ -4,7 +4,7 @@
 
 namespace ringshard {
 
-// What the program says to the batch system when it ends (docs/contract.md, section 6).
+// The exit codes, for batch scripts (docs/contract.md, section 6).
 enum class ExitCode : int {
     done = 0,
     usage = 64,          // the command line cannot be understood
@@ -21,8 +21,8 @@ enum class ExitCode : int {
 
 constexpr int number(ExitCode code) { return static_cast<int>(code); }
 
-// A failure that is expected: told to the user and handled, not thrown.
-// The message names the setting or file, its value, where it came from, the rule and the cure.
+// An expected failure: reported to the user and handled, not thrown. The message names the setting
+// or file, its value, where it came from, the rule and the cure.
 struct Failure {
     ExitCode code = ExitCode::internal;
     std::string message;

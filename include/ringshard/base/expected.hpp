@@ -7,7 +7,7 @@
 
 namespace ringshard {
 
-// A value, or why there is none.
+// A value, or the failure that prevented it.
 template <class T, class Why = Failure>
 class [[nodiscard]] Expected {
 public:

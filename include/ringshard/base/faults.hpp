@@ -11,27 +11,26 @@
 
 namespace ringshard {
 
-// Named places where a test may make the program fail. RINGSHARD_FAULT=step:5:kill kills every rank
+// Named points where a test can make the program fail. RINGSHARD_FAULT=step:5:kill kills every rank
 // when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv fail in other ways, stop
 // is SIGSTOP, spin an endless loop, read waits for a pipe that nobody writes into, and stall until
 // the file that RINGSHARD_TEST_GO_ON names is there; delay lasts up to RINGSHARD_TEST_DELAY_MS, at
 // random. Where a file is written, the operation can fail instead: eio, enospc, or short, where the
-// disk takes half of it and no more. Where numbers are, flip turns a bit of one over, and
-// nan makes one none.
-// Off unless the variable is set. Points:
-// start (before data are prepared), load (before weights are), claim (before the attempt is), step,
-// compute (before the sums of a step), evaluate, weights (after a step, for flip and nan alone),
-// export; and in a save, with files marked *: save:copy (before the copy of the shard), save:begin,
-// save:layout*, save:write* (every range), save:flush*, save:written (all of it is on disk),
-// save:describe* (the manifest), save:name* (before the rename), save:named, save:latest*.
+// disk takes half of it and no more. For numbers, flip inverts a bit of one, and nan makes one NaN.
+// Off unless the variable is set. Points: start (before data are prepared), load (before weights
+// are), claim (before the attempt is), step, compute (before the sums of a step), evaluate, weights
+// (after a step, for flip and nan alone), export; and in a save, with files marked *: save:copy
+// (before the copy of the shard), save:begin, save:layout*, save:write* (every range), save:flush*,
+// save:written (all of it is on disk), save:describe* (the manifest), save:name* (before the
+// rename), save:named, save:latest*.
 class Faults {
 public:
     Faults() = default;
     static Expected<Faults> read(const Environment& environment, int rank);
 
-    // The program is at `point`, for the first, second, ... time. May not return.
+    // Call when the program reaches `point`. May not return.
     void reach(std::string_view point);
-    // The same where `file` is written: how that is to fail, if it is.
+    // The same where `file` is written: returns how the write is to fail, if it is.
     std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
     // The same where numbers are: how one is to be spoiled.
     enum class Spoil { none, flip, nan };

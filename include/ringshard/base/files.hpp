@@ -11,21 +11,22 @@
 
 #include "ringshard/base/expected.hpp"
 
-// Files that are whole or not there, also after a crash.
+// Atomic files: whole or absent, also after a crash.
 namespace ringshard {
 
 // False too where a link goes in circles or a name is too long.
 bool file_exists(const std::filesystem::path& file);
 bool folder_exists(const std::filesystem::path& folder);
 
-// What lies in a folder, in no order; as much as can be read of it, with the error if not all.
+// Returns the entries of a folder, in no order; on an error, those read so far and the error.
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder,
                                                   std::error_code& error);
 
-// Nothing where there is no such file, or it cannot be read.
+// Returns nothing if the file is missing or cannot be read.
 std::optional<std::string> read_file(const std::filesystem::path& file);
 
-// Under a temporary name, flushed to disk, then renamed: readers see the old content or the new.
+// Writes a temporary file, flushes it to disk and renames it: readers see the old content or the
+// new.
 std::optional<Failure> write_file_atomically(const std::filesystem::path& file,
                                              std::string_view content);
 
@@ -46,7 +47,7 @@ void remove_unfinished(const std::filesystem::path& folder,
 // this returns; it is not flushed to disk, so a crash of the host may lose it.
 std::optional<Failure> append_line(const std::filesystem::path& file, std::string_view line);
 
-// Makes names in a folder (new, renamed, deleted) survive a crash.
+// Flushes a folder, so that new, renamed and deleted names survive a crash.
 std::optional<Failure> flush_folder(const std::filesystem::path& folder);
 
 // An open file descriptor.

@@ -7,8 +7,8 @@
 
 namespace ringshard {
 
-// What the user's Hugging Face tools have downloaded. Nothing is downloaded here: compute nodes
-// have no network.
+// Reads the cache of the user's Hugging Face tools. It downloads nothing: compute nodes have no
+// network.
 class HubCache {
 public:
     // HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub; HF_DATASETS_CACHE alike.

@@ -4,10 +4,11 @@
 
 namespace ringshard {
 
-// For terminate handlers: what the exception that nobody caught has to say.
+// Returns the message and code of the uncaught exception, for terminate handlers.
 Failure describe_current_exception();
 
-// The terminate handler of a process that speaks to no others: one line, and the exception's code.
+// The terminate handler of a process without MPI: prints one line and exits with the exception's
+// code.
 [[noreturn]] void end_process();
 
 }  // namespace ringshard

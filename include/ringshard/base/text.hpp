@@ -24,7 +24,7 @@ std::string_view trim(std::string_view padded);
 std::string lower_case(std::string_view mixed);
 std::string upper_case(std::string_view mixed);
 
-// The whole number that the text is, sign and digits and nothing else; nothing if it is none.
+// Reads a whole number: a sign and digits, nothing else. Returns nothing for any other text.
 std::optional<int64_t> read_whole_number(std::string_view digits);
 
 // The shortest decimal form that reads back as the same double: 2e-05, 0.1, 3.
@@ -39,7 +39,7 @@ std::string human_bytes(double bytes);
 // no such text, or less than one byte.
 std::optional<int64_t> read_bytes(std::string_view text);
 
-// The known name that a misspelt one most likely meant; empty if none is near.
+// Returns the known name nearest to a misspelt one; empty if none is near.
 std::string nearest_name(std::string_view misspelt, const std::vector<std::string>& known);
 
 }  // namespace ringshard

@@ -4,7 +4,7 @@
 
 namespace ringshard {
 
-// Seconds since construction, on a clock that never jumps.
+// Seconds since construction, on a monotonic clock.
 class Timer {
 public:
     double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

@@ -15,7 +15,7 @@ struct CommandFlag {
 
 enum class TakesSettings { no, yes };
 
-// Everything that help, the manual page and the shell are told of a command.
+// Describes a command for help, the manual page and the completion of the shell.
 struct Command {
     std::string name;
     std::string summary;             // a line of a list

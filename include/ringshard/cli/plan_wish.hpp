@@ -9,7 +9,7 @@
 
 namespace ringshard::cli {
 
-// What `trainer plan` is asked for.
+// The arguments of `trainer plan`.
 struct PlanWish {
     int64_t world = 1;               // ranks
     std::optional<int64_t> nodes{};  // else as many as the ranks need, eight to a node

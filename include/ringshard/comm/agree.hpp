@@ -9,9 +9,9 @@
 
 namespace ringshard::comm {
 
-// A failure that every rank of a group has learnt of, so that all can leave together. Only what
-// stands below makes one: a rank that returned its own Failure where this is asked for would leave
-// the others waiting, and does not compile.
+// A failure that every rank of a group knows, so that all return together. Only the functions below
+// make one: code that returns a rank's own Failure instead, and leaves the others waiting, does not
+// compile.
 class AgreedFailure {
 public:
     operator const Failure&() const { return failure_; }
@@ -30,15 +30,15 @@ private:
 template <class T>
 using Agreed = Expected<T, AgreedFailure>;
 
-// Every rank tells whether it failed; all learn of the failure of the lowest rank that did, with
-// its rank and host in the message. So no rank enters a collective that another will never reach.
-// Collective over the group.
+// Returns on every rank the failure of the lowest rank that failed, with its rank and host in the
+// message. So no rank enters a collective that another rank will never reach. Collective over the
+// group.
 std::optional<AgreedFailure> first_failure(const Group& group, const std::optional<Failure>& mine);
 
-// What every rank finds by itself, because it comes of nothing but what all of them know.
+// For a failure that every rank finds by itself, from data that all ranks have.
 AgreedFailure found_by_all(Failure failure);
 
-// The same as first_failure() for what each rank has made by itself: all keep theirs, or all get
+// Like first_failure(), for a value that each rank has made: every rank keeps its value, or all get
 // the same failure. Collective over the group.
 template <class T>
 Agreed<T> agreed(const Group& group, Expected<T> mine) {
@@ -48,8 +48,8 @@ Agreed<T> agreed(const Group& group, Expected<T> mine) {
     return std::move(mine).value();
 }
 
-// Rank 0 makes a text, or fails; all get it, or its failure: one look at a file in place of one on
-// every rank. Collective over the group.
+// Returns on every rank the text that rank 0 makes, or its failure: one rank reads a file for all.
+// Collective over the group.
 Agreed<std::string> of_root(const Group& group, const std::function<Expected<std::string>()>& make);
 
 std::string host_name();

@@ -11,7 +11,7 @@
 
 namespace ringshard::comm {
 
-// What shift() moves: `send` goes to the next rank, `receive` comes from the previous one.
+// The buffers of shift(): `send` goes to the next rank, `receive` is filled by the previous one.
 struct Exchange {
     at::Tensor send;
     at::Tensor receive;
@@ -20,8 +20,8 @@ struct Exchange {
 // Rows, of the first dimension of a tensor, for each rank.
 using RowCounts = std::vector<int64_t>;
 
-// Everything tensors can do between ranks. Every call is collective over the communicator, is made
-// in the same order on all its ranks, and returns before it is done. Tensors are contiguous and of
+// The collectives on tensors. Every call is collective over the communicator, comes in the same
+// order on all its ranks, and returns before the operation has ended. Tensors are contiguous and of
 // type fp32, bf16, int32, int64 or uint8; sums wrap around or round as their type does. At size 1
 // every operation exists too, as a copy or as nothing. Sums only: the caller knows the divisor.
 class Communicator {
@@ -51,18 +51,18 @@ protected:
 };
 
 struct CommunicatorOptions {
-    // How much later every message between neighbours leaves, over MPI: for tests.
+    // Delay of every message between neighbours, over MPI: for tests.
     std::chrono::microseconds test_delay;
     // Tensors of a GPU go over MPI: for ranks that share one.
     bool by_way_of_host;
 };
-// Makes one of NCCL for a CUDA device, of MPI for the CPU, and of copies for a group of one rank.
-// The communicator takes the group over: nothing else may travel through it. NCCL connects with
-// the first operation, so a group without tensors costs nothing there. Collective over the group.
+// Makes a communicator over NCCL for a CUDA device, over MPI for the CPU, and of copies for a group
+// of one rank. It owns the group: nothing else may use it. NCCL connects with the first operation,
+// so a group without tensors costs nothing there. Collective over the group.
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,
                                                 const CommunicatorOptions& options = {});
 
-// Makes one for this rank alone. Not collective.
+// Makes a communicator of this rank alone. Not collective.
 std::unique_ptr<Communicator> make_self_communicator(at::Device device);
 
 }  // namespace ringshard::comm

@@ -9,13 +9,13 @@
 
 namespace ringshard::comm {
 
-// Says why in one line, with rank, host and step, and ends the whole job with that code. For a
-// cause that is known, from any thread.
+// Prints the failure in one line, with rank, host and step, and ends the whole job with its code.
+// May be called by any thread.
 [[noreturn]] void end_job(const Failure& cause);
 
-// While it lives, a failure that ends this process, an uncaught exception or a signal such as
-// SIGSEGV, is told with rank, host and step, and written into a file with a backtrace. At most one
-// at a time: handlers of signals find it without arguments.
+// While it lives, an uncaught exception or a signal such as SIGSEGV is reported with rank, host and
+// step, and written into a file with a backtrace. At most one exists at a time, since signal
+// handlers find it without arguments.
 class CrashReport {
 public:
     // The file is made only when there is something to say.

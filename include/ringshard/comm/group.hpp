@@ -12,11 +12,11 @@
 
 namespace ringshard::comm {
 
-// Some ranks that agree on small things through host memory: an owned MPI communicator.
-// Tensors travel through a Communicator, which is made from a Group.
+// Ranks that exchange small values through host memory: owns an MPI communicator. Tensors travel
+// through a Communicator, which is made from a Group.
 class Group {
 public:
-    // Duplicates: what the caller does on its communicator never meets what happens here. It
+    // Duplicates the communicator, so that messages of the caller never meet those of the group. It
     // begins a journal, in which all groups made from it write under their names. Collective.
     explicit Group(MPI_Comm communicator, std::string name = "world");
     ~Group();  // collective, unless an exception unwinds or MPI has ended
@@ -27,7 +27,7 @@ public:
     int size() const { return size_; }
     bool is_root() const { return rank_ == 0; }
 
-    // Everything below is collective over this group, and waits without keeping a core busy.
+    // Every function below is collective over this group, and sleeps while it waits.
 
     // Ranks of one color, ordered by their rank here.
     Group split(int64_t color, std::string name) const;
@@ -44,7 +44,7 @@ public:
     std::vector<std::string> gather(const std::string& text) const;  // of every rank, on every rank
     std::vector<int64_t> gather(int64_t value) const;
     std::vector<std::string> gather_to_root(const std::string& text) const;  // empty elsewhere
-    // Text r of rank 0 goes to rank r. What other ranks give does not count.
+    // Sends text r of rank 0 to rank r; the arguments of other ranks are ignored.
     std::string scatter(const std::vector<std::string>& texts) const;
 
     MPI_Comm handle() const { return *communicator_; }

@@ -7,9 +7,9 @@
 
 namespace ringshard::comm {
 
-// MPI from its start to its end. While it lives, an uncaught exception on any rank prints one line
-// and ends the whole job with the exception's exit code: nothing unwinds, so no destructor gets the
-// chance to wait for peers that will never come.
+// Initializes and finalizes MPI. While it lives, an uncaught exception on any rank prints one line
+// and ends the whole job with the exception's exit code: nothing unwinds, so no destructor waits
+// for peers that will never come.
 class MpiSession {
 public:
     MpiSession();
@@ -23,7 +23,7 @@ private:
     std::optional<Group> world_;
 };
 
-// What the MPI library calls itself. May be asked without a session.
+// Returns the name and version of the MPI library. Needs no session.
 std::string mpi_library();
 
 }  // namespace ringshard::comm

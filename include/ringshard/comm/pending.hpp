@@ -5,7 +5,7 @@
 
 namespace ringshard::comm {
 
-// How a backend learns that an operation has ended. It owns the buffers of the operation.
+// A backend's operation under way. It owns the buffers of the operation.
 class Completion {
 public:
     virtual ~Completion() = default;

@@ -44,8 +44,8 @@ public:
         // As rows have them, and checked: tools may be JSON in a text.
         static Expected<Chat> read(text::Value messages, text::Value tools, text::Value variables);
     };
-    // What the assistant says is told by the template's generation blocks; where it has none, it is
-    // what each of the assistant's messages adds to the rendering.
+    // The assistant's messages are found by the template's generation blocks; if it has none, they
+    // are what each of the assistant's messages adds to the rendering.
     Expected<text::Rendered> render(const Chat& chat, bool finds_assistant) const;
     // Where the words of each wanted message are in the rendering; empty ranges of the others.
     Expected<std::vector<text::ByteRange>> find_messages(const Chat& chat,

@@ -6,8 +6,8 @@
 
 namespace ringshard::device {
 
-// Where the scheduler lets this process run. Cores and NUMA nodes are counted from 0 on the host,
-// as hwloc does, and written as "0-3,8".
+// The cores and memory that the scheduler gives this process. Cores and NUMA nodes are counted from
+// 0 on the host, as hwloc does, and written as "0-3,8".
 struct Binding {
     std::string cores{};
     std::string allowed_cores{};  // that control groups leave to the job on this host
@@ -15,13 +15,14 @@ struct Binding {
     std::string numa_nodes{};     // of its cores
 };
 
-// Returns which ranks of a host have no core of their own though others run no rank; empty where
-// every rank has one, or where there are too few. The bindings are those of all ranks of the host.
+// Returns the ranks of a host that share a core although other cores run no rank; empty if every
+// rank has a core of its own, or if there are too few. The bindings are those of all ranks of the
+// host.
 std::string describe_shared_cores(const std::vector<Binding>& ranks);
 
-// Makes memory that this thread and those that it starts allocate lie near their cores, as far as
-// there is any: where the cores are of one NUMA node and nobody has chosen otherwise (numactl).
-// Returns what is in force, for people. `binding`: of this process.
+// Binds the memory of this thread and of those that it starts to the NUMA node of their cores, if
+// all cores are in one node and no policy is set (numactl). Returns the policy in force, for
+// people. `binding`: of this process.
 std::string bind_memory(const Binding& binding);
 
 }  // namespace ringshard::device

@@ -26,10 +26,10 @@ std::string describe_gpu_libraries();  // versions, when built and now
 std::vector<Gpu> visible_gpus();
 std::string why_no_gpu();               // is visible, and the cure
 void make_current(c10::Device device);  // for this thread
-// From here on, this thread is at `what`: for NVIDIA's profilers.
+// Ends the thread's NVTX range and begins the range `what`, for NVIDIA's profilers.
 void mark_range(c10::Device device, const std::string& what);
 
-// Bytes of the memory that computes.
+// Bytes of the memory of the device that computes.
 struct MemoryUse {
     int64_t tensors = 0;  // that they held at most, since the last time that somebody took this
     int64_t process = 0;  // that the process had at most, resident, or from the GPU's driver
@@ -37,22 +37,22 @@ struct MemoryUse {
 };
 MemoryUse take_memory_use(c10::Device device);
 MemoryUse take_gpu_memory_use(c10::Device device);
-// A tensor that finds no memory on a GPU ends the job with a list of what is held there, which the
-// function gives.
-void tell_what_is_held(std::function<std::string()> list);
+// If a GPU has no memory left for a tensor, the job ends with a list of what is held there, which
+// the function returns.
+void set_memory_report(std::function<std::string()> list);
 
-// The device of a rank that is the `local_rank`th on its host. Whether a scheduler shows every rank
-// all GPUs of the host or each its own, the choice is the same. A GPU must be of a generation that
-// the kernels were compiled for.
+// Returns the device of the `local_rank`th rank of its host. The choice is the same whether the
+// scheduler shows every rank all GPUs of the host or only its own. A GPU must be of a generation
+// that the kernels were compiled for.
 Expected<c10::Device> choose_device(config::DeviceChoice choice, int64_t local_rank,
                                     const std::vector<Gpu>& visible);
 
-// Two ranks on one GPU get in each other's way, and NCCL refuses them: `places` is host and bus id
-// of every rank, empty for a rank on the CPU.
+// Fails if two ranks share a GPU, which NCCL refuses. `places`: host and bus id of every rank,
+// empty for a rank on the CPU.
 std::optional<Failure> check_distinct(const std::vector<std::string>& places);
 
-// What to say of GPUs of different models in one job: `models` of every rank, empty for a rank on
-// the CPU. Empty if they are alike.
+// Returns a warning about GPUs of different models in one job: `models` of every rank, empty for a
+// rank on the CPU. Empty if they are alike.
 std::string describe_mixture(const std::vector<std::string>& models);
 
 }  // namespace ringshard::device

@@ -4,8 +4,8 @@
 
 namespace ringshard::device {
 
-// The one place that changes the process environment: settings that libraries read when they are
-// loaded, where the user has not chosen, and where a bundle keeps their parts. Called before MPI,
+// The only function that changes the process environment: it sets variables that libraries read
+// when they are loaded, unless the user set them, and the folders of a bundle. Called before MPI,
 // CUDA or LibTorch start.
 void prepare_environment(const Environment& environment);
 

@@ -29,8 +29,8 @@ Host describe_host();
 // available and of what the memory limits of its control groups leave (a job's --mem under SLURM).
 int64_t free_host_memory();
 
-// Threads for the computation of one rank: what the user says, else OMP_NUM_THREADS, else its share
-// of the cores that it and its neighbours may use.
+// Returns the compute threads of one rank: the setting, else OMP_NUM_THREADS, else its share of the
+// cores that it and its neighbours may use.
 Expected<int64_t> choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
                                      const Host& host, int64_t ranks_on_host);
 

@@ -11,8 +11,7 @@ namespace ringshard::job {
 // Elements of arrays, as sbatch --array takes them: "0-3,7".
 std::string array_text(const std::vector<int64_t>& ascending);
 
-// The elements of these jobs that SLURM still has, waiting or running; nothing where SLURM cannot
-// be asked.
+// Returns the elements of these jobs that are pending or running; nothing if squeue cannot be run.
 std::optional<std::set<int64_t>> elements_in_queue(const std::vector<std::string>& job_ids);
 
 }  // namespace ringshard::job

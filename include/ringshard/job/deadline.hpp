@@ -12,9 +12,9 @@
 
 namespace ringshard::job {
 
-// When this job is going to be ended: SLURM_JOB_END_TIME and then what squeue says, which is asked
-// again every few minutes by a thread of its own, because the limit of a running job can be
-// changed; or max_hours after this object was made, whichever comes first.
+// The end of this job: SLURM_JOB_END_TIME, then the end that squeue reports, which a thread reads
+// again every few minutes because the limit of a running job can change; or max_hours after the
+// construction, whichever is earlier.
 class Deadline {
 public:
     Deadline(const Slurm& slurm, std::optional<double> max_hours);

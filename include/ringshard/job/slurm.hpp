@@ -10,7 +10,7 @@
 
 namespace ringshard::job {
 
-// What SLURM told this process. Every field may be missing.
+// The variables that SLURM sets for this process. Every field may be missing.
 struct Slurm {
     std::string job_id;
     // What squeue calls this job alone, "17" or "15_3": an array's last element has the array's id.
@@ -29,16 +29,16 @@ struct Slurm {
 
 Slurm read_slurm(const Environment& environment);
 
-// Is this the process that speaks for the job, as far as its launcher told it? For what is said
-// before MPI is asked; true for a process that nobody launched.
+// Returns true for rank 0 by the launcher's variables, and for a process without a launcher. For
+// messages before MPI is initialized.
 bool is_first_task(const Environment& environment);
 
-// What srun has to pass on for this MPI (the text of MPI_Get_library_version) to find the other
-// ranks, and did not. To be asked before MPI is started, which would end with words that mislead.
+// Returns which support srun lacks for this MPI (the text of MPI_Get_library_version) to find the
+// other ranks. Call it before MPI_Init, whose message would mislead.
 std::optional<Failure> check_launcher(const Slurm& slurm, const Environment& environment,
                                       std::string_view mpi_library);
 
-// srun that does not speak MPI's language starts many worlds of one; each must refuse to run alone.
+// srun without the right --mpi starts many worlds of one rank; each must refuse to run alone.
 std::optional<Failure> check_world_size(const Slurm& slurm, int64_t world);
 
 }  // namespace ringshard::job

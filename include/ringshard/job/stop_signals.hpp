@@ -2,18 +2,18 @@
 
 #include <string>
 
-// Signals that ask for an end. Noted here, acted upon at the end of a step. A second one of its
-// kind ends the process at once (scancel and srun may both send the first: what comes within a
-// second of it is the same).
+// Records the signals that request an end; the run acts on them after a step. A second signal of
+// the same kind ends the process at once (scancel and srun may both send the first: what comes
+// within a second of it is the same).
 namespace ringshard::job {
 
-// SIGUSR1 is a warning that comes minutes ahead: from here on it is only noted.
+// Makes SIGUSR1, a warning minutes ahead, only recorded.
 void note_warnings();
 
-// From here on SIGTERM and SIGINT are noted too.
+// Makes SIGTERM and SIGINT recorded too.
 void note_ends();
 
-// The name of the first that came; empty if none did.
+// Returns the name of the first signal that came; empty if none came.
 std::string noted_signal();
 
 }  // namespace ringshard::job

@@ -9,16 +9,16 @@
 
 namespace ringshard::mesh {
 
-// The world as a mesh of ranks, seen from one of them: its place, and a communicator for every
-// group that exchanges tensors. They exist at size 1 too, so no caller compares sizes.
+// The mesh of ranks, seen from one rank: its coordinates, and a communicator for every group that
+// exchanges tensors. Groups of size 1 have one too, so no caller compares sizes.
 class Mesh {
 public:
     // Collective over the world.
     Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
          const comm::CommunicatorOptions& options = {});
 
-    // As `rank` of such a mesh would see it, with communicators of the caller's make: for asking
-    // what a step would take, without a world.
+    // A mesh as `rank` of a planned world would see it, with communicators of the caller's: for
+    // planning a step without that world.
     using MakeCommunicator = std::function<std::unique_ptr<comm::Communicator>(
         const char* group, int64_t rank, int64_t size)>;
     Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCommunicator& make);

@@ -42,7 +42,7 @@ struct Coordinates {
 Coordinates coordinates_of(int64_t rank, const MeshShape& shape);
 int64_t rank_of(const Coordinates& at, const MeshShape& shape);
 
-// What a profile cuts over the zero group: the four questions of docs/contract.md, section 3.
+// What a profile shards over the zero group: the four questions of docs/contract.md, section 3.
 struct Cuts {
     bool optimizer = false;
     bool gradients = false;
@@ -56,7 +56,7 @@ struct Cuts {
 Cuts cuts_of(const config::ParallelSettings& parallel);
 std::string to_text(const Cuts& cuts);  // "optimizer state and gradients are cut"
 
-// How the settings cut a world of this size into axes (docs/contract.md, section 3).
+// Chooses the axes of a world of this size by the settings (docs/contract.md, section 3).
 Expected<MeshShape> choose_shape(const config::Settings& settings, int64_t world,
                                  int64_t num_hosts);
 

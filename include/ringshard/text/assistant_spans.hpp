@@ -6,11 +6,10 @@
 
 namespace ringshard::text {
 
-// Where the assistant's messages are in the rendering of a conversation, for templates that do not
-// mark them: each is what comes between the rendering of the messages before it, with the
-// generation prompt, and the rendering up to and with it. Fails where the rendering of a prefix is
-// no prefix of the rendering: then the template treats earlier messages differently, and there is
-// nothing to cut.
+// Finds the assistant's messages in a rendered conversation, for templates that do not mark them:
+// each is the difference between the rendering of the messages before it, with the generation
+// prompt, and the rendering that includes it. Fails if the rendering of a prefix is not a prefix of
+// the whole rendering: then the template renders earlier messages differently.
 Expected<std::vector<ByteRange>> find_assistant_spans(const ChatTemplate& chat_template,
                                                       const Conversation& conversation);
 

@@ -26,7 +26,7 @@ struct ByteRange {
     bool operator==(const ByteRange&) const = default;
 };
 
-// What a template is rendered from. What is pointed to must live until the rendering is done.
+// The inputs of a rendering. They must outlive it.
 struct Conversation {
     std::span<const Value> messages;   // objects; at least one
     const Value* tools = nullptr;      // a list of objects, or null
@@ -47,7 +47,7 @@ struct Rendered {
     std::vector<ByteRange> assistant;
 };
 
-// Any of these ends a template that asks for more.
+// Limits of a rendering: a template that exceeds one of them fails.
 struct TemplateLimits {
     size_t source_bytes = size_t{1} << 20;
     uint64_t steps = 200'000'000;
@@ -65,14 +65,14 @@ public:
 
     Expected<Rendered> render(const Conversation& conversation) const;
 
-    // It has {% generation %} blocks.
+    // Returns true if the template has {% generation %} blocks.
     bool marks_assistant() const;
-    // It reads a variable of that name from outside.
+    // Returns true if the template reads a variable of that name.
     bool uses(std::string_view variable) const;
     const std::string& source() const { return source_; }
     const std::string& name() const { return name_; }
 
-    // What strftime_now() sees; without it the local time.
+    // Sets the time that strftime_now() returns; by default the local time.
     void set_clock(std::function<std::tm()> clock) { clock_ = std::move(clock); }
 
 private:

@@ -21,7 +21,7 @@ struct Span {
     bool operator==(const Span&) const = default;
 };
 
-// A token that is looked for in the text before anything else is done to it.
+// A token that is matched in the text before any other step.
 struct AddedToken {
     std::string content;
     bool single_word = false;  // only where no letter, digit or _ stands beside it
@@ -39,7 +39,8 @@ enum class Decoding { everything, skip_special_tokens };
 // them encodes with a Scratch of its own.
 class Tokenizer {
 public:
-    // Refuses, by name, what it could not do exactly as the `tokenizers` package.
+    // Refuses, by name, every part that this class does not handle exactly as the `tokenizers`
+    // package.
     static Expected<Tokenizer> from_file(const std::filesystem::path& tokenizer_json);
     // `replacement`: a JSON object whose parts stand instead of the file's.
     static Expected<Tokenizer> from_json(std::string_view json, const std::string& name,
@@ -49,7 +50,7 @@ public:
     Tokenizer& operator=(Tokenizer&&) noexcept;
     ~Tokenizer();
 
-    // What a thread keeps from text to text: buffers, and words that it has met.
+    // The state of a thread from text to text: buffers, and a cache of words.
     class Scratch {
     public:
         explicit Scratch(const Tokenizer& tokenizer);

@@ -11,7 +11,7 @@
 
 namespace ringshard::text {
 
-// A Hugging Face folder's tokenizer with what stands beside it, as AutoTokenizer.from_pretrained
+// The tokenizer of a Hugging Face folder with its sidecar files, as AutoTokenizer.from_pretrained
 // reads them: tokenizer.json, tokenizer_config.json, special_tokens_map.json, added_tokens.json,
 // chat_template.jinja, additional_chat_templates/, and config.json for the kind of model.
 struct TokenizerFolder {

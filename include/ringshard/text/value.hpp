@@ -11,8 +11,8 @@
 
 namespace ringshard::text {
 
-// A value of JSON: what a row of a dataset holds, and what a chat template sees of it. Objects keep
-// the order of their members, because templates print them in it.
+// A JSON value: a row of a dataset, and the variables of a chat template. Objects keep the order of
+// their members, because templates print them in it.
 class Value {
 public:
     using List = std::vector<Value>;
@@ -55,7 +55,7 @@ private:
     std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, List, Object> held_;
 };
 
-// One JSON document. What is wrong with another is told with its byte, for the caller to add where.
+// Reads one JSON document. A failure names the byte; the caller adds the file.
 Expected<Value> read_json(std::string_view json);
 
 Value to_list(const std::vector<std::string>& texts);

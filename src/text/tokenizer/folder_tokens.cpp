@@ -135,7 +135,7 @@ void FolderTokens::read_added(std::map<std::string, Special>& values, json& extr
     const json listed = read_object(added_file);
     for (const auto& [text, id] : listed.items()) {
         if (!id.is_number_unsigned())
-            refuse(added_file, concat("the id of \"", text, "\" is none"));
+            refuse(added_file, concat("the token \"", text, "\" has no valid id"));
         const bool is_special = special.contains(text);
         AddedToken token;
         token.content = text;

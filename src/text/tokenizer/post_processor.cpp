@@ -12,7 +12,7 @@ void add_ids(const Json& special_tokens, const std::string& name, std::vector<in
     for (const Json& each : list_of(*token, "ids")) {
         const int64_t* id = each.integer();
         if (id == nullptr || *id < 0 || *id > INT32_MAX)
-            refuse(concat("the template's token \"", name, "\" has an id that is none"));
+            refuse(concat("the template's token \"", name, "\" has no valid id"));
         ids.push_back(static_cast<int32_t>(*id));
     }
 }
