@@ -16,12 +16,12 @@ namespace {
 
 constexpr int64_t alignment = 64;  // bytes: copies begin at a cache line
 
-// Neighbouring elements of a slot that are copied at once: tensors lie side by side there, and
+// Neighbouring elements of a chunk that are copied at once: tensors lie side by side there, and
 // large copies are the fast ones.
 struct Run {
     shard::FlatStore* shards;
-    size_t slot;
-    int64_t begin;  // element of the slot
+    size_t chunk;
+    int64_t begin;  // element of the chunk
     int64_t end;
     int64_t at;  // byte of the copy
 };
@@ -39,15 +39,16 @@ CopyPlan plan_copy(const std::vector<OwnPiece>& pieces) {
     for (const OwnPiece& piece : pieces) {
         const int64_t element = bytes_of(piece.type);
         for (size_t i = 0; i < piece.parts.size(); ++i) {
-            const auto& [slot, before, count] = piece.parts[i];
+            const auto& [chunk, before, count] = piece.parts[i];
             const bool goes_on = !plan.runs.empty() && plan.runs.back().shards == piece.shards &&
-                                 plan.runs.back().slot == slot && before >= plan.runs.back().end &&
+                                 plan.runs.back().chunk == chunk &&
+                                 before >= plan.runs.back().end &&
                                  before - plan.runs.back().end <= largest_gap;
-            // A tensor that lies in two slots is in one piece here.
+            // A tensor that lies in two chunks is in one piece here.
             const bool begins = i == 0;
             if (!goes_on && begins)
                 plan.bytes = (plan.bytes + alignment - 1) / alignment * alignment;
-            if (!goes_on) plan.runs.push_back({piece.shards, slot, before, before, plan.bytes});
+            if (!goes_on) plan.runs.push_back({piece.shards, chunk, before, before, plan.bytes});
             Run& run = plan.runs.back();
             run.end = before + count;
             if (begins) plan.places.push_back(run.at + (before - run.begin) * element);
@@ -75,7 +76,7 @@ void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
 // The pieces as they are now.
 void copy_into(const at::Tensor& memory, const CopyPlan& plan, std::vector<OwnPiece>& pieces) {
     for (const Run& run : plan.runs) {
-        const at::Tensor numbers = run.shards->take(run.slot, shard::Content::kept)
+        const at::Tensor numbers = run.shards->load(run.chunk, shard::Access::read)
                                        .narrow(0, run.begin, run.end - run.begin);
         const auto bytes = static_cast<int64_t>(numbers.nbytes());
         copy_numbers(memory.narrow(0, run.at, bytes).view(numbers.scalar_type()), numbers);

@@ -71,9 +71,9 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer
                                  Extent extent) {
     std::vector<OwnPiece> pieces;
     for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
-        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-            const auto& [unit, range] = zero.slots()[slot];
-            const shard::Range mine = intersect(zero.own_range(unit), range);
+        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+            const auto& [unit, range] = zero.chunks()[chunk];
+            const shard::Range mine = intersect(zero.exclusive_range(unit), range);
             if (mine.size() == 0) continue;
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine))
                 add(pieces, {kind.group + piece.tensor->spec.name,
@@ -81,7 +81,7 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer
                              piece.size,
                              kind.type(),
                              kind.shards,
-                             {{slot, mine.begin - range.begin + piece.in_range, piece.size}}});
+                             {{chunk, mine.begin - range.begin + piece.in_range, piece.size}}});
         }
     return pieces;
 }
@@ -187,10 +187,10 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
                                    const optim::Optimizer* optimizer, ByteCounter& bytes) {
     Reader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
-        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-            const auto& [unit, range] = zero.slots()[slot];
+        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+            const auto& [unit, range] = zero.chunks()[chunk];
             // What fills up a unit is in no file: it stays.
-            const at::Tensor flat = kind.shards->take(slot, shard::Content::kept);
+            const at::Tensor flat = kind.shards->load(chunk, shard::Access::read);
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
                 const std::string dataset = kind.group + piece.tensor->spec.name;
                 const int64_t there = num_elements(checkpoint.state.datasets.at(dataset));
@@ -199,7 +199,7 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
                         reader.read(dataset, piece.first, flat.narrow(0, piece.in_range, count)))
                     return failure;
             }
-            kind.shards->put_back(slot, flat);
+            kind.shards->store(chunk, flat);
         }
     return std::nullopt;
 }

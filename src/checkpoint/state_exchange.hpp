@@ -24,29 +24,29 @@ std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit
 std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                       Extent extent);
 
-// Takes a slot once for all tensors that lie in it.
-class SlotReader {
+// Takes a chunk once for all tensors that lie in it.
+class ChunkReader {
 public:
-    const at::Tensor& take(shard::FlatStore& shards, size_t slot) {
-        if (!numbers_.defined() || &shards != shards_ || slot != slot_) {
-            numbers_ = shards.take(slot, shard::Content::kept);
+    const at::Tensor& take(shard::FlatStore& shards, size_t chunk) {
+        if (!numbers_.defined() || &shards != shards_ || chunk != chunk_) {
+            numbers_ = shards.load(chunk, shard::Access::read);
             shards_ = &shards;
-            slot_ = slot;
+            chunk_ = chunk;
         }
         return numbers_;
     }
 
 private:
     const shard::FlatStore* shards_ = nullptr;
-    size_t slot_ = 0;
+    size_t chunk_ = 0;
     at::Tensor numbers_;
 };
 
 // Neighbouring elements of a tensor that this rank writes: as they are in its shards, or a copy of
 // them.
 struct OwnPiece {
-    struct Part {  // elements of a slot
-        size_t slot;
+    struct Part {  // elements of a chunk
+        size_t chunk;
         int64_t before;
         int64_t count;
     };
@@ -61,13 +61,13 @@ struct OwnPiece {
     int64_t bytes() const { return count * bytes_of(type); }
     // Visit(numbers) for all of it in order, some at a time; flat, of the type, on any device.
     template <class Visit>
-    void for_numbers(SlotReader& slots, Visit visit) const {
+    void for_numbers(ChunkReader& chunks, Visit visit) const {
         if (copy.defined()) return visit(copy);
         for (const Part& part : parts)
-            visit(slots.take(*shards, part.slot).narrow(0, part.before, part.count));
+            visit(chunks.take(*shards, part.chunk).narrow(0, part.before, part.count));
     }
 };
-// All of this rank, in an order in which slots are read ahead.
+// All of this rank, in an order in which chunks are read ahead.
 std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                  Extent extent);
 

@@ -62,10 +62,10 @@ private:
 };
 
 // As a disk does that takes half of it.
-std::optional<Failure> write_half(const OwnPiece& piece, SlotReader& slots, int64_t offset,
+std::optional<Failure> write_half(const OwnPiece& piece, ChunkReader& chunks, int64_t offset,
                                   DirectFile& file) {
     std::optional<Failure> failure;
-    piece.for_numbers(slots, [&](const at::Tensor& numbers) {
+    piece.for_numbers(chunks, [&](const at::Tensor& numbers) {
         const auto bytes = bytes_of(numbers.to(at::kCPU));
         if (!failure) failure = file.write_at(bytes.first(bytes.size() / 2), offset);
     });
@@ -79,17 +79,17 @@ Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& f
     auto opened = DirectFile::open(work.file);
     if (!opened) return opened.failure();
     std::vector<WrittenRange> ranges;
-    SlotReader slots;
+    ChunkReader chunks;
     for (const PlacedPiece& placed : work.pieces) {
         const OwnPiece& piece = placed.piece;
         const StateFile::Placed& dataset = work.layout.datasets.at(piece.dataset);
         const int64_t offset = dataset.offset + placed.first_there * bytes_of(piece.type);
         if (const auto fault = faults.reach("save:write", work.file)) {
-            if (auto failure = write_half(piece, slots, offset, opened.value())) return *failure;
+            if (auto failure = write_half(piece, chunks, offset, opened.value())) return *failure;
             return *fault;
         }
         PieceWriter writer(placed, offset, opened.value(), written);
-        piece.for_numbers(slots, [&](const at::Tensor& numbers) { writer.write(numbers); });
+        piece.for_numbers(chunks, [&](const at::Tensor& numbers) { writer.write(numbers); });
         if (writer.failure()) return *writer.failure();
         ranges.push_back({piece.dataset, piece.first, work.file.filename(), offset, piece.bytes(),
                           writer.hash()});

@@ -16,10 +16,10 @@ bool is_copy_of_weights(const std::string& file_name) {
 
 std::vector<FrozenPart> frozen_parts(const shard::Zero& zero) {
     std::vector<FrozenPart> parts;
-    for (const auto& [slots, shards] : zero.frozen_weights())
-        for (const auto& [unit, range] : slots)
+    for (const auto& [chunks, shards] : zero.frozen_weights())
+        for (const auto& [unit, range] : chunks)
             for (const shard::TensorPiece& piece :
-                 zero.units()[unit].pieces(intersect(zero.own_range(unit), range)))
+                 zero.units()[unit].pieces(intersect(zero.exclusive_range(unit), range)))
                 parts.push_back({piece.tensor->spec.name, piece.first, piece.size});
     return parts;
 }
@@ -39,11 +39,11 @@ std::optional<Failure> lay_out_model(const std::filesystem::path& folder,
 namespace {
 
 std::optional<Failure> write_piece(const OwnPiece& piece, ElementType type, int64_t offset,
-                                   SlotReader& slots, DirectFile& file, ByteCounter& written) {
+                                   ChunkReader& chunks, DirectFile& file, ByteCounter& written) {
     std::optional<Failure> failure;
     const int64_t element = bytes_of(type);
     const int64_t at_once = DirectFile::part_bytes / element;
-    piece.for_numbers(slots, [&](const at::Tensor& numbers) {
+    piece.for_numbers(chunks, [&](const at::Tensor& numbers) {
         for (int64_t done = 0; done < numbers.numel() && !failure; done += at_once) {
             const at::Tensor part =
                 numbers.narrow(0, done, std::min(at_once, numbers.numel() - done))
@@ -86,7 +86,7 @@ std::optional<Failure> write_frozen(const FrozenPart& part, const shard::ReadWei
 std::optional<Failure> write_model(const std::filesystem::path& folder, const Extras& extras,
                                    const std::vector<OwnPiece>& pieces, Faults& faults,
                                    shard::TensorSums& sums, ByteCounter& written) {
-    SlotReader slots;
+    ChunkReader chunks;
     for (const ModelFile& model : extras.model) {
         std::optional<DirectFile> file;  // of those in which this rank has something
         // Returns where the elements of a tensor go, if that is into this file.
@@ -107,7 +107,7 @@ std::optional<Failure> write_model(const std::filesystem::path& folder, const Ex
             if (!offset) return offset.failure();
             if (!offset.value()) continue;
             if (auto failure =
-                    write_piece(piece, model.type, *offset.value(), slots, *file, written))
+                    write_piece(piece, model.type, *offset.value(), chunks, *file, written))
                 return failure;
         }
         for (const FrozenPart& part : extras.frozen) {

@@ -45,10 +45,10 @@ FileId open_together(const std::filesystem::path& file, const std::vector<std::s
 }
 
 // A piece in host memory, as HDF5 wants it.
-at::Tensor in_one(const OwnPiece& piece, SlotReader& slots) {
+at::Tensor in_one(const OwnPiece& piece, ChunkReader& chunks) {
     if (piece.copy.defined()) return piece.copy;
     std::vector<at::Tensor> parts;
-    piece.for_numbers(slots,
+    piece.for_numbers(chunks,
                       [&](const at::Tensor& numbers) { parts.push_back(numbers.to(at::kCPU)); });
     return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
@@ -56,9 +56,9 @@ at::Tensor in_one(const OwnPiece& piece, SlotReader& slots) {
 // What a rank writes of one dataset; nothing of most. Every rank takes part in every dataset,
 // whatever failed before: the others wait for it.
 void write_dataset(const FileId& file, const std::string& name, const StateFile::Placed& dataset,
-                   const PlacedPiece* mine, SlotReader& slots, const PropertiesId& transfer) {
+                   const PlacedPiece* mine, ChunkReader& chunks, const PropertiesId& transfer) {
     const int64_t count = mine == nullptr ? 0 : mine->piece.count;
-    const at::Tensor whole = mine == nullptr ? at::Tensor() : in_one(mine->piece, slots);
+    const at::Tensor whole = mine == nullptr ? at::Tensor() : in_one(mine->piece, chunks);
     const void* const numbers = mine == nullptr ? nullptr : whole.data_ptr();
     const DatasetId id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "open a dataset");
     const SpaceId there = choose(dataset.shape, mine == nullptr ? 0 : mine->first_there, count);
@@ -70,11 +70,11 @@ void write_dataset(const FileId& file, const std::string& name, const StateFile:
 Expected<std::vector<WrittenRange>> describe(const FileWork& work) {
     if (auto failure = wait_until_visible(work.file)) return *failure;  // rank 0 has made it
     std::vector<WrittenRange> ranges;
-    SlotReader slots;
+    ChunkReader chunks;
     for (const PlacedPiece& placed : work.pieces) {
         const OwnPiece& piece = placed.piece;
         const StateFile::Placed& dataset = work.layout.datasets.at(piece.dataset);
-        const at::Tensor whole = in_one(piece, slots);
+        const at::Tensor whole = in_one(piece, chunks);
         const std::span<const std::byte> bytes{static_cast<const std::byte*>(whole.data_ptr()),
                                                static_cast<size_t>(whole.nbytes())};
         if (!are_finite(bytes, dataset.type)) return no_numbers(piece.dataset);
@@ -91,7 +91,7 @@ std::optional<Failure> write_together(const FileWork& work, const std::vector<st
                                       const comm::Group& writers, Faults& faults) {
     std::map<std::string, const PlacedPiece*> mine;
     for (const PlacedPiece& placed : work.pieces) mine[placed.piece.dataset] = &placed;
-    SlotReader slots;
+    ChunkReader chunks;
     std::optional<Failure> first_failure;
     const auto opened = with_failure_as_value(work.file, [&] {
         FileId file = open_together(work.file, hints, writers);
@@ -103,7 +103,7 @@ std::optional<Failure> write_together(const FileWork& work, const std::vector<st
             const auto fault =
                 piece == nullptr ? std::nullopt : faults.reach("save:write", work.file);
             const auto written = with_failure_as_value(work.file, [&] {
-                write_dataset(file, name, dataset, fault ? nullptr : piece, slots, transfer);
+                write_dataset(file, name, dataset, fault ? nullptr : piece, chunks, transfer);
                 return true;
             });
             if (fault && !first_failure) first_failure = fault;

@@ -180,7 +180,7 @@ comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origi
         model::set_added_rows(spec, zero, call.world);
         if (optimizer.steps_done() > 0) optimizer.forget(zero);
     }
-    zero.publish_weights();
+    zero.refresh_compute_weights();
     return loaded;
 }
 

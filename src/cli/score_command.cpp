@@ -186,7 +186,7 @@ MaybeFailure score(const EngineCall& given) {
     shard::Zero zero = make_weights(settings.values, spec, mesh);
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
         return loaded.failure();
-    zero.publish_weights();
+    zero.refresh_compute_weights();
     const model::Transformer model(
         spec, zero, mesh,
         {.policies = config::ActivationPolicy::input,

@@ -24,15 +24,15 @@ struct Rows {
 // `first` is the element of the tensor with which they begin. Every element has one such rank.
 template <class Visit>
 void visit_stored(const Rows& rows, const shard::Zero& zero, const Visit& visit) {
-    const auto& [slots, shards] = zero.weights_at_rest_of(rows.unit);
-    for (size_t slot = slots.first_of(rows.unit); slot < slots.end_of(rows.unit); ++slot) {
-        const shard::Range& range = slots[slot].range;
-        const shard::Range mine = intersect(zero.own_range(rows.unit), range);
+    const auto& [chunks, shards] = zero.weights_at_rest_of(rows.unit);
+    for (size_t chunk = chunks.first_of(rows.unit); chunk < chunks.end_of(rows.unit); ++chunk) {
+        const shard::Range& range = chunks[chunk].range;
+        const shard::Range mine = intersect(zero.exclusive_range(rows.unit), range);
         for (const shard::TensorPiece& piece : zero.units()[rows.unit].pieces(mine)) {
             const int64_t count = std::min(piece.size, rows.end_of_stored() - piece.first);
             if (piece.tensor != &rows.tensor || count <= 0) continue;
             const at::Tensor numbers =
-                shards.take(slot, shard::Content::kept)
+                shards.load(chunk, shard::Access::read)
                     .narrow(0, mine.begin - range.begin + piece.in_range, count)
                     .cpu()
                     .to(at::kFloat);
@@ -72,9 +72,10 @@ std::vector<float> mean_row(const Rows& rows, const shard::Zero& zero, const com
 }
 
 void set_rows(const Rows& rows, const std::vector<float>& value, shard::Zero& zero) {
-    const auto& [slots, shards] = zero.weights_at_rest_of(rows.unit);
-    for (size_t slot = slots.first_of(rows.unit); slot < slots.end_of(rows.unit); ++slot) {
-        for (const shard::TensorPiece& piece : zero.units()[rows.unit].pieces(slots[slot].range)) {
+    const auto& [chunks, shards] = zero.weights_at_rest_of(rows.unit);
+    for (size_t chunk = chunks.first_of(rows.unit); chunk < chunks.end_of(rows.unit); ++chunk) {
+        for (const shard::TensorPiece& piece :
+             zero.units()[rows.unit].pieces(chunks[chunk].range)) {
             const int64_t begin = std::max(piece.first, rows.end_of_stored());
             const int64_t count = piece.first + piece.size - begin;
             if (piece.tensor != &rows.tensor || count <= 0) continue;
@@ -82,10 +83,10 @@ void set_rows(const Rows& rows, const std::vector<float>& value, shard::Zero& ze
             elements.reserve(static_cast<size_t>(count));
             for (int64_t element = begin; element < begin + count; ++element)
                 elements.push_back(value[static_cast<size_t>(element % rows.width())]);
-            const at::Tensor numbers = shards.take(slot, shard::Content::kept);
+            const at::Tensor numbers = shards.load(chunk, shard::Access::read);
             numbers.narrow(0, piece.in_range + begin - piece.first, count)
                 .copy_(at::from_blob(elements.data(), {count}, at::TensorOptions(at::kFloat)));
-            shards.put_back(slot, numbers);
+            shards.store(chunk, numbers);
         }
     }
 }

@@ -95,7 +95,7 @@ public:
         for (const WeightFile& file : planned_.files) {
             std::optional<File> output;
             for (const shard::Zero::Weights& weights : zero.all_weights()) {
-                const bool is_frozen = &weights.slots != &zero.slots();
+                const bool is_frozen = &weights.chunks != &zero.chunks();
                 if (auto failure = write_slots(zero, weights, is_frozen ? read_again : shards, file,
                                                type, output, written))
                     return failure;
@@ -144,10 +144,10 @@ private:
                                        const Source& source, const WeightFile& file,
                                        StoredType type, std::optional<File>& output,
                                        ByteCounter& written) const {
-        for (size_t slot = 0; slot < from.slots.size(); ++slot) {
-            const auto& [unit, range] = from.slots[slot];
-            const shard::Range mine = intersect(zero.own_range(unit), range);
-            at::Tensor weights;  // of the slot
+        for (size_t chunk = 0; chunk < from.chunks.size(); ++chunk) {
+            const auto& [unit, range] = from.chunks[chunk];
+            const shard::Range mine = intersect(zero.exclusive_range(unit), range);
+            at::Tensor weights;  // of the chunk
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
                 const auto place = file.offsets.find(piece.tensor->spec.name);
                 if (place == file.offsets.end()) continue;
@@ -157,7 +157,7 @@ private:
                     output = std::move(opened).value();
                 }
                 if (source.read == nullptr && !weights.defined())
-                    weights = from.shards.take(slot, shard::Content::kept)
+                    weights = from.shards.load(chunk, shard::Access::read)
                                   .narrow(0, mine.begin - range.begin, mine.size());
                 if (auto failure =
                         write_piece(weights, piece, source, type, place->second, *output, written))
@@ -167,7 +167,7 @@ private:
         return std::nullopt;
     }
 
-    // `own`: all that is this rank's of the slot; undefined where it is read again.
+    // `own`: all that is this rank's of the chunk; undefined where it is read again.
     static std::optional<Failure> write_piece(const at::Tensor& own,
                                               const shard::TensorPiece& piece, const Source& source,
                                               StoredType type, int64_t place, File& output,

@@ -102,9 +102,9 @@ std::optional<Failure> read_in_parts(const StoredModel& stored, const StoredTens
 }
 
 // Adds the elements of a piece that are this rank's alone.
-void add_own(const shard::TensorPiece& piece, const shard::Slot& slot, const shard::Range& own,
+void add_own(const shard::TensorPiece& piece, const shard::Chunk& chunk, const shard::Range& own,
              std::span<const float> values, TensorSums& sums) {
-    const int64_t begin = slot.range.begin + piece.in_range;  // of the values, in the unit
+    const int64_t begin = chunk.range.begin + piece.in_range;  // of the values, in the unit
     const shard::Range mine = intersect({begin, begin + std::ssize(values)}, own);
     if (mine.size() == 0) return;
     const int64_t before = mine.begin - begin;
@@ -115,10 +115,10 @@ void add_own(const shard::TensorPiece& piece, const shard::Slot& slot, const sha
 std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
                                   const shard::Zero& zero, const shard::Zero::Weights& into_shards,
                                   TensorSums& sums) {
-    const auto& [slots, shards] = into_shards;
-    for (size_t slot = 0; slot < slots.size(); ++slot) {
-        const auto& [unit, range] = slots[slot];
-        const at::Tensor numbers = shards.take(slot, shard::Content::kept);
+    const auto& [chunks, shards] = into_shards;
+    for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+        const auto& [unit, range] = chunks[chunk];
+        const at::Tensor numbers = shards.load(chunk, shard::Access::read);
         // Other types, and a GPU, by way of fp32 on the host.
         const bool is_direct = numbers.device().is_cpu() && numbers.scalar_type() == at::kFloat;
         const at::Tensor here =
@@ -131,10 +131,10 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
             if (!all_finite(into))
                 return Failure{ExitCode::bad_data,
                                concat(name, " holds NaN or infinite numbers in the model's files")};
-            add_own(piece, slots[slot], zero.own_range(unit), into, sums);
+            add_own(piece, chunks[chunk], zero.exclusive_range(unit), into, sums);
         }
         if (!here.is_same(numbers)) numbers.copy_(here);
-        shards.put_back(slot, numbers);
+        shards.store(chunk, numbers);
     }
     return std::nullopt;
 }

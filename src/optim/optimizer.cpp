@@ -13,13 +13,13 @@ namespace {
 
 std::unique_ptr<shard::FlatStore> make_zeros(const shard::Zero& zero, at::ScalarType type,
                                              offload::Depot* depot) {
-    const shard::Slots& slots = zero.slots();
-    if (depot != nullptr) return shard::keep_in_depot(slots, type, *depot);
+    const shard::Chunks& chunks = zero.chunks();
+    if (depot != nullptr) return shard::keep_in_depot(chunks, type, *depot);
     std::vector<at::Tensor> shards;
-    for (size_t unit = 0; unit < slots.num_units(); ++unit)
+    for (size_t unit = 0; unit < chunks.num_units(); ++unit)
         shards.push_back(
-            at::zeros({slots.shard(unit).size()}, at::TensorOptions(zero.device()).dtype(type)));
-    return shard::keep_in_memory(slots, std::move(shards));
+            at::zeros({chunks.shard(unit).size()}, at::TensorOptions(zero.device()).dtype(type)));
+    return shard::keep_in_memory(chunks, std::move(shards));
 }
 
 }  // namespace
@@ -35,10 +35,10 @@ Optimizer::Optimizer(const shard::Zero& zero, const config::TrainingSettings& se
 void Optimizer::forget(const shard::Zero& zero) {
     steps_done_ = 0;
     for (const State& state : states_)
-        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-            at::Tensor numbers = state.numbers->take(slot, shard::Content::overwritten);
+        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+            at::Tensor numbers = state.numbers->load(chunk, shard::Access::overwrite);
             numbers.zero_();
-            state.numbers->put_back(slot, std::move(numbers));
+            state.numbers->store(chunk, std::move(numbers));
         }
 }
 
@@ -56,18 +56,18 @@ int64_t Optimizer::bytes_per_weight() const {
 }
 
 void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
-    using shard::Content;
+    using shard::Access;
     const StepSize size{learning_rate, gradient_scale, ++steps_done_};
     int64_t places_before = 0;
-    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-        const auto& [unit, range] = zero.slots()[slot];
-        const at::Tensor weights = zero.weight_shards().take(slot, Content::kept);
+    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+        const auto& [unit, range] = zero.chunks()[chunk];
+        const at::Tensor weights = zero.weight_shards().load(chunk, Access::read);
         std::vector<at::Tensor> states;
         for (const State& state : states_)
-            states.push_back(state.numbers->take(slot, Content::kept));
-        const at::Tensor gradient = zero.gradient_shards().take(slot, Content::kept);
+            states.push_back(state.numbers->load(chunk, Access::read));
+        const at::Tensor gradient = zero.gradient_shards().load(chunk, Access::read);
         const at::Tensor rounded =
-            zero.rounded() ? zero.rounded()->take(slot, Content::overwritten) : at::Tensor();
+            zero.rounded() ? zero.rounded()->load(chunk, Access::overwrite) : at::Tensor();
 
         const auto update_part = [&](const shard::Range& part, double weight_decay) {
             const shard::Range mine = intersect(part, range);
@@ -86,12 +86,12 @@ void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_sc
         update_part({0, layout.matrices_end()}, weight_decay_);
         update_part({layout.matrices_end(), layout.size()}, 0.0);
 
-        zero.weight_shards().put_back(slot, weights);
-        for (size_t i = 0; i < states.size(); ++i) states_[i].numbers->put_back(slot, states[i]);
-        if (zero.rounded()) zero.rounded()->put_back(slot, rounded);
-        if (slot + 1 == zero.slots().end_of(unit)) places_before += layout.size();
+        zero.weight_shards().store(chunk, weights);
+        for (size_t i = 0; i < states.size(); ++i) states_[i].numbers->store(chunk, states[i]);
+        if (zero.rounded()) zero.rounded()->store(chunk, rounded);
+        if (chunk + 1 == zero.chunks().end_of(unit)) places_before += layout.size();
     }
-    zero.note_update();
+    zero.mark_updated();
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,

@@ -144,7 +144,7 @@ private:
         stack_.zero.finish_gradients();
         peak_.begins("updating the weights");
         stack_.optimizer->step(stack_.zero, 1e-5, 1.0);
-        stack_.zero.publish_weights();
+        stack_.zero.refresh_compute_weights();
         peak_.begins("between steps");
     }
 
@@ -153,7 +153,7 @@ private:
         int64_t weights = 0;
         for (size_t unit = 0; unit < stack_.zero.num_units(); ++unit)
             if (stack_.zero.units()[unit].role() == role)
-                weights += stack_.zero.own_range(unit).size();
+                weights += stack_.zero.exclusive_range(unit).size();
         return weights;
     }
     // Masters and the optimizer's states.

@@ -11,17 +11,17 @@ namespace {
 
 class DepotStore final : public FlatStore {
 public:
-    DepotStore(const Slots& slots, at::ScalarType type, offload::Depot& depot)
-        : slots_(slots), type_(type), depot_(depot) {
+    DepotStore(const Chunks& chunks, at::ScalarType type, offload::Depot& depot)
+        : chunks_(chunks), type_(type), depot_(depot) {
         const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
-        // A shard's slots lie side by side, so that it can be read at once.
-        for (size_t unit = 0; unit < slots.num_units(); ++unit) {
-            const int64_t offset = depot_.reserve(slots.shard(unit).size() * element_bytes);
+        // A shard's chunks lie side by side, so that it can be read at once.
+        for (size_t unit = 0; unit < chunks.num_units(); ++unit) {
+            const int64_t offset = depot_.reserve(chunks.shard(unit).size() * element_bytes);
             shard_offsets_.push_back(offset);
-            for (size_t slot = slots.first_of(unit); slot < slots.end_of(unit); ++slot) {
-                const int64_t before = slots[slot].range.begin - slots.shard(unit).begin;
+            for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
+                const int64_t before = chunks[chunk].range.begin - chunks.shard(unit).begin;
                 offsets_.push_back(offset + before * element_bytes);
-                RINGSHARD_CHECK(offsets_.back() % offload::page_bytes == 0, "slot ", slot,
+                RINGSHARD_CHECK(offsets_.back() % offload::page_bytes == 0, "chunk ", chunk,
                                 " does not begin at a page");
             }
         }
@@ -30,29 +30,29 @@ public:
     DepotStore& operator=(const DepotStore&) = delete;
     ~DepotStore() override { end_all(); }
 
-    at::Tensor take(size_t slot, Content content) override {
-        if (content == Content::overwritten) return depot_.room(slots_[slot].range.size(), type_);
-        at::Tensor numbers = arrive(slots_read_, slot, [&] { return read_slot(slot); });
-        if (slot + 1 < slots_.size() && !slots_read_.contains(slot + 1))
-            slots_read_.emplace(slot + 1, read_slot(slot + 1));
+    at::Tensor load(size_t chunk, Access access) override {
+        if (access == Access::overwrite) return depot_.room(chunks_[chunk].range.size(), type_);
+        at::Tensor numbers = arrive(chunks_read_, chunk, [&] { return read_chunk(chunk); });
+        if (chunk + 1 < chunks_.size() && !chunks_read_.contains(chunk + 1))
+            chunks_read_.emplace(chunk + 1, read_chunk(chunk + 1));
         return numbers;
     }
 
-    void put_back(size_t slot, at::Tensor numbers) override {
-        const size_t unit = slots_[slot].unit;
-        drop(slots_read_, slot);
+    void store(size_t chunk, at::Tensor numbers) override {
+        const size_t unit = chunks_[chunk].unit;
+        drop(chunks_read_, chunk);
         drop(shards_read_, unit);
         while (writes_.size() >= writes_at_a_time) end_oldest_write();
         const auto transfer =
-            depot_.write(numbers, static_cast<int64_t>(numbers.nbytes()), offsets_[slot]);
-        writes_.push_back({slot, {std::move(numbers), transfer}});
+            depot_.write(numbers, static_cast<int64_t>(numbers.nbytes()), offsets_[chunk]);
+        writes_.push_back({chunk, {std::move(numbers), transfer}});
     }
 
     void expect(size_t unit) override {
         if (!shards_read_.contains(unit)) shards_read_.emplace(unit, read_shard(unit));
     }
 
-    at::Tensor take_shard(size_t unit) override {
+    at::Tensor load_shard(size_t unit) override {
         return arrive(shards_read_, unit, [&] { return read_shard(unit); });
     }
 
@@ -66,7 +66,7 @@ private:
         offload::Transfer transfer;
     };
     struct Write {
-        size_t slot;
+        size_t chunk;
         Moving moving;
     };
     using Reads = std::map<size_t, Moving>;
@@ -76,13 +76,13 @@ private:
         const auto transfer = depot_.read(numbers, static_cast<int64_t>(numbers.nbytes()), offset);
         return {std::move(numbers), transfer};
     }
-    Moving read_slot(size_t slot) {
-        end_writes(slot, slot + 1);
-        return start_read(slots_[slot].range.size(), offsets_[slot]);
+    Moving read_chunk(size_t chunk) {
+        end_writes(chunk, chunk + 1);
+        return start_read(chunks_[chunk].range.size(), offsets_[chunk]);
     }
     Moving read_shard(size_t unit) {
-        end_writes(slots_.first_of(unit), slots_.end_of(unit));
-        return start_read(slots_.shard(unit).size(), shard_offsets_[unit]);
+        end_writes(chunks_.first_of(unit), chunks_.end_of(unit));
+        return start_read(chunks_.shard(unit).size(), shard_offsets_[unit]);
     }
 
     // What was read ahead, or is read now.
@@ -98,9 +98,9 @@ private:
     }
 
     // A read sees what was written before it.
-    void end_writes(size_t first_slot, size_t end_slot) {
+    void end_writes(size_t first_chunk, size_t end_chunk) {
         const auto concerns = [&](const Write& write) {
-            return write.slot >= first_slot && write.slot < end_slot;
+            return write.chunk >= first_chunk && write.chunk < end_chunk;
         };
         while (std::ranges::any_of(writes_, concerns)) end_oldest_write();
     }
@@ -110,25 +110,25 @@ private:
     }
     void end_all() {
         while (!writes_.empty()) end_oldest_write();
-        while (!slots_read_.empty()) drop(slots_read_, slots_read_.begin()->first);
+        while (!chunks_read_.empty()) drop(chunks_read_, chunks_read_.begin()->first);
         while (!shards_read_.empty()) drop(shards_read_, shards_read_.begin()->first);
     }
 
-    const Slots& slots_;
+    const Chunks& chunks_;
     at::ScalarType type_;
     offload::Depot& depot_;
     std::vector<int64_t> shard_offsets_;  // of every unit, in the depot
-    std::vector<int64_t> offsets_;        // of every slot
-    Reads slots_read_;                    // ahead
+    std::vector<int64_t> offsets_;        // of every chunk
+    Reads chunks_read_;                   // ahead
     Reads shards_read_;
     std::deque<Write> writes_;
 };
 
 }  // namespace
 
-std::unique_ptr<FlatStore> keep_in_depot(const Slots& slots, at::ScalarType type,
+std::unique_ptr<FlatStore> keep_in_depot(const Chunks& chunks, at::ScalarType type,
                                          offload::Depot& depot) {
-    return std::make_unique<DepotStore>(slots, type, depot);
+    return std::make_unique<DepotStore>(chunks, type, depot);
 }
 
 }  // namespace ringshard::shard

@@ -4,31 +4,31 @@
 
 namespace ringshard::shard {
 
-Slots::Slots(const std::vector<Range>& shards, int64_t most) : shards_(shards) {
+Chunks::Chunks(const std::vector<Range>& shards, int64_t most) : shards_(shards) {
     for (size_t unit = 0; unit < shards.size(); ++unit) {
-        first_.push_back(slots_.size());
+        first_.push_back(chunks_.size());
         const Range& shard = shards[unit];
         const int64_t step = most == whole_shards ? shard.size() : most;
         for (int64_t begin = shard.begin; begin < shard.end; begin += step)
-            slots_.push_back({unit, {begin, std::min(begin + step, shard.end)}});
+            chunks_.push_back({unit, {begin, std::min(begin + step, shard.end)}});
     }
-    first_.push_back(slots_.size());
+    first_.push_back(chunks_.size());
 }
 
 namespace {
 
 class MemoryStore final : public FlatStore {
 public:
-    MemoryStore(const Slots& slots, std::vector<at::Tensor> shards)
-        : slots_(slots), shards_(std::move(shards)) {}
+    MemoryStore(const Chunks& chunks, std::vector<at::Tensor> shards)
+        : chunks_(chunks), shards_(std::move(shards)) {}
 
-    at::Tensor take(size_t slot, Content) override {
-        const auto& [unit, range] = slots_[slot];
-        return shards_[unit].narrow(0, range.begin - slots_.shard(unit).begin, range.size());
+    at::Tensor load(size_t chunk, Access) override {
+        const auto& [unit, range] = chunks_[chunk];
+        return shards_[unit].narrow(0, range.begin - chunks_.shard(unit).begin, range.size());
     }
-    void put_back(size_t, at::Tensor) override {}
+    void store(size_t, at::Tensor) override {}
     void expect(size_t) override {}
-    at::Tensor take_shard(size_t unit) override { return shards_[unit]; }
+    at::Tensor load_shard(size_t unit) override { return shards_[unit]; }
     at::ScalarType type() const override { return shards_.front().scalar_type(); }
     int64_t bytes() const override {
         int64_t bytes = 0;
@@ -37,14 +37,14 @@ public:
     }
 
 private:
-    const Slots& slots_;
+    const Chunks& chunks_;
     std::vector<at::Tensor> shards_;
 };
 
 }  // namespace
 
-std::unique_ptr<FlatStore> keep_in_memory(const Slots& slots, std::vector<at::Tensor> shards) {
-    return std::make_unique<MemoryStore>(slots, std::move(shards));
+std::unique_ptr<FlatStore> keep_in_memory(const Chunks& chunks, std::vector<at::Tensor> shards) {
+    return std::make_unique<MemoryStore>(chunks, std::move(shards));
 }
 
 }  // namespace ringshard::shard

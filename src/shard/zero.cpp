@@ -31,7 +31,7 @@ namespace {
 
 // Elements that are worked on at a time where something comes from a depot: enough for the speed of
 // a drive, and little beside what does not fit the memory.
-constexpr int64_t depot_slot = int64_t{1} << 20;
+constexpr int64_t offloaded_chunk = int64_t{1} << 20;
 
 }  // namespace
 
@@ -56,63 +56,64 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      slots_(cut_shards(Role::trained), depots.any() ? depot_slot : Slots::whole_shards),
-      frozen_slots_(cut_shards(Role::frozen), depots.any() ? depot_slot : Slots::whole_shards),
+      chunks_(cut_shards(Role::trained), depots.any() ? offloaded_chunk : Chunks::whole_shards),
+      frozen_chunks_(cut_shards(Role::frozen),
+                     depots.any() ? offloaded_chunk : Chunks::whole_shards),
       states_(units_.size()) {
     make_weights(depots);
     make_gradients(depots);
 }
 
 void Zero::make_weights(const Depots& depots) {
-    compute_ = make_compute_weights(slots_, Role::trained, depots);
-    if (frozen_slots_.size() > 0)
-        frozen_ = make_compute_weights(frozen_slots_, Role::frozen, depots);
+    compute_ = make_compute_weights(chunks_, Role::trained, depots);
+    if (frozen_chunks_.size() > 0)
+        frozen_ = make_compute_weights(frozen_chunks_, Role::frozen, depots);
     if (types_.compute == at::kFloat) return;
-    masters_ = depots.optimizer ? keep_in_depot(slots_, at::kFloat, *depots.optimizer)
-                                : keep_in_memory(slots_, zeros(slots_, at::kFloat));
+    masters_ = depots.optimizer ? keep_in_depot(chunks_, at::kFloat, *depots.optimizer)
+                                : keep_in_memory(chunks_, zeros(chunks_, at::kFloat));
 }
 
-std::vector<at::Tensor> Zero::zeros(const Slots& slots, at::ScalarType type) const {
+std::vector<at::Tensor> Zero::zeros(const Chunks& chunks, at::ScalarType type) const {
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < units_.size(); ++unit)
-        shards.push_back(at::zeros({slots.shard(unit).size()}, options(type)));
+        shards.push_back(at::zeros({chunks.shard(unit).size()}, options(type)));
     return shards;
 }
 
 // Where weights are whole at rest, the shards are parts of them.
-std::unique_ptr<FlatStore> Zero::make_compute_weights(const Slots& slots, Role role,
+std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Role role,
                                                       const Depots& depots) {
     if (cuts_.weights)
-        return depots.weights ? keep_in_depot(slots, types_.compute, *depots.weights)
-                              : keep_in_memory(slots, zeros(slots, types_.compute));
-    std::vector<at::Tensor> parts = zeros(slots, types_.compute);
+        return depots.weights ? keep_in_depot(chunks, types_.compute, *depots.weights)
+                              : keep_in_memory(chunks, zeros(chunks, types_.compute));
+    std::vector<at::Tensor> parts = zeros(chunks, types_.compute);
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         if (units_[unit].role() != role) continue;
         at::Tensor& whole = states_[unit].whole_weights;
         whole = at::zeros({units_[unit].size()}, options(types_.compute));
-        const Range& shard = slots.shard(unit);
+        const Range& shard = chunks.shard(unit);
         parts[unit] = whole.narrow(0, shard.begin, shard.size());
     }
-    return keep_in_memory(slots, std::move(parts));
+    return keep_in_memory(chunks, std::move(parts));
 }
 
 Zero::Weights Zero::weights_at_rest_of(size_t unit) const {
-    if (is_trained(unit)) return {slots_, weight_shards()};
-    return {frozen_slots_, *frozen_};
+    if (is_trained(unit)) return {chunks_, weight_shards()};
+    return {frozen_chunks_, *frozen_};
 }
 
 std::vector<Zero::Weights> Zero::all_weights() const {
-    std::vector<Weights> all{{slots_, weight_shards()}};
-    if (frozen_) all.push_back({frozen_slots_, *frozen_});
+    std::vector<Weights> all{{chunks_, weight_shards()}};
+    if (frozen_) all.push_back({frozen_chunks_, *frozen_});
     return all;
 }
 
 std::vector<Zero::Weights> Zero::frozen_weights() const {
     if (!frozen_) return {};
-    return {{frozen_slots_, *frozen_}};
+    return {{frozen_chunks_, *frozen_}};
 }
 
-int64_t Zero::shard_holder() const { return cuts_.optimizer ? parts_of(units_.front()).rank() : 0; }
+int64_t Zero::shard_id() const { return cuts_.optimizer ? parts_of(units_.front()).rank() : 0; }
 
 void Zero::make_gradients(const Depots& depots) {
     std::vector<at::Tensor> shards;
@@ -123,11 +124,11 @@ void Zero::make_gradients(const Depots& depots) {
         if (cuts_.gradients && depots.optimizer) continue;
         const bool is_whole = !cuts_.optimizer && is_trained(unit);
         shards.push_back(is_whole ? whole
-                                  : at::zeros({slots_.shard(unit).size()}, options(at::kFloat)));
+                                  : at::zeros({chunks_.shard(unit).size()}, options(at::kFloat)));
     }
     gradients_ = cuts_.gradients && depots.optimizer
-                     ? keep_in_depot(slots_, at::kFloat, *depots.optimizer)
-                     : keep_in_memory(slots_, std::move(shards));
+                     ? keep_in_depot(chunks_, at::kFloat, *depots.optimizer)
+                     : keep_in_memory(chunks_, std::move(shards));
 }
 
 void Zero::begin_pass(std::vector<size_t> order) {
@@ -140,7 +141,7 @@ void Zero::gather(size_t unit) {
     if (state.gathered) return;
     at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(types_.compute));
     comm::Pending arriving =
-        parts_of(units_[unit]).all_gather(whole, compute_shards(unit).take_shard(unit));
+        parts_of(units_[unit]).all_gather(whole, compute_shards(unit).load_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
 }
 
@@ -197,7 +198,7 @@ Zero::Memory Zero::memory() const {
     return memory;
 }
 
-Range Zero::own_range(size_t unit) const {
+Range Zero::exclusive_range(size_t unit) const {
     const comm::Communicator& parts = parts_of(units_[unit]);
     const comm::Communicator& copies = copies_of(units_[unit]);
     const int64_t num_copies = copies.size();
@@ -205,12 +206,12 @@ Range Zero::own_range(size_t unit) const {
                    parts.size() * num_copies);
 }
 
-void Zero::publish_weights() {
+void Zero::refresh_compute_weights() {
     if (FlatStore* const rounded = this->rounded(); rounded && !is_rounded_) {
-        for (size_t slot = 0; slot < slots_.size(); ++slot) {
-            const at::Tensor numbers = rounded->take(slot, Content::overwritten);
-            ops::cast(numbers, masters_->take(slot, Content::kept));
-            rounded->put_back(slot, numbers);
+        for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+            const at::Tensor numbers = rounded->load(chunk, Access::overwrite);
+            ops::cast(numbers, masters_->load(chunk, Access::read));
+            rounded->store(chunk, numbers);
         }
     }
     is_rounded_ = false;
@@ -223,7 +224,7 @@ void Zero::publish_weights() {
         if (cuts_.optimizer && !cuts_.weights && !is_whole_already)
             pending.push_back(
                 parts_of(units_[unit])
-                    .all_gather(state.whole_weights, compute_shards(unit).take_shard(unit)));
+                    .all_gather(state.whole_weights, compute_shards(unit).load_shard(unit)));
     }
     for (comm::Pending& operation : pending) operation.wait();
     frozen_are_whole_ = true;

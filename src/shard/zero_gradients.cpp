@@ -39,7 +39,7 @@ void Zero::start_reduction(size_t unit) {
     at::Tensor& whole = states_[unit].whole_gradient;
     Reduction reduction{.unit = unit, .whole = whole, .sent = as_sent(whole)};
     if (cuts_.optimizer) {
-        reduction.part = at::empty({slots_.shard(unit).size()}, options(types_.reduce));
+        reduction.part = at::empty({chunks_.shard(unit).size()}, options(types_.reduce));
         reduction.pending = parts_of(units_[unit]).reduce_scatter(reduction.part, reduction.sent);
     } else {
         reduction.pending = mesh_.world().all_reduce(reduction.sent);
@@ -75,24 +75,23 @@ void Zero::note_bytes_under_way() {
 // The first of a step takes the place of what was there.
 void Zero::add_to_shard(size_t unit, const at::Tensor& part) {
     const bool is_first = !states_[unit].has_gradient;
-    for (size_t slot = slots_.first_of(unit); slot < slots_.end_of(unit); ++slot) {
-        const Range& range = slots_[slot].range;
+    for (size_t chunk = chunks_.first_of(unit); chunk < chunks_.end_of(unit); ++chunk) {
+        const Range& range = chunks_[chunk].range;
         const at::Tensor added =
-            part.narrow(0, range.begin - slots_.shard(unit).begin, range.size());
-        const at::Tensor sum =
-            gradients_->take(slot, is_first ? Content::overwritten : Content::kept);
+            part.narrow(0, range.begin - chunks_.shard(unit).begin, range.size());
+        const at::Tensor sum = gradients_->load(chunk, is_first ? Access::overwrite : Access::read);
         if (is_first)
             ops::cast(sum, added);
         else
             ops::add(sum, added);
-        gradients_->put_back(slot, sum);
+        gradients_->store(chunk, sum);
     }
 }
 
 // Where shards are the ranks' own, the copies of the model (hybrid sharding) saw other data.
 void Zero::sum_copies_of_shards() {
     struct Sum {
-        size_t slot;
+        size_t chunk;
         at::Tensor numbers;
         at::Tensor sent;
         comm::Pending pending;
@@ -102,17 +101,17 @@ void Zero::sum_copies_of_shards() {
         Sum& sum = under_way.front();
         sum.pending.wait();
         if (!sum.sent.is_same(sum.numbers)) ops::cast(sum.numbers, sum.sent);
-        gradients_->put_back(sum.slot, sum.numbers);
+        gradients_->store(sum.chunk, sum.numbers);
         under_way.pop_front();
     };
     constexpr size_t at_a_time = 2;
-    for (size_t slot = 0; slot < slots_.size(); ++slot) {
-        comm::Communicator& copies = copies_of(units_[slots_[slot].unit]);
+    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+        comm::Communicator& copies = copies_of(units_[chunks_[chunk].unit]);
         if (copies.size() == 1) continue;
         while (under_way.size() >= at_a_time) finish_oldest();
-        const at::Tensor numbers = gradients_->take(slot, Content::kept);
+        const at::Tensor numbers = gradients_->load(chunk, Access::read);
         const at::Tensor sent = as_sent(numbers);
-        under_way.push_back({slot, numbers, sent, copies.all_reduce(sent)});
+        under_way.push_back({chunk, numbers, sent, copies.all_reduce(sent)});
     }
     while (!under_way.empty()) finish_oldest();
 }
@@ -138,18 +137,18 @@ void Zero::clear_gradients() {
     is_last_micro_batch_ = false;
 }
 
-void Zero::note_update() {
+void Zero::mark_updated() {
     whole_gradients_are_clear_ = !cuts_.optimizer;  // then they are the shards
     is_rounded_ = true;
 }
 
 double Zero::gradient_squares() const {
     at::Tensor squares = at::zeros({}, options(at::kDouble));
-    for (size_t slot = 0; slot < slots_.size(); ++slot) {
-        const auto& [unit, range] = slots_[slot];
-        const Range mine = intersect(own_range(unit), range);
+    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+        const auto& [unit, range] = chunks_[chunk];
+        const Range mine = intersect(exclusive_range(unit), range);
         if (mine.size() == 0) continue;
-        squares.add_(ops::sum_of_squares(gradients_->take(slot, Content::kept)
+        squares.add_(ops::sum_of_squares(gradients_->load(chunk, Access::read)
                                              .narrow(0, mine.begin - range.begin, mine.size())));
     }
     return squares.item<double>();

@@ -17,10 +17,10 @@ int64_t first_bad_here(const shard::Zero& zero) {
     std::vector<int64_t> tensors_before{0};  // of every unit
     for (const shard::FlatUnit& unit : zero.units())
         tensors_before.push_back(tensors_before.back() + std::ssize(unit.tensors()));
-    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-        const auto& [unit, range] = zero.slots()[slot];
+    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+        const auto& [unit, range] = zero.chunks()[chunk];
         const auto& tensors = zero.units()[unit].tensors();
-        const at::Tensor gradient = zero.gradient_shards().take(slot, shard::Content::kept);
+        const at::Tensor gradient = zero.gradient_shards().load(chunk, shard::Access::read);
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
             if (!is_finite(gradient.narrow(0, piece.in_range, piece.size)))
                 return tensors_before[unit] + (piece.tensor - tensors.data());

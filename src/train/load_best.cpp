@@ -38,7 +38,7 @@ std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, int64_
     }
     if (const auto failure = checkpoint::load_weights(checked.value(), parts.zero, parts.world))
         return failure;
-    parts.zero.publish_weights();
+    parts.zero.refresh_compute_weights();
     log.say(concat("the best model is that of step ", best));
     return std::nullopt;
 }

@@ -27,21 +27,21 @@ int64_t sum_of_bits(const at::Tensor& numbers) {
     return at::sum(numbers.view(whole), at::kLong).item<int64_t>();
 }
 
-std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Slots& slots) {
-    std::vector<int64_t> sums(slots.num_units());
-    for (size_t slot = 0; slot < slots.size(); ++slot)
-        sums[slots[slot].unit] += sum_of_bits(numbers.take(slot, shard::Content::kept));
+std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Chunks& chunks) {
+    std::vector<int64_t> sums(chunks.num_units());
+    for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+        sums[chunks[chunk].unit] += sum_of_bits(numbers.load(chunk, shard::Access::read));
     return sums;
 }
 
 std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& optimizer) {
-    const int64_t of_shard = zero.shard_holder();
+    const int64_t of_shard = zero.shard_id();
     std::vector<Copies> copies;
-    for (const auto& [slots, shards] : zero.all_weights())
-        copies.push_back({"weights", of_shard, sums_of(shards, slots)});
+    for (const auto& [chunks, shards] : zero.all_weights())
+        copies.push_back({"weights", of_shard, sums_of(shards, chunks)});
     for (const optim::State& state : optimizer.states())
         copies.push_back({concat("numbers of the optimizer's ", state.name), of_shard,
-                          sums_of(*state.numbers, zero.slots())});
+                          sums_of(*state.numbers, zero.chunks())});
     std::vector<int64_t> whole;
     for (size_t unit = 0; unit < zero.num_units(); ++unit)
         if (const at::Tensor weights = zero.weights_at_rest(unit); weights.defined())
@@ -112,7 +112,7 @@ std::string find_odd_replica(const shard::Zero& zero, const optim::Optimizer& op
 
 bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
     if (zero.weights_at_rest(0).defined()) return world.size() > 1;
-    const std::vector<int64_t> holders = world.gather(zero.shard_holder());
+    const std::vector<int64_t> holders = world.gather(zero.shard_id());
     return std::set(holders.begin(), holders.end()).size() < holders.size();
 }
 
@@ -136,15 +136,15 @@ std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
 
 void spoil_weights(const shard::Zero& zero, Faults::Spoil how) {
     if (how == Faults::Spoil::none) return;
-    constexpr size_t slot = 1;  // where every number matters for every token, as in a block
-    const at::Tensor weights = zero.weight_shards().take(slot, shard::Content::kept);
+    constexpr size_t chunk = 1;  // where every number matters for every token, as in a block
+    const at::Tensor weights = zero.weight_shards().load(chunk, shard::Access::read);
     at::Tensor one = weights.narrow(0, weights.numel() / 2, 1);
     constexpr int32_t large_exponent = 1 << 30;
     if (how == Faults::Spoil::nan)
         one.fill_(std::numeric_limits<double>::quiet_NaN());
     else
         one.view(at::kInt).fill_(one.view(at::kInt).item<int32_t>() ^ large_exponent);
-    zero.weight_shards().put_back(slot, weights);
+    zero.weight_shards().store(chunk, weights);
 }
 
 }  // namespace ringshard::train

@@ -229,7 +229,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
         skipped_in_a_row_ = 0;
         optimizer_.step(zero_, numbers.learning_rate,
                         optim::clip_scale(numbers.grad_norm, settings_.max_grad_norm));
-        zero_.publish_weights();
+        zero_.refresh_compute_weights();
     } else {
         auto left_out = leave_out(std::move(numbers));
         if (!left_out || left_out.value().asks_to_rewind) return left_out;

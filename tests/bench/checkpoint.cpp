@@ -53,7 +53,7 @@ std::vector<std::span<const std::byte>> own_bytes(test::MadeState& state) {
     for (const optim::State& kept : state.optimizer->states()) stores.push_back(kept.numbers.get());
     for (shard::FlatStore* store : stores)
         for (size_t unit = 0; unit < state.zero.num_units(); ++unit) {
-            const at::Tensor numbers = store->take_shard(unit);
+            const at::Tensor numbers = store->load_shard(unit);
             parts.emplace_back(static_cast<const std::byte*>(numbers.data_ptr()), numbers.nbytes());
         }
     return parts;

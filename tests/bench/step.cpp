@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
         if (const auto failure =
                 model::load_weights(stored.value(), spec.value(), stack.zero, read))
             throw Error(*failure);
-        stack.zero.publish_weights();
+        stack.zero.refresh_compute_weights();
     }
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,

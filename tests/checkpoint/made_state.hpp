@@ -47,9 +47,9 @@ private:
         std::vector<shard::FlatStore*> stores{&zero.weight_shards()};
         for (const optim::State& state : optimizer->states()) stores.push_back(state.numbers.get());
         for (size_t kind = 0; kind < stores.size(); ++kind)
-            for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-                const auto& [unit, range] = zero.slots()[slot];
-                const at::Tensor taken = stores[kind]->take(slot, shard::Content::kept);
+            for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+                const auto& [unit, range] = zero.chunks()[chunk];
+                const at::Tensor taken = stores[kind]->load(chunk, shard::Access::read);
                 const at::Tensor wide = taken.to(at::kFloat);
                 float* const numbers = wide.data_ptr<float>();
                 for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range))
@@ -57,7 +57,7 @@ private:
                         visit(numbers[piece.in_range + i],
                               value(kind, unit, range.begin + piece.in_range + i, step));
                 if (wide.data_ptr() != taken.data_ptr()) taken.copy_(wide);
-                stores[kind]->put_back(slot, taken);
+                stores[kind]->store(chunk, taken);
             }
     }
 };

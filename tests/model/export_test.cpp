@@ -243,7 +243,7 @@ BOOST_FIXTURE_TEST_CASE(what_fails_on_one_rank_fails_on_all, Folder) {
 
     if (test::world().rank() == last)
         model.zero.weight_shards()
-            .take(0, shard::Content::kept)
+            .load(0, shard::Access::read)
             .narrow(0, 0, 1)
             .fill_(std::numeric_limits<float>::infinity());
     expect_failure(path, 76, "embed_tokens.weight holds NaN or infinite numbers");

@@ -123,7 +123,7 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
                         transformer.masks()),
         1.0);
     zero.finish_gradients();
-    zero.publish_weights();
+    zero.refresh_compute_weights();
     return log;
 }
 

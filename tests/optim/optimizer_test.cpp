@@ -86,23 +86,23 @@ void check(config::Optimizer kind, const Update& update, const mesh::Cuts& cuts)
     shard::Zero zero(make_units(mesh.shape().zero()), cuts, {at::kFloat, at::kFloat}, mesh);
     const auto optimizer = optim::make_optimizer(zero, settings_of(kind));
     const shard::FlatUnit& unit = zero.units()[0];
-    const shard::Range mine = zero.slots()[0].range;
+    const shard::Range mine = zero.chunks()[0].range;
     const auto in_range = [&](const at::Tensor& all) {
         return all.narrow(0, mine.begin, mine.size());
     };
-    const at::Tensor weights = zero.weight_shards().take(0, shard::Content::kept);
+    const at::Tensor weights = zero.weight_shards().load(0, shard::Access::read);
     weights.copy_(in_range(gradient_of(100, unit.size())));
-    zero.weight_shards().put_back(0, weights);
+    zero.weight_shards().store(0, weights);
     for (int64_t step = 1; step <= steps; ++step) {
-        const at::Tensor gradient = zero.gradient_shards().take(0, shard::Content::kept);
+        const at::Tensor gradient = zero.gradient_shards().load(0, shard::Access::read);
         gradient.copy_(in_range(gradient_of(step, unit.size())));
-        zero.gradient_shards().put_back(0, gradient);
+        zero.gradient_shards().store(0, gradient);
         optimizer->step(zero, rate, scale);
-        BOOST_TEST(zero.gradient_shards().take(0, shard::Content::kept).eq(0).all().item<bool>());
+        BOOST_TEST(zero.gradient_shards().load(0, shard::Access::read).eq(0).all().item<bool>());
     }
     BOOST_TEST(optimizer->steps_done() == steps);
     const at::Tensor expected = in_range(expected_weights(unit, update, steps));
-    const at::Tensor found = zero.weight_shards().take(0, shard::Content::kept).to(at::kDouble);
+    const at::Tensor found = zero.weight_shards().load(0, shard::Access::read).to(at::kDouble);
     BOOST_TEST((found - expected).abs().max().item<double>() < 1e-5);
 }
 
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_holds_the_states_that_it_names) {
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     const shard::Zero zero(make_units(mesh.shape().zero()), profiles[3], {at::kFloat, at::kFloat},
                            mesh);
-    const int64_t weights = zero.slots().shard(0).size();
+    const int64_t weights = zero.chunks().shard(0).size();
     for (const auto& [kind, num_states] :
          {std::pair{config::Optimizer::adamw, 2}, std::pair{config::Optimizer::lion, 1}}) {
         const auto optimizer = optim::make_optimizer(zero, settings_of(kind));
@@ -145,13 +145,13 @@ BOOST_AUTO_TEST_CASE(what_is_forgotten_begins_again) {
     const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
     shard::Zero zero(make_units(mesh.shape().zero()), profiles[3], {at::kFloat, at::kFloat}, mesh);
     const auto optimizer = optim::make_optimizer(zero, settings_of(config::Optimizer::lion));
-    const at::Tensor gradient = zero.gradient_shards().take(0, shard::Content::kept);
+    const at::Tensor gradient = zero.gradient_shards().load(0, shard::Access::read);
     gradient.fill_(1);
-    zero.gradient_shards().put_back(0, gradient);
+    zero.gradient_shards().store(0, gradient);
     optimizer->step(zero, rate, scale);
     const auto largest = [&] {
         return optimizer->states()[0]
-            .numbers->take(0, shard::Content::kept)
+            .numbers->load(0, shard::Access::read)
             .abs()
             .max()
             .item<float>();

@@ -16,8 +16,8 @@ using namespace ringshard::shard;
 
 namespace {
 
-// Slots of two pages; the last one of a shard is shorter, and one shard is empty.
-const Slots slots({{100, 5000}, {0, 0}, {64, 2112}, {7, 9000}}, 2048);
+// Chunks of two pages; the last one of a shard is shorter, and one shard is empty.
+const Chunks chunks({{100, 5000}, {0, 0}, {64, 2112}, {7, 9000}}, 2048);
 
 std::unique_ptr<offload::Depot> file_depot(offload::Staging& staging) {
     auto file = offload::ScratchFile::open(std::filesystem::temp_directory_path());
@@ -27,63 +27,63 @@ std::unique_ptr<offload::Depot> file_depot(offload::Staging& staging) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(slots_cover_the_shards_in_order) {
-    size_t slot = 0;
-    for (size_t unit = 0; unit < slots.num_units(); ++unit) {
-        BOOST_TEST(slots.first_of(unit) == slot);
-        int64_t next = slots.shard(unit).begin;
-        for (; slot < slots.end_of(unit); ++slot) {
-            BOOST_TEST(slots[slot].unit == unit);
-            BOOST_TEST(slots[slot].range.begin == next);
-            next = slots[slot].range.end;
+    size_t chunk = 0;
+    for (size_t unit = 0; unit < chunks.num_units(); ++unit) {
+        BOOST_TEST(chunks.first_of(unit) == chunk);
+        int64_t next = chunks.shard(unit).begin;
+        for (; chunk < chunks.end_of(unit); ++chunk) {
+            BOOST_TEST(chunks[chunk].unit == unit);
+            BOOST_TEST(chunks[chunk].range.begin == next);
+            next = chunks[chunk].range.end;
         }
-        BOOST_TEST(next == slots.shard(unit).end);
+        BOOST_TEST(next == chunks.shard(unit).end);
     }
-    BOOST_TEST(slot == slots.size());
-    BOOST_TEST(Slots({{0, 10}, {5, 9}}, Slots::whole_shards).size() == 2U);
+    BOOST_TEST(chunk == chunks.size());
+    BOOST_TEST(Chunks({{0, 10}, {5, 9}}, Chunks::whole_shards).size() == 2U);
 }
 
 namespace {
 
-// Slots are changed, read ahead, overwritten and read as whole shards, at random: nobody may meet
+// Chunks are changed, read ahead, overwritten and read as whole shards, at random: nobody may meet
 // what was read before a change.
 void check_against_memory(offload::Depot& depot) {
-    const auto in_depot = keep_in_depot(slots, at::kFloat, depot);
+    const auto in_depot = keep_in_depot(chunks, at::kFloat, depot);
     BOOST_REQUIRE(!depot.allocate());
     std::vector<at::Tensor> shards;
-    for (size_t unit = 0; unit < slots.num_units(); ++unit)
-        shards.push_back(at::zeros({slots.shard(unit).size()}));
-    const auto in_memory = keep_in_memory(slots, shards);
+    for (size_t unit = 0; unit < chunks.num_units(); ++unit)
+        shards.push_back(at::zeros({chunks.shard(unit).size()}));
+    const auto in_memory = keep_in_memory(chunks, shards);
     BOOST_TEST(in_depot->bytes() == 0);
     BOOST_TEST(in_memory->bytes() == 4 * (4900 + 2048 + 8993));
 
     std::mt19937 random(3);
     const auto below = [&](size_t bound) { return random() % bound; };
-    size_t slot = 0;
+    size_t chunk = 0;
     for (int turn = 0; turn < 3000; ++turn) {
-        slot = below(3) == 0 ? below(slots.size()) : (slot + 1) % slots.size();
-        const size_t unit = below(slots.num_units());
+        chunk = below(3) == 0 ? below(chunks.size()) : (chunk + 1) % chunks.size();
+        const size_t unit = below(chunks.num_units());
         switch (below(5)) {
             case 0: in_depot->expect(unit); break;
             case 1:
-                BOOST_REQUIRE(at::equal(in_depot->take_shard(unit), in_memory->take_shard(unit)));
+                BOOST_REQUIRE(at::equal(in_depot->load_shard(unit), in_memory->load_shard(unit)));
                 break;
             case 2:
                 for (const auto& store : {in_depot.get(), in_memory.get()}) {
-                    const at::Tensor numbers = store->take(slot, Content::overwritten);
+                    const at::Tensor numbers = store->load(chunk, Access::overwrite);
                     numbers.fill_(turn);
-                    store->put_back(slot, numbers);
+                    store->store(chunk, numbers);
                 }
                 break;
             case 3:
                 for (const auto& store : {in_depot.get(), in_memory.get()}) {
-                    const at::Tensor numbers = store->take(slot, Content::kept);
+                    const at::Tensor numbers = store->load(chunk, Access::read);
                     numbers.add_(1);
-                    store->put_back(slot, numbers);
+                    store->store(chunk, numbers);
                 }
                 break;
             default:
-                BOOST_REQUIRE(at::equal(in_depot->take(slot, Content::kept),
-                                        in_memory->take(slot, Content::kept)));
+                BOOST_REQUIRE(at::equal(in_depot->load(chunk, Access::read),
+                                        in_memory->load(chunk, Access::read)));
         }
     }
 }

@@ -17,7 +17,7 @@ MEBIBYTE = 1 << 20
 
 
 def make_model(folder, **changes):
-    """A model of random weights whose vocabulary takes several slots of a file."""
+    """A model of random weights whose vocabulary takes several chunks of a file."""
     with open(os.path.join(DATA, "models", "qwen2-tiny", "config.json")) as file:
         config = json.load(file)
     config.update(hidden_size=256, intermediate_size=512, num_hidden_layers=3, vocab_size=9000, **changes)
@@ -69,7 +69,7 @@ class Offload(TrainerTest):
         for one, other in zip(read_steps(expected), read_steps(found), strict=True):
             for name in ("loss", "entropy"):
                 self.assertEqual(one[name], other[name])
-            # The squares are added slot by slot.
+            # The squares are added chunk by chunk.
             self.assertAlmostEqual(one["grad_norm"], other["grad_norm"], delta=1e-9 * one["grad_norm"])
         self.assertEqual(read_bytes(os.path.join(expected, "model.safetensors")),
                          read_bytes(os.path.join(found, "model.safetensors")))

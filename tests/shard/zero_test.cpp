@@ -9,7 +9,7 @@
 #include "mpi_test.hpp"
 
 using namespace ringshard;
-using shard::Content;
+using shard::Access;
 using shard::Role;
 using shard::Zero;
 
@@ -44,14 +44,14 @@ const Profile profiles[] = {{"multi_gpu", {false, false, false, true}},
                             {"zero3", {true, true, true, false}}};
 
 void load(Zero& zero) {
-    for (const auto& [slots, shards] : zero.all_weights())
-        for (size_t slot = 0; slot < slots.size(); ++slot) {
-            const auto& [unit, range] = slots[slot];
-            const at::Tensor weights = shards.take(slot, Content::overwritten);
+    for (const auto& [chunks, shards] : zero.all_weights())
+        for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+            const auto& [unit, range] = chunks[chunk];
+            const at::Tensor weights = shards.load(chunk, Access::overwrite);
             weights.copy_(numbers_of(zero.units()[unit], 1).narrow(0, range.begin, range.size()));
-            shards.put_back(slot, weights);
+            shards.store(chunk, weights);
         }
-    zero.publish_weights();
+    zero.refresh_compute_weights();
 }
 
 template <class Check>
@@ -102,15 +102,15 @@ BOOST_AUTO_TEST_CASE(gradients_of_trained_units_are_summed_over_the_ranks) {
         }
         zero.finish_gradients();
         double squares = 0;
-        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-            const auto& [unit, range] = zero.slots()[slot];
+        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+            const auto& [unit, range] = zero.chunks()[chunk];
             at::Tensor sum = at::zeros({zero.units()[unit].size()});
             for (int64_t rank = 0; rank < test::world().size(); ++rank)
                 sum += micro_batches * numbers_of(zero.units()[unit], rank);
             BOOST_TEST(zero.gradient_shards()
-                           .take(slot, Content::kept)
+                           .load(chunk, Access::read)
                            .equal(sum.narrow(0, range.begin, range.size())));
-            const shard::Range mine = zero.own_range(unit);
+            const shard::Range mine = zero.exclusive_range(unit);
             squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
         }
         BOOST_TEST(zero.gradient_squares() == squares, boost::test_tools::tolerance(1e-6));
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_trained_units_are_summed_over_the_ranks) {
 BOOST_AUTO_TEST_CASE(a_frozen_unit_has_weights_in_the_compute_type_alone) {
     in_every_profile([](Zero& zero, const mesh::Cuts& cuts, at::ScalarType type) {
         constexpr size_t frozen = 1;
-        BOOST_TEST(zero.slots().shard(frozen).size() == 0);
-        for (const shard::Slot& slot : zero.slots()) BOOST_TEST(slot.unit != frozen);
+        BOOST_TEST(zero.chunks().shard(frozen).size() == 0);
+        for (const shard::Chunk& chunk : zero.chunks()) BOOST_TEST(chunk.unit != frozen);
         BOOST_TEST(zero.weights_at_rest_of(frozen).shards.type() == type);
         BOOST_CHECK_THROW(zero.gradients(frozen), std::exception);
 
@@ -148,12 +148,12 @@ BOOST_AUTO_TEST_CASE(a_frozen_unit_has_weights_in_the_compute_type_alone) {
 
 BOOST_AUTO_TEST_CASE(updated_weights_are_published_and_frozen_ones_stay) {
     in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
-        for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-            const at::Tensor weights = zero.weight_shards().take(slot, Content::kept);
+        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+            const at::Tensor weights = zero.weight_shards().load(chunk, Access::read);
             weights.add_(1);
-            zero.weight_shards().put_back(slot, weights);
+            zero.weight_shards().store(chunk, weights);
         }
-        zero.publish_weights();
+        zero.refresh_compute_weights();
         zero.begin_pass(order_of(zero));
         for (const size_t unit : order_of(zero)) {
             const at::Tensor expected = numbers_of(zero.units()[unit], 1);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(updated_weights_are_published_and_frozen_ones_stay) {
 BOOST_AUTO_TEST_CASE(ranges_that_are_a_ranks_own_cover_each_unit_once) {
     in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
         for (const size_t unit : order_of(zero)) {
-            const shard::Range mine = zero.own_range(unit);
+            const shard::Range mine = zero.exclusive_range(unit);
             BOOST_TEST(test::world().sum(mine.size()) == zero.units()[unit].size());
         }
     });

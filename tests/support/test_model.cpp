@@ -56,7 +56,7 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
     if (const auto failure =
             model::load_weights(stored.value(), spec, zero, group.journal().bytes()))
         throw Error(*failure);
-    zero.publish_weights();
+    zero.refresh_compute_weights();
     zero.clear_gradients();
 }
 
@@ -68,7 +68,7 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
         if (gradients && !zero.is_trained(unit)) continue;
         const at::Tensor mine =
             (gradients ? zero.gradient_shards() : zero.weights_at_rest_of(unit).shards)
-                .take_shard(unit);
+                .load_shard(unit);
         if (mine.numel() == layout.size())
             flat.copy_(mine);
         else

@@ -11,7 +11,7 @@
 
 namespace ringshard::optim {
 
-// One number per weight that an optimizer keeps between steps, in the slots of Zero. Checkpoints
+// One number per weight that an optimizer keeps between steps, in the chunks of Zero. Checkpoints
 // store it under its name.
 struct State {
     std::string name;
@@ -26,7 +26,7 @@ public:
     Optimizer(const Optimizer&) = delete;
     Optimizer& operator=(const Optimizer&) = delete;
 
-    // Updates the weights of all slots and clears their gradients, which are multiplied by
+    // Updates the weights of all chunks and clears their gradients, which are multiplied by
     // `gradient_scale` first. Matrices decay, vectors do not.
     void step(shard::Zero& zero, double learning_rate, double gradient_scale);
 

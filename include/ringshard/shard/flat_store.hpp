@@ -10,51 +10,51 @@
 
 namespace ringshard::shard {
 
-// What is worked on at a time of what a rank holds: a range of one unit's flat buffer.
-struct Slot {
+// The unit of work on what a rank holds: a range of one unit's flat buffer.
+struct Chunk {
     size_t unit;
     Range range;
 };
 
-// The shards of all units in slots, in order. A slot is a whole shard where everything is in
-// memory, and at most `most` elements where something comes from a depot.
-class Slots {
+// The shards of all units, cut into chunks, in order. A chunk is a whole shard if everything is in
+// memory, and at most `most` elements if something is offloaded.
+class Chunks {
 public:
     static constexpr int64_t whole_shards = 0;
-    Slots(const std::vector<Range>& shards, int64_t most);
+    Chunks(const std::vector<Range>& shards, int64_t most);
 
-    size_t size() const { return slots_.size(); }
-    const Slot& operator[](size_t slot) const { return slots_[slot]; }
-    auto begin() const { return slots_.begin(); }
-    auto end() const { return slots_.end(); }
+    size_t size() const { return chunks_.size(); }
+    const Chunk& operator[](size_t chunk) const { return chunks_[chunk]; }
+    auto begin() const { return chunks_.begin(); }
+    auto end() const { return chunks_.end(); }
 
     const Range& shard(size_t unit) const { return shards_[unit]; }
     size_t num_units() const { return shards_.size(); }
-    // The slots of a unit: [first, end).
+    // The chunks of a unit: [first, end).
     size_t first_of(size_t unit) const { return first_[unit]; }
     size_t end_of(size_t unit) const { return first_[unit + 1]; }
 
 private:
     std::vector<Range> shards_;
-    std::vector<Slot> slots_;
+    std::vector<Chunk> chunks_;
     std::vector<size_t> first_;  // of every unit, and one past the last
 };
 
-// What the numbers of a slot are when they are taken: what was put back last, or anything, because
-// all of them will be overwritten.
-enum class Content { kept, overwritten };
+// read: load() returns the values stored last. overwrite: it may return any values, because the
+// caller writes all of them.
+enum class Access { read, overwrite };
 
-// One kind of number (weights, gradients, a moment) of all shards, in memory or in a depot. Whoever
-// changes what he took puts it back; slots that are taken in order are read ahead.
+// One kind of number (weights, gradients, a moment) of all shards, in memory or offloaded. Call
+// store() after changing what load() returned. Chunks that are loaded in order are read ahead.
 class FlatStore {
 public:
     virtual ~FlatStore() = default;
-    virtual at::Tensor take(size_t slot, Content content) = 0;
-    virtual void put_back(size_t slot, at::Tensor numbers) = 0;
+    virtual at::Tensor load(size_t chunk, Access access) = 0;
+    virtual void store(size_t chunk, at::Tensor numbers) = 0;
 
-    // The whole shard of a unit, to read. expect() says that it will soon be wanted.
+    // load_shard() returns the whole shard of a unit, to read; expect() starts reading it.
     virtual void expect(size_t unit) = 0;
-    virtual at::Tensor take_shard(size_t unit) = 0;
+    virtual at::Tensor load_shard(size_t unit) = 0;
 
     virtual at::ScalarType type() const = 0;
     virtual int64_t bytes() const = 0;  // at rest, in memory
@@ -65,11 +65,11 @@ protected:
     FlatStore& operator=(const FlatStore&) = delete;
 };
 
-// `shards`: of every unit. `slots` must outlive the store.
-std::unique_ptr<FlatStore> keep_in_memory(const Slots& slots, std::vector<at::Tensor> shards);
+// `shards`: of every unit. `chunks` must outlive the store.
+std::unique_ptr<FlatStore> keep_in_memory(const Chunks& chunks, std::vector<at::Tensor> shards);
 
 // Both must outlive the store.
-std::unique_ptr<FlatStore> keep_in_depot(const Slots& slots, at::ScalarType type,
+std::unique_ptr<FlatStore> keep_in_depot(const Chunks& chunks, at::ScalarType type,
                                          offload::Depot& depot);
 
 }  // namespace ringshard::shard

@@ -25,14 +25,14 @@ namespace ringshard::shard {
 // - keeps_weights_after_forward: what was gathered for the forward pass stays for the backward
 // pass.
 //
-// What is cut may lie in depots, and comes into memory a slot, or a unit's shard, at a time.
+// State that is cut may be offloaded; it comes into memory a chunk, or a unit's shard, at a time.
 class Zero {
 public:
     struct Types {
         at::ScalarType compute;  // of gathered weights
         at::ScalarType reduce;   // in which gradients are summed over ranks
     };
-    // For what shall not stay in memory; all of it stays where there is none.
+    // Where offloaded state goes; nullptr: it stays in memory.
     struct Depots {
         offload::Depot* weights;    // in the compute type, where they are cut
         offload::Depot* optimizer;  // fp32 weights of bf16 ones, and cut gradients
@@ -76,32 +76,32 @@ public:
     // to it at every profile, since each sums over its own range only: no weight is counted twice.
     double gradient_squares() const;
 
-    // What this rank updates: slots of its shards of the trained units. Weights and gradients are
-    // fp32; rounded() are the weights in the compute type, none where that is fp32 too.
-    const Slots& slots() const { return slots_; }
+    // The chunks that this rank updates: of its shards of the trained units. Weights and gradients
+    // are fp32; rounded() are the weights in the compute type, none where that is fp32 too.
+    const Chunks& chunks() const { return chunks_; }
     FlatStore& weight_shards() const { return masters_ ? *masters_ : *compute_; }
     FlatStore& gradient_shards() const { return *gradients_; }
     FlatStore* rounded() const { return masters_ ? compute_.get() : nullptr; }
     // The shards of all weights, by the role of their units: of trained ones in fp32, of frozen
     // ones in the compute type.
     struct Weights {
-        const Slots& slots;
+        const Chunks& chunks;
         FlatStore& shards;
     };
     std::vector<Weights> all_weights() const;
     std::vector<Weights> frozen_weights() const;    // none, or those of the frozen units
     Weights weights_at_rest_of(size_t unit) const;  // those of its role
-    // Ranks of the same holder hold copies of the same shards.
-    int64_t shard_holder() const;
+    // Returns which shard this rank holds: ranks of equal id hold copies of the same numbers.
+    int64_t shard_id() const;
     // The whole unit where weights are whole at rest; else undefined.
     at::Tensor weights_at_rest(size_t unit) const { return states_[unit].whole_weights; }
-    // Whoever updates the weights clears the gradient, and rounds the weights, on the way; after it
-    // has done so for all slots it says so.
-    void note_update();
+    // Records that the optimizer has updated all chunks: it also cleared their gradients and wrote
+    // rounded() in the same pass.
+    void mark_updated();
 
-    // The range of a unit that is this rank's alone, whatever the profile: cut over the whole
-    // world. It counts it in norms and writes it into checkpoints.
-    Range own_range(size_t unit) const;
+    // Returns the range of a unit that belongs to this rank alone in every profile: the unit is cut
+    // over the whole world. The rank counts it in norms and writes it into checkpoints.
+    Range exclusive_range(size_t unit) const;
 
     // Bytes that this rank holds: of weights at rest, of buffers for gathered ones, of gradients,
     // and at most of copies that were made to be sent or to arrive.
@@ -113,9 +113,10 @@ public:
     };
     Memory memory() const;
 
-    // Makes the updated weights of the shards those that weights() gives. No unit may
-    // be gathered. Collective over the zero group.
-    void publish_weights();
+    // Makes weights() return the updated weights: rounds the fp32 masters if rounded() was not
+    // written, and gathers them where weights are whole at rest. No unit may be gathered.
+    // Collective over the zero group.
+    void refresh_compute_weights();
 
 private:
     struct Gathered {
@@ -148,9 +149,9 @@ private:
         std::multimap<int64_t, at::Tensor> free_;
     };
 
-    std::vector<at::Tensor> zeros(const Slots& slots, at::ScalarType type) const;
+    std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
     void make_weights(const Depots& depots);
-    std::unique_ptr<FlatStore> make_compute_weights(const Slots& slots, Role role,
+    std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Role role,
                                                     const Depots& depots);
     FlatStore& compute_shards(size_t unit) const { return is_trained(unit) ? *compute_ : *frozen_; }
     void make_gradients(const Depots& depots);
@@ -172,8 +173,8 @@ private:
     mesh::Cuts cuts_;
     Types types_;
     const mesh::Mesh& mesh_;
-    Slots slots_;         // of the trained units; the shards of the others are empty in it
-    Slots frozen_slots_;  // of the frozen ones
+    Chunks chunks_;         // of the trained units; the shards of the others are empty in it
+    Chunks frozen_chunks_;  // of the frozen ones
     std::vector<UnitState> states_;
     std::unique_ptr<FlatStore> compute_;    // shards in the compute type: what is gathered
     std::unique_ptr<FlatStore> frozen_;     // of frozen units, if there are any

@@ -47,16 +47,16 @@ data::Rows random_rows(int64_t count, int64_t length, int64_t vocabulary) {
 }
 
 void draw_weights(shard::Zero& zero) {
-    for (size_t slot = 0; slot < zero.slots().size(); ++slot) {
-        const auto& [unit, range] = zero.slots()[slot];
-        const at::Tensor numbers = zero.weight_shards().take(slot, shard::Content::overwritten);
+    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+        const auto& [unit, range] = zero.chunks()[chunk];
+        const at::Tensor numbers = zero.weight_shards().load(chunk, shard::Access::overwrite);
         const int64_t matrices = std::clamp(zero.units()[unit].matrices_end() - range.begin,
                                             int64_t{0}, numbers.numel());
         numbers.narrow(0, 0, matrices).normal_(0, 0.02);
         numbers.narrow(0, matrices, numbers.numel() - matrices).fill_(1);
-        zero.weight_shards().put_back(slot, numbers);
+        zero.weight_shards().store(chunk, numbers);
     }
-    zero.publish_weights();
+    zero.refresh_compute_weights();
 }
 
 config::ActivationPolicy policy_named(std::string_view name) {
