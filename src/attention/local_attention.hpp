@@ -11,7 +11,7 @@
 #include "tile_group.hpp"
 
 // Attention between the queries and the keys that one rank holds at one moment, tile by tile.
-// Letters: t tokens, h query heads, g key heads (h is a multiple of g), d head_dim.
+// Dimensions: t tokens, h query heads, g key heads (h is a multiple of g), d head_dim.
 namespace ringshard::attention {
 
 struct Heads {

@@ -30,14 +30,16 @@ std::vector<int64_t> ulysses_sizes(const HeadCounts& heads) {
 }
 
 SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
-                                     comm::Communicator& ulysses, const Travel& travel,
+                                     comm::Communicator& ulysses,
+                                     const ContextParallelOptions& context_parallel,
                                      c10::DeviceType planned)
     : heads_(heads),
       ring_(ring),
       ulysses_(ulysses),
       // A ring of one has nothing to gather.
-      gathers_keys_(travel.keys == Travel::Keys::gathered_at_once && ring.size() > 1),
-      heads_travel_in_(travel.heads),
+      gathers_keys_(context_parallel.keys == ContextParallelOptions::Keys::all_gather &&
+                    ring.size() > 1),
+      exchange_type_of_heads_(context_parallel.heads),
       planned_(planned) {
     RINGSHARD_CHECK(why_heads_do_not_split(heads, ulysses.size()).empty());
 }
@@ -58,7 +60,7 @@ Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts) {
 
 SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
                                                      const Plan& plan) const {
-    const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), heads_travel_in_});
+    const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), exchange_type_of_heads_});
     const Heads heads = split_heads(exchange.qkv_in(qkv), exchange.mine());
     const LocalAttention local = local_attention_of(qkv, planned_);
     const auto forward = way_of(plan, ring_forward, gathered_forward, exchanged_forward);
@@ -68,7 +70,7 @@ SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
 
 at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor& qkv,
                                        const Result& result, const Plan& plan) const {
-    const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), heads_travel_in_});
+    const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), exchange_type_of_heads_});
     const HeadCounts& mine = exchange.mine();
     const auto as_heads = [&](const at::Tensor& rows) {
         return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
@@ -76,7 +78,7 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     const Heads heads = split_heads(exchange.qkv_in(qkv), mine);
     const int64_t width = (mine.query_heads + 2 * mine.key_heads) * mine.head_dim;
     const at::Tensor d_qkv =
-        at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.travel_type()));
+        at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.exchange_type()));
     const Heads gradients = split_heads(d_qkv, mine);
     const auto backward = way_of(plan, ring_backward, gathered_backward, exchanged_backward);
     backward(local_attention_of(qkv, planned_), as_heads(d_out), heads,

@@ -15,7 +15,7 @@ HeadExchange::HeadExchange(const HeadCounts& heads, comm::Communicator& group, c
       group_(group),
       compute_type_(types.compute),
       // What goes nowhere needs no other type.
-      travel_type_(group.size() == 1 ? types.compute : types.travel.value_or(types.compute)) {}
+      exchange_type_(group.size() == 1 ? types.compute : types.exchange.value_or(types.compute)) {}
 
 std::array<HeadExchange::Columns, 3> HeadExchange::columns_of(int64_t rank) const {
     const int64_t d = all_.head_dim;
@@ -39,7 +39,7 @@ at::Tensor HeadExchange::qkv_in(const at::Tensor& qkv) const {
     if (group_.size() == 1) return qkv;
     const int64_t width = (mine_.query_heads + 2 * mine_.key_heads) * mine_.head_dim;
     const at::Tensor parts =
-        at::empty({group_.size(), qkv.size(0), width}, qkv.options().dtype(travel_type_));
+        at::empty({group_.size(), qkv.size(0), width}, qkv.options().dtype(exchange_type_));
     for (int64_t rank = 0; rank < group_.size(); ++rank) {
         int64_t column = 0;
         for (const auto& [begin, length] : columns_of(rank)) {
@@ -69,7 +69,7 @@ at::Tensor HeadExchange::qkv_gradient_out(const at::Tensor& d_qkv) const {
 at::Tensor HeadExchange::heads_in(const at::Tensor& heads) const {
     if (group_.size() == 1) return heads;
     const int64_t width = mine_.query_heads * mine_.head_dim;
-    const at::Tensor by_rank = heads.to(travel_type_)
+    const at::Tensor by_rank = heads.to(exchange_type_)
                                    .view({heads.size(0), group_.size(), width})
                                    .transpose(0, 1)
                                    .contiguous();
@@ -79,7 +79,7 @@ at::Tensor HeadExchange::heads_in(const at::Tensor& heads) const {
 at::Tensor HeadExchange::heads_out(const at::Tensor& heads) const {
     if (group_.size() == 1) return heads.to(compute_type_);
     const int64_t width = mine_.query_heads * mine_.head_dim;
-    const at::Tensor by_rank = exchange(heads.to(travel_type_).view({group_.size(), -1, width}));
+    const at::Tensor by_rank = exchange(heads.to(exchange_type_).view({group_.size(), -1, width}));
     return by_rank.transpose(0, 1).to(compute_type_).reshape({-1, group_.size() * width});
 }
 

@@ -16,14 +16,14 @@ class HeadExchange {
 public:
     struct Types {
         at::ScalarType compute;
-        std::optional<at::ScalarType> travel;  // or that of the computation
+        std::optional<at::ScalarType> exchange;  // or that of the computation
     };
     HeadExchange(const HeadCounts& heads, comm::Communicator& group, const Types& types);
 
     const HeadCounts& mine() const { return mine_; }  // the heads of this rank on the inside
     // In which heads leave this rank: what is made to be sent may be made in it. Whatever arrives
     // is of the type of the computation.
-    at::ScalarType travel_type() const { return travel_type_; }
+    at::ScalarType exchange_type() const { return exchange_type_; }
 
     // [t, (h + 2 g) d] of this rank's tokens -> [group's t, (mine.h + 2 mine.g) d].
     at::Tensor qkv_in(const at::Tensor& qkv) const;
@@ -46,7 +46,7 @@ private:
     HeadCounts mine_;
     comm::Communicator& group_;
     at::ScalarType compute_type_;
-    at::ScalarType travel_type_;
+    at::ScalarType exchange_type_;
 };
 
 }  // namespace ringshard::attention

@@ -166,8 +166,8 @@ int run_export(const EngineCall& call) {
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? check_apart(checkpoint.folder, folder) : std::nullopt))
         return tell(*failure, world);
-    const auto companions = read_companions(world, checkpoint.folder);
-    if (!companions) return tell(companions.failure(), world);
+    const auto sidecar_files = read_sidecar_files(world, checkpoint.folder);
+    if (!sidecar_files) return tell(sidecar_files.failure(), world);
 
     const mesh::MeshShape shape{.shard = world.size()};
     const mesh::Mesh mesh(world, shape, at::kCPU);
@@ -178,7 +178,8 @@ int run_export(const EngineCall& call) {
     if (!weights) return tell(weights.failure(), world);
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
         return tell(loaded.failure(), world);
-    if (const auto failure = model::export_weights(zero, folder, companions.value(), form, world))
+    if (const auto failure =
+            model::export_weights(zero, folder, sidecar_files.value(), form, world))
         return tell(*failure, world);
     if (world.is_root())
         std::cout << "wrote " << folder.string() << ": " << checkpoint.folder.string() << " as "

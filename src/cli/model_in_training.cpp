@@ -15,7 +15,7 @@ ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
              .activations = scratch.activations.get(),
              .gemms = &gemms,
              .recorder = recorder,
-             .note =
+             .on_phase =
                  [this, &watchdog](const std::string& what) {
                      marks.begins(what);
                      watchdog.made_progress();

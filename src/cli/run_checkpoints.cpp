@@ -18,8 +18,8 @@ checkpoint::SaveOptions save_options(const EngineCall& call) {
 
 checkpoint::Extras extras_of(const EngineCall& call, const mesh::MeshShape& shape,
                              const Curve& curve,
-                             const std::map<std::string, std::string>& companions) {
-    return {companions,
+                             const std::map<std::string, std::string>& sidecar_files) {
+    return {sidecar_files,
             {{"settings", config::print_yaml(call.settings, config::OptionTable())},
              {"curve", to_text(curve)},
              {"versions", versions_text()},
@@ -27,10 +27,10 @@ checkpoint::Extras extras_of(const EngineCall& call, const mesh::MeshShape& shap
 }
 
 model::StoredType find_written_type(const EngineCall& call,
-                                    const std::map<std::string, std::string>& companions) {
-    const auto config = companions.find("config.json");
+                                    const std::map<std::string, std::string>& sidecar_files) {
+    const auto config = sidecar_files.find("config.json");
     const bool is_bf16 = model::written_type(call.settings.values.model.dtype,
-                                             config == companions.end() ? "" : config->second) ==
+                                             config == sidecar_files.end() ? "" : config->second) ==
                          model::StoredType::bf16;
     return call.world.maximum(is_bf16 ? 1 : 0) == 1 ? model::StoredType::bf16
                                                     : model::StoredType::fp32;

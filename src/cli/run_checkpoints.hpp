@@ -14,16 +14,16 @@ namespace ringshard::cli {
 // How the settings want checkpoints written.
 checkpoint::SaveOptions save_options(const EngineCall& call);
 
-// The texts and files of every checkpoint of the run. `companions`: on rank 0.
+// The texts and files of every checkpoint of the run. `sidecar_files`: on rank 0.
 checkpoint::Extras extras_of(const EngineCall& call, const mesh::MeshShape& shape,
                              const Curve& curve,
-                             const std::map<std::string, std::string>& companions);
+                             const std::map<std::string, std::string>& sidecar_files);
 
 // The type in which the settings want the model written. auto: the type that config.json of the
-// model names, if models are written in it, else float32. `companions`: on rank 0. Collective over
-// the world.
+// model names, if models are written in it, else float32. `sidecar_files`: on rank 0. Collective
+// over the world.
 model::StoredType find_written_type(const EngineCall& call,
-                                    const std::map<std::string, std::string>& companions);
+                                    const std::map<std::string, std::string>& sidecar_files);
 
 // Adds a Hugging Face model of these weights to every checkpoint. Collective over the world.
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,

@@ -4,7 +4,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/model/companions.hpp"
+#include "ringshard/model/sidecar_files.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::cli {
@@ -184,11 +184,11 @@ comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origi
     return loaded;
 }
 
-comm::Agreed<std::map<std::string, std::string>> read_companions(
+comm::Agreed<std::map<std::string, std::string>> read_sidecar_files(
     const comm::Group& world, const std::filesystem::path& folder) {
     std::map<std::string, std::string> files;
     std::optional<Failure> failure;
-    for (const auto* name : model::companions) {
+    for (const auto* name : model::sidecar_files) {
         if (!world.is_root() || !file_exists(folder / name)) continue;
         if (auto content = read_file(folder / name))
             files[name] = std::move(*content);

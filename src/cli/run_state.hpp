@@ -80,7 +80,7 @@ comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origi
 
 // The files of a model folder that belong beside its weights, as they are now: a folder that
 // vanishes later ends no run. On rank 0; elsewhere empty. Collective over the world.
-comm::Agreed<std::map<std::string, std::string>> read_companions(
+comm::Agreed<std::map<std::string, std::string>> read_sidecar_files(
     const comm::Group& world, const std::filesystem::path& folder);
 
 }  // namespace ringshard::cli

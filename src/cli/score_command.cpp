@@ -190,9 +190,9 @@ MaybeFailure score(const EngineCall& given) {
     const model::Transformer model(
         spec, zero, mesh,
         {.policies = config::ActivationPolicy::input,
-         .travel = model::travel_of(settings.values.parallel),
+         .context_parallel = model::context_parallel_options(settings.values.parallel),
          .gemms = &gemms.value().gemms,
-         .note = [&watchdog](const std::string&) { watchdog.made_progress(); }});
+         .on_phase = [&watchdog](const std::string&) { watchdog.made_progress(); }});
     const train::Scorer scorer(
         inputs.value().data.training,
         {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k},

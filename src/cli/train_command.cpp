@@ -81,18 +81,18 @@ MaybeFailure train(const EngineCall& given) {
     auto origin = find_origin(run, first_time(entry.value()));
     if (!origin) return origin.failure();
     if (auto failure = check_memory()) return failure;
-    auto companions = read_companions(world, inputs.model);
-    if (!companions) return companions.failure();
-    if (world.is_root()) companions.value()["config.json"] = inputs.spec.config_json;
-    if (auto failure = adopt_text(call, companions.value())) return failure;
-    if (world.is_root()) add_model_card(companions.value(), config, curve);
+    auto sidecar_files = read_sidecar_files(world, inputs.model);
+    if (!sidecar_files) return sidecar_files.failure();
+    if (world.is_root()) sidecar_files.value()["config.json"] = inputs.spec.config_json;
+    if (auto failure = adopt_text(call, sidecar_files.value())) return failure;
+    if (world.is_root()) add_model_card(sidecar_files.value(), config, curve);
     auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));
     if (!scratch) return scratch.failure();
     ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),
                           recorder.value().get(), gemms.value().gemms, watchdog);
     if (auto failure = allocate(model.scratch, call)) return failure;
-    const model::StoredType written_type = find_written_type(call, companions.value());
-    checkpoint::Extras extras = extras_of(call, here.shape, curve, companions.value());
+    const model::StoredType written_type = find_written_type(call, sidecar_files.value());
+    checkpoint::Extras extras = extras_of(call, here.shape, curve, sidecar_files.value());
     if (config.checkpoint.save_model_in_checkpoints)
         if (auto failure = add_model(extras, model.stack.zero, written_type, world)) return failure;
     const double peak_operations =

@@ -51,7 +51,7 @@ public:
         end(read_);
     }
 
-    void put(size_t block, Saved saved) override {
+    void store(size_t block, Saved saved) override {
         Packing packing = pack(saved);
         make_room(block, packing.bytes);
         end(write_);  // its room may be this one's
@@ -64,7 +64,7 @@ public:
         write_ = Moving{block, pages, depot_.write(pages, kept.packing.bytes, kept.offset)};
     }
 
-    void expect(size_t block) override {
+    void prefetch(size_t block) override {
         if (is(write_, block) || is(read_, block)) return;  // it is here, or on its way
         end(read_);
         const Block& wanted = blocks_.at(block);
@@ -72,8 +72,8 @@ public:
         read_ = Moving{block, pages, depot_.read(pages, wanted.packing.bytes, wanted.offset)};
     }
 
-    Saved take(size_t block) override {
-        expect(block);
+    Saved load(size_t block) override {
+        prefetch(block);
         const at::Tensor pages = end(is(write_, block) ? write_ : read_);
         const Packing& packing = blocks_[block].packing;
         Saved saved(packing.places.size());

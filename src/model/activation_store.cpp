@@ -10,9 +10,9 @@ namespace {
 class MemoryStore final : public ActivationStore {
 public:
     explicit MemoryStore(size_t num_blocks) : blocks_(num_blocks) {}
-    void put(size_t block, Saved saved) override { blocks_.at(block) = std::move(saved); }
-    void expect(size_t) override {}
-    Saved take(size_t block) override { return std::exchange(blocks_.at(block), {}); }
+    void store(size_t block, Saved saved) override { blocks_.at(block) = std::move(saved); }
+    void prefetch(size_t) override {}
+    Saved load(size_t block) override { return std::exchange(blocks_.at(block), {}); }
 
 private:
     std::vector<Saved> blocks_;

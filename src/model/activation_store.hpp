@@ -7,14 +7,14 @@
 
 namespace ringshard::model {
 
-// What blocks keep from their forward to their backward pass, in memory or in a depot. A pass puts
-// blocks from the first to the last, and takes them from the last to the first.
+// Keeps the saved tensors of blocks from the forward to the backward pass, in memory or offloaded.
+// A pass stores blocks from the first to the last and loads them from the last to the first.
 class ActivationStore {
 public:
     virtual ~ActivationStore() = default;
-    virtual void put(size_t block, Saved saved) = 0;
-    virtual void expect(size_t block) = 0;  // it will be taken next
-    virtual Saved take(size_t block) = 0;
+    virtual void store(size_t block, Saved saved) = 0;
+    virtual void prefetch(size_t block) = 0;  // starts to read what load() returns next
+    virtual Saved load(size_t block) = 0;
 
 protected:
     ActivationStore() = default;

@@ -47,7 +47,7 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
       attention_inverse_rms_(slots_.add(ActivationPolicy::all_but_gate_up)),
       attention_(unit, slots_, spec),
       attention_out_(slots_.add(ActivationPolicy::all_but_gate_up)),
-      middle_(slots_.add(ActivationPolicy::all_but_gate_up)),
+      attention_residual_(slots_.add(ActivationPolicy::all_but_gate_up)),
       mlp_(unit, spec),
       mlp_inverse_rms_(slots_.add(ActivationPolicy::all)),
       gate_up_(slots_.add(ActivationPolicy::all)),
@@ -71,7 +71,7 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
                      const UnitTensors& gradients, const at::Tensor& gradient, Saved saved) const {
     complete(context, weights, saved);
     mlp_backward(context, weights, gradients, gradient, saved);
-    for (const SavedSlot& slot : {gate_up_, mlp_out_, middle_}) saved[slot].reset();
+    for (const SavedSlot& slot : {gate_up_, mlp_out_, attention_residual_}) saved[slot].reset();
     attention_backward(context, weights, gradients, gradient, saved);
 }
 
@@ -84,13 +84,13 @@ void Block::complete(const BlockContext& context, const UnitTensors& weights, Sa
         attention_.project(context, weights, normed.y, saved);
     }
     attention_.attend(context, saved);
-    if (saved[middle_].defined()) return;
+    if (saved[attention_residual_].defined()) return;
     at::Tensor out = attention_.output(context, weights, saved);
     if (attention_norms_.behind) {
         saved[attention_out_] = out;
         out = attention_norms_.behind->forward(weights, out).y;
     }
-    saved[middle_] = out.add_(input);
+    saved[attention_residual_] = out.add_(input);
 }
 
 void Block::attention_backward(const BlockContext& context, const UnitTensors& weights,
@@ -113,18 +113,18 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
 }
 
 Block::MlpChunk Block::make_chunk(const BlockContext& context, const UnitTensors& weights,
-                                  const at::Tensor& middle) const {
-    ops::RmsNormed normed{middle, {}};
-    if (mlp_norms_.before) normed = mlp_norms_.before->forward(weights, middle);
+                                  const at::Tensor& attention_residual) const {
+    ops::RmsNormed normed{attention_residual, {}};
+    if (mlp_norms_.before) normed = mlp_norms_.before->forward(weights, attention_residual);
     return {normed.y, normed.inverse_rms, mlp_.gate_up(context.gemms, weights, normed.y)};
 }
 
 at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights,
                               Saved& saved) const {
-    const at::Tensor& middle = saved[middle_];
+    const at::Tensor& attention_residual = saved[attention_residual_];
     const auto& behind = mlp_norms_.behind;
     if (gate_up_.is_kept(context.policy)) {
-        const MlpChunk whole = make_chunk(context, weights, middle);
+        const MlpChunk whole = make_chunk(context, weights, attention_residual);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.gate_up;
         at::Tensor out = mlp_.output(context.gemms, weights, whole.gate_up);
@@ -132,11 +132,11 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
             saved[mlp_out_] = out;
             out = behind->forward(weights, out).y;
         }
-        return out.add_(middle);
+        return out.add_(attention_residual);
     }
-    at::Tensor output = at::empty_like(middle);
-    for_chunks(middle.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
-        const at::Tensor of_chunk = middle.narrow(0, begin, length);
+    at::Tensor output = at::empty_like(attention_residual);
+    for_chunks(attention_residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+        const at::Tensor of_chunk = attention_residual.narrow(0, begin, length);
         const at::Tensor gate_up = make_chunk(context, weights, of_chunk).gate_up;
         at::Tensor out = mlp_.output(context.gemms, weights, gate_up);
         if (behind) out = behind->forward(weights, out).y;
@@ -148,23 +148,24 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
 void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights,
                          const UnitTensors& gradients, const at::Tensor& gradient,
                          const Saved& saved) const {
-    const at::Tensor& middle = saved[middle_];
+    const at::Tensor& attention_residual = saved[attention_residual_];
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = mlp_norms_.before;
-        const MlpChunk whole{before ? before->again(weights, middle, inverse_rms) : middle,
-                             inverse_rms, saved[gate_up_], saved[mlp_out_]};
-        return chunk_backward(context, weights, gradients, middle, whole, gradient);
+        const MlpChunk whole{
+            before ? before->again(weights, attention_residual, inverse_rms) : attention_residual,
+            inverse_rms, saved[gate_up_], saved[mlp_out_]};
+        return chunk_backward(context, weights, gradients, attention_residual, whole, gradient);
     }
-    for_chunks(middle.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
-        const at::Tensor of_chunk = middle.narrow(0, begin, length);
+    for_chunks(attention_residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+        const at::Tensor of_chunk = attention_residual.narrow(0, begin, length);
         chunk_backward(context, weights, gradients, of_chunk,
                        make_chunk(context, weights, of_chunk), gradient.narrow(0, begin, length));
     });
 }
 
 void Block::chunk_backward(const BlockContext& context, const UnitTensors& weights,
-                           const UnitTensors& gradients, const at::Tensor& middle,
+                           const UnitTensors& gradients, const at::Tensor& attention_residual,
                            const MlpChunk& chunk, const at::Tensor& gradient) const {
     const auto& [before, behind] = mlp_norms_;
     at::Tensor dy = gradient;
@@ -176,13 +177,13 @@ void Block::chunk_backward(const BlockContext& context, const UnitTensors& weigh
     const at::Tensor dx =
         mlp_.backward(context.gemms, weights, gradients, dy, chunk.gate_up, chunk.x);
     if (before)
-        before->backward(weights, gradients, dx, middle, chunk.inverse_rms, gradient);
+        before->backward(weights, gradients, dx, attention_residual, chunk.inverse_rms, gradient);
     else
         gradient.add_(dx);
 }
 
 Operations Block::operations(ActivationPolicy policy) const {
-    Operations operations = attention_.operations(policy, middle_.is_kept(policy));
+    Operations operations = attention_.operations(policy, attention_residual_.is_kept(policy));
     operations.products += mlp_.inner_operations() + mlp_.outer_operations();
     if (gate_up_.is_kept(policy)) return operations;
     // The product that the block ends with is made again for a norm behind it alone.

@@ -10,7 +10,7 @@
 
 namespace ringshard::model {
 
-// One transformer block, forward and backward: two branches, each added to its input. Letters: t
+// One transformer block, forward and backward: two branches, each added to its input. Dimensions: t
 // tokens of this rank, w width, i intermediate.
 class Block {
 public:
@@ -46,11 +46,11 @@ private:
         at::Tensor out{};  // before the norm behind, where it was kept
     };
 
-    // Makes, in order, what is missing up to the middle: everything in the forward pass, what was
-    // not kept in the backward pass.
+    // Makes, in order, what is missing up to the attention residual: everything in the forward
+    // pass, what was not kept in the backward pass.
     void complete(const BlockContext& context, const shard::UnitTensors& weights,
                   Saved& saved) const;
-    // Turns the gradient of the middle into that of the input.
+    // Turns the gradient of the attention residual into that of the input.
     void attention_backward(const BlockContext& context, const shard::UnitTensors& weights,
                             const shard::UnitTensors& gradients, const at::Tensor& gradient,
                             const Saved& saved) const;
@@ -59,14 +59,14 @@ private:
     // that they never exist for the whole row.
     at::Tensor mlp_forward(const BlockContext& context, const shard::UnitTensors& weights,
                            Saved& saved) const;
-    // Turns the gradient of the output into that of the middle.
+    // Turns the gradient of the output into that of the attention residual.
     void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
                       const Saved& saved) const;
     MlpChunk make_chunk(const BlockContext& context, const shard::UnitTensors& weights,
-                        const at::Tensor& middle) const;
+                        const at::Tensor& attention_residual) const;
     void chunk_backward(const BlockContext& context, const shard::UnitTensors& weights,
-                        const shard::UnitTensors& gradients, const at::Tensor& middle,
+                        const shard::UnitTensors& gradients, const at::Tensor& attention_residual,
                         const MlpChunk& chunk, const at::Tensor& gradient) const;
 
     SavedLayout slots_;
@@ -75,8 +75,8 @@ private:
     SavedSlot input_;                  // [t, w]
     SavedSlot attention_inverse_rms_;  // of the norm before the attention
     Attention attention_;
-    SavedSlot attention_out_;  // [t, w], before the norm behind the attention
-    SavedSlot middle_;         // [t, w]: input + attention
+    SavedSlot attention_out_;       // [t, w], before the norm behind the attention
+    SavedSlot attention_residual_;  // [t, w]: input + attention
     Swiglu mlp_;
     SavedSlot mlp_inverse_rms_;  // of the norm before the MLP
     SavedSlot gate_up_;          // [t, 2i]

@@ -20,24 +20,24 @@ namespace {
 struct Chunk {
     at::Tensor places;
     ops::Targets targets;
-    at::Tensor of_tokens;  // what is said of them
+    at::Tensor token_stats;  // their statistics
 };
 
 // Calls `work` with one chunk after the other. Returns what was said of all tokens with a target.
 template <class Work>
 at::Tensor for_chunks(const TokenBatch& batch, int64_t tokens_per_chunk, Work work) {
     const int64_t count = batch.targets.size(0);
-    at::Tensor of_tokens =
-        at::empty({count, ops::numbers_of_token}, batch.targets.options().dtype(at::kFloat));
+    at::Tensor token_stats =
+        at::empty({count, ops::stats_per_token}, batch.targets.options().dtype(at::kFloat));
     for (int64_t begin = 0; begin < count; begin += tokens_per_chunk) {
         const auto part = [&, length = std::min(tokens_per_chunk, count - begin)](
                               const at::Tensor& all) { return all.narrow(0, begin, length); };
         work(Chunk{
             part(batch.target_places),
             {part(batch.targets), batch.weights.defined() ? part(batch.weights) : at::Tensor()},
-            part(of_tokens)});
+            part(token_stats)});
     }
-    return of_tokens;
+    return token_stats;
 }
 
 }  // namespace
@@ -49,11 +49,12 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                                  const HeadViews& gradients, const at::Tensor& x,
                                  const TokenBatch& batch, const HeadWork& work) {
     at::Tensor d_x = at::zeros_like(x);
-    at::Tensor of_tokens = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+    at::Tensor token_stats = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
         const ops::RmsNormed normed = ops::rms_norm(rows, weights.norm, spec.norm_epsilon);
         const at::Tensor logits = ops::linear(work.gemms, normed.y, weights.projection);
-        ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss, chunk.of_tokens);
+        ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
+                           chunk.token_stats);
         const at::Tensor& d_logits = logits;  // written over
         ops::add_weight_gradient(work.gemms, gradients.projection, d_logits, normed.y);
         const at::Tensor d_normed =
@@ -63,7 +64,7 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                                gradients.norm);
         d_x.index_copy_(0, chunk.places, d_rows);
     });
-    return {std::move(of_tokens), std::move(d_x)};
+    return {std::move(token_stats), std::move(d_x)};
 }
 
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
@@ -71,7 +72,7 @@ at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const a
     return for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
         ops::cross_entropy_value(
             head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x)), chunk.targets,
-            work.loss, chunk.of_tokens);
+            work.loss, chunk.token_stats);
     });
 }
 
@@ -83,15 +84,15 @@ TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const a
                        at::empty({count, top_k}, options),
                        at::empty({count, top_k}, options.dtype(at::kFloat))};
     int64_t begin = 0;
-    scores.of_tokens = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
+    scores.token_stats = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor logits =
             head_logits(spec, work.gemms, weights, ops::embedding(chunk.places, x));
-        ops::cross_entropy_value(logits, chunk.targets, work.loss, chunk.of_tokens);
+        ops::cross_entropy_value(logits, chunk.targets, work.loss, chunk.token_stats);
         const int64_t length = chunk.places.size(0);
         const auto [largest, tokens] = at::topk(logits, top_k);
         // -log p(target) is log_sum - logit(target).
         const at::Tensor log_sum =
-            chunk.of_tokens.narrow(1, 0, 1) + logits.gather(1, chunk.targets.tokens.unsqueeze(1));
+            chunk.token_stats.narrow(1, 0, 1) + logits.gather(1, chunk.targets.tokens.unsqueeze(1));
         scores.top_tokens.narrow(0, begin, length).copy_(tokens);
         scores.top_log_probabilities.narrow(0, begin, length)
             .copy_(largest.to(at::kFloat) - log_sum);

@@ -9,7 +9,7 @@
 #include "ringshard/ops/gemm.hpp"
 
 // The final norm, the projection to the vocabulary and the loss, in chunks of tokens that have a
-// target: logits of all tokens never exist. Letters: t tokens of this rank,
+// target: logits of all tokens never exist. Dimensions: t tokens of this rank,
 // n of them with a target, w width, v vocabulary.
 namespace ringshard::model {
 
@@ -26,8 +26,8 @@ struct HeadViews {
 };
 
 struct HeadResult {
-    at::Tensor of_tokens;  // [n, ops::numbers_of_token]
-    at::Tensor d_x;        // [t, w]
+    at::Tensor token_stats;  // [n, ops::stats_per_token]
+    at::Tensor d_x;          // [t, w]
 };
 struct HeadWork {
     const ops::Gemms& gemms;
@@ -40,7 +40,7 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
                                  const HeadViews& gradients, const at::Tensor& x,
                                  const TokenBatch& batch, const HeadWork& work);
 
-// The loss alone, for evaluation: [n, ops::numbers_of_token].
+// The loss alone, for evaluation: [n, ops::stats_per_token].
 at::Tensor head_forward(const ModelSpec& spec, const HeadViews& weights, const at::Tensor& x,
                         const TokenBatch& batch, const HeadWork& work);
 

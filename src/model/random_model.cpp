@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/model/companions.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
+#include "ringshard/model/sidecar_files.hpp"
 
 namespace ringshard::model {
 
@@ -97,7 +97,7 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
         failure = write_file_atomically(folder / "generation_config.json",
                                         generation_config(spec.value().config_json));
     // A tokenizer that lies beside the config belongs to the model.
-    for (const std::string_view name : companions) {
+    for (const std::string_view name : sidecar_files) {
         if (failure || file_exists(folder / name)) continue;
         if (const auto content = read_file(config_json.parent_path() / name))
             failure = write_file_atomically(folder / name, *content);

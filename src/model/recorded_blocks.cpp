@@ -81,7 +81,7 @@ RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
 
 RecordedBlocks::~RecordedBlocks() = default;
 
-bool RecordedBlocks::take(const Plans& plans, const ops::RopeTable& rope) {
+bool RecordedBlocks::try_begin_replay(const Plans& plans, const ops::RopeTable& rope) {
     ++replays_.batches;
     if (!shape_ || shape_->plans != plans) {
         const bool comes_again = last_plans_ == plans;

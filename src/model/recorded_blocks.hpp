@@ -8,10 +8,10 @@
 
 namespace ringshard::model {
 
-// What blocks compute, recorded for one shape of batches and replayed for all that come after it:
-// the host gives a GPU one piece of work for a block and direction, in place of dozens. A shape is
-// recorded when it comes the second time in a row; batches of other shapes go the common way. What
-// recordings keep for the backward pass stays in their memory from then on.
+// Records the work of the blocks (CUDA graphs) for one shape of batches and replays it for later
+// batches of that shape: the host launches one graph per block and direction instead of dozens of
+// kernels. A shape is recorded when it comes the second time in a row; batches of other shapes run
+// unrecorded. The memory of what a recording keeps for the backward pass stays allocated.
 class RecordedBlocks {
 public:
     using Plans = std::vector<attention::Plan>;
@@ -22,10 +22,10 @@ public:
                    Recorder& recorder);
     ~RecordedBlocks();
 
-    // A batch begins, with a backward pass to come. Whether its blocks go by way of recordings:
-    // first forward(), from the first block to the last, then backward(), from the last to the
-    // first, as Block::forward() and Block::backward() would.
-    bool take(const Plans& plans, const ops::RopeTable& rope);
+    // Begins a batch that has a backward pass. Returns true if recordings serve its shape: then
+    // call forward() from the first block to the last and backward() from the last to the first,
+    // in place of Block::forward() and Block::backward().
+    bool try_begin_replay(const Plans& plans, const ops::RopeTable& rope);
     const Replays& replays() const { return replays_; }
     at::Tensor forward(size_t block, const shard::UnitTensors& weights, Saved& saved);
     // Returns the gradient of the input.

@@ -14,14 +14,16 @@ namespace ringshard::model {
 
 using NextUse = shard::Zero::NextUse;
 
-attention::Travel travel_of(const config::ParallelSettings& parallel) {
-    using Keys = attention::Travel::Keys;
+attention::ContextParallelOptions context_parallel_options(
+    const config::ParallelSettings& parallel) {
+    using Keys = attention::ContextParallelOptions::Keys;
     const bool gathers = parallel.cp_comm_strategy == config::RingStrategy::allgather;
-    attention::Travel travel{.keys = gathers ? Keys::gathered_at_once : Keys::round_the_ring};
+    attention::ContextParallelOptions context_parallel{.keys = gathers ? Keys::all_gather
+                                                                       : Keys::rotate};
     // fp32 is never sent in less, and bf16 is what it is computed in anyway.
     if (parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
-        travel.heads = at::kFloat;
-    return travel;
+        context_parallel.heads = at::kFloat;
+    return context_parallel;
 }
 
 namespace {
@@ -64,7 +66,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       trains_table_(parts_->modules[index_.embedding].role_of(parts_->table) ==
                     shard::Role::trained),
       first_backward_block_(model::first_backward_block(*parts_)),
-      attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.travel,
+      attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.context_parallel,
                  options.planned_device.value_or(mesh.device().type())),
       own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
@@ -74,7 +76,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       activations_(options.activations != nullptr
                        ? keep_activations_in_depot(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
-      note_(options.note) {
+      on_phase_(options.on_phase) {
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
         recorded_ =
@@ -88,8 +90,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
 Transformer::~Transformer() = default;
 
 template <class... Parts>
-void Transformer::note(const Parts&... parts) const {
-    if (note_) note_(concat(parts...));
+void Transformer::report_phase(const Parts&... parts) const {
+    if (on_phase_) on_phase_(concat(parts...));
 }
 
 shard::UnitTensors Transformer::weights_of(size_t module) const {
@@ -154,14 +156,14 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
 
-    note("embedding");
+    report_phase("embedding");
     const at::Tensor table = weights_of(index_.embedding)[parts_->table];
     at::Tensor x = ops::embedding(batch.tokens, table);
     // A tied table is the head's too.
     release(index_.embedding, is_tied ? next_use : NextUse::none);
 
     for (size_t block = 0; block < num_blocks(); ++block) {
-        note("forward of block ", block);
+        report_phase("forward of block ", block);
         const size_t module = ModuleIndex::block(block);
         const bool comes_again = has_backward && block >= first_backward_block_;
         const shard::UnitTensors weights = weights_of(module);
@@ -170,7 +172,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
                 ? recorded->forward(block, weights, saved)
                 : parts_->blocks[block].forward(context_of(block, pass), weights, saved);
         release(module, comes_again ? NextUse::backward : NextUse::none);
-        if (comes_again) activations_->put(block, std::move(saved));
+        if (comes_again) activations_->store(block, std::move(saved));
     }
     return x;
 }
@@ -178,12 +180,12 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     const auto& [batch, rope, has_backward, recorded] = pass;
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
-        note("backward of block ", block);
+        report_phase("backward of block ", block);
         const size_t module = ModuleIndex::block(block);
         const shard::UnitTensors weights = weights_of(module);
         const shard::UnitTensors gradients = gradients_of(module);
-        Saved saved = activations_->take(block);
-        if (block > first_backward_block_) activations_->expect(block - 1);
+        Saved saved = activations_->load(block);
+        if (block > first_backward_block_) activations_->prefetch(block - 1);
         if (recorded != nullptr)
             gradient = recorded->backward(block, weights, gradients, gradient, std::move(saved));
         else
@@ -193,22 +195,22 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
         reduce(module);
     }
     if (trains_table_) {
-        note("backward of the embedding");
+        report_phase("backward of the embedding");
         ops::embedding_backward(gradient, batch.tokens,
                                 gradients_of(index_.embedding)[parts_->table], spec_.padding_token);
     }
     // A tied head's gradient goes with the embedding's.
     if (trains_table_ || index_.head == index_.embedding) reduce(index_.embedding);
-    note("after the pass");
+    report_phase("after the pass");
 }
 
 at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
     const ops::RopeTable rope = rope_of(batch);
-    const bool replays = recorded_ && recorded_->take(batch.plans, rope);
+    const bool replays = recorded_ && recorded_->try_begin_replay(batch.plans, rope);
     const Pass pass{batch, rope, true, replays ? recorded_.get() : nullptr};
     at::Tensor x = forward(pass);
 
-    note("loss");
+    report_phase("loss");
     const HeadViews weights(weights_of(index_.head), parts_->head);
     const HeadViews gradients(gradients_of(index_.head), parts_->head);
     const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
@@ -219,7 +221,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
         reduce(index_.head);  // a tied head's gradient goes with the embedding's
 
     backward(pass, result.d_x);
-    return result.of_tokens;
+    return result.token_stats;
 }
 
 Replays Transformer::replays() const { return recorded_ ? recorded_->replays() : Replays{}; }
@@ -227,9 +229,10 @@ Replays Transformer::replays() const { return recorded_ ? recorded_->replays() :
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);
-    at::Tensor of_tokens = head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
+    at::Tensor token_stats =
+        head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
     release(index_.head, NextUse::none);
-    return of_tokens;
+    return token_stats;
 }
 
 TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {

@@ -6,7 +6,7 @@
 // head. One table of kernels for each kind of processor; each is compiled with the instructions of
 // that kind in a file of its own. So those files, and this header, use nothing that another file
 // may also compile: no inline function of a library.
-// Letters: t tokens, d head_dim, w head_dim rounded up to `padded_width`.
+// Dimensions: t tokens, d head_dim, w head_dim rounded up to `padded_width`.
 namespace ringshard::ops {
 
 // Rows [t, d] of several heads inside a larger tensor; strides in elements.

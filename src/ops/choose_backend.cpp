@@ -115,16 +115,18 @@ void embedding_backward(const at::Tensor& dy, const at::Tensor& tokens, const at
 }
 
 void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
-                   const LossForm& form, const at::Tensor& of_tokens) {
-    backend_of(logits).cross_entropy(logits, targets, gradient_scale, form, of_tokens);
+                   const LossForm& form, const at::Tensor& token_stats) {
+    backend_of(logits).cross_entropy(logits, targets, gradient_scale, form, token_stats);
 }
 
 void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
-                         const at::Tensor& of_tokens) {
-    backend_of(logits).cross_entropy_value(logits, targets, form, of_tokens);
+                         const at::Tensor& token_stats) {
+    backend_of(logits).cross_entropy_value(logits, targets, form, token_stats);
 }
 
-TokenSums add_up(const at::Tensor& of_tokens) { return backend_of(of_tokens).add_up(of_tokens); }
+TokenSums add_up(const at::Tensor& token_stats) {
+    return backend_of(token_stats).add_up(token_stats);
+}
 
 at::Tensor sum_of_squares(const at::Tensor& flat) { return backend_of(flat).sum_of_squares(flat); }
 

@@ -119,13 +119,13 @@ void write_gradient(T* logits, int64_t target, int64_t width, const RowSums& row
 }
 
 template <class PerRow>
-void for_tokens(const at::Tensor& logits, const at::Tensor& of_tokens, PerRow per_row) {
+void for_tokens(const at::Tensor& logits, const at::Tensor& token_stats, PerRow per_row) {
     const int64_t tokens = logits.size(0);
-    RINGSHARD_CHECK(of_tokens.size(0) == tokens && of_tokens.size(1) == numbers_of_token);
+    RINGSHARD_CHECK(token_stats.size(0) == tokens && token_stats.size(1) == stats_per_token);
     at::parallel_for(0, tokens, grain(4 * logits.size(1)), [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
             const RowSums row = per_row(t);
-            float* const numbers = data<float>(of_tokens) + t * numbers_of_token;
+            float* const numbers = data<float>(token_stats) + t * stats_per_token;
             numbers[0] = row.loss;
             numbers[1] = row.entropy;
             numbers[2] = row.is_correct ? 1.0F : 0.0F;
@@ -136,11 +136,11 @@ void for_tokens(const at::Tensor& logits, const at::Tensor& of_tokens, PerRow pe
 }  // namespace
 
 void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
-                   const LossForm& form, const at::Tensor& of_tokens) {
+                   const LossForm& form, const at::Tensor& token_stats) {
     const int64_t width = logits.size(1);
     const auto scale = static_cast<float>(gradient_scale);
     with_type(logits, [&]<class T>(T*) {
-        for_tokens(logits, of_tokens, [&](int64_t t) {
+        for_tokens(logits, token_stats, [&](int64_t t) {
             T* row = data<T>(logits) + t * width;
             const Target target(targets, t);
             const RowSums of_row = sums_of(row, target, width, form);
@@ -151,25 +151,25 @@ void cross_entropy(const at::Tensor& logits, const Targets& targets, double grad
 }
 
 void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
-                         const at::Tensor& of_tokens) {
+                         const at::Tensor& token_stats) {
     const int64_t width = logits.size(1);
     with_type(logits, [&]<class T>(T*) {
-        for_tokens(logits, of_tokens, [&](int64_t t) {
+        for_tokens(logits, token_stats, [&](int64_t t) {
             return sums_of(data<T>(logits) + t * width, Target(targets, t), width, form);
         });
     });
 }
 
-TokenSums add_up(const at::Tensor& of_tokens) {
+TokenSums add_up(const at::Tensor& token_stats) {
     TokenSums sums;
-    with_type(of_tokens, [&]<class T>(T*) {
-        for (int64_t t = 0; t < of_tokens.size(0); ++t) {
-            const T* const numbers = data<T>(of_tokens) + t * numbers_of_token;
+    with_type(token_stats, [&]<class T>(T*) {
+        for (int64_t t = 0; t < token_stats.size(0); ++t) {
+            const T* const numbers = data<T>(token_stats) + t * stats_per_token;
             sums.loss += load(numbers[0]);
             sums.entropy += load(numbers[1]);
             sums.num_correct += load(numbers[2]) > 0 ? 1 : 0;
         }
-        sums.num_targets = of_tokens.size(0);
+        sums.num_targets = token_stats.size(0);
     });
     return sums;
 }

@@ -10,14 +10,14 @@ using namespace gpu;
 namespace {
 
 CrossEntropy work_of(const at::Tensor& logits, const Targets& targets, const LossForm& form,
-                     const at::Tensor& of_tokens) {
-    static_assert(numbers_of_token == 3);
-    RINGSHARD_CHECK(of_tokens.size(0) == logits.size(0));
+                     const at::Tensor& token_stats) {
+    static_assert(stats_per_token == 3);
+    RINGSHARD_CHECK(token_stats.size(0) == logits.size(0));
     return {.type = type_of(logits),
             .logits = data(logits),
             .targets = data<int64_t>(targets.tokens),
             .weights = targets.weights.defined() ? data<float>(targets.weights) : nullptr,
-            .of_tokens = data<float>(of_tokens),
+            .token_stats = data<float>(token_stats),
             .tokens = logits.size(0),
             .vocabulary = logits.size(1),
             .writes_gradient = false,
@@ -29,25 +29,25 @@ CrossEntropy work_of(const at::Tensor& logits, const Targets& targets, const Los
 }  // namespace
 
 void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
-                   const LossForm& form, const at::Tensor& of_tokens) {
-    CrossEntropy work = work_of(logits, targets, form, of_tokens);
+                   const LossForm& form, const at::Tensor& token_stats) {
+    CrossEntropy work = work_of(logits, targets, form, token_stats);
     work.writes_gradient = true;
     work.gradient_scale = static_cast<float>(gradient_scale);
     gpu::cross_entropy(queue_of(logits), work);
 }
 
 void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
-                         const at::Tensor& of_tokens) {
-    gpu::cross_entropy(queue_of(logits), work_of(logits, targets, form, of_tokens));
+                         const at::Tensor& token_stats) {
+    gpu::cross_entropy(queue_of(logits), work_of(logits, targets, form, token_stats));
 }
 
-TokenSums add_up(const at::Tensor& of_tokens) {
-    const at::Tensor sums = of_tokens.sum(0, false, at::kDouble).cpu();
+TokenSums add_up(const at::Tensor& token_stats) {
+    const at::Tensor sums = token_stats.sum(0, false, at::kDouble).cpu();
     const auto* const numbers = sums.const_data_ptr<double>();
     return {.loss = numbers[0],
             .entropy = numbers[1],
             .num_correct = static_cast<int64_t>(numbers[2]),
-            .num_targets = of_tokens.size(0)};
+            .num_targets = token_stats.size(0)};
 }
 
 }  // namespace ringshard::ops::cuda

@@ -152,9 +152,9 @@ double loss_logits() {
     constexpr int64_t vocabulary = 8192;
     const at::Tensor logits = numbers({tokens, vocabulary}, at::kFloat);
     const at::Tensor targets = at::zeros({tokens}, at::TensorOptions(at::kLong));
-    const at::Tensor of_tokens = numbers({tokens, ops::numbers_of_token}, at::kFloat);
+    const at::Tensor token_stats = numbers({tokens, ops::stats_per_token}, at::kFloat);
     return tokens * vocabulary *
-           rate_of([&] { ops::cross_entropy(logits, {targets}, 1e-3, {}, of_tokens); });
+           rate_of([&] { ops::cross_entropy(logits, {targets}, 1e-3, {}, token_stats); });
 }
 
 // Bytes that an update of the usual optimizer reads and writes in a second.

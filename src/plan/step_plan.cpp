@@ -91,7 +91,7 @@ public:
                                   optimizer_depot_)},
                .activations = depot_if(config_.training.activation_offloading, activations_depot_),
                .planned_device = question.device,
-               .note = [this](const std::string& what) { peak_.begins(what); }}) {}
+               .on_phase = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
     ImaginaryRank& operator=(const ImaginaryRank&) = delete;
 

@@ -48,7 +48,7 @@ public:
         writes_.push_back({chunk, {std::move(numbers), transfer}});
     }
 
-    void expect(size_t unit) override {
+    void prefetch(size_t unit) override {
         if (!shards_read_.contains(unit)) shards_read_.emplace(unit, read_shard(unit));
     }
 

@@ -27,7 +27,7 @@ public:
         return shards_[unit].narrow(0, range.begin - chunks_.shard(unit).begin, range.size());
     }
     void store(size_t, at::Tensor) override {}
-    void expect(size_t) override {}
+    void prefetch(size_t) override {}
     at::Tensor load_shard(size_t unit) override { return shards_[unit]; }
     at::ScalarType type() const override { return shards_.front().scalar_type(); }
     int64_t bytes() const override {

@@ -153,7 +153,7 @@ void Zero::gather_ahead() {
         if (modules <= 1)
             gather(order_[next]);
         else if (!states_[order_[next]].gathered)
-            compute_shards(order_[next]).expect(order_[next]);
+            compute_shards(order_[next]).prefetch(order_[next]);
         if (modules > 1) return;
     }
 }

@@ -51,7 +51,7 @@ data::FlatBatch with_all_targets(data::FlatBatch batch) {
 // host.
 at::Tensor add_up_places(const model::TokenScores& scores, const at::Tensor& target_places,
                          const attention::SequencePartition& partition, const mesh::Mesh& mesh) {
-    std::vector<at::Tensor> parts{-scores.of_tokens.narrow(1, 0, 1)};
+    std::vector<at::Tensor> parts{-scores.token_stats.narrow(1, 0, 1)};
     if (scores.top_tokens.defined()) {
         parts.push_back(scores.top_tokens.to(at::kFloat));
         parts.push_back(scores.top_log_probabilities);

@@ -26,11 +26,11 @@ TrainingStack::TrainingStack(const config::Config& config, const model::ModelSpe
       transformer(spec, zero, mesh,
                   {.policies = config.training.activations_kept(),
                    .loss = loss_form_of(config.training),
-                   .travel = model::travel_of(config.parallel),
+                   .context_parallel = model::context_parallel_options(config.parallel),
                    .gemms = surroundings.gemms,
                    .activations = surroundings.activations,
                    .recorder = surroundings.recorder,
                    .planned_device = surroundings.planned_device,
-                   .note = surroundings.note}) {}
+                   .on_phase = surroundings.on_phase}) {}
 
 }  // namespace ringshard::train

@@ -75,9 +75,9 @@ struct Outcome {
 };
 
 // This rank's rows of the result. Collective over the mesh.
-Outcome attend_on(const mesh::Mesh& mesh, const Travel& travel, const at::Tensor& qkv,
-                  const at::Tensor& d_out, comm::Communicator& ring, comm::Communicator& ulysses,
-                  const Mask& mask = {}) {
+Outcome attend_on(const mesh::Mesh& mesh, const ContextParallelOptions& context_parallel,
+                  const at::Tensor& qkv, const at::Tensor& d_out, comm::Communicator& ring,
+                  comm::Communicator& ulysses, const Mask& mask = {}) {
     const mesh::Coordinates& at = mesh.at();
     const SequencePartition partition(length, document_starts, mesh.shape().ring,
                                       mesh.shape().ulysses);
@@ -85,7 +85,7 @@ Outcome attend_on(const mesh::Mesh& mesh, const Travel& travel, const at::Tensor
     const Plan plan = make_plan(partition, at.ring, mask);
     const at::Tensor my_qkv = rows_of(qkv, mine, partition.filled_length());
     const at::Tensor my_d_out = rows_of(d_out, mine, partition.filled_length());
-    const SequenceAttention attention(counts, ring, ulysses, travel);
+    const SequenceAttention attention(counts, ring, ulysses, context_parallel);
     const auto result = attention.forward(my_qkv, plan);
     return {result.out, attention.backward(my_d_out, my_qkv, result, plan)};
 }
@@ -124,8 +124,8 @@ std::vector<mesh::MeshShape> shapes_of_this_world() {
     return shapes;
 }
 
-constexpr auto round_the_ring = Travel::Keys::round_the_ring;
-constexpr auto gathered_at_once = Travel::Keys::gathered_at_once;
+constexpr auto rotate = ContextParallelOptions::Keys::rotate;
+constexpr auto all_gather = ContextParallelOptions::Keys::all_gather;
 
 }  // namespace
 
@@ -135,11 +135,10 @@ BOOST_AUTO_TEST_CASE(is_that_of_one_rank) {
     for (const mesh::MeshShape& shape : shapes_of_this_world()) {
         const mesh::Mesh mesh(test::world(), shape, at::kCPU);
         const Outcome expected = rows_of(reference, mesh);
-        for (const auto keys : {round_the_ring, gathered_at_once}) {
+        for (const auto keys : {rotate, all_gather}) {
             for (const auto type : {at::kFloat, at::kBFloat16}) {
-                BOOST_TEST_INFO_SCOPE(to_text(shape)
-                                      << (keys == gathered_at_once ? " gathered " : " ")
-                                      << at::toString(type));
+                BOOST_TEST_INFO_SCOPE(to_text(shape) << (keys == all_gather ? " gathered " : " ")
+                                                     << at::toString(type));
                 const Inputs inputs = wide.to(type);
                 const Outcome found = attend_on(mesh, {.keys = keys}, inputs.qkv, inputs.d_out,
                                                 mesh.ring(), mesh.ulysses());
@@ -181,14 +180,14 @@ BOOST_AUTO_TEST_CASE(a_window_is_that_of_one_rank) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(keys_travel_as_they_are_told) {
+BOOST_AUTO_TEST_CASE(keys_take_the_chosen_way) {
     const Inputs inputs = random_inputs().to(at::kBFloat16);
     const mesh::Mesh mesh(test::world(), {1, 1, test::world().size(), 1}, at::kCPU);
     const auto size = static_cast<int>(test::world().size());
-    for (const auto keys : {round_the_ring, gathered_at_once}) {
+    for (const auto keys : {rotate, all_gather}) {
         Recorder ring(mesh.ring());
         attend_on(mesh, {.keys = keys}, inputs.qkv, inputs.d_out, ring, mesh.ulysses());
-        const bool gathers = keys == gathered_at_once && size > 1;
+        const bool gathers = keys == all_gather && size > 1;
         // Keys go round in both passes, less the last step of each, and gradients go all the way.
         BOOST_TEST(ring.num_shifts == (gathers || size == 1 ? 0 : 2 * (size - 1) + size));
         BOOST_TEST(ring.gathered == std::vector<at::ScalarType>(gathers ? 2 : 0, at::kBFloat16));
@@ -198,7 +197,7 @@ BOOST_AUTO_TEST_CASE(keys_travel_as_they_are_told) {
 
 // A wider type on the way changes nothing but the gradients of key heads that several ranks hold:
 // they are rounded once, when they have been added up.
-BOOST_AUTO_TEST_CASE(heads_travel_in_the_type_they_are_told) {
+BOOST_AUTO_TEST_CASE(heads_are_exchanged_in_the_chosen_type) {
     const Inputs exact = random_inputs().to(at::kBFloat16).to(at::kFloat);
     const Inputs inputs = exact.to(at::kBFloat16);
     const Outcome reference = on_one_rank(exact);

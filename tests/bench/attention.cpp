@@ -44,8 +44,8 @@ int main(int argc, char** argv) {
     const mesh::MeshShape shape{.ring = number(5), .ulysses = number(6)};
     const auto type = argv[7] == std::string("bf16") ? at::kBFloat16 : at::kFloat;
     const auto keys = argv[8] == std::string("allgather")
-                          ? attention::Travel::Keys::gathered_at_once
-                          : attention::Travel::Keys::round_the_ring;
+                          ? attention::ContextParallelOptions::Keys::all_gather
+                          : attention::ContextParallelOptions::Keys::rotate;
     const mesh::Mesh mesh(world, shape, at::kCPU);
     const attention::SequencePartition partition(tokens, {0}, shape.ring, shape.ulysses);
     const attention::Plan plan = make_plan(partition, mesh.at().ring);

@@ -92,7 +92,7 @@ struct Layout {
     mesh::MeshShape shape;
     mesh::Cuts cuts;
     config::ActivationPolicies policies = config::ActivationPolicy::attention;
-    attention::Travel travel = {};
+    attention::ContextParallelOptions context_parallel = {};
     const char* freeze = "";  // as the setting
 };
 
@@ -112,8 +112,8 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
     const model::Transformer transformer(
         spec, zero, mesh,
         {.policies = layout.policies,
-         .travel = layout.travel,
-         .note = [&](const std::string& what) { log.push_back(what); }});
+         .context_parallel = layout.context_parallel,
+         .on_phase = [&](const std::string& what) { log.push_back(what); }});
     zero.clear_gradients();
     // The ranks of a sequence group have the same batch.
     const int64_t data_rank = rank / layout.shape.sequence();
@@ -145,7 +145,7 @@ size_t place_of(const Log& log, const std::string& line) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(all_ranks_give_their_work_in_one_order_whatever_their_data) {
-    using Keys = attention::Travel::Keys;
+    using Keys = attention::ContextParallelOptions::Keys;
     for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 4, 1, 1},
                                          {2, 2, 1, 1},
                                          {1, 2, 2, 1},
@@ -154,10 +154,12 @@ BOOST_AUTO_TEST_CASE(all_ranks_give_their_work_in_one_order_whatever_their_data)
                                          {1, 2, 4, 1}})
         for (const mesh::Cuts& cuts : {nothing_cut, zero1, zero2, zero3, shard_grad_op})
             for (const auto& [keys, freeze] :
-                 {std::pair{Keys::round_the_ring, ""}, std::pair{Keys::gathered_at_once, ""},
-                  std::pair{Keys::round_the_ring, "mlp|k_norm|embed_tokens"}}) {
-                const Layout layout{
-                    .shape = shape, .cuts = cuts, .travel = {.keys = keys}, .freeze = freeze};
+                 {std::pair{Keys::rotate, ""}, std::pair{Keys::all_gather, ""},
+                  std::pair{Keys::rotate, "mlp|k_norm|embed_tokens"}}) {
+                const Layout layout{.shape = shape,
+                                    .cuts = cuts,
+                                    .context_parallel = {.keys = keys},
+                                    .freeze = freeze};
                 const Log first = log_of_step(layout, 0, 1);
                 for (int64_t rank = 0; rank < shape.world(); ++rank)
                     for (const uint32_t seed : {1U, 20U, 300U})

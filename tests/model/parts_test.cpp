@@ -124,14 +124,15 @@ at::Tensor reference(const BlockSpec& spec, const Leaves& leaves, const at::Tens
     const BranchNormSpec& around_mlp = spec.mlp_norms;
     const at::Tensor seen_tokens =
         attended(spec, leaves, normed_if_named(leaves, x, around_attention.before), table);
-    const at::Tensor middle = x + normed_if_named(leaves, seen_tokens, around_attention.behind);
-    const at::Tensor inner = normed_if_named(leaves, middle, around_mlp.before);
+    const at::Tensor attention_residual =
+        x + normed_if_named(leaves, seen_tokens, around_attention.behind);
+    const at::Tensor inner = normed_if_named(leaves, attention_residual, around_mlp.before);
     const at::Tensor gate_up = spec.mlp.is_fused
                                    ? projected(leaves, inner, {"mlp.gate_up_proj"})
                                    : projected(leaves, inner, {"mlp.gate_proj", "mlp.up_proj"});
     const std::vector<at::Tensor> halves = gate_up.chunk(2, 1);
     const at::Tensor out = projected(leaves, at::silu(halves[0]) * halves[1], {"mlp.down_proj"});
-    return middle + normed_if_named(leaves, out, around_mlp.behind);
+    return attention_residual + normed_if_named(leaves, out, around_mlp.behind);
 }
 
 struct Setting {

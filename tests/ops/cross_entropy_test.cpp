@@ -39,12 +39,12 @@ void check(int64_t tokens, int64_t vocabulary, const ops::LossForm& form, bool i
                                is_weighted ? at::rand({tokens}) * 2 : at::Tensor()};
     const Reference reference = plain(logits, targets, form);
     const double tolerance = 1e-5 * std::abs(reference.loss);
-    const at::Tensor of_tokens = at::empty({tokens, ops::numbers_of_token});
-    ops::cross_entropy_value(logits, targets, form, of_tokens);
-    const ops::TokenSums value = ops::add_up(of_tokens);
+    const at::Tensor token_stats = at::empty({tokens, ops::stats_per_token});
+    ops::cross_entropy_value(logits, targets, form, token_stats);
+    const ops::TokenSums value = ops::add_up(token_stats);
     BOOST_TEST(std::abs(value.loss - reference.loss) < tolerance);
-    ops::cross_entropy(logits, targets, scale, form, of_tokens);
-    const ops::TokenSums sums = ops::add_up(of_tokens);
+    ops::cross_entropy(logits, targets, scale, form, token_stats);
+    const ops::TokenSums sums = ops::add_up(token_stats);
     BOOST_TEST(sums.loss == value.loss);
     BOOST_TEST(sums.num_targets == tokens);
     BOOST_TEST(distance(logits, reference.gradient) < 2e-6);

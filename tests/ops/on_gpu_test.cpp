@@ -143,16 +143,16 @@ BOOST_AUTO_TEST_CASE(cross_entropy_and_its_gradient) {
             const at::Tensor logits = (at::randn({8, vocabulary}) * 3).to(type);
             const Targets targets{at::randint(vocabulary, {8}, at::kLong), at::rand({8})};
             const Targets gpu_targets{targets.tokens.cuda(), targets.weights.cuda()};
-            const at::Tensor of_tokens = at::zeros({8, numbers_of_token});
+            const at::Tensor token_stats = at::zeros({8, stats_per_token});
             const at::Tensor gpu_logits = logits.cuda();
-            const at::Tensor gpu_of_tokens = of_tokens.cuda();
+            const at::Tensor gpu_token_stats = token_stats.cuda();
             const LossForm form{.times_probability = false, .smoothing = 0.1};
-            cuda::cross_entropy(logits, targets, 0.3, form, of_tokens);
-            cuda::cross_entropy(gpu_logits, gpu_targets, 0.3, form, gpu_of_tokens);
-            BOOST_TEST(distance(gpu_of_tokens, of_tokens) < 1e-5);
+            cuda::cross_entropy(logits, targets, 0.3, form, token_stats);
+            cuda::cross_entropy(gpu_logits, gpu_targets, 0.3, form, gpu_token_stats);
+            BOOST_TEST(distance(gpu_token_stats, token_stats) < 1e-5);
             BOOST_TEST(distance(gpu_logits, logits) < (type == at::kFloat ? 1e-5 : 4e-3));
-            BOOST_TEST(cuda::add_up(gpu_of_tokens).num_correct ==
-                       cuda::add_up(of_tokens).num_correct);
+            BOOST_TEST(cuda::add_up(gpu_token_stats).num_correct ==
+                       cuda::add_up(token_stats).num_correct);
         }
 }
 

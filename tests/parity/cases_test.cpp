@@ -73,7 +73,7 @@ test::LayoutRun in_its_layout(const Case& wanted) {
     for (const Failure& problem : resolved.problems) BOOST_ERROR(problem.message);
     test::LayoutRun run = wanted.on_one_rank();
     run.cuts = mesh::cuts_of(resolved.settings.values.parallel);
-    run.travel = model::travel_of(resolved.settings.values.parallel);
+    run.context_parallel = model::context_parallel_options(resolved.settings.values.parallel);
     run.shape = mesh::choose_shape(resolved.settings, wanted.ranks, 1).value();
     run.rows_per_device = rows_per_micro_batch / run.shape.data();
     return run;

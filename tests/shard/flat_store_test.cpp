@@ -63,7 +63,7 @@ void check_against_memory(offload::Depot& depot) {
         chunk = below(3) == 0 ? below(chunks.size()) : (chunk + 1) % chunks.size();
         const size_t unit = below(chunks.num_units());
         switch (below(5)) {
-            case 0: in_depot->expect(unit); break;
+            case 0: in_depot->prefetch(unit); break;
             case 1:
                 BOOST_REQUIRE(at::equal(in_depot->load_shard(unit), in_memory->load_shard(unit)));
                 break;

@@ -52,7 +52,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .cuts = layout.cuts,
                      .compute = layout.compute,
                      .policies = config::ActivationPolicy::attention,
-                     .travel = layout.travel,
+                     .context_parallel = layout.context_parallel,
                      .recorder = nullptr,
                      .freeze = layout.freeze});
     data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),

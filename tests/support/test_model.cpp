@@ -46,9 +46,10 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
       spec(spec_of(folder, options.freeze)),
       zero(model::make_units(spec, options.shape.zero()), options.cuts,
            {options.compute, at::kFloat}, mesh),
-      transformer(
-          spec, zero, mesh,
-          {.policies = options.policies, .travel = options.travel, .recorder = options.recorder}),
+      transformer(spec, zero, mesh,
+                  {.policies = options.policies,
+                   .context_parallel = options.context_parallel,
+                   .recorder = options.recorder}),
       sequence_(
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {

@@ -27,7 +27,7 @@ public:
         mesh::Cuts cuts = {};
         at::ScalarType compute = at::kFloat;
         config::ActivationPolicies policies = {};
-        attention::Travel travel = {};
+        attention::ContextParallelOptions context_parallel = {};
         model::Recorder* recorder = nullptr;
         std::string freeze = {};  // as the setting
     };

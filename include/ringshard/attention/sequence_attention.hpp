@@ -23,14 +23,14 @@ std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
 // Every number of ranks that can share them, ascending.
 std::vector<int64_t> ulysses_sizes(const HeadCounts& heads);
 
-// How ranks get what others hold.
-struct Travel {
-    // Ring ranks the keys: round the ring, a rank's at a time, while the tiles of the last ones are
-    // computed; or those of all ranks at once, which takes the memory of all. Where a window is
-    // narrow, neither: ranks exchange what they need.
-    enum class Keys { round_the_ring, gathered_at_once };
-    Keys keys = Keys::round_the_ring;
-    // Ulysses ranks the heads: in this type, or as they are computed.
+// How context-parallel ranks exchange keys, values and heads.
+struct ContextParallelOptions {
+    // Keys and values of ring ranks. rotate: one rank's shard at a time moves round the ring while
+    // the tiles of the one before are computed. all_gather: all at once, with the memory of all.
+    // Where a window is narrow, neither: ranks exchange what they need.
+    enum class Keys { rotate, all_gather };
+    Keys keys = Keys::rotate;
+    // The type in which Ulysses ranks exchange heads; by default the type of the computation.
     std::optional<at::ScalarType> heads{};
 };
 
@@ -42,7 +42,8 @@ class SequenceAttention {
 public:
     // planned: the type of the device that tensors without numbers (meta) stand for.
     SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
-                      comm::Communicator& ulysses, const Travel& travel = {},
+                      comm::Communicator& ulysses,
+                      const ContextParallelOptions& context_parallel = {},
                       c10::DeviceType planned = c10::DeviceType::CPU);
 
     struct Result {
@@ -75,7 +76,7 @@ private:
     comm::Communicator& ring_;
     comm::Communicator& ulysses_;
     bool gathers_keys_;
-    std::optional<at::ScalarType> heads_travel_in_;
+    std::optional<at::ScalarType> exchange_type_of_heads_;
     c10::DeviceType planned_;
 };
 

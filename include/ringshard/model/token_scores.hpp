@@ -6,8 +6,8 @@ namespace ringshard::model {
 
 // What a model says of the n targets of a batch.
 struct TokenScores {
-    at::Tensor of_tokens;   // [n, ops::numbers_of_token]
-    at::Tensor top_tokens;  // [n, top_k] int64: the most likely tokens, in descending order
+    at::Tensor token_stats;  // [n, ops::stats_per_token]
+    at::Tensor top_tokens;   // [n, top_k] int64: the most likely tokens, in descending order
     at::Tensor top_log_probabilities;  // [n, top_k] fp32
 };
 

@@ -33,18 +33,18 @@ public:
     struct Options {
         config::ActivationPolicies policies{};
         ops::LossForm loss{};
-        attention::Travel travel{};
+        attention::ContextParallelOptions context_parallel{};
         // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
         // is given.
         const ops::Gemms* gemms = nullptr;
-        // For what blocks keep for their backward pass; all of it stays in memory without.
+        // Where activations are offloaded; nullptr: they stay in memory.
         offload::Depot* activations = nullptr;
         // For blocks of batches whose shape comes again; not beside a depot for activations.
         Recorder* recorder = nullptr;
         // The type of the device that tensors without numbers (meta) stand for.
         std::optional<c10::DeviceType> planned_device{};
-        // Is told what begins: "forward of block 3".
-        std::function<void(const std::string&)> note{};
+        // Called when a phase begins: "forward of block 3".
+        std::function<void(const std::string&)> on_phase{};
     };
     Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& mesh, const Options& options);
     ~Transformer();
@@ -54,9 +54,9 @@ public:
     // Those for which a batch has plans.
     const std::vector<attention::Mask>& masks() const { return masks_; }
 
-    // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. What comes
-    // back is said of this rank's tokens that have a target, for ops::add_up. Collective over the
-    // zero group.
+    // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. Returns
+    // the statistics of each of this rank's target tokens; ops::add_up sums them. Collective over
+    // the zero group.
     at::Tensor forward_backward(const TokenBatch& batch, double gradient_scale) const;
 
     // The loss alone. Collective over the zero group.
@@ -66,7 +66,7 @@ public:
     // the form that the options name. Collective over the zero group.
     TokenScores score(const TokenBatch& batch, int64_t top_k) const;
 
-    // Which of a GPU's operators attend in this batch.
+    // Returns the GPU's attention operators that this batch uses.
     std::set<std::string> attention_operators(const TokenBatch& batch) const;
 
     // Of batches with a backward pass, where there is a recorder.
@@ -78,8 +78,8 @@ public:
 private:
     size_t num_blocks() const { return spec_.blocks.size(); }
     std::vector<size_t> order_of_units(bool with_backward) const;
-    // What the blocks keep goes to the store, if a backward pass follows. recorded: blocks go by
-    // way of recordings.
+    // The activation store keeps the blocks' tensors if a backward pass follows. recorded: blocks
+    // are replayed.
     struct Pass {
         const TokenBatch& batch;
         const ops::RopeTable& rope;
@@ -96,7 +96,7 @@ private:
     ops::RopeTable rope_of(const TokenBatch& batch) const;
     BlockContext context_of(size_t block, const Pass& pass) const;
     template <class... Parts>
-    void note(const Parts&... parts) const;
+    void report_phase(const Parts&... parts) const;
 
     ModelSpec spec_;
     std::vector<attention::Mask> masks_;
@@ -117,10 +117,11 @@ private:
     Chunks chunks_;
     std::unique_ptr<ActivationStore> activations_;
     std::unique_ptr<RecordedBlocks> recorded_;  // where there is a recorder
-    std::function<void(const std::string&)> note_;
+    std::function<void(const std::string&)> on_phase_;
 };
 
-// How keys and heads travel, as the settings have it.
-attention::Travel travel_of(const config::ParallelSettings& parallel);
+// Returns the options that the settings ask for.
+attention::ContextParallelOptions context_parallel_options(
+    const config::ParallelSettings& parallel);
 
 }  // namespace ringshard::model

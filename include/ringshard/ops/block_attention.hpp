@@ -8,7 +8,7 @@
 // processor's cache, with the widest products that the processor has: those of bf16 where it has
 // them. Blocks of keys outside the band of a query are not multiplied.
 //
-// Letters: n documents, t tokens of one, h query heads, g key heads (h is a multiple of g), d
+// Dimensions: n documents, t tokens of one, h query heads, g key heads (h is a multiple of g), d
 // head_dim. Tensors are views [n, t, h, d] with dense heads; queries and keys may differ in t.
 namespace ringshard::ops {
 

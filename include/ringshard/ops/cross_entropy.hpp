@@ -16,21 +16,21 @@ struct LossForm {
 
 // The statistics of a token: its loss in the requested form times its weight, in nats; the entropy
 // of its distribution; 1 if the target was the most likely token, else 0.
-constexpr int64_t numbers_of_token = 3;
+constexpr int64_t stats_per_token = 3;
 
 struct Targets {
     at::Tensor tokens;     // [t] int64
     at::Tensor weights{};  // [t] fp32: factors of the losses; undefined: 1 each
 };
 
-// logits [t, vocabulary]. Writes gradient_scale * d loss / d logits over the logits, and of_tokens
-// [t, numbers_of_token], fp32.
+// logits [t, vocabulary]. Writes gradient_scale * d loss / d logits over the logits, and
+// token_stats [t, stats_per_token], fp32.
 void cross_entropy(const at::Tensor& logits, const Targets& targets, double gradient_scale,
-                   const LossForm& form, const at::Tensor& of_tokens);
+                   const LossForm& form, const at::Tensor& token_stats);
 
 // Without the gradient; the logits stay.
 void cross_entropy_value(const at::Tensor& logits, const Targets& targets, const LossForm& form,
-                         const at::Tensor& of_tokens);
+                         const at::Tensor& token_stats);
 
 // Sums over tokens that have a target.
 struct TokenSums {
@@ -42,6 +42,6 @@ struct TokenSums {
     TokenSums& operator+=(const TokenSums& other);
 };
 // In double precision and a fixed order. Waits for the device.
-TokenSums add_up(const at::Tensor& of_tokens);
+TokenSums add_up(const at::Tensor& token_stats);
 
 }  // namespace ringshard::ops

@@ -4,7 +4,7 @@
 
 namespace ringshard::ops {
 
-// What queries saw of some keys. Letters: n documents, t queries of one, h heads, d head_dim.
+// What queries saw of some keys. Dimensions: n documents, t queries of one, h heads, d head_dim.
 struct SeenKeys {
     at::Tensor out;  // [n, t, h, d]
     at::Tensor lse;  // [n, t, h], fp32: the log of the sum of exponentials

@@ -7,8 +7,8 @@
 
 // Attention as products of matrices in fp32, over blocks of queries, on any device: exact, and
 // slower than what the kernels for bf16 do. It is the way of fp32 on GPUs, whose kernels have no
-// such type. Letters: n documents, t tokens of one, h query heads, g key heads (h is a multiple of
-// g), d head_dim.
+// such type. Dimensions: n documents, t tokens of one, h query heads, g key heads (h is a multiple
+// of g), d head_dim.
 namespace ringshard::ops {
 
 struct PlainAttention {

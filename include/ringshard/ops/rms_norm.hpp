@@ -6,7 +6,7 @@
 
 namespace ringshard::ops {
 
-// y = weight * x / rms(x), row by row. Letters: t tokens, w width.
+// y = weight * x / rms(x), row by row. Dimensions: t tokens, w width.
 struct RmsNormed {
     at::Tensor y;            // [t, w], type of x
     at::Tensor inverse_rms;  // [t], fp32

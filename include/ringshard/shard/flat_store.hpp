@@ -52,8 +52,8 @@ public:
     virtual at::Tensor load(size_t chunk, Access access) = 0;
     virtual void store(size_t chunk, at::Tensor numbers) = 0;
 
-    // load_shard() returns the whole shard of a unit, to read; expect() starts reading it.
-    virtual void expect(size_t unit) = 0;
+    // load_shard() returns the whole shard of a unit, to read; prefetch() starts to read it.
+    virtual void prefetch(size_t unit) = 0;
     virtual at::Tensor load_shard(size_t unit) = 0;
 
     virtual at::ScalarType type() const = 0;

@@ -23,7 +23,7 @@ struct TrainingStack {
         model::Recorder* recorder = nullptr;
         // The type of the device that tensors without numbers (meta) stand for.
         std::optional<c10::DeviceType> planned_device{};
-        std::function<void(const std::string&)> note{};
+        std::function<void(const std::string&)> on_phase{};
     };
 
     // `mesh` must outlive it. Collective over the world.

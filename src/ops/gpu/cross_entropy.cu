@@ -94,7 +94,7 @@ struct LossOfToken {
             weight *= work.weights[team.number()];
         }
         team.each(1, [&](int64_t) {
-            float* const numbers = work.of_tokens + team.number() * 3;
+            float* const numbers = work.token_stats + team.number() * 3;
             numbers[0] = loss;
             numbers[1] = log_sum - seen.weighted / seen.sum;
             numbers[2] = seen.place == target ? 1.0F : 0.0F;

@@ -121,7 +121,7 @@ struct CrossEntropy {
     void* logits;  // [tokens, vocabulary]
     const int64_t* targets;
     const float* weights;  // of the losses; null: 1 each
-    float* of_tokens;      // [tokens, 3]: loss, entropy, is the target the most likely one
+    float* token_stats;    // [tokens, 3]: loss, entropy, is the target the most likely one
     int64_t tokens;
     int64_t vocabulary;
     bool writes_gradient;  // over the logits

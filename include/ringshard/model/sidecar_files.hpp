@@ -1,0 +1,18 @@
+#pragma once
+
+#include <array>
+
+namespace ringshard::model {
+
+// The files that belong beside the weights in a model's folder, where it has them.
+inline constexpr std::array sidecar_files{"config.json",
+                                          "generation_config.json",
+                                          "tokenizer.json",
+                                          "tokenizer_config.json",
+                                          "special_tokens_map.json",
+                                          "chat_template.jinja",
+                                          "vocab.json",
+                                          "merges.txt",
+                                          "tokenizer.model"};
+
+}  // namespace ringshard::model
