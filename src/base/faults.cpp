@@ -112,10 +112,10 @@ void Faults::reach(std::string_view point) {
     act();
 }
 
-Faults::Spoil Faults::spoil(std::string_view point) {
-    if (!is_now(point)) return Spoil::none;
-    if (wish_->action == "flip") return Spoil::flip;
-    if (wish_->action == "nan") return Spoil::nan;
+Faults::Corruption Faults::corruption_at(std::string_view point) {
+    if (!is_now(point)) return Corruption::none;
+    if (wish_->action == "flip") return Corruption::flip;
+    if (wish_->action == "nan") return Corruption::nan;
     throw Error(ExitCode::settings,
                 concat("RINGSHARD_FAULT: ", wish_->action, " is not possible at ", wish_->point));
 }

@@ -26,7 +26,8 @@ ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
         evaluator.emplace(*inputs.data.evaluation,
                           call.settings.values.evaluation.per_device_eval_batch_size, call.world,
                           mesh, stack.transformer);
-    device::set_memory_report([this] { return train::tell_held(stack.zero, *stack.optimizer); });
+    device::set_memory_report(
+        [this] { return train::describe_held(stack.zero, *stack.optimizer); });
 }
 
 ModelInTraining::~ModelInTraining() { device::set_memory_report({}); }

@@ -104,7 +104,7 @@ MaybeFailure train(const EngineCall& given) {
     for (;;) {
         if (!progress) return progress.failure();
         Attempt& attempt = beginning.attempt();
-        model.trainer.go_on_from(progress.value());
+        model.trainer.resume_from(progress.value());
         if (auto failure = write_run_record(call, here, inputs.spec, attempt.store.attempt(),
                                             run.num_steps, gemms.value().record)) {
             note_end(attempt, *failure, world);

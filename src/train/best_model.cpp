@@ -20,7 +20,7 @@ BestModel::BestModel(const config::EvaluationSettings& settings)
     if (!metric_.starts_with("eval_")) metric_ = "eval_" + metric_;
 }
 
-bool BestModel::take(const MetricsLine& line) {
+bool BestModel::consider(const MetricsLine& line) {
     const double found = number_in(line, metric_);
     const double step = number_in(line, "step");
     if (std::isnan(found) || step == 0) return false;

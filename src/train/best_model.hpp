@@ -22,7 +22,7 @@ public:
 
     // Is it better than all before? Lines without the metric are none, and what the model was worth
     // before the first step does not count.
-    bool take(const MetricsLine& line);
+    bool consider(const MetricsLine& line);
 
     // The best value so far; before any, the worst that there can be.
     double value_or_worst() const {

@@ -32,7 +32,7 @@ std::optional<comm::AgreedFailure> Log::begin(double peak_operations,
     std::optional<Failure> mine;
     if (world_.is_root()) {
         mine = file_.clean([&](const MetricsLine& line) {
-            history_.take(line);
+            history_.add(line);
             show(line);
         });
         if (!mine && wants_tensorboard_) mine = open_tensorboard();
@@ -52,7 +52,7 @@ std::optional<Failure> Log::open_tensorboard() {
 std::optional<Failure> Log::record(const MetricsLine& line) {
     auto appended = file_.append(line);
     if (appended.failure) return appended.failure;
-    history_.take(line);
+    history_.add(line);
     if (!appended.warning.empty()) progress_.say("warning: " + appended.warning);
     if (!tensorboard_) return std::nullopt;
     std::vector<report::Scalar> scalars;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "calendar.hpp"
+#include "event_schedule.hpp"
 #include "log_history.hpp"
 #include "progress.hpp"
 #include "ringshard/checkpoint/store.hpp"

@@ -37,7 +37,7 @@ std::string print_entry(const MetricsLine& line, bool ends_run) {
 
 }  // namespace
 
-void LogHistory::take(const MetricsLine& line) {
+void LogHistory::add(const MetricsLine& line) {
     constexpr size_t block_bytes = size_t{64} << 10;
     const auto last_value = [&](const char* name, auto& kept) {
         if (const double value = number_in(line, name); std::isfinite(value))

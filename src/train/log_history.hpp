@@ -16,7 +16,7 @@ class LogHistory {
 public:
     // A line of metrics as it is logged, or as it was read from metrics.jsonl. Lines of saves and
     // names that transformers and TRL do not log are left out.
-    void take(const MetricsLine& line);
+    void add(const MetricsLine& line);
 
     // Whether a run of so many steps came to its end.
     bool has_end_at(int64_t num_steps) const;

@@ -67,7 +67,7 @@ MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::Optimizer& opt
             .host = 0};
 }
 
-std::string tell_held(const shard::Zero& zero, const optim::Optimizer& optimizer) {
+std::string describe_held(const shard::Zero& zero, const optim::Optimizer& optimizer) {
     const shard::Zero::Memory held = zero.memory();
     const auto text = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
     return concat("This rank holds weights ", text(held.weights), ", gathered weights ",

@@ -134,13 +134,13 @@ std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
                 "without that host")});
 }
 
-void spoil_weights(const shard::Zero& zero, Faults::Spoil how) {
-    if (how == Faults::Spoil::none) return;
+void corrupt_weights(const shard::Zero& zero, Faults::Corruption how) {
+    if (how == Faults::Corruption::none) return;
     constexpr size_t chunk = 1;  // where every number matters for every token, as in a block
     const at::Tensor weights = zero.weight_shards().load(chunk, shard::Access::read);
     at::Tensor one = weights.narrow(0, weights.numel() / 2, 1);
     constexpr int32_t large_exponent = 1 << 30;
-    if (how == Faults::Spoil::nan)
+    if (how == Faults::Corruption::nan)
         one.fill_(std::numeric_limits<double>::quiet_NaN());
     else
         one.view(at::kInt).fill_(one.view(at::kInt).item<int32_t>() ^ large_exponent);

@@ -44,7 +44,7 @@ bool Requests::is_superseded() {
     return checkpoint::check_newest(claim_).has_value();
 }
 
-void Requests::note_save(double seconds) { save_seconds_ = slow_of(save_seconds_, seconds); }
+void Requests::record_save(double seconds) { save_seconds_ = slow_of(save_seconds_, seconds); }
 
 ControlFlags Requests::look() {
     ControlFlags found;
@@ -66,7 +66,7 @@ ControlFlags Requests::look() {
     return found;
 }
 
-void Requests::put_back(const ControlFlags& sum) const {
+void Requests::restore_files(const ControlFlags& sum) const {
     if (!looks_at_files_) return;
     const std::filesystem::path& folder = claim_.output_dir;
     if (sum.stop_file > 0) std::rename((folder / "stopped").c_str(), (folder / "stop-now").c_str());

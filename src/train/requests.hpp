@@ -11,7 +11,7 @@
 
 namespace ringshard::train {
 
-// What a running job is asked for from outside: a signal (SIGTERM, SIGINT or SIGUSR1, to any rank),
+// Requests from outside to a running job: a signal (SIGTERM, SIGINT or SIGUSR1, to any rank),
 // a time limit that comes near, a newer attempt that has taken the run over, or the files stop-now
 // and save-now in output_dir. What each rank finds is added up in a reduction that a step makes
 // anyway, so all ranks act after the same step and nothing extra is sent.
@@ -34,13 +34,13 @@ public:
     // Reads the sum of what all ranks found.
     static Answer read(const ControlFlags& sum);
 
-    // Makes the files again that a step found which is taken back.
-    void put_back(const ControlFlags& sum) const;
+    // Makes again the files that a step consumed which is undone by a rewind.
+    void restore_files(const ControlFlags& sum) const;
 
     // So that the last step and the last save still fit into the time that is left: how long a
     // save took until it was durable, and how long training stood still for it.
-    void note_save(double seconds);
-    void note_stall(double seconds) { saved_since_ += seconds; }
+    void record_save(double seconds);
+    void record_stall(double seconds) { saved_since_ += seconds; }
 
 private:
     bool is_time_up();

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "ringshard/train/bad_numbers.hpp"
 #include "ringshard/train/micro_batches.hpp"
+#include "ringshard/train/non_finite.hpp"
 #include "step_clock.hpp"
 #include "step_sums.hpp"
 
@@ -113,8 +113,8 @@ double Trainer::count_longest(const std::vector<data::FlatBatch>& micro_batches)
 }
 
 // The sums are of all ranks, so every rank finds the same. Collective over the world.
-std::string Trainer::what_went_bad(double loss, double norm) const {
-    const std::string tensor = first_bad_gradient(zero_, world_);
+std::string Trainer::describe_non_finite(double loss, double norm) const {
+    const std::string tensor = first_non_finite_gradient(zero_, world_);
     return concat("step ", progress_.step + 1, ": the loss is ", loss,
                   " and the norm of the gradient ", norm,
                   tensor.empty() ? "" : concat("; the first bad gradient is that of ", tensor),
@@ -135,7 +135,7 @@ Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& wo
       num_steps_(count_steps(settings, loader.steps_per_epoch())),
       schedule_(settings, num_steps_) {}
 
-void Trainer::go_on_from(const checkpoint::Progress& progress) {
+void Trainer::resume_from(const checkpoint::Progress& progress) {
     progress_ = progress;
     skipped_in_a_row_ = 0;
     after_the_sums_ = {};
@@ -187,9 +187,9 @@ StepSums Trainer::run(std::vector<data::FlatBatch> micro_batches, double gradien
 
 // A step whose loss or gradient is not finite: the weights stay as they are.
 comm::Agreed<StepNumbers> Trainer::leave_out(StepNumbers numbers) {
-    numbers.skipped_because = what_went_bad(numbers.loss, numbers.grad_norm);
+    numbers.skipped_because = describe_non_finite(numbers.loss, numbers.grad_norm);
     if (settings_.on_nan == config::OnNan::rewind &&
-        went_bad_before_.insert(progress_.step).second) {
+        non_finite_before_.insert(progress_.step).second) {
         numbers.asks_to_rewind = true;
         return numbers;
     }

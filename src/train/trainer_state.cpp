@@ -29,8 +29,9 @@ ordered_json state_of(const EarlyStopping& early_stopping) {
 
 }  // namespace
 
-std::string trainer_state(const config::Config& config, const Calendar& calendar, int64_t num_steps,
-                          int64_t step, const BestModel& best, const EarlyStopping& early_stopping,
+std::string trainer_state(const config::Config& config, const EventSchedule& events,
+                          int64_t num_steps, int64_t step, const BestModel& best,
+                          const EarlyStopping& early_stopping,
                           std::optional<int64_t> best_checkpoint,
                           const std::filesystem::path& output_dir,
                           const LogHistory::View& history) {
@@ -43,17 +44,17 @@ std::string trainer_state(const config::Config& config, const Calendar& calendar
         {"best_metric", has_best ? or_null(best.value()) : ordered_json()},
         {"best_model_checkpoint", best_folder},
         {"epoch", history.epoch},
-        {"eval_steps", calendar.eval_interval()},
+        {"eval_steps", events.eval_interval()},
         {"global_step", step},
         {"is_hyper_param_search", false},
         {"is_local_process_zero", true},
         {"is_world_process_zero", true},
         {"log_history", ordered_json::array()},
-        {"logging_steps", calendar.log_interval()},
+        {"logging_steps", events.log_interval()},
         {"max_steps", num_steps},
         {"num_input_tokens_seen", history.num_tokens},
         {"num_train_epochs", static_cast<int64_t>(std::ceil(config.training.num_train_epochs))},
-        {"save_steps", calendar.save_interval()},
+        {"save_steps", events.save_interval()},
         {"stateful_callbacks", state_of(early_stopping)},
         {"total_flos", history.total_flos},
         {"train_batch_size", config.training.per_device_train_batch_size},

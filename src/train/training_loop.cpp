@@ -5,8 +5,9 @@
 #include <sstream>
 
 #include "best_model.hpp"
-#include "calendar.hpp"
+#include "checkpoint_manager.hpp"
 #include "early_stopping.hpp"
+#include "event_schedule.hpp"
 #include "load_best.hpp"
 #include "log.hpp"
 #include "requests.hpp"
@@ -18,7 +19,6 @@
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/train/rank_times.hpp"
 #include "ringshard/train/replicas.hpp"
-#include "saves.hpp"
 #include "step_profile.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
@@ -34,16 +34,16 @@ class Run {
 public:
     explicit Run(RunParts parts)
         : parts_(std::move(parts)),
-          calendar_(parts_.config, parts_.trainer.num_steps()),
+          events_(parts_.config, parts_.trainer.num_steps()),
           best_(parts_.config.evaluation),
           early_stopping_(parts_.config.evaluation),
           requests_(parts_.store.claim(), parts_.deadline, expected_save_seconds(parts_.zero),
                     parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
                parts_.trainer.num_steps()),
-          saves_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
-                  parts_.optimizer, parts_.free_host_memory},
-                 log_, requests_),
+          checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
+                        parts_.optimizer, parts_.free_host_memory},
+                       log_, requests_),
           profile_(parts_.config.logging,
                    parts_.store.output_dir() / concat("profile-", parts_.store.attempt(), "-rank",
                                                       parts_.world.rank(), ".json"),
@@ -57,7 +57,7 @@ public:
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
     MaybeFailure end();
-    void tell_slow_ranks(const std::vector<RankTimes>& ranks);
+    void report_slow_ranks(const std::vector<RankTimes>& ranks);
 
 private:
     MemoryByKind memory() const;
@@ -70,13 +70,13 @@ private:
     MaybeFailure write_state() const;
 
     RunParts parts_;
-    Calendar calendar_;
+    EventSchedule events_;
     BestModel best_;
     EarlyStopping early_stopping_;  // of the root
     bool stops_early_ = false;      // agreed on
     Requests requests_;
     Log log_;
-    Saves saves_;
+    CheckpointManager checkpoints_;
     SlowRanks slow_ranks_;
     StepProfile profile_;
     RunTotals totals_;
@@ -126,7 +126,7 @@ comm::Agreed<StepNumbers> Run::next_step() {
     const auto look = [this] {
         parts_.faults.reach("compute");
         ControlFlags found = requests_.look();
-        found.finished_save = saves_.wish();
+        found.finished_save = checkpoints_.finished_flag();
         return found;
     };
     auto numbers = parts_.trainer.step(
@@ -143,13 +143,13 @@ MaybeFailure Run::leave_for_rewind(const StepNumbers& numbers) {
                     ". on_nan = rewind: the run goes back to its newest checkpoint, and skips this "
                     "step if it goes bad again"));
     if (const auto failure = log_.write_steps(memory())) return failure;
-    if (const auto failure = saves_.wait(step())) return failure;
-    requests_.put_back(numbers.flags);
+    if (const auto failure = checkpoints_.wait(step())) return failure;
+    requests_.restore_files(numbers.flags);
     return std::nullopt;
 }
 
 // On rank 0, which knows the hosts of all.
-void Run::tell_slow_ranks(const std::vector<RankTimes>& ranks) {
+void Run::report_slow_ranks(const std::vector<RankTimes>& ranks) {
     for (const SlowRanks::Found& slow : slow_ranks_.look(ranks))
         log_.say(concat(
             "warning: rank ", slow.rank, " on ", parts_.hosts[static_cast<size_t>(slow.rank)],
@@ -158,15 +158,16 @@ void Run::tell_slow_ranks(const std::vector<RankTimes>& ranks) {
 }
 
 MaybeFailure Run::after_step(const StepNumbers& numbers) {
-    spoil_weights(parts_.zero, parts_.faults.spoil("weights"));
+    corrupt_weights(parts_.zero, parts_.faults.corruption_at("weights"));
     if (const auto failure = check_replicas(parts_.zero, parts_.optimizer, parts_.world, step(),
                                             parts_.config.training.check_replicas_every))
         return failure;
     log_.add(numbers);
-    if (parts_.world.is_root()) tell_slow_ranks(numbers.ranks);
+    if (parts_.world.is_root()) report_slow_ranks(numbers.ranks);
     totals_.add(numbers);
-    if (const auto failure = saves_.look(numbers.flags.finished_save, step())) return failure;
-    const Due due = calendar_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
+    if (const auto failure = checkpoints_.report_finished(numbers.flags.finished_save, step()))
+        return failure;
+    const Due due = events_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
     if (due.log)
         if (const auto failure = log_.write_steps(memory())) return failure;
     bool is_new_best = false;
@@ -189,7 +190,7 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                     " is whole, and the same command goes on from there")});
     }
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
-    const bool is_end = stops_early_ && calendar_.saves_last_step();
+    const bool is_end = stops_early_ && events_.saves_last_step();
     if (due.save || (saves_best && is_new_best) || asked.wants_save || stops || is_end)
         return start_save(parts_.config.checkpoint.save_only_model && !stops_early_
                               ? checkpoint::Extent::weights
@@ -203,10 +204,10 @@ MemoryByKind Run::memory() const {
     const bool on_host = parts_.zero.device().is_cpu();
     MemoryByKind memory =
         memory_by_kind(parts_.zero, parts_.optimizer, use.tensors, parts_.scratch.staging.bytes(),
-                       on_host ? saves_.bytes_set_aside() : 0);
+                       on_host ? checkpoints_.bytes_set_aside() : 0);
     memory.process_peak = use.process;
     memory.driver = use.driver;
-    memory.host = on_host ? 0 : parts_.scratch.bytes() + saves_.bytes_set_aside();
+    memory.host = on_host ? 0 : parts_.scratch.bytes() + checkpoints_.bytes_set_aside();
     return memory;
 }
 
@@ -240,24 +241,24 @@ MaybeFailure Run::evaluate(bool& is_new_best) {
 // Whether the line is of an evaluation that is better than all before. For the root.
 bool Run::take_evaluation(const MetricsLine& line) {
     early_stopping_.take(line, best_);
-    return best_.take(line);
+    return best_.consider(line);
 }
 
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
-    return [&config = parts_.config, calendar = calendar_, best = best_,
-            early_stopping = early_stopping_, history = log_.history().view(),
-            num_steps = parts_.trainer.num_steps(), step = step(), coming,
-            folder = parts_.store.output_dir()] {
-        checkpoint::SaveNotes notes;
-        std::optional<int64_t> saved;
-        if (asks_for_best(config)) saved = best_checkpoint(best, folder, coming);
-        if (keeps_best(config)) notes.kept_step = saved;
-        notes.files["trainer_state.json"] = trainer_state(config, calendar, num_steps, step, best,
-                                                          early_stopping, saved, folder, history);
-        return notes;
-    };
+    return
+        [&config = parts_.config, events = events_, best = best_, early_stopping = early_stopping_,
+         history = log_.history().view(), num_steps = parts_.trainer.num_steps(), step = step(),
+         coming, folder = parts_.store.output_dir()] {
+            checkpoint::SaveNotes notes;
+            std::optional<int64_t> saved;
+            if (asks_for_best(config)) saved = best_checkpoint(best, folder, coming);
+            if (keeps_best(config)) notes.kept_step = saved;
+            notes.files["trainer_state.json"] = trainer_state(
+                config, events, num_steps, step, best, early_stopping, saved, folder, history);
+            return notes;
+        };
 }
 
 MaybeFailure Run::write_state() const {
@@ -274,7 +275,8 @@ MaybeFailure Run::start_save(checkpoint::Extent extent) {
     const Timer stall;
     parts_.world.journal().doing("saving");
     parts_.extras.make_notes = notes_maker(step());
-    const auto failure = saves_.start(stall, parts_.trainer.progress(), extent, parts_.extras);
+    const auto failure =
+        checkpoints_.start(stall, parts_.trainer.progress(), extent, parts_.extras);
     parts_.watchdog.made_progress();
     return failure;
 }
@@ -283,15 +285,15 @@ MaybeFailure Run::start_save(checkpoint::Extent extent) {
 MaybeFailure Run::save_for_good() {
     do {
         if (const auto failure = start_save(checkpoint::Extent::everything)) return failure;
-        if (const auto failure = saves_.wait(step())) return failure;
-    } while (saves_.has_failed());
+        if (const auto failure = checkpoints_.wait(step())) return failure;
+    } while (checkpoints_.has_failed());
     return std::nullopt;
 }
 
 MaybeFailure Run::end() {
     parts_.world.journal().doing("ending the run");
     if (const auto failure = log_.write_steps(memory())) return failure;
-    if (const auto failure = saves_.wait(step())) return failure;
+    if (const auto failure = checkpoints_.wait(step())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end)
         if (const auto failure = load_best(best_, step(), parts_, log_)) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();

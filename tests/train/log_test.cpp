@@ -47,18 +47,18 @@ BOOST_AUTO_TEST_CASE(a_history_holds_the_names_that_trl_logs_and_shares_its_bloc
     LogHistory history;
     BOOST_TEST(history.view().blocks.empty());
     const double nan = std::numeric_limits<double>::quiet_NaN();
-    history.take({{"step", int64_t{1}},
-                  {"loss", 2.5},
-                  {"mfu", 0.5},
-                  {"total_flos", 1e9},
-                  {"num_tokens", int64_t{64}},
-                  {"epoch", 0.5}});
-    history.take({{"step", int64_t{1}}, {"save_step", int64_t{1}}, {"save_stall_s", 0.5}});
-    history.take({{"step", int64_t{2}}, {"loss", nan}, {"grad_norm", 1.0}});
-    history.take({{"step", int64_t{2}}, {"eval_loss", 3.0}});
-    history.take({{"mine", int64_t{2}}});
+    history.add({{"step", int64_t{1}},
+                 {"loss", 2.5},
+                 {"mfu", 0.5},
+                 {"total_flos", 1e9},
+                 {"num_tokens", int64_t{64}},
+                 {"epoch", 0.5}});
+    history.add({{"step", int64_t{1}}, {"save_step", int64_t{1}}, {"save_stall_s", 0.5}});
+    history.add({{"step", int64_t{2}}, {"loss", nan}, {"grad_norm", 1.0}});
+    history.add({{"step", int64_t{2}}, {"eval_loss", 3.0}});
+    history.add({{"mine", int64_t{2}}});
     BOOST_TEST(!history.has_end_at(2));
-    history.take({{"step", int64_t{2}}, {"train_runtime", 9.0}, {"total_flos", 2e9}});
+    history.add({{"step", int64_t{2}}, {"train_runtime", 9.0}, {"total_flos", 2e9}});
     BOOST_TEST(history.has_end_at(2));
     BOOST_TEST(!history.has_end_at(3));
     BOOST_TEST(read(history).dump() ==
@@ -70,9 +70,9 @@ BOOST_AUTO_TEST_CASE(a_history_holds_the_names_that_trl_logs_and_shares_its_bloc
     BOOST_TEST(history.view().total_flos == 2e9);
 
     for (int64_t step = 3; step < 10'000; ++step)
-        history.take({{"step", step}, {"loss", 1.0 / static_cast<double>(step)}});
+        history.add({{"step", step}, {"loss", 1.0 / static_cast<double>(step)}});
     const LogHistory::View before = history.view();
-    history.take({{"step", int64_t{10'000}}, {"loss", 0.0}});
+    history.add({{"step", int64_t{10'000}}, {"loss", 0.0}});
     const LogHistory::View after = history.view();
     BOOST_TEST_REQUIRE(before.blocks.size() > 3U);
     for (size_t i = 0; i + 1 < before.blocks.size(); ++i)

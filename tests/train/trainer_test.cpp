@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_bad_step_asks_to_go_back_once) {
     BOOST_TEST(asks.value().asks_to_rewind);
     BOOST_TEST(run.trainer.progress().step == 1);
     BOOST_TEST(run.optimizer->steps_done() == 1);
-    run.trainer.go_on_from(there);
+    run.trainer.resume_from(there);
     const auto again = run.step();  // it is the rows, and not chance
     BOOST_TEST_REQUIRE(bool(again));
     BOOST_TEST(!again.value().asks_to_rewind);

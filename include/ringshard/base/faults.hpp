@@ -32,9 +32,9 @@ public:
     void reach(std::string_view point);
     // The same where `file` is written: returns how the write is to fail, if it is.
     std::optional<Failure> reach(std::string_view point, const std::filesystem::path& file);
-    // The same where numbers are: how one is to be spoiled.
-    enum class Spoil { none, flip, nan };
-    Spoil spoil(std::string_view point);
+    // The same for numbers: how a test wants one of them corrupted.
+    enum class Corruption { none, flip, nan };
+    Corruption corruption_at(std::string_view point);
 
 private:
     static constexpr int64_t every = -1;  // written as *

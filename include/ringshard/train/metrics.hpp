@@ -81,7 +81,7 @@ MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::Optimizer& opt
 
 // What a rank holds between its activations, and what to change, for one that finds no room for
 // more.
-std::string tell_held(const shard::Zero& zero, const optim::Optimizer& optimizer);
+std::string describe_held(const shard::Zero& zero, const optim::Optimizer& optimizer);
 
 // What the ranks used, over all of them.
 struct Usage {

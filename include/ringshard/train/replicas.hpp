@@ -21,6 +21,6 @@ std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
                                                   int64_t every);
 
 // What a fault of the memory does to one weight of this rank. For tests.
-void spoil_weights(const shard::Zero& zero, Faults::Spoil how);
+void corrupt_weights(const shard::Zero& zero, Faults::Corruption how);
 
 }  // namespace ringshard::train

@@ -33,7 +33,7 @@ public:
     double epochs_done() const { return loader_.epochs_done(); }
     bool is_at_epoch_end() const { return loader_.is_at_epoch_end(); }
     const checkpoint::Progress& progress() const { return progress_; }
-    void go_on_from(const checkpoint::Progress& progress);
+    void resume_from(const checkpoint::Progress& progress);
 
     // Runs one optimizer step. If the loss or the gradient norm is not finite, the weights stay
     // unchanged and, depending on `on_nan`, the step fails, is skipped, or requests a rewind.
@@ -50,7 +50,7 @@ private:
     double count_longest(const std::vector<data::FlatBatch>& micro_batches) const;
     StepSums run(std::vector<data::FlatBatch> micro_batches, double gradient_scale,
                  std::set<std::string>& attention);
-    std::string what_went_bad(double loss, double norm) const;
+    std::string describe_non_finite(double loss, double norm) const;
     comm::Agreed<StepNumbers> leave_out(StepNumbers numbers);
     void advance(const Work& work, StepNumbers& numbers);
 
@@ -65,8 +65,8 @@ private:
     optim::Schedule schedule_;
     checkpoint::Progress progress_;
     int64_t skipped_in_a_row_ = 0;
-    std::set<int64_t> went_bad_before_;  // steps for which the run has gone back
-    RankTimes after_the_sums_;           // of the last step, on this rank
+    std::set<int64_t> non_finite_before_;  // steps for which the run has gone back
+    RankTimes after_the_sums_;             // of the last step, on this rank
 };
 
 }  // namespace ringshard::train

@@ -4,17 +4,17 @@
 
 namespace ringshard::train {
 
-// What is due after a step.
+// The events that are due after a step.
 struct Due {
     bool log = false;
     bool evaluate = false;
     bool save = false;
 };
 
-// When a run logs, evaluates and saves: transformers' rules.
-class Calendar {
+// The steps at which a run logs, evaluates and saves, by transformers' rules.
+class EventSchedule {
 public:
-    Calendar(const config::Config& config, int64_t num_steps);
+    EventSchedule(const config::Config& config, int64_t num_steps);
 
     // The end of the run counts as the end of an epoch. Saving the best model is not in here: it
     // depends on what an evaluation finds.

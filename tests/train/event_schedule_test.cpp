@@ -1,5 +1,5 @@
 // When a run logs, evaluates and saves.
-#include "calendar.hpp"
+#include "event_schedule.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "ringshard/train/metrics.hpp"
 
 using namespace ringshard;
-using train::Calendar;
+using train::EventSchedule;
 
 namespace {
 
@@ -16,10 +16,10 @@ enum class What { log, evaluate, save };
 
 // The steps of 1 ... num_steps after which it is due, epochs being 4 steps long.
 std::vector<int64_t> due_steps(const config::Config& config, int64_t num_steps, What what) {
-    const Calendar calendar(config, num_steps);
+    const EventSchedule events(config, num_steps);
     std::vector<int64_t> steps;
     for (int64_t step = 1; step <= num_steps; ++step) {
-        const train::Due due = calendar.after(step, static_cast<double>(step) / 4, step % 4 == 0);
+        const train::Due due = events.after(step, static_cast<double>(step) / 4, step % 4 == 0);
         const bool is_due = what == What::log        ? due.log
                             : what == What::evaluate ? due.evaluate
                                                      : due.save;
@@ -83,25 +83,25 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_the_first_of_equals) {
         return train::MetricsLine{
             {"step", step}, {"eval_loss", loss}, {"eval_mean_token_accuracy", accuracy}};
     };
-    BOOST_TEST(!by_loss.take({{"step", int64_t{1}}, {"loss", 0.1}}));
-    BOOST_TEST(by_loss.take(at(2, 3.0, 0.2)));
-    BOOST_TEST(!by_loss.take(at(4, 3.0, 0.3)));
-    BOOST_TEST(by_loss.take(at(6, 2.5, 0.1)));
+    BOOST_TEST(!by_loss.consider({{"step", int64_t{1}}, {"loss", 0.1}}));
+    BOOST_TEST(by_loss.consider(at(2, 3.0, 0.2)));
+    BOOST_TEST(!by_loss.consider(at(4, 3.0, 0.3)));
+    BOOST_TEST(by_loss.consider(at(6, 2.5, 0.1)));
     BOOST_TEST(*by_loss.step() == 6);
 
     config::EvaluationSettings accuracy;
     accuracy.metric_for_best_model = "mean_token_accuracy";
     train::BestModel by_accuracy(accuracy);
-    BOOST_TEST(by_accuracy.take(at(2, 3.0, 0.2)));
-    BOOST_TEST(by_accuracy.take(at(4, 3.0, 0.3)));
-    BOOST_TEST(!by_accuracy.take(at(6, 2.5, 0.1)));
+    BOOST_TEST(by_accuracy.consider(at(2, 3.0, 0.2)));
+    BOOST_TEST(by_accuracy.consider(at(4, 3.0, 0.3)));
+    BOOST_TEST(!by_accuracy.consider(at(6, 2.5, 0.1)));
     BOOST_TEST(*by_accuracy.value() == 0.3);
 }
 
 BOOST_AUTO_TEST_CASE(the_best_of_those_that_are_saved) {
     train::BestModel best{config::EvaluationSettings()};
     const auto evaluated = [&](int64_t step, double loss) {
-        return best.take({{"step", step}, {"eval_loss", loss}});
+        return best.consider({{"step", step}, {"eval_loss", loss}});
     };
     BOOST_TEST(!evaluated(0, 0.1));  // before the first step
     BOOST_TEST(!best.last_best_of({0, 1, 2}));

@@ -10,10 +10,10 @@
 
 namespace ringshard::train {
 
-// The checkpoints of a run under way. They are written beside the training; one that fails is told
-// and counted, and training goes on until too many have failed in a row. Everything that returns a
-// failure is collective over the world.
-class Saves {
+// Starts the saves of a run and reports their results. A save is written beside the training; one
+// that fails is reported and counted, and training continues until too many have failed in a row.
+// Every function that returns a failure is collective over the world.
+class CheckpointManager {
 public:
     struct Parts {
         const config::CheckpointSettings& settings;
@@ -23,7 +23,7 @@ public:
         optim::Optimizer& optimizer;
         std::function<int64_t()> free_host_memory;  // bytes
     };
-    Saves(Parts parts, Log& log, Requests& requests);
+    CheckpointManager(Parts parts, Log& log, Requests& requests);
 
     // Waits for a save that is under way, copies the state and starts to write it. Where the copy
     // does not fit into the host's memory, all of it is done here. `stall` counts from where
@@ -33,20 +33,20 @@ public:
                                              checkpoint::Extent extent,
                                              const checkpoint::Extras& extras);
 
-    // 1 where a save is done on this rank: added up over the world in every step.
-    double wish() const { return parts_.saver.is_done() ? 1 : 0; }
-    // With that sum: what came of a save that is done on all ranks.
-    std::optional<comm::AgreedFailure> look(double done_on_ranks, int64_t step);
-    // What comes of a save under way.
+    // Returns 1 if a save has finished on this rank; the step sums it over the world.
+    double finished_flag() const { return parts_.saver.is_done() ? 1 : 0; }
+    // Takes that sum, and reports a save that has finished on all ranks.
+    std::optional<comm::AgreedFailure> report_finished(double done_on_ranks, int64_t step);
+    // Waits for a save under way and reports its result.
     std::optional<comm::AgreedFailure> wait(int64_t step);
 
     bool has_failed() const { return failed_in_a_row_ > 0; }
     int64_t bytes_set_aside() const { return parts_.saver.bytes_set_aside(); }
 
 private:
-    std::optional<comm::AgreedFailure> make_way(int64_t step);
+    std::optional<comm::AgreedFailure> wait_for_previous(int64_t step);
     bool copy_fits(checkpoint::Extent extent);
-    std::optional<comm::AgreedFailure> tell(const checkpoint::SaveOutcome& outcome, int64_t step);
+    std::optional<comm::AgreedFailure> report(const checkpoint::SaveOutcome& outcome, int64_t step);
 
     Parts parts_;
     comm::Group neighbours_;

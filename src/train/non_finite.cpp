@@ -1,4 +1,4 @@
-#include "ringshard/train/bad_numbers.hpp"
+#include "ringshard/train/non_finite.hpp"
 
 #include <ATen/ops/isfinite.h>
 
@@ -39,7 +39,7 @@ std::string name_of(const shard::Zero& zero, int64_t number) {
 
 }  // namespace
 
-std::string first_bad_gradient(const shard::Zero& zero, const comm::Group& world) {
+std::string first_non_finite_gradient(const shard::Zero& zero, const comm::Group& world) {
     return name_of(zero, world.minimum(first_bad_here(zero)));
 }
 

@@ -1,17 +1,17 @@
-#include "calendar.hpp"
+#include "event_schedule.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace ringshard::train {
 
-int64_t Calendar::interval(double steps, int64_t num_steps) {
+int64_t EventSchedule::interval(double steps, int64_t num_steps) {
     if (steps >= 1) return static_cast<int64_t>(steps);
     return std::max<int64_t>(
         1, static_cast<int64_t>(std::ceil(steps * static_cast<double>(num_steps))));
 }
 
-Calendar::Calendar(const config::Config& config, int64_t num_steps)
+EventSchedule::EventSchedule(const config::Config& config, int64_t num_steps)
     : evaluation_(config.evaluation),
       logging_(config.logging),
       save_strategy_(config.checkpoint.save_strategy),
@@ -20,7 +20,7 @@ Calendar::Calendar(const config::Config& config, int64_t num_steps)
       eval_interval_(interval(evaluation_.eval_steps.value_or(logging_.logging_steps), num_steps)),
       save_interval_(interval(config.checkpoint.save_steps, num_steps)) {}
 
-Due Calendar::after(int64_t step, double epoch, bool ends_epoch) const {
+Due EventSchedule::after(int64_t step, double epoch, bool ends_epoch) const {
     const bool is_last = step == num_steps_;
     const bool is_epoch = ends_epoch || is_last;
     const auto passed = [&](config::Interval interval) {

@@ -1,4 +1,4 @@
-#include "saves.hpp"
+#include "checkpoint_manager.hpp"
 
 #include <algorithm>
 #include <iomanip>
@@ -17,14 +17,14 @@ double expected_save_seconds(const shard::Zero& zero) {
     return elements * bytes_per_element / bytes_per_second;
 }
 
-Saves::Saves(Parts parts, Log& log, Requests& requests)
+CheckpointManager::CheckpointManager(Parts parts, Log& log, Requests& requests)
     : parts_(std::move(parts)),
       neighbours_(parts_.world.split_by_host()),
       log_(log),
       requests_(requests) {}
 
 // Room for the copies of all ranks of this host, and on every host. Collective over the world.
-bool Saves::copy_fits(checkpoint::Extent extent) {
+bool CheckpointManager::copy_fits(checkpoint::Extent extent) {
     const int64_t missing = parts_.saver.bytes_to_set_aside(parts_.zero, parts_.optimizer, extent);
     const int64_t missing_here = neighbours_.sum(missing);
     constexpr double usable = 0.9;  // of what is free: training needs some as it goes on
@@ -40,7 +40,7 @@ bool Saves::copy_fits(checkpoint::Extent extent) {
     return fits_everywhere;
 }
 
-std::optional<comm::AgreedFailure> Saves::make_way(int64_t step) {
+std::optional<comm::AgreedFailure> CheckpointManager::wait_for_previous(int64_t step) {
     if (parts_.saver.is_under_way() && !parts_.saver.is_done())
         log_.say(
             "note: the save before this one is still under way, and training waits for it; with "
@@ -48,33 +48,34 @@ std::optional<comm::AgreedFailure> Saves::make_way(int64_t step) {
     return wait(step);
 }
 
-std::optional<comm::AgreedFailure> Saves::start(const Timer& stall,
-                                                const checkpoint::Progress& progress,
-                                                checkpoint::Extent extent,
-                                                const checkpoint::Extras& extras) {
-    if (const auto failure = make_way(progress.step)) return failure;
+std::optional<comm::AgreedFailure> CheckpointManager::start(const Timer& stall,
+                                                            const checkpoint::Progress& progress,
+                                                            checkpoint::Extent extent,
+                                                            const checkpoint::Extras& extras) {
+    if (const auto failure = wait_for_previous(progress.step)) return failure;
     const bool copies = copy_fits(extent);
     parts_.saver.start(progress, parts_.zero, parts_.optimizer, extent, extras,
                        parts_.settings.save_total_limit, copies);
     stall_ = stall.seconds();
-    requests_.note_stall(stall_);
+    requests_.record_stall(stall_);
     return copies ? std::nullopt : wait(progress.step);
 }
 
-std::optional<comm::AgreedFailure> Saves::look(double done_on_ranks, int64_t step) {
+std::optional<comm::AgreedFailure> CheckpointManager::report_finished(double done_on_ranks,
+                                                                      int64_t step) {
     const bool is_done = done_on_ranks >= static_cast<double>(parts_.world.size());
     return is_done ? wait(step) : std::nullopt;
 }
 
-std::optional<comm::AgreedFailure> Saves::wait(int64_t step) {
+std::optional<comm::AgreedFailure> CheckpointManager::wait(int64_t step) {
     if (!parts_.saver.is_under_way()) return std::nullopt;
     const checkpoint::SaveOutcome outcome = parts_.saver.wait();
-    requests_.note_save(stall_ + outcome.seconds);
-    return tell(outcome, step);
+    requests_.record_save(stall_ + outcome.seconds);
+    return report(outcome, step);
 }
 
-std::optional<comm::AgreedFailure> Saves::tell(const checkpoint::SaveOutcome& outcome,
-                                               int64_t step) {
+std::optional<comm::AgreedFailure> CheckpointManager::report(const checkpoint::SaveOutcome& outcome,
+                                                             int64_t step) {
     for (const std::string& warning : outcome.warnings) log_.say("warning: " + warning);
     failed_in_a_row_ = outcome.failure ? failed_in_a_row_ + 1 : 0;
     MetricsLine line{{"step", step},
