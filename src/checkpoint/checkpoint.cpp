@@ -102,7 +102,7 @@ comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, E
     if (scrutiny == Scrutiny::hashes) {
         const auto share =
             ranges_from_text(group.scatter(deal_out(outline.manifest.ranges, group)));
-        failure = check_content(folder, checkpoint.state, share, group.journal().bytes());
+        failure = check_content(folder, checkpoint.state, share, group.flight_recorder().bytes());
     }
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
     return checkpoint;
@@ -198,8 +198,8 @@ Extent extent_of(const Checkpoint& checkpoint) {
 
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
                                                 const comm::Group& group) {
-    return comm::first_failure(group,
-                               read_shards(checkpoint, zero, nullptr, group.journal().bytes()));
+    return comm::first_failure(
+        group, read_shards(checkpoint, zero, nullptr, group.flight_recorder().bytes()));
 }
 
 }  // namespace ringshard::checkpoint

@@ -94,9 +94,10 @@ std::optional<comm::AgreedFailure> Saving::write(std::vector<WrittenRange>& mine
     const auto work = lay_out(publication_.temporary(), job_, groups_, faults_);
     if (!work) return work.failure();
     auto written = comm::agreed(
-        groups_.world, options_.through_mpio
-                           ? write_mpio(work.value(), options_.hints, writers, faults_)
-                           : write_direct(work.value(), faults_, groups_.world.journal().bytes()));
+        groups_.world,
+        options_.through_mpio
+            ? write_mpio(work.value(), options_.hints, writers, faults_)
+            : write_direct(work.value(), faults_, groups_.world.flight_recorder().bytes()));
     if (!written) return written.failure();
     mine = std::move(written).value();
     if (job_.extras.model.empty()) return std::nullopt;
@@ -111,7 +112,7 @@ Saving::MaybeFailure Saving::write_copy_of_weights() {
     shard::TensorSums sums(frozen);
     if (const auto failure = comm::first_failure(
             world, write_model(publication_.temporary(), job_.extras, job_.pieces, faults_, sums,
-                               world.journal().bytes())))
+                               world.flight_recorder().bytes())))
         return failure;
     if (frozen.empty()) return std::nullopt;
     const auto changed = shard::first_changed(hashes, sums.over(world));

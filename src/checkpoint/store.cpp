@@ -85,7 +85,7 @@ std::optional<comm::AgreedFailure> Reader::load(const Checkpoint& checkpoint, sh
                                                 optim::Optimizer& optimizer) const {
     const auto failure = read_shards(
         checkpoint, zero, extent_of(checkpoint) == Extent::everything ? &optimizer : nullptr,
-        world_.journal().bytes());
+        world_.flight_recorder().bytes());
     if (const auto agreed = comm::first_failure(world_, failure)) return agreed;
     optimizer.set_steps_done(checkpoint.progress.step);
     return std::nullopt;

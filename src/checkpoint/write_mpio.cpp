@@ -108,7 +108,8 @@ std::optional<Failure> write_together(const FileWork& work, const std::vector<st
             });
             if (fault && !first_failure) first_failure = fault;
             if (!written && !first_failure) first_failure = written.failure();
-            if (written && piece != nullptr) writers.journal().bytes().add(piece->piece.bytes());
+            if (written && piece != nullptr)
+                writers.flight_recorder().bytes().add(piece->piece.bytes());
         }
         expect(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush the file");
         file.close("close the file");

@@ -36,8 +36,8 @@ inline Failure no_numbers(const std::string& dataset) {
 Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults,
                                                  ByteCounter& written);
 
-// Through HDF5's driver for MPI-IO. `hints`: key=value. Counts what it has written in the journal
-// of the writers. Collective over those who write the file.
+// Through HDF5's driver for MPI-IO. `hints`: key=value. Counts what it has written in the flight
+// recorder of the writers. Collective over those who write the file.
 Expected<std::vector<WrittenRange>> write_mpio(const FileWork& work,
                                                const std::vector<std::string>& hints,
                                                const comm::Group& writers, Faults& faults);

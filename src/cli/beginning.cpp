@@ -16,7 +16,7 @@ comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
 }
 
 shard::FrozenSource Beginning::frozen_source() const {
-    return {.read = pretrained_->reader(start_.spec, start_.call.world.journal().bytes()),
+    return {.read = pretrained_->reader(start_.spec, start_.call.world.flight_recorder().bytes()),
             .hashes = frozen_.hashes()};
 }
 

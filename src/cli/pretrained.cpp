@@ -119,8 +119,8 @@ comm::Agreed<checkpoint::FrozenWeights> Pretrained::load(const model::ModelSpec&
     shard::TensorSums sums(hashed);
     const auto into = wanted_ == Wanted::all ? zero.all_weights() : zero.frozen_weights();
     if (const auto failure = comm::first_failure(
-            group,
-            model::load_weights(reader(spec, group.journal().bytes()), spec, zero, into, sums)))
+            group, model::load_weights(reader(spec, group.flight_recorder().bytes()), spec, zero,
+                                       into, sums)))
         return *failure;
     const std::map<std::string, std::string> hashes = sums.over(group);
     // A weight is read from the first model in the chain that holds it.

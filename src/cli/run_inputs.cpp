@@ -135,7 +135,7 @@ comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here,
     const std::filesystem::path folder = found.value();
     const auto spec = find_spec(call, here, hub, folder);
     if (!spec) return spec.failure();
-    world.journal().doing("preparing data");
+    world.flight_recorder().set_activity("preparing data");
     faults.reach("start");
     auto data = prepare_run_data(call, hub, here.num_threads, spec.value());
     if (!data) return data.failure();

@@ -151,7 +151,7 @@ MaybeFailure score(const EngineCall& given) {
     if (!faults) return faults.failure();
     watch::Watchdog watchdog(world, settings.values.run.hang_timeout_s,
                              test_hooks::watch_pace(call.environment));
-    world.journal().doing("starting");
+    world.flight_recorder().set_activity("starting");
     const auto start = start_up(call);
     if (!start) return start.failure();
     const StartUp& here = start.value();
@@ -179,7 +179,7 @@ MaybeFailure score(const EngineCall& given) {
     if (!gemms) return gemms.failure();
 
     watchdog.begin(watch::Work::other);
-    world.journal().doing("loading");
+    world.flight_recorder().set_activity("loading");
     const auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
                                              scrutiny_of(call), world);
     if (!pretrained) return pretrained.failure();
@@ -197,7 +197,7 @@ MaybeFailure score(const EngineCall& given) {
         inputs.value().data.training,
         {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k},
         world, mesh, model);
-    world.journal().doing("scoring");
+    world.flight_recorder().set_activity("scoring");
     return write_scores(call, mesh, scorer, watchdog);
 }
 

@@ -39,7 +39,7 @@ MaybeFailure train(const EngineCall& given) {
     watch::Watchdog watchdog(world, given.settings.values.run.hang_timeout_s,
                              test_hooks::watch_pace(given.environment));
 
-    world.journal().doing("starting");
+    world.flight_recorder().set_activity("starting");
     const auto start = start_up(given);
     if (!start) return start.failure();
     const StartUp& here = start.value();
@@ -71,7 +71,7 @@ MaybeFailure train(const EngineCall& given) {
     }
 
     watchdog.begin(watch::Work::other);
-    world.journal().doing("loading");
+    world.flight_recorder().set_activity("loading");
     faults.value().reach("load");
     const Curve curve = curve_of(call.settings, here.shape, rows);
     const RunStart run{call, inputs.model, inputs.spec, curve,
@@ -141,7 +141,7 @@ MaybeFailure train(const EngineCall& given) {
         if (recorder.value() && world.is_root()) tell_replays(model.stack.transformer.replays());
         if (!ending) return ending.failure();
         if (ending.value() == train::Ending::complete) return std::nullopt;
-        world.journal().doing("going back to the newest checkpoint");
+        world.flight_recorder().set_activity("going back to the newest checkpoint");
         progress = beginning.again();
     }
 }

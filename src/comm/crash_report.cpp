@@ -37,10 +37,10 @@ struct Scene {
 };
 Scene scene;
 std::atomic<bool> is_set = false;
-std::atomic_flag is_told = ATOMIC_FLAG_INIT;  // two threads may fail at once
+std::atomic_flag is_reported = ATOMIC_FLAG_INIT;  // two threads may fail at once
 
 void put(int file, const char* text) {
-    if (write(file, text, std::strlen(text)) < 0) return;  // nobody is left to tell
+    if (write(file, text, std::strlen(text)) < 0) return;  // nobody is left to read it
 }
 
 // "rank 3 on hn2, step 12"
@@ -67,7 +67,7 @@ void write_file(const char* cause) {
     close(file);
 }
 
-void tell(const std::string& who, const char* cause) {
+void print_cause(const std::string& who, const char* cause) {
     put(STDERR_FILENO, "trainer: [");
     put_place(STDERR_FILENO, who);
     put(STDERR_FILENO, "] ");
@@ -76,7 +76,7 @@ void tell(const std::string& who, const char* cause) {
 }
 
 void on_fatal_signal(int number) {
-    if (!is_told.test_and_set()) {
+    if (!is_reported.test_and_set()) {
         const char* name = sigabbrev_np(number);
         std::array<char, 64> cause{"the program crashed with SIG"};
         std::strncat(cause.data(), name == nullptr ? "?" : name, 16);
@@ -124,8 +124,8 @@ std::string describe_this_process() {
 }
 
 // Lets one thread of this process report why it ends.
-void begin_to_tell(const Failure& cause) {
-    if (is_told.test_and_set()) {
+void claim_report(const Failure& cause) {
+    if (is_reported.test_and_set()) {
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the other thread ends the job
         std::_Exit(number(cause.code));
     }
@@ -133,7 +133,7 @@ void begin_to_tell(const Failure& cause) {
 
 [[noreturn]] void leave(const Failure& cause) {
     // The watchdog may end a job whose scene another thread has only begun to set.
-    tell(is_set ? scene.who : describe_this_process(), cause.message.c_str());
+    print_cause(is_set ? scene.who : describe_this_process(), cause.message.c_str());
     std::fflush(nullptr);
     // Ending the others may take them; where it never comes back, this process ends all the same.
     std::thread([code = number(cause.code)] {
@@ -156,13 +156,13 @@ void abort_job() {
         std::this_thread::sleep_for(std::chrono::seconds(3) +
                                     std::chrono::milliseconds(100) * std::min(rank, 50));
     }
-    begin_to_tell(cause);
+    claim_report(cause);
     if (is_set) write_file(cause.message.c_str());
     leave(cause);
 }
 
 void end_job(const Failure& cause) {
-    begin_to_tell(cause);
+    claim_report(cause);
     leave(cause);
 }
 

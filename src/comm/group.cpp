@@ -43,41 +43,42 @@ int leader_of(MPI_Comm communicator) {
 
 }  // namespace
 
-Group::Group(Adopt, MPI_Comm communicator, Journal& journal, std::string name)
+Group::Group(Adopt, MPI_Comm communicator, FlightRecorder& flight_recorder, std::string name)
     : communicator_(new MPI_Comm(communicator), Free{std::uncaught_exceptions()}),
-      page_(journal.open_page(std::move(name), leader_of(communicator))) {
+      log_(flight_recorder.open_log(std::move(name), leader_of(communicator))) {
     RINGSHARD_MPI(MPI_Comm_rank(handle(), &rank_));
     RINGSHARD_MPI(MPI_Comm_size(handle(), &size_));
 }
 
 Group::Group(MPI_Comm communicator, std::string name)
-    : Group(Adopt{}, duplicate(communicator), *std::make_shared<Journal>(), std::move(name)) {}
+    : Group(Adopt{}, duplicate(communicator), *std::make_shared<FlightRecorder>(),
+            std::move(name)) {}
 
 Group::~Group() = default;
 
 Group Group::split(int64_t color, std::string name) const {
-    const JournalPage::Operation noted(*page_, "split", 0);
+    const GroupLog::Operation noted(*log_, "split", 0);
     MPI_Comm part = MPI_COMM_NULL;
     RINGSHARD_MPI(MPI_Comm_split(handle(), narrow<int>(color), rank_, &part));
-    return {Adopt{}, part, journal(), std::move(name)};
+    return {Adopt{}, part, flight_recorder(), std::move(name)};
 }
 
 Group Group::split_by_host(std::string name) const {
-    const JournalPage::Operation noted(*page_, "split", 0);
+    const GroupLog::Operation noted(*log_, "split", 0);
     MPI_Comm part = MPI_COMM_NULL;
     RINGSHARD_MPI(MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &part));
-    return {Adopt{}, part, journal(), std::move(name)};
+    return {Adopt{}, part, flight_recorder(), std::move(name)};
 }
 
 void Group::barrier() const {
-    const JournalPage::Operation noted(*page_, "barrier", 0);
+    const GroupLog::Operation noted(*log_, "barrier", 0);
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(MPI_Ibarrier(handle(), &request));
     wait_for(request);
 }
 
 int64_t Group::reduce(const char* what, int64_t value, MPI_Op operation) const {
-    const JournalPage::Operation noted(*page_, what, sizeof(value));
+    const GroupLog::Operation noted(*log_, what, sizeof(value));
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(
         MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, operation, handle(), &request));
@@ -91,8 +92,7 @@ int64_t Group::maximum(int64_t value) const { return reduce("maximum", value, MP
 
 std::vector<double> Group::sum(std::vector<double> values) const {
     // One rank adds and broadcasts the sum: an all-reduce may round differently on every rank.
-    const JournalPage::Operation noted(*page_, "sum",
-                                       narrow<int64_t>(values.size() * sizeof(double)));
+    const GroupLog::Operation noted(*log_, "sum", narrow<int64_t>(values.size() * sizeof(double)));
     std::vector<double> total(values.size());
     const int count = narrow<int>(values.size());
     MPI_Request request = MPI_REQUEST_NULL;
@@ -105,8 +105,8 @@ std::vector<double> Group::sum(std::vector<double> values) const {
 }
 
 std::vector<int64_t> Group::maximum(std::vector<int64_t> values) const {
-    const JournalPage::Operation noted(*page_, "maximum",
-                                       narrow<int64_t>(values.size() * sizeof(int64_t)));
+    const GroupLog::Operation noted(*log_, "maximum",
+                                    narrow<int64_t>(values.size() * sizeof(int64_t)));
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size()),
                                  MPI_INT64_T, MPI_MAX, handle(), &request));
@@ -115,7 +115,7 @@ std::vector<int64_t> Group::maximum(std::vector<int64_t> values) const {
 }
 
 std::vector<int64_t> Group::gather(int64_t value) const {
-    const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(sizeof(value)));
+    const GroupLog::Operation noted(*log_, "gather", narrow<int64_t>(sizeof(value)));
     std::vector<int64_t> values(static_cast<size_t>(size_));
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(
@@ -132,7 +132,7 @@ constexpr int64_t most_at_once = int64_t{1} << 30;
 }  // namespace
 
 std::string Group::broadcast(const std::string& text, int root) const {
-    const JournalPage::Operation noted(*page_, "broadcast", narrow<int64_t>(text.size()));
+    const GroupLog::Operation noted(*log_, "broadcast", narrow<int64_t>(text.size()));
     int64_t length = rank_ == root ? static_cast<int64_t>(text.size()) : 0;
     MPI_Request request = MPI_REQUEST_NULL;
     RINGSHARD_MPI(MPI_Ibcast(&length, 1, MPI_INT64_T, root, handle(), &request));
@@ -180,7 +180,7 @@ struct Round {
 
 std::string Group::scatter(const std::vector<std::string>& texts) const {
     RINGSHARD_CHECK(!is_root() || std::ssize(texts) == size_, "a text for each rank");
-    const JournalPage::Operation noted(*page_, "scatter", 0);
+    const GroupLog::Operation noted(*log_, "scatter", 0);
     std::vector<int64_t> lengths;
     if (is_root())
         for (const std::string& text : texts) lengths.push_back(std::ssize(text));
@@ -209,7 +209,7 @@ std::string Group::scatter(const std::vector<std::string>& texts) const {
 
 std::vector<std::string> Group::gather(const std::string& text, Receivers receivers) const {
     const std::vector<int64_t> lengths = gather(static_cast<int64_t>(text.size()));
-    const JournalPage::Operation noted(*page_, "gather", narrow<int64_t>(text.size()));
+    const GroupLog::Operation noted(*log_, "gather", narrow<int64_t>(text.size()));
     const bool receives = receivers == Receivers::all || is_root();
     std::vector<std::string> texts(receives ? lengths.size() : 0);
     const int64_t share = std::max<int64_t>(1, most_at_once / size_);

@@ -65,7 +65,8 @@ MPI_Datatype mpi_type_of(at::ScalarType type) {
 }
 
 // One rank adds and broadcasts the sum: MPI's all-reduce may round differently on every rank.
-void reduce_and_tell(std::span<std::byte> whole, int count, MPI_Datatype type, const Group& group) {
+void reduce_and_broadcast(std::span<std::byte> whole, int count, MPI_Datatype type,
+                          const Group& group) {
     MPI_Request request = MPI_REQUEST_NULL;
     const void* const mine = group.is_root() ? MPI_IN_PLACE : whole.data();
     void* const total = group.is_root() ? whole.data() : nullptr;
@@ -77,32 +78,32 @@ void reduce_and_tell(std::span<std::byte> whole, int count, MPI_Datatype type, c
 
 class WorkerCompletion final : public Completion {
 public:
-    WorkerCompletion(Worker::Done done, JournalPage& page, int64_t number)
-        : done_(std::move(done)), page_(page), number_(number) {}
+    WorkerCompletion(Worker::Done done, GroupLog& log, int64_t number)
+        : done_(std::move(done)), log_(log), number_(number) {}
     void wait() override {
         if (done_->load()) return;
-        const JournalPage::Waiting noted(page_, number_);
+        const GroupLog::Waiting noted(log_, number_);
         done_->wait(false);
     }
 
 private:
     Worker::Done done_;
-    JournalPage& page_;  // the communicator's, which outlives what is under way
+    GroupLog& log_;  // the communicator's, which outlives what is under way
     int64_t number_;
 };
 
 }  // namespace
 
 Pending MpiCommunicator::start(const char* what, size_t bytes, std::function<void()> task) {
-    JournalPage& page = group_.page();
-    const int64_t number = page.begin(what, narrow<int64_t>(bytes));
+    GroupLog& log = group_.log();
+    const int64_t number = log.begin(what, narrow<int64_t>(bytes));
     auto noted = [this, number, task = std::move(task)] {
         if (delay_ > delay_.zero()) std::this_thread::sleep_for(delay_ * (size() - 1));
         task();
-        group_.page().end(number);
+        group_.log().end(number);
     };
     return Pending(
-        std::make_unique<WorkerCompletion>(worker_.submit(std::move(noted)), page, number));
+        std::make_unique<WorkerCompletion>(worker_.submit(std::move(noted)), log, number));
 }
 
 Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
@@ -111,7 +112,7 @@ Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
         const auto whole = bytes_of(in_out);
         const MPI_Datatype type = mpi_type_of(in_out.scalar_type());
         if (whole.size() <= small_bytes && type != MPI_DATATYPE_NULL) {
-            return reduce_and_tell(whole, narrow<int>(in_out.numel()), type, group_);
+            return reduce_and_broadcast(whole, narrow<int>(in_out.numel()), type, group_);
         }
         const auto parts = nearly_equal_parts(whole, size());
         ring_reduce_in_place(

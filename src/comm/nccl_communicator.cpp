@@ -68,13 +68,13 @@ void NcclCommunicator::connect() {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.maxCTAs = 16;  // what travels while a block computes must leave it the GPU
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
-    group_.page().set_backend([this] { note_what_has_ended(); },
-                              [this] { ncclCommAbort(communicator_); });
+    group_.log().set_backend([this] { note_what_has_ended(); },
+                             [this] { ncclCommAbort(communicator_); });
 }
 
 NcclCommunicator::~NcclCommunicator() {
     if (communicator_ == nullptr) return;
-    group_.page().set_backend({}, {});
+    group_.log().set_backend({}, {});
     // Ending is collective: while an exception unwinds, the peers are elsewhere.
     if (std::uncaught_exceptions() > 0)
         ncclCommAbort(communicator_);
@@ -91,7 +91,7 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
         bytes = std::max(bytes, tensor.nbytes());
     }
     if (communicator_ == nullptr) connect();
-    const int64_t number = group_.page().begin(what, static_cast<int64_t>(bytes));
+    const int64_t number = group_.log().begin(what, static_cast<int64_t>(bytes));
     const c10::cuda::CUDAGuard guard(device_);
     at::cuda::CUDAEvent ready;
     ready.record(c10::cuda::getCurrentCUDAStream(device_.index()));
@@ -110,7 +110,7 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
 void NcclCommunicator::note_what_has_ended() {
     const std::lock_guard lock(mutex_);
     for (; !under_way_.empty() && under_way_.front().end->query(); under_way_.pop_front())
-        group_.page().end(under_way_.front().number);
+        group_.log().end(under_way_.front().number);
 }
 
 Pending NcclCommunicator::all_reduce(at::Tensor in_out) {

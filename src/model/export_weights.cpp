@@ -268,7 +268,7 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
         for (const auto& [name, hash] : frozen->hashes) read_again.insert(name);
     TensorSums sums(read_again);
     if (const auto agreed =
-            agree(work.write(zero, form.type, frozen, sums, world.journal().bytes())))
+            agree(work.write(zero, form.type, frozen, sums, world.flight_recorder().bytes())))
         return agreed;
     failure.reset();
     if (frozen != nullptr)

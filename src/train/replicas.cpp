@@ -121,7 +121,7 @@ std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
                                                   const comm::Group& world, int64_t step,
                                                   int64_t every) {
     if (every == 0 || step % every != 0) return std::nullopt;
-    world.journal().doing("comparing replicas");
+    world.flight_recorder().set_activity("comparing replicas");
     const std::string odd = find_odd_replica(zero, optimizer, world);
     if (odd.empty()) return std::nullopt;
     return comm::found_by_all(

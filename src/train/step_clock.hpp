@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ringshard/base/timer.hpp"
-#include "ringshard/comm/journal.hpp"
+#include "ringshard/comm/flight_recorder.hpp"
 #include "ringshard/train/numbers.hpp"
 
 namespace ringshard::train {
@@ -10,8 +10,10 @@ namespace ringshard::train {
 // ranks travel, is `rest`: it counts with the next step.
 class StepClock {
 public:
-    StepClock(const comm::Journal& journal, const RankTimes& rest_before)
-        : journal_(journal), rest_before_(rest_before), waited_before_(journal.seconds_waited()) {}
+    StepClock(const comm::FlightRecorder& flight_recorder, const RankTimes& rest_before)
+        : flight_recorder_(flight_recorder),
+          rest_before_(rest_before),
+          waited_before_(flight_recorder.seconds_waited()) {}
 
     double seconds() const { return timer_.seconds(); }
     void has_rows() { data_wait_ = seconds(); }
@@ -29,12 +31,12 @@ public:
 
 private:
     RankTimes so_far() const {
-        const double comm_wait = journal_.seconds_waited() - waited_before_;
+        const double comm_wait = flight_recorder_.seconds_waited() - waited_before_;
         return {seconds() - comm_wait - data_wait_, comm_wait, data_wait_};
     }
 
     Timer timer_;
-    const comm::Journal& journal_;
+    const comm::FlightRecorder& flight_recorder_;
     RankTimes rest_before_;
     double waited_before_;
     double data_wait_ = 0;

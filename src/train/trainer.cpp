@@ -201,12 +201,12 @@ comm::Agreed<StepNumbers> Trainer::leave_out(StepNumbers numbers) {
 
 comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& look,
                                         const std::function<void(double)>& counted) {
-    StepClock clock(world_.journal(), after_the_sums_);
-    world_.journal().doing("waiting for rows");
+    StepClock clock(world_.flight_recorder(), after_the_sums_);
+    world_.flight_recorder().set_activity("waiting for rows");
     std::vector<data::FlatBatch> micro_batches = loader_.next_step();
     RINGSHARD_CHECK(!micro_batches.empty(), "step ", progress_.step + 1, " has no rows");
     clock.has_rows();
-    world_.journal().doing("forward and backward");
+    world_.flight_recorder().set_activity("forward and backward");
     // The divisor of every gradient has to be known before the first of them.
     const Work work = count(micro_batches);
     counted(count_longest(micro_batches));
@@ -215,9 +215,9 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     StepSums sums = run(std::move(micro_batches), 1.0 / work.weight, numbers.attention);
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
-    world_.journal().doing("summing the numbers of the step");
+    world_.flight_recorder().set_activity("summing the numbers of the step");
     sums = sum_over(world_, std::move(sums));
-    world_.journal().doing("updating the weights");
+    world_.flight_recorder().set_activity("updating the weights");
     numbers.loss = sums.loss / work.weight;
     numbers.entropy = sums.entropy / work.targets;
     numbers.accuracy = sums.correct / work.targets;

@@ -120,7 +120,7 @@ comm::Agreed<StepNumbers> Run::next_step() {
     parts_.crash_report.at_step(step() + 1);
     parts_.watchdog.at_step(step() + 1);
     parts_.watchdog.begin(watch::Work::step);
-    parts_.world.journal().doing("beginning the step");
+    parts_.world.flight_recorder().set_activity("beginning the step");
     parts_.faults.reach("step");
     profile_.before_step(step() + 1);
     const auto look = [this] {
@@ -133,7 +133,7 @@ comm::Agreed<StepNumbers> Run::next_step() {
         look, [this](double operations) { parts_.watchdog.expect(operations); });
     profile_.after_step(step());
     parts_.watchdog.begin(watch::Work::other);
-    parts_.world.journal().doing("what follows a step");
+    parts_.world.flight_recorder().set_activity("what follows a step");
     return numbers;
 }
 
@@ -212,7 +212,7 @@ MemoryByKind Run::memory() const {
 }
 
 MaybeFailure Run::evaluate(bool& is_new_best) {
-    parts_.world.journal().doing("evaluating");
+    parts_.world.flight_recorder().set_activity("evaluating");
     parts_.faults.reach("evaluate");
     const EvaluationNumbers numbers = parts_.evaluator->evaluate([this](double operations) {
         parts_.watchdog.begin(watch::Work::evaluation);
@@ -273,7 +273,7 @@ MaybeFailure Run::write_state() const {
 
 MaybeFailure Run::start_save(checkpoint::Extent extent) {
     const Timer stall;
-    parts_.world.journal().doing("saving");
+    parts_.world.flight_recorder().set_activity("saving");
     parts_.extras.make_notes = notes_maker(step());
     const auto failure =
         checkpoints_.start(stall, parts_.trainer.progress(), extent, parts_.extras);
@@ -291,14 +291,14 @@ MaybeFailure Run::save_for_good() {
 }
 
 MaybeFailure Run::end() {
-    parts_.world.journal().doing("ending the run");
+    parts_.world.flight_recorder().set_activity("ending the run");
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = checkpoints_.wait(step())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end)
         if (const auto failure = load_best(best_, step(), parts_, log_)) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
     std::map<std::string, std::string> files = parts_.extras.files;
-    parts_.world.journal().doing("writing the model");
+    parts_.world.flight_recorder().set_activity("writing the model");
     parts_.faults.reach("export");
     if (const auto failure = model::export_weights(
             parts_.zero, folder, std::move(files), {.type = parts_.model_type}, parts_.world,

@@ -14,34 +14,35 @@ using Ranks = std::set<size_t>;
 
 // An operation that at least one rank waits for.
 struct Awaited {
-    comm::PageState page;  // of a waiting rank
+    comm::GroupLogState group;  // of a waiting rank
     Ranks waiting;
     Ranks missing;  // members of the group that have not reached it
 };
 
-const comm::PageState* find_page(const Heartbeat& heartbeat, const comm::PageState& page) {
+const comm::GroupLogState* find_group(const Heartbeat& heartbeat,
+                                      const comm::GroupLogState& group) {
     const auto found = std::ranges::find_if(
-        heartbeat.pages, [&](const auto& other) { return other.is_same_group(page); });
-    return found == heartbeat.pages.end() ? nullptr : &*found;
+        heartbeat.groups, [&](const auto& other) { return other.is_same_group(group); });
+    return found == heartbeat.groups.end() ? nullptr : &*found;
 }
 
 // Returns the operations that training threads wait for, or that any thread waits for.
 std::vector<Awaited> find_awaited(const std::vector<RankView>& ranks, bool main_threads_only) {
     std::vector<Awaited> all;
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-        for (const comm::PageState& page : ranks[rank].heartbeat.pages) {
-            if (page.awaited == 0 || (main_threads_only && !page.is_main_waiting)) continue;
+        for (const comm::GroupLogState& group : ranks[rank].heartbeat.groups) {
+            if (group.awaited == 0 || (main_threads_only && !group.is_main_waiting)) continue;
             const auto known = std::ranges::find_if(all, [&](const Awaited& other) {
-                return other.page.is_same_group(page) && other.page.awaited == page.awaited;
+                return other.group.is_same_group(group) && other.group.awaited == group.awaited;
             });
             if (known != all.end()) {
                 known->waiting.insert(rank);
                 continue;
             }
-            Awaited& awaited = all.emplace_back(Awaited{page, {rank}, {}});
+            Awaited& awaited = all.emplace_back(Awaited{group, {rank}, {}});
             for (size_t other = 0; other < ranks.size(); ++other) {
-                const auto* theirs = find_page(ranks[other].heartbeat, page);
-                if (theirs != nullptr && theirs->begun < page.awaited)
+                const auto* theirs = find_group(ranks[other].heartbeat, group);
+                if (theirs != nullptr && theirs->begun < group.awaited)
                     awaited.missing.insert(other);
             }
         }
@@ -70,15 +71,15 @@ std::string list_with_hosts(const Ranks& ranks, const std::vector<RankView>& vie
 std::string seconds(double value) { return concat(std::lround(value), " s"); }
 
 std::string describe(const Awaited& awaited) {
-    std::string text = awaited.page.last.empty()
-                           ? concat("operation ", awaited.page.awaited)
-                           : concat(awaited.page.last.front().what, " ", awaited.page.awaited, " (",
-                                    awaited.page.last.front().bytes, " bytes)");
-    return concat(text, " of group ", awaited.page.name);
+    std::string text = awaited.group.last.empty()
+                           ? concat("operation ", awaited.group.awaited)
+                           : concat(awaited.group.last.front().what, " ", awaited.group.awaited,
+                                    " (", awaited.group.last.front().bytes, " bytes)");
+    return concat(text, " of group ", awaited.group.name);
 }
 
 std::string waiting_time(const Awaited& awaited) {
-    return awaited.page.last.empty() ? "" : " for " + seconds(awaited.page.last.front().began);
+    return awaited.group.last.empty() ? "" : " for " + seconds(awaited.group.last.front().began);
 }
 
 std::string doing(const RankView& view) {

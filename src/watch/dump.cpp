@@ -82,15 +82,15 @@ std::string describe_threads() {
     return text;
 }
 
-std::string describe_page(const comm::PageState& page, double now) {
+std::string describe_group(const comm::GroupLogState& group, double now) {
     std::string text =
-        concat("group ", page.name, " of rank ", page.leader, ": ", page.begun, " begun, ",
-               page.ended, " ended",
-               page.awaited > 0 ? concat(", waiting for ", page.awaited,
-                                         page.is_main_waiting ? "" : " beside the training")
-                                : "",
+        concat("group ", group.name, " of rank ", group.leader, ": ", group.begun, " begun, ",
+               group.ended, " ended",
+               group.awaited > 0 ? concat(", waiting for ", group.awaited,
+                                          group.is_main_waiting ? "" : " beside the training")
+                                 : "",
                '\n');
-    for (const comm::JournalEntry& entry : page.last)
+    for (const comm::OperationRecord& entry : group.last)
         text += concat("    ", entry.number, "  ", entry.what, "  ", entry.bytes, " bytes, begun ",
                        now - entry.began, " s ago",
                        entry.ended < 0 ? ", under way"
@@ -102,13 +102,14 @@ std::string describe_page(const comm::PageState& page, double now) {
 }  // namespace
 
 void write_dump(const std::filesystem::path& file, const std::string& headline,
-                const comm::Journal& journal, const StackSampler& stack_sampler) {
-    std::string text = concat(headline, "\nat: ", journal.what_is_done(), ", for ",
-                              journal.seconds_in_it(), " s\n\nthreads:\n", describe_threads(),
-                              "\noperations with other ranks, the last ones of every group:\n");
-    const double now = journal.now();
-    for (const comm::PageState& page : journal.pages())
-        if (page.begun > 0) text += describe_page(page, now);
+                const comm::FlightRecorder& flight_recorder, const StackSampler& stack_sampler) {
+    std::string text =
+        concat(headline, "\nat: ", flight_recorder.activity(), ", for ",
+               flight_recorder.seconds_in_activity(), " s\n\nthreads:\n", describe_threads(),
+               "\noperations with other ranks, the last ones of every group:\n");
+    const double now = flight_recorder.now();
+    for (const comm::GroupLogState& group : flight_recorder.groups())
+        if (group.begun > 0) text += describe_group(group, now);
     text +=
         "\nthe thread that trains, the innermost call first (c++filt makes the names readable):\n";
     // If the file cannot be written, standard error has the one line of the watchdog; nothing else

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "ringshard/comm/journal.hpp"
+#include "ringshard/comm/flight_recorder.hpp"
 
 namespace ringshard::watch {
 
@@ -23,9 +23,9 @@ private:
     pthread_t thread_;
 };
 
-// Writes the state of a stalled process: `headline`, the journal, the states of its threads, and
-// the backtrace of the thread that trains.
+// Writes the state of a stalled process: `headline`, the flight recorder, the states of its
+// threads, and the backtrace of the thread that trains.
 void write_dump(const std::filesystem::path& file, const std::string& headline,
-                const comm::Journal& journal, const StackSampler& stack_sampler);
+                const comm::FlightRecorder& flight_recorder, const StackSampler& stack_sampler);
 
 }  // namespace ringshard::watch

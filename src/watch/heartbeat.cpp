@@ -7,26 +7,26 @@
 
 namespace ringshard::watch {
 
-std::vector<comm::PageState> pages_for_heartbeat(const comm::Journal& journal) {
-    const double now = journal.now();
-    std::vector<comm::PageState> pages;
-    for (comm::PageState& page : journal.pages()) {
-        if (page.begun == 0) continue;
-        std::erase_if(page.last, [&](const auto& entry) { return entry.number != page.awaited; });
-        for (comm::JournalEntry& entry : page.last) entry.began = now - entry.began;
-        pages.push_back(std::move(page));
+std::vector<comm::GroupLogState> groups_for_heartbeat(const comm::FlightRecorder& flight_recorder) {
+    const double now = flight_recorder.now();
+    std::vector<comm::GroupLogState> groups;
+    for (comm::GroupLogState& group : flight_recorder.groups()) {
+        if (group.begun == 0) continue;
+        std::erase_if(group.last, [&](const auto& entry) { return entry.number != group.awaited; });
+        for (comm::OperationRecord& entry : group.last) entry.began = now - entry.began;
+        groups.push_back(std::move(group));
     }
-    return pages;
+    return groups;
 }
 
 std::string to_text(const Heartbeat& heartbeat) {
     std::string text =
         concat(heartbeat.rank, '\t', heartbeat.step, '\t', heartbeat.idle, '\t', heartbeat.limit,
                '\t', heartbeat.is_last, '\t', heartbeat.seconds, '\t', heartbeat.doing);
-    for (const comm::PageState& page : heartbeat.pages) {
-        text += concat('\n', page.name, '\t', page.leader, '\t', page.copy, '\t', page.begun, '\t',
-                       page.ended, '\t', page.awaited, '\t', page.is_main_waiting);
-        for (const comm::JournalEntry& entry : page.last)
+    for (const comm::GroupLogState& group : heartbeat.groups) {
+        text += concat('\n', group.name, '\t', group.leader, '\t', group.copy, '\t', group.begun,
+                       '\t', group.ended, '\t', group.awaited, '\t', group.is_main_waiting);
+        for (const comm::OperationRecord& entry : group.last)
             text += concat('\t', entry.what, '\t', entry.bytes, '\t', entry.began);
     }
     return text;
@@ -51,7 +51,7 @@ private:
     bool all_good_ = true;
 };
 
-// Returns a name with static lifetime, as JournalEntry needs it.
+// Returns a name with static lifetime, as OperationRecord needs it.
 const char* operation_of(const std::string& name) {
     for (const auto* known :
          {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift", "broadcast",
@@ -64,7 +64,7 @@ const char* operation_of(const std::string& name) {
 
 std::optional<Heartbeat> read_heartbeat(std::string_view text) {
     constexpr size_t head_fields = 7;
-    constexpr size_t page_fields = 7;
+    constexpr size_t group_fields = 7;
     constexpr size_t entry_fields = 3;
     const std::vector<std::string> lines = split(text, '\n');
     const std::vector<std::string> head = split(lines.front(), '\t');
@@ -79,21 +79,21 @@ std::optional<Heartbeat> read_heartbeat(std::string_view text) {
                         .doing = head[6]};
     for (size_t i = 1; i < lines.size(); ++i) {
         const std::vector<std::string> fields = split(lines[i], '\t');
-        if (fields.size() != page_fields && fields.size() != page_fields + entry_fields)
+        if (fields.size() != group_fields && fields.size() != group_fields + entry_fields)
             return std::nullopt;
-        comm::PageState page{.name = fields[0],
-                             .leader = numbers.read<int64_t>(fields[1]),
-                             .copy = numbers.read<int64_t>(fields[2]),
-                             .begun = numbers.read<int64_t>(fields[3]),
-                             .ended = numbers.read<int64_t>(fields[4]),
-                             .awaited = numbers.read<int64_t>(fields[5]),
-                             .is_main_waiting = numbers.read<int>(fields[6]) != 0};
-        if (fields.size() > page_fields)
-            page.last.push_back({.number = page.awaited,
-                                 .what = operation_of(fields[7]),
-                                 .bytes = numbers.read<int64_t>(fields[8]),
-                                 .began = numbers.read<double>(fields[9])});
-        heartbeat.pages.push_back(std::move(page));
+        comm::GroupLogState group{.name = fields[0],
+                                  .leader = numbers.read<int64_t>(fields[1]),
+                                  .copy = numbers.read<int64_t>(fields[2]),
+                                  .begun = numbers.read<int64_t>(fields[3]),
+                                  .ended = numbers.read<int64_t>(fields[4]),
+                                  .awaited = numbers.read<int64_t>(fields[5]),
+                                  .is_main_waiting = numbers.read<int>(fields[6]) != 0};
+        if (fields.size() > group_fields)
+            group.last.push_back({.number = group.awaited,
+                                  .what = operation_of(fields[7]),
+                                  .bytes = numbers.read<int64_t>(fields[8]),
+                                  .began = numbers.read<double>(fields[9])});
+        heartbeat.groups.push_back(std::move(group));
     }
     return numbers.all_good() ? std::optional(std::move(heartbeat)) : std::nullopt;
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ringshard/comm/journal.hpp"
+#include "ringshard/comm/flight_recorder.hpp"
 
 namespace ringshard::watch {
 
@@ -21,13 +21,13 @@ struct Heartbeat {
     std::string doing{};
     // Ages in place of times: `began` is seconds ago. `last` holds only the operation that is
     // waited for, if any.
-    std::vector<comm::PageState> pages{};
+    std::vector<comm::GroupLogState> groups{};
 
     bool is_late() const { return limit > 0 && idle > limit; }
 };
 
-// Returns the pages of this process in the form that a heartbeat carries.
-std::vector<comm::PageState> pages_for_heartbeat(const comm::Journal& journal);
+// Returns the groups of this process in the form that a heartbeat carries.
+std::vector<comm::GroupLogState> groups_for_heartbeat(const comm::FlightRecorder& flight_recorder);
 
 std::string to_text(const Heartbeat& heartbeat);
 std::optional<Heartbeat> read_heartbeat(std::string_view text);  // nothing if malformed

@@ -48,8 +48,8 @@ bool HeartbeatTable::is_stalled(double now) {
     find_silent(now);
     const double idle = seconds_without_progress(now);
     const auto waits_long = [&](const RankView& view) {
-        return std::ranges::any_of(view.heartbeat.pages, [&](const comm::PageState& page) {
-            return !page.last.empty() && page.last.front().began > silence_;
+        return std::ranges::any_of(view.heartbeat.groups, [&](const comm::GroupLogState& group) {
+            return !group.last.empty() && group.last.front().began > silence_;
         });
     };
     const bool some_wait = std::ranges::any_of(

@@ -47,7 +47,7 @@ public:
     Monitor(const comm::Group& world, std::optional<double> hang_timeout, const Pace& pace)
         : rank_(static_cast<size_t>(world.rank())),
           is_host_leader_(world.split_by_host("watch").is_root()),
-          journal_(world.journal()),
+          flight_recorder_(world.flight_recorder()),
           pace_(pace),
           limits_(hang_timeout, pace),
           channel_(world),
@@ -104,7 +104,7 @@ private:
 
     const size_t rank_;
     const bool is_host_leader_;
-    comm::Journal& journal_;
+    comm::FlightRecorder& flight_recorder_;
     const StackSampler stack_sampler_{};
     Timer clock_;
 
@@ -191,7 +191,7 @@ void Watchdog::Monitor::receive(Heartbeat heartbeat) {
 
 // Bytes count as progress only outside steps: a save writes beside the training.
 void Watchdog::Monitor::count_bytes() {
-    const int64_t bytes = journal_.bytes().total();
+    const int64_t bytes = flight_recorder_.bytes().total();
     if (counts_bytes_ && bytes != bytes_before_) made_progress();
     bytes_before_ = bytes;
 }
@@ -204,9 +204,9 @@ void Watchdog::Monitor::send_heartbeat(bool is_last) {
                         .idle = std::max(0.0, now - progress_at_),
                         .limit = is_last ? Limits::none : limit_.load(),
                         .is_last = is_last,
-                        .seconds = journal_.seconds_in_it(),
-                        .doing = journal_.what_is_done(),
-                        .pages = pages_for_heartbeat(journal_)};
+                        .seconds = flight_recorder_.seconds_in_activity(),
+                        .doing = flight_recorder_.activity(),
+                        .groups = groups_for_heartbeat(flight_recorder_)};
     const std::string message = to_text(heartbeat);
     // The next heartbeat makes up for a lost one, except for the last.
     for (int times = is_last ? 3 : 1; times > 0; --times)
@@ -269,7 +269,7 @@ std::string Watchdog::Monitor::describe_cause() const {
     std::vector<std::string> watchers;
     for (const size_t watcher : watchers_)
         watchers.push_back(concat("rank ", watcher, " on ", channel_.known().at(watcher)));
-    return concat("this rank has made no progress at: ", journal_.what_is_done(),
+    return concat("this rank has made no progress at: ", flight_recorder_.activity(),
                   ", and gets no answer from the watchers (", join(watchers, ", "),
                   "): this host is cut off from them, or they hang too");
 }
@@ -287,7 +287,7 @@ void Watchdog::Monitor::dump(const std::string& message) {
     write_dump(
         attempt->folder / concat("hang-rank", rank_, ".txt"),
         concat("rank ", rank_, " on ", comm::host_name(), ", step ", step_.load(), '\n', message),
-        journal_, stack_sampler_);
+        flight_recorder_, stack_sampler_);
 }
 
 void Watchdog::Monitor::raise_alarm() {
@@ -298,7 +298,7 @@ void Watchdog::Monitor::raise_alarm() {
     std::thread([this, message] { dump(message); }).detach();
     constexpr auto for_all = std::chrono::seconds(3);  // for the other ranks to write their files
     std::this_thread::sleep_for(for_all);
-    std::thread([this] { journal_.abort_backends(); }).detach();
+    std::thread([this] { flight_recorder_.abort_backends(); }).detach();
     comm::end_job({ExitCode::peer_lost, message});
 }
 

@@ -5,7 +5,7 @@
 
 The cost is the time that the thread "watchdog" of a rank was on a core (from /proc, while the run goes on), and what
 noting takes: the operations of a step (counted in the page that a rank writes when it hangs, which is made to happen
-at the end) times the time to note one (bench_journal). Its share is that of the time of the steps.
+at the end) times the time to note one (bench_flight_recorder). Its share is that of the time of the steps.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def main():
         models.add_tokenizer(folder)
         data = models.write_input_ids(models.random_rows(SHAPE, rows=64), scratch / "rows.jsonl")
         for turn in range(repetitions):
-            per_note = json_lines([os.path.join(BUILD, "bin", "bench_journal")])[0]["seconds_per_operation"]
+            per_note = json_lines([os.path.join(BUILD, "bin", "bench_flight_recorder")])[0]["seconds_per_operation"]
             rows.append(run(folder, data, scratch / f"run-{turn}", per_note))
     write("watchdog", __doc__, " ".join(sys.argv), rows)
 

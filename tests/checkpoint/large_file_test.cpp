@@ -73,7 +73,7 @@ BOOST_FIXTURE_TEST_CASE(past_hdf5, Large) {
 }
 
 BOOST_FIXTURE_TEST_CASE(through_mpio, Large) {
-    const ByteCounter& counted = test::world().journal().bytes();
+    const ByteCounter& counted = test::world().flight_recorder().bytes();
     const int64_t before = counted.total();
     expect_written(write_mpio(work, {}, test::world(), faults));
     BOOST_TEST(counted.total() - before == bytes);

@@ -55,7 +55,7 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
                                   device(), communicator_options(group))) {
     const auto stored = model::StoredModel::open(folder);
     if (const auto failure =
-            model::load_weights(stored.value(), spec, zero, group.journal().bytes()))
+            model::load_weights(stored.value(), spec, zero, group.flight_recorder().bytes()))
         throw Error(*failure);
     zero.refresh_compute_weights();
     zero.clear_gradients();

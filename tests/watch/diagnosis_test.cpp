@@ -10,9 +10,10 @@ using namespace ringshard::watch;
 
 namespace {
 
-// A page on which `begun` operations have begun and one may be waited for, since 61 s.
-comm::PageState page(const char* name, int64_t begun, int64_t awaited = 0, bool by_main = true) {
-    comm::PageState state{.name = name, .begun = begun, .ended = begun, .awaited = awaited};
+// A group on which `begun` operations have begun and one may be waited for, since 61 s.
+comm::GroupLogState group(const char* name, int64_t begun, int64_t awaited = 0,
+                          bool by_main = true) {
+    comm::GroupLogState state{.name = name, .begun = begun, .ended = begun, .awaited = awaited};
     if (awaited == 0) return state;
     state.ended = awaited - 1;
     state.is_main_waiting = by_main;
@@ -20,16 +21,16 @@ comm::PageState page(const char* name, int64_t begun, int64_t awaited = 0, bool 
     return state;
 }
 
-std::vector<RankView> ranks(std::vector<std::vector<comm::PageState>> pages) {
+std::vector<RankView> ranks(std::vector<std::vector<comm::GroupLogState>> groups) {
     std::vector<RankView> views;
-    for (size_t rank = 0; rank < pages.size(); ++rank)
+    for (size_t rank = 0; rank < groups.size(); ++rank)
         views.push_back({.host = rank < 2 ? "hn1" : "hn2",
                          .was_heard = true,
                          .heartbeat = {.rank = static_cast<int64_t>(rank),
                                        .step = 7,
                                        .seconds = 62,
                                        .doing = "forward and backward",
-                                       .pages = std::move(pages[rank])}});
+                                       .groups = std::move(groups[rank])}});
     return views;
 }
 
@@ -41,10 +42,10 @@ void expect(const std::string& found, std::initializer_list<const char*> words) 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_one_who_has_not_come_is_named) {
-    const auto views = ranks({{page("zero", 12, 12)},
-                              {page("zero", 12, 12)},
-                              {page("zero", 12, 12)},
-                              {page("zero", 11)}});
+    const auto views = ranks({{group("zero", 12, 12)},
+                              {group("zero", 12, 12)},
+                              {group("zero", 12, 12)},
+                              {group("zero", 11)}});
     expect(diagnose(views),
            {"rank 3 on hn2 has not reached all-gather 12 (4096 bytes) of group zero",
             "in which ranks 0, 1, 2 waited for 61 s", "it is at: step 7, forward and backward",
@@ -53,9 +54,9 @@ BOOST_AUTO_TEST_CASE(the_one_who_has_not_come_is_named) {
 
 BOOST_AUTO_TEST_CASE(a_chain_leads_to_its_end) {
     // 0 waits for 1 in the ring, 1 for 2 in the shard, and 2 computes.
-    const auto views = ranks({{page("ring", 5, 5), page("shard", 1)},
-                              {page("ring", 4), page("shard", 3, 3)},
-                              {page("shard", 2)}});
+    const auto views = ranks({{group("ring", 5, 5), group("shard", 1)},
+                              {group("ring", 4), group("shard", 3, 3)},
+                              {group("shard", 2)}});
     const std::string found = diagnose(views);
     expect(found, {"rank 2 on hn2 has not reached all-gather 3", "of group shard"});
     BOOST_TEST(found.find("rank 1 on") == std::string::npos);
@@ -63,12 +64,12 @@ BOOST_AUTO_TEST_CASE(a_chain_leads_to_its_end) {
 
 BOOST_AUTO_TEST_CASE(ranks_that_wait_for_each_other_are_all_named) {
     const auto views =
-        ranks({{page("ring", 5, 5), page("shard", 2)}, {page("ring", 4), page("shard", 3, 3)}});
+        ranks({{group("ring", 5, 5), group("shard", 2)}, {group("ring", 4), group("shard", 3, 3)}});
     expect(diagnose(views), {"rank 0 on hn1, rank 1 on hn1 have not reached"});
 }
 
 BOOST_AUTO_TEST_CASE(silence_comes_first) {
-    auto views = ranks({{page("zero", 12, 12)}, {page("zero", 12, 12)}, {page("zero", 11)}});
+    auto views = ranks({{group("zero", 12, 12)}, {group("zero", 12, 12)}, {group("zero", 11)}});
     views[2].is_silent = true;
     views[2].silent_for = 64;
     expect(diagnose(views),
@@ -78,24 +79,24 @@ BOOST_AUTO_TEST_CASE(silence_comes_first) {
 
 BOOST_AUTO_TEST_CASE(what_runs_beside_the_training_counts_only_where_nothing_else_waits) {
     // Rank 1's thread of a save waits for rank 0's; its main thread hangs, and rank 0 misses it.
-    const auto views = ranks(
-        {{page("zero", 12, 12), page("save", 3)}, {page("zero", 11), page("save", 4, 4, false)}});
+    const auto views = ranks({{group("zero", 12, 12), group("save", 3)},
+                              {group("zero", 11), group("save", 4, 4, false)}});
     expect(diagnose(views), {"rank 1 on hn1 has not reached all-gather 12"});
-    const auto save_alone = ranks({{page("save", 3)}, {page("save", 4, 4, false)}});
+    const auto save_alone = ranks({{group("save", 3)}, {group("save", 4, 4, false)}});
     expect(diagnose(save_alone), {"rank 0 on hn1 has not reached all-gather 4", "group save"});
 }
 
 BOOST_AUTO_TEST_CASE(groups_of_one_name_are_told_apart) {
-    auto others = page("shard", 4);
+    auto others = group("shard", 4);
     others.leader = 2;
-    const auto views = ranks({{page("shard", 9, 9)}, {page("shard", 8)}, {others}});
+    const auto views = ranks({{group("shard", 9, 9)}, {group("shard", 8)}, {others}});
     const std::string found = diagnose(views);
     expect(found, {"rank 1 on hn1 has not reached"});
     BOOST_TEST(found.find("rank 2") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(all_have_come) {
-    const auto views = ranks({{page("zero", 12, 12)}, {page("zero", 12, 12)}});
+    const auto views = ranks({{group("zero", 12, 12)}, {group("zero", 12, 12)}});
     expect(diagnose(views),
            {"all ranks of the group have reached all-gather 12", "the network between them"});
 }
@@ -117,16 +118,16 @@ BOOST_AUTO_TEST_CASE(a_beat_survives_its_way) {
                         .limit = 60,
                         .seconds = 1.5,
                         .doing = "waiting for rows"};
-    heartbeat.pages = {page("save of a host", 12, 11), page("zero", 4)};
+    heartbeat.groups = {group("save of a host", 12, 11), group("zero", 4)};
     const auto read = read_heartbeat(to_text(heartbeat));
     BOOST_TEST_REQUIRE(read.has_value());
     BOOST_TEST(to_text(*read) == to_text(heartbeat));
-    BOOST_TEST(read->pages[0].last.front().what == "all-gather");
-    BOOST_TEST(read->pages[1].last.empty());
+    BOOST_TEST(read->groups[0].last.front().what == "all-gather");
+    BOOST_TEST(read->groups[1].last.empty());
 }
 
 BOOST_AUTO_TEST_CASE(letters_that_are_no_beats) {
-    const std::string good = to_text({.rank = 1, .doing = "x", .pages = {page("zero", 3, 3)}});
+    const std::string good = to_text({.rank = 1, .doing = "x", .groups = {group("zero", 3, 3)}});
     for (size_t length = 0; length < good.size(); ++length)
         static_cast<void>(read_heartbeat(good.substr(0, length)));
     for (const auto* bad :

@@ -14,9 +14,9 @@ constexpr double silence = 60;
 // Of a rank that waits for an operation since `seconds`; 0: it does not wait.
 Heartbeat heartbeat(int64_t rank, double seconds = 0) {
     Heartbeat result{.rank = rank, .step = 7, .doing = "forward and backward"};
-    comm::PageState page{.name = "zero", .begun = 12, .ended = 11};
-    if (seconds > 0) page.last.push_back({.number = 12, .what = "all-gather", .began = seconds});
-    result.pages.push_back(std::move(page));
+    comm::GroupLogState group{.name = "zero", .begun = 12, .ended = 11};
+    if (seconds > 0) group.last.push_back({.number = 12, .what = "all-gather", .began = seconds});
+    result.groups.push_back(std::move(group));
     return result;
 }
 

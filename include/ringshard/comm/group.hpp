@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ringshard/comm/journal.hpp"
+#include "ringshard/comm/flight_recorder.hpp"
 
 namespace ringshard::comm {
 
@@ -17,7 +17,8 @@ namespace ringshard::comm {
 class Group {
 public:
     // Duplicates the communicator, so that messages of the caller never meet those of the group. It
-    // begins a journal, in which all groups made from it write under their names. Collective.
+    // creates a flight recorder, in which all groups made from this one have their logs.
+    // Collective.
     explicit Group(MPI_Comm communicator, std::string name = "world");
     ~Group();  // collective, unless an exception unwinds or MPI has ended
     Group(Group&&) noexcept = default;
@@ -48,9 +49,9 @@ public:
     std::string scatter(const std::vector<std::string>& texts) const;
 
     MPI_Comm handle() const { return *communicator_; }
-    // Where operations of this group are noted, and the journal of this process.
-    JournalPage& page() const { return *page_; }
-    Journal& journal() const { return page_->journal(); }
+    // The log of this group, and the flight recorder of this process.
+    GroupLog& log() const { return *log_; }
+    FlightRecorder& flight_recorder() const { return log_->flight_recorder(); }
 
 private:
     struct Free {
@@ -58,13 +59,14 @@ private:
         void operator()(MPI_Comm* communicator) const;
     };
     struct Adopt {};
-    Group(Adopt, MPI_Comm communicator, Journal& journal, std::string name);  // takes it over
+    Group(Adopt, MPI_Comm communicator, FlightRecorder& flight_recorder,
+          std::string name);  // takes it over
     int64_t reduce(const char* what, int64_t value, MPI_Op operation) const;
     enum class Receivers { all, root };
     std::vector<std::string> gather(const std::string& text, Receivers receivers) const;
 
     std::unique_ptr<MPI_Comm, Free> communicator_;
-    std::shared_ptr<JournalPage> page_;
+    std::shared_ptr<GroupLog> log_;
     int rank_ = 0;
     int size_ = 1;
 };
