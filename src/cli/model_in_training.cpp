@@ -6,13 +6,13 @@ namespace ringshard::cli {
 
 ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
                                  const RunInputs& inputs, data::Loader& loader,
-                                 offload::Scratch depots, model::Recorder* recorder,
+                                 offload::OffloadStores stores, model::Recorder* recorder,
                                  const ops::Gemms& gemms, watch::Watchdog& watchdog)
-    : scratch(std::move(depots)),
+    : offload_stores(std::move(stores)),
       marks(mesh.device()),
       stack(call.settings.values, inputs.spec, mesh,
-            {.state = {scratch.weights.get(), scratch.optimizer.get()},
-             .activations = scratch.activations.get(),
+            {.state = {offload_stores.weights.get(), offload_stores.optimizer.get()},
+             .activations = offload_stores.activations.get(),
              .gemms = &gemms,
              .recorder = recorder,
              .on_phase =

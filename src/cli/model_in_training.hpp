@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "ringshard/model/recorder.hpp"
-#include "ringshard/offload/scratch.hpp"
+#include "ringshard/offload/offload_stores.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/phase_marks.hpp"
 #include "ringshard/train/trainer.hpp"
@@ -15,15 +15,15 @@ namespace ringshard::cli {
 
 // Everything that holds tensors of a run, and those who work on them, from the bottom up.
 struct ModelInTraining {
-    // Collective over the world. The arguments, but for the depots, must outlive it.
+    // Collective over the world. The arguments, but for the offload stores, must outlive it.
     ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh, const RunInputs& inputs,
-                    data::Loader& loader, offload::Scratch depots, model::Recorder* recorder,
+                    data::Loader& loader, offload::OffloadStores stores, model::Recorder* recorder,
                     const ops::Gemms& gemms, watch::Watchdog& watchdog);
     ~ModelInTraining();
     ModelInTraining(const ModelInTraining&) = delete;
     ModelInTraining& operator=(const ModelInTraining&) = delete;
 
-    offload::Scratch scratch;
+    offload::OffloadStores offload_stores;
     train::PhaseMarks marks;
     train::TrainingStack stack;
     train::Trainer trainer;

@@ -9,8 +9,8 @@
 #include "check_plan.hpp"
 #include "cpu_gemm.hpp"
 #include "model_card.hpp"
+#include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
-#include "open_scratch.hpp"
 #include "ringshard/cli/tell.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/job/stop_signals.hpp"
@@ -86,11 +86,11 @@ MaybeFailure train(const EngineCall& given) {
     if (world.is_root()) sidecar_files.value()["config.json"] = inputs.spec.config_json;
     if (auto failure = adopt_text(call, sidecar_files.value())) return failure;
     if (world.is_root()) add_model_card(sidecar_files.value(), config, curve);
-    auto scratch = open_scratch(call, here, mesh::cuts_of(config.parallel));
-    if (!scratch) return scratch.failure();
-    ModelInTraining model(call, mesh, inputs, loader, std::move(scratch).value(),
+    auto offload_stores = open_offload_stores(call, here, mesh::cuts_of(config.parallel));
+    if (!offload_stores) return offload_stores.failure();
+    ModelInTraining model(call, mesh, inputs, loader, std::move(offload_stores).value(),
                           recorder.value().get(), gemms.value().gemms, watchdog);
-    if (auto failure = allocate(model.scratch, call)) return failure;
+    if (auto failure = allocate(model.offload_stores, call)) return failure;
     const model::StoredType written_type = find_written_type(call, sidecar_files.value());
     checkpoint::Extras extras = extras_of(call, here.shape, curve, sidecar_files.value());
     if (config.checkpoint.save_model_in_checkpoints)
@@ -127,7 +127,7 @@ MaybeFailure train(const EngineCall& given) {
              .free_host_memory = test_hooks::free_host_memory(call.environment),
              .zero = model.stack.zero,
              .optimizer = *model.stack.optimizer,
-             .scratch = model.scratch,
+             .offload_stores = model.offload_stores,
              .extras = extras,
              .model_type = written_type,
              .frozen_source = frozen_source,

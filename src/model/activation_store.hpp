@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "ringshard/offload/depot.hpp"
+#include "ringshard/offload/offload_store.hpp"
 #include "saved.hpp"
 
 namespace ringshard::model {
@@ -25,9 +25,10 @@ protected:
 std::unique_ptr<ActivationStore> keep_activations_in_memory(size_t num_blocks);
 
 // They are written while the next block computes, and read while the one after it goes backward: so
-// two blocks are in memory at a time. The depot is this store's alone, and grows with the longest
-// batch; one that has no room ends the job when it is asked for, at the first block of a batch.
-std::unique_ptr<ActivationStore> keep_activations_in_depot(size_t num_blocks,
-                                                           offload::Depot& depot);
+// two blocks are in memory at a time. The offload store is this store's alone, and grows with the
+// longest batch; one that has no room ends the job when it is asked for, at the first block of a
+// batch.
+std::unique_ptr<ActivationStore> keep_activations_offloaded(size_t num_blocks,
+                                                            offload::OffloadStore& offload_store);
 
 }  // namespace ringshard::model

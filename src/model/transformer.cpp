@@ -74,7 +74,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       loss_(options.loss),
       chunks_(chunks_of(options.planned_device.value_or(mesh.device().type()))),
       activations_(options.activations != nullptr
-                       ? keep_activations_in_depot(num_blocks(), *options.activations)
+                       ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
       on_phase_(options.on_phase) {
     if (options.recorder != nullptr) {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ringshard/offload/host_depot.hpp"
+#include "ringshard/offload/host_offload_store.hpp"
 
 namespace ringshard::offload {
 

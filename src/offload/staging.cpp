@@ -14,7 +14,7 @@ namespace ringshard::offload {
 // Tensors may be given up by any thread, and after Staging itself.
 struct Staging::Pages {
     explicit Pages(at::Device its_device) : device(its_device) {}
-    ~Pages() { forget_free(); }
+    ~Pages() { release_free(); }
 
     void* take(int64_t size) {
         const std::lock_guard lock(mutex);
@@ -36,7 +36,7 @@ struct Staging::Pages {
         free.emplace(size, memory);
     }
 
-    void forget_free() {
+    void release_free() {
         const std::lock_guard lock(mutex);
         for (const auto& [size, memory] : free) {
             std::free(memory);
@@ -61,7 +61,7 @@ at::Tensor Staging::take(int64_t elements, at::ScalarType type) {
         at::TensorOptions(pages_->device).dtype(type), pages_->device);
 }
 
-void Staging::forget_free() { pages_->forget_free(); }
+void Staging::release_free() { pages_->release_free(); }
 
 int64_t Staging::bytes() const {
     const std::lock_guard lock(pages_->mutex);

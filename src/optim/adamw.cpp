@@ -7,8 +7,9 @@ namespace {
 
 class AdamW final : public Optimizer {
 public:
-    AdamW(const shard::Zero& zero, const config::TrainingSettings& settings, offload::Depot* depot)
-        : Optimizer(zero, settings, adamw_state_names(), depot), settings_(settings) {}
+    AdamW(const shard::Zero& zero, const config::TrainingSettings& settings,
+          offload::OffloadStore* offload_store)
+        : Optimizer(zero, settings, adamw_state_names(), offload_store), settings_(settings) {}
 
 private:
     void update(const Stretch& stretch, const StepSize& size) const override {
@@ -27,8 +28,8 @@ std::vector<std::string> adamw_state_names() { return {"exp_avg", "exp_avg_sq"};
 
 std::unique_ptr<Optimizer> make_adamw(const shard::Zero& zero,
                                       const config::TrainingSettings& settings,
-                                      offload::Depot* depot) {
-    return std::make_unique<AdamW>(zero, settings, depot);
+                                      offload::OffloadStore* offload_store) {
+    return std::make_unique<AdamW>(zero, settings, offload_store);
 }
 
 }  // namespace ringshard::optim

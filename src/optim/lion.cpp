@@ -7,8 +7,9 @@ namespace {
 
 class Lion final : public Optimizer {
 public:
-    Lion(const shard::Zero& zero, const config::TrainingSettings& settings, offload::Depot* depot)
-        : Optimizer(zero, settings, lion_state_names(), depot), settings_(settings) {}
+    Lion(const shard::Zero& zero, const config::TrainingSettings& settings,
+         offload::OffloadStore* offload_store)
+        : Optimizer(zero, settings, lion_state_names(), offload_store), settings_(settings) {}
 
 private:
     void update(const Stretch& stretch, const StepSize& size) const override {
@@ -27,8 +28,8 @@ std::vector<std::string> lion_state_names() { return {"exp_avg"}; }
 
 std::unique_ptr<Optimizer> make_lion(const shard::Zero& zero,
                                      const config::TrainingSettings& settings,
-                                     offload::Depot* depot) {
-    return std::make_unique<Lion>(zero, settings, depot);
+                                     offload::OffloadStore* offload_store) {
+    return std::make_unique<Lion>(zero, settings, offload_store);
 }
 
 }  // namespace ringshard::optim

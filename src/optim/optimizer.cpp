@@ -12,9 +12,9 @@ namespace ringshard::optim {
 namespace {
 
 std::unique_ptr<shard::FlatStore> make_zeros(const shard::Zero& zero, at::ScalarType type,
-                                             offload::Depot* depot) {
+                                             offload::OffloadStore* offload_store) {
     const shard::Chunks& chunks = zero.chunks();
-    if (depot != nullptr) return shard::keep_in_depot(chunks, type, *depot);
+    if (offload_store != nullptr) return shard::keep_offloaded(chunks, type, *offload_store);
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < chunks.num_units(); ++unit)
         shards.push_back(
@@ -25,11 +25,13 @@ std::unique_ptr<shard::FlatStore> make_zeros(const shard::Zero& zero, at::Scalar
 }  // namespace
 
 Optimizer::Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
-                     const std::vector<std::string>& state_names, offload::Depot* depot)
+                     const std::vector<std::string>& state_names,
+                     offload::OffloadStore* offload_store)
     : weight_decay_(settings.weight_decay) {
     const bool is_bf16 = settings.optimizer_state_dtype == config::NumberType::bf16;
     for (const std::string& name : state_names)
-        states_.push_back({name, make_zeros(zero, is_bf16 ? at::kBFloat16 : at::kFloat, depot)});
+        states_.push_back(
+            {name, make_zeros(zero, is_bf16 ? at::kBFloat16 : at::kFloat, offload_store)});
 }
 
 void Optimizer::forget(const shard::Zero& zero) {
@@ -96,10 +98,10 @@ void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_sc
 
 std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
                                           const config::TrainingSettings& settings,
-                                          offload::Depot* depot) {
+                                          offload::OffloadStore* offload_store) {
     switch (settings.optim) {
-        case config::Optimizer::adamw: return make_adamw(zero, settings, depot);
-        case config::Optimizer::lion: return make_lion(zero, settings, depot);
+        case config::Optimizer::adamw: return make_adamw(zero, settings, offload_store);
+        case config::Optimizer::lion: return make_lion(zero, settings, offload_store);
     }
     RINGSHARD_CHECK(false, "an optimizer that nobody makes");
 }

@@ -8,12 +8,12 @@ namespace ringshard::optim {
 
 std::unique_ptr<Optimizer> make_adamw(const shard::Zero& zero,
                                       const config::TrainingSettings& settings,
-                                      offload::Depot* depot);
+                                      offload::OffloadStore* offload_store);
 std::vector<std::string> adamw_state_names();
 
 std::unique_ptr<Optimizer> make_lion(const shard::Zero& zero,
                                      const config::TrainingSettings& settings,
-                                     offload::Depot* depot);
+                                     offload::OffloadStore* offload_store);
 std::vector<std::string> lion_state_names();
 
 }  // namespace ringshard::optim

@@ -10,13 +10,13 @@
 #include <deque>
 
 #include "counting_communicator.hpp"
-#include "imaginary_depot.hpp"
+#include "imaginary_host_store.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/device/host_memory.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
-#include "ringshard/offload/file_depot.hpp"
+#include "ringshard/offload/file_offload_store.hpp"
 #include "ringshard/train/micro_batches.hpp"
 #include "ringshard/train/training_stack.hpp"
 
@@ -86,10 +86,10 @@ public:
                 }),
           stack_(
               config_, question.spec, mesh_,
-              {.state = {depot_if(is_moved(config_.parallel.offload_param_device), weights_depot_),
-                         depot_if(is_moved(config_.parallel.offload_optimizer_device),
-                                  optimizer_depot_)},
-               .activations = depot_if(config_.training.activation_offloading, activations_depot_),
+              {.state = {store_if(is_moved(config_.parallel.offload_param_device), weights_store_),
+                         store_if(is_moved(config_.parallel.offload_optimizer_device),
+                                  optimizer_store_)},
+               .activations = store_if(config_.training.activation_offloading, activations_store_),
                .planned_device = question.device,
                .on_phase = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;
@@ -110,8 +110,8 @@ public:
             if (traffic.operations > 0) plan.traffic.push_back(traffic);
         // In files, or in the host's memory beside a GPU.
         int64_t& away = is_on_gpu() ? plan.memory.staging : plan.scratch_bytes;
-        const int64_t state = weights_depot_->bytes() + optimizer_depot_->bytes();
-        const int64_t activations = activations_depot_->bytes();
+        const int64_t state = weights_store_->bytes() + optimizer_store_->bytes();
+        const int64_t activations = activations_store_->bytes();
         away += state + activations;
         // State goes both ways once, activations with every micro-batch.
         plan.moved_bytes = 2 * (state + activations * config_.training.gradient_accumulation_steps);
@@ -125,12 +125,14 @@ private:
     bool is_moved(config::OffloadDevice device) const {
         return device == (is_on_gpu() ? config::OffloadDevice::cpu : config::OffloadDevice::nvme);
     }
-    std::unique_ptr<offload::Depot> make_depot() const {
-        if (is_on_gpu()) return std::make_unique<ImaginaryHostDepot>();
-        return std::make_unique<offload::FileDepot>(offload::ScratchFile::imaginary(), staging_);
+    std::unique_ptr<offload::OffloadStore> make_offload_store() const {
+        if (is_on_gpu()) return std::make_unique<ImaginaryHostStore>();
+        return std::make_unique<offload::FileOffloadStore>(offload::ScratchFile::imaginary(),
+                                                           staging_);
     }
-    static offload::Depot* depot_if(bool wanted, const std::unique_ptr<offload::Depot>& depot) {
-        return wanted ? depot.get() : nullptr;
+    static offload::OffloadStore* store_if(
+        bool wanted, const std::unique_ptr<offload::OffloadStore>& offload_store) {
+        return wanted ? offload_store.get() : nullptr;
     }
     void take_step() {
         const int64_t micro_batches = config_.training.gradient_accumulation_steps;
@@ -174,9 +176,9 @@ private:
     std::deque<Traffic> traffic_;  // of every group; communicators keep their places
     PeakWatch peak_;
     offload::Staging staging_{at::kMeta};
-    std::unique_ptr<offload::Depot> weights_depot_ = make_depot();
-    std::unique_ptr<offload::Depot> optimizer_depot_ = make_depot();
-    std::unique_ptr<offload::Depot> activations_depot_ = make_depot();
+    std::unique_ptr<offload::OffloadStore> weights_store_ = make_offload_store();
+    std::unique_ptr<offload::OffloadStore> optimizer_store_ = make_offload_store();
+    std::unique_ptr<offload::OffloadStore> activations_store_ = make_offload_store();
     mesh::Mesh mesh_;
     train::TrainingStack stack_;
 };

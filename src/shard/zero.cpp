@@ -29,7 +29,7 @@ at::TensorOptions Zero::options(at::ScalarType type) const {
 
 namespace {
 
-// Elements that are worked on at a time where something comes from a depot: enough for the speed of
+// Elements of a chunk where something is offloaded: enough for the speed of
 // a drive, and little beside what does not fit the memory.
 constexpr int64_t offloaded_chunk = int64_t{1} << 20;
 
@@ -51,26 +51,26 @@ std::vector<Range> Zero::cut_shards(Role role) const {
 }
 
 Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
-           const mesh::Mesh& mesh, const Depots& depots)
+           const mesh::Mesh& mesh, const Offloading& offloading)
     : units_(std::move(units)),
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      chunks_(cut_shards(Role::trained), depots.any() ? offloaded_chunk : Chunks::whole_shards),
+      chunks_(cut_shards(Role::trained), offloading.any() ? offloaded_chunk : Chunks::whole_shards),
       frozen_chunks_(cut_shards(Role::frozen),
-                     depots.any() ? offloaded_chunk : Chunks::whole_shards),
+                     offloading.any() ? offloaded_chunk : Chunks::whole_shards),
       states_(units_.size()) {
-    make_weights(depots);
-    make_gradients(depots);
+    make_weights(offloading);
+    make_gradients(offloading);
 }
 
-void Zero::make_weights(const Depots& depots) {
-    compute_ = make_compute_weights(chunks_, Role::trained, depots);
+void Zero::make_weights(const Offloading& offloading) {
+    compute_ = make_compute_weights(chunks_, Role::trained, offloading);
     if (frozen_chunks_.size() > 0)
-        frozen_ = make_compute_weights(frozen_chunks_, Role::frozen, depots);
+        frozen_ = make_compute_weights(frozen_chunks_, Role::frozen, offloading);
     if (types_.compute == at::kFloat) return;
-    masters_ = depots.optimizer ? keep_in_depot(chunks_, at::kFloat, *depots.optimizer)
-                                : keep_in_memory(chunks_, zeros(chunks_, at::kFloat));
+    masters_ = offloading.optimizer ? keep_offloaded(chunks_, at::kFloat, *offloading.optimizer)
+                                    : keep_in_memory(chunks_, zeros(chunks_, at::kFloat));
 }
 
 std::vector<at::Tensor> Zero::zeros(const Chunks& chunks, at::ScalarType type) const {
@@ -82,10 +82,10 @@ std::vector<at::Tensor> Zero::zeros(const Chunks& chunks, at::ScalarType type) c
 
 // Where weights are whole at rest, the shards are parts of them.
 std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Role role,
-                                                      const Depots& depots) {
+                                                      const Offloading& offloading) {
     if (cuts_.weights)
-        return depots.weights ? keep_in_depot(chunks, types_.compute, *depots.weights)
-                              : keep_in_memory(chunks, zeros(chunks, types_.compute));
+        return offloading.weights ? keep_offloaded(chunks, types_.compute, *offloading.weights)
+                                  : keep_in_memory(chunks, zeros(chunks, types_.compute));
     std::vector<at::Tensor> parts = zeros(chunks, types_.compute);
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         if (units_[unit].role() != role) continue;
@@ -115,19 +115,19 @@ std::vector<Zero::Weights> Zero::frozen_weights() const {
 
 int64_t Zero::shard_id() const { return cuts_.optimizer ? parts_of(units_.front()).rank() : 0; }
 
-void Zero::make_gradients(const Depots& depots) {
+void Zero::make_gradients(const Offloading& offloading) {
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         at::Tensor& whole = states_[unit].whole_gradient;
         if (!cuts_.gradients && is_trained(unit))
             whole = at::zeros({units_[unit].size()}, options(at::kFloat));
-        if (cuts_.gradients && depots.optimizer) continue;
+        if (cuts_.gradients && offloading.optimizer) continue;
         const bool is_whole = !cuts_.optimizer && is_trained(unit);
         shards.push_back(is_whole ? whole
                                   : at::zeros({chunks_.shard(unit).size()}, options(at::kFloat)));
     }
-    gradients_ = cuts_.gradients && depots.optimizer
-                     ? keep_in_depot(chunks_, at::kFloat, *depots.optimizer)
+    gradients_ = cuts_.gradients && offloading.optimizer
+                     ? keep_offloaded(chunks_, at::kFloat, *offloading.optimizer)
                      : keep_in_memory(chunks_, std::move(shards));
 }
 

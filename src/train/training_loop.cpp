@@ -202,12 +202,12 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
 MemoryByKind Run::memory() const {
     const device::MemoryUse use = device::take_memory_use(parts_.zero.device());
     const bool on_host = parts_.zero.device().is_cpu();
-    MemoryByKind memory =
-        memory_by_kind(parts_.zero, parts_.optimizer, use.tensors, parts_.scratch.staging.bytes(),
-                       on_host ? checkpoints_.bytes_set_aside() : 0);
+    MemoryByKind memory = memory_by_kind(parts_.zero, parts_.optimizer, use.tensors,
+                                         parts_.offload_stores.staging.bytes(),
+                                         on_host ? checkpoints_.bytes_set_aside() : 0);
     memory.process_peak = use.process;
     memory.driver = use.driver;
-    memory.host = on_host ? 0 : parts_.scratch.bytes() + checkpoints_.bytes_set_aside();
+    memory.host = on_host ? 0 : parts_.offload_stores.bytes() + checkpoints_.bytes_set_aside();
     return memory;
 }
 

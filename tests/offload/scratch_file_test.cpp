@@ -133,6 +133,6 @@ BOOST_AUTO_TEST_CASE(free_memory_is_given_back) {
     const int64_t once = staging.bytes();
     { const at::Tensor done = staging.take(elements, at::kFloat); }
     BOOST_TEST(staging.bytes() == 2 * once);
-    staging.forget_free();
+    staging.release_free();
     BOOST_TEST(staging.bytes() == once);
 }

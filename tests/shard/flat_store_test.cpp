@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <random>
 
-#include "ringshard/offload/file_depot.hpp"
-#include "ringshard/offload/host_depot.hpp"
+#include "ringshard/offload/file_offload_store.hpp"
+#include "ringshard/offload/host_offload_store.hpp"
 
 using namespace ringshard;
 using namespace ringshard::shard;
@@ -19,9 +19,9 @@ namespace {
 // Chunks of two pages; the last one of a shard is shorter, and one shard is empty.
 const Chunks chunks({{100, 5000}, {0, 0}, {64, 2112}, {7, 9000}}, 2048);
 
-std::unique_ptr<offload::Depot> file_depot(offload::Staging& staging) {
+std::unique_ptr<offload::OffloadStore> file_offload_store(offload::Staging& staging) {
     auto file = offload::ScratchFile::open(std::filesystem::temp_directory_path());
-    return std::make_unique<offload::FileDepot>(std::move(file).value(), staging);
+    return std::make_unique<offload::FileOffloadStore>(std::move(file).value(), staging);
 }
 
 }  // namespace
@@ -46,14 +46,14 @@ namespace {
 
 // Chunks are changed, read ahead, overwritten and read as whole shards, at random: nobody may meet
 // what was read before a change.
-void check_against_memory(offload::Depot& depot) {
-    const auto in_depot = keep_in_depot(chunks, at::kFloat, depot);
-    BOOST_REQUIRE(!depot.allocate());
+void check_against_memory(offload::OffloadStore& offload_store) {
+    const auto offloaded = keep_offloaded(chunks, at::kFloat, offload_store);
+    BOOST_REQUIRE(!offload_store.allocate());
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < chunks.num_units(); ++unit)
         shards.push_back(at::zeros({chunks.shard(unit).size()}));
     const auto in_memory = keep_in_memory(chunks, shards);
-    BOOST_TEST(in_depot->bytes() == 0);
+    BOOST_TEST(offloaded->bytes() == 0);
     BOOST_TEST(in_memory->bytes() == 4 * (4900 + 2048 + 8993));
 
     std::mt19937 random(3);
@@ -63,26 +63,26 @@ void check_against_memory(offload::Depot& depot) {
         chunk = below(3) == 0 ? below(chunks.size()) : (chunk + 1) % chunks.size();
         const size_t unit = below(chunks.num_units());
         switch (below(5)) {
-            case 0: in_depot->prefetch(unit); break;
+            case 0: offloaded->prefetch(unit); break;
             case 1:
-                BOOST_REQUIRE(at::equal(in_depot->load_shard(unit), in_memory->load_shard(unit)));
+                BOOST_REQUIRE(at::equal(offloaded->load_shard(unit), in_memory->load_shard(unit)));
                 break;
             case 2:
-                for (const auto& store : {in_depot.get(), in_memory.get()}) {
+                for (const auto& store : {offloaded.get(), in_memory.get()}) {
                     const at::Tensor numbers = store->load(chunk, Access::overwrite);
                     numbers.fill_(turn);
                     store->store(chunk, numbers);
                 }
                 break;
             case 3:
-                for (const auto& store : {in_depot.get(), in_memory.get()}) {
+                for (const auto& store : {offloaded.get(), in_memory.get()}) {
                     const at::Tensor numbers = store->load(chunk, Access::read);
                     numbers.add_(1);
                     store->store(chunk, numbers);
                 }
                 break;
             default:
-                BOOST_REQUIRE(at::equal(in_depot->load(chunk, Access::read),
+                BOOST_REQUIRE(at::equal(offloaded->load(chunk, Access::read),
                                         in_memory->load(chunk, Access::read)));
         }
     }
@@ -92,10 +92,10 @@ void check_against_memory(offload::Depot& depot) {
 
 BOOST_AUTO_TEST_CASE(a_file_gives_what_memory_gives) {
     offload::Staging staging;
-    check_against_memory(*file_depot(staging));
+    check_against_memory(*file_offload_store(staging));
 }
 
 BOOST_AUTO_TEST_CASE(the_hosts_memory_gives_what_memory_gives) {
-    offload::HostDepot depot(at::kCPU);
-    check_against_memory(depot);
+    offload::HostOffloadStore offload_store(at::kCPU);
+    check_against_memory(offload_store);
 }

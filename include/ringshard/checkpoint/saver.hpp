@@ -14,7 +14,7 @@
 #include "ringshard/base/faults.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
-#include "ringshard/offload/host_depot.hpp"
+#include "ringshard/offload/host_offload_store.hpp"
 #include "ringshard/optim/optimizer.hpp"
 
 namespace ringshard::checkpoint {

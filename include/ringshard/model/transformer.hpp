@@ -38,8 +38,9 @@ public:
         // is given.
         const ops::Gemms* gemms = nullptr;
         // Where activations are offloaded; nullptr: they stay in memory.
-        offload::Depot* activations = nullptr;
-        // For blocks of batches whose shape comes again; not beside a depot for activations.
+        offload::OffloadStore* activations = nullptr;
+        // For blocks of batches whose shape comes again; not beside an offload store for
+        // activations.
         Recorder* recorder = nullptr;
         // The type of the device that tensors without numbers (meta) stand for.
         std::optional<c10::DeviceType> planned_device{};

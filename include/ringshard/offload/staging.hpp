@@ -17,7 +17,7 @@ public:
     // Numbers as the memory has them.
     at::Tensor take(int64_t elements, at::ScalarType type);
     // Gives free memory back to the system: for those who ask for other sizes from now on.
-    void forget_free();
+    void release_free();
     int64_t bytes() const;  // of all that is held, by tensors or for the next ones
 
 private:

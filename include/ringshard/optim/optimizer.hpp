@@ -58,9 +58,9 @@ protected:
         int64_t step;  // from 1
     };
 
-    // The states lie in the depot, if there is one.
+    // The states lie in the offload store, if there is one.
     Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
-              const std::vector<std::string>& state_names, offload::Depot* depot);
+              const std::vector<std::string>& state_names, offload::OffloadStore* offload_store);
 
 private:
     virtual void update(const Stretch& stretch, const StepSize& size) const = 0;
@@ -73,7 +73,7 @@ private:
 // The optimizer that `settings.optim` names.
 std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,
                                           const config::TrainingSettings& settings,
-                                          offload::Depot* depot = nullptr);
+                                          offload::OffloadStore* offload_store = nullptr);
 
 // The names of the states that make_optimizer() would make.
 std::vector<std::string> state_names(config::Optimizer kind);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "ringshard/offload/depot.hpp"
+#include "ringshard/offload/offload_store.hpp"
 #include "ringshard/shard/shard_layout.hpp"
 
 namespace ringshard::shard {
@@ -69,7 +69,7 @@ protected:
 std::unique_ptr<FlatStore> keep_in_memory(const Chunks& chunks, std::vector<at::Tensor> shards);
 
 // Both must outlive the store.
-std::unique_ptr<FlatStore> keep_in_depot(const Chunks& chunks, at::ScalarType type,
-                                         offload::Depot& depot);
+std::unique_ptr<FlatStore> keep_offloaded(const Chunks& chunks, at::ScalarType type,
+                                          offload::OffloadStore& offload_store);
 
 }  // namespace ringshard::shard

@@ -33,14 +33,14 @@ public:
         at::ScalarType reduce;   // in which gradients are summed over ranks
     };
     // Where offloaded state goes; nullptr: it stays in memory.
-    struct Depots {
-        offload::Depot* weights;    // in the compute type, where they are cut
-        offload::Depot* optimizer;  // fp32 weights of bf16 ones, and cut gradients
+    struct Offloading {
+        offload::OffloadStore* weights;    // in the compute type, where they are cut
+        offload::OffloadStore* optimizer;  // fp32 weights of bf16 ones, and cut gradients
         bool any() const { return weights != nullptr || optimizer != nullptr; }
     };
 
     Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
-         const mesh::Mesh& mesh, const Depots& depots = {});
+         const mesh::Mesh& mesh, const Offloading& offloading = {});
 
     const std::vector<FlatUnit>& units() const { return units_; }
     bool is_trained(size_t unit) const { return units_[unit].role() == Role::trained; }
@@ -50,11 +50,10 @@ public:
 
     // In which order a pass through the model will ask for units. Then weights(), in this order:
     // the whole unit in the compute type, while those of the next module are gathered and the one
-    // after them is read, where it lies in a depot. After release() the buffer may be used for
-    // another unit.
-    // `next_use` is where the unit is wanted again before its weights change: what is not wanted
-    // again must be given up, or later steps would find the old weights. Collective over the zero
-    // group.
+    // after them is read, where it lies in an offload store. After release() the buffer may be used
+    // for another unit. `next_use` is where the unit is wanted again before its weights change:
+    // what is not wanted again must be given up, or later steps would find the old weights.
+    // Collective over the zero group.
     enum class NextUse { backward, none };
     void begin_pass(std::vector<size_t> order);
     at::Tensor weights(size_t unit);
@@ -150,11 +149,11 @@ private:
     };
 
     std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
-    void make_weights(const Depots& depots);
+    void make_weights(const Offloading& offloading);
     std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Role role,
-                                                    const Depots& depots);
+                                                    const Offloading& offloading);
     FlatStore& compute_shards(size_t unit) const { return is_trained(unit) ? *compute_ : *frozen_; }
-    void make_gradients(const Depots& depots);
+    void make_gradients(const Offloading& offloading);
     // The ranks that a unit is cut over, and those that hold copies of the same part of it.
     comm::Communicator& parts_of(const FlatUnit&) const { return mesh_.zero(); }
     comm::Communicator& copies_of(const FlatUnit&) const { return mesh_.replicate(); }

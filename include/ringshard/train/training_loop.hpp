@@ -8,7 +8,7 @@
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/job/deadline.hpp"
 #include "ringshard/model/safetensors.hpp"
-#include "ringshard/offload/scratch.hpp"
+#include "ringshard/offload/offload_stores.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/train/evaluator.hpp"
 #include "ringshard/train/trainer.hpp"
@@ -31,7 +31,7 @@ struct RunParts {
     std::function<int64_t()> free_host_memory;  // bytes
     shard::Zero& zero;
     optim::Optimizer& optimizer;
-    const offload::Scratch& scratch;
+    const offload::OffloadStores& offload_stores;
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
     model::StoredType model_type;  // of the model that is written at the end
     std::optional<shard::FrozenSource> frozen_source;  // where memory holds them rounded

@@ -17,8 +17,8 @@ namespace ringshard::train {
 struct TrainingStack {
     // The parts that are no settings. They must outlive the stack.
     struct Surroundings {
-        shard::Zero::Depots state{nullptr, nullptr};
-        offload::Depot* activations = nullptr;
+        shard::Zero::Offloading state{nullptr, nullptr};
+        offload::OffloadStore* activations = nullptr;
         const ops::Gemms* gemms = nullptr;
         model::Recorder* recorder = nullptr;
         // The type of the device that tensors without numbers (meta) stand for.

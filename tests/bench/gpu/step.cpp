@@ -21,7 +21,7 @@
 #include "ringshard/device/device.hpp"
 #include "ringshard/device/environment.hpp"
 #include "ringshard/device/host_memory.hpp"
-#include "ringshard/offload/host_depot.hpp"
+#include "ringshard/offload/host_offload_store.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/train/training_stack.hpp"
 
@@ -68,16 +68,16 @@ config::ActivationPolicy policy_named(std::string_view name) {
 
 // Room in the host's memory for what is kept of every block, so that no step is seen to wait for
 // it.
-void reserve_activations(offload::HostDepot& depot, const model::ModelSpec& spec,
+void reserve_activations(offload::HostOffloadStore& offload_store, const model::ModelSpec& spec,
                          config::ActivationPolicy policy, int64_t tokens) {
     RINGSHARD_CHECK(policy != config::ActivationPolicy::all, "offload what is kept of attention");
     const auto& [query_heads, key_heads, head_dim] = spec.heads();
     const bool keeps_attention = policy == config::ActivationPolicy::attention;
     const int64_t out_and_lse = keeps_attention ? query_heads * (2 * head_dim + 4) : 0;
     constexpr int64_t alignment = 4096;
-    depot.reserve(std::ssize(spec.blocks) *
-                  (tokens * (2 * spec.width + out_and_lse) + 2 * alignment));
-    if (const auto failure = depot.allocate()) throw Error(*failure);
+    offload_store.reserve(std::ssize(spec.blocks) *
+                          (tokens * (2 * spec.width + out_and_lse) + 2 * alignment));
+    if (const auto failure = offload_store.allocate()) throw Error(*failure);
 }
 
 bool is_enough(const std::vector<double>& seconds, double all, double wished) {
@@ -129,14 +129,14 @@ int main(int argc, char** argv) {
     config.training.optimizer_state_dtype =
         std::string_view(argv[5]) == "bf16" ? config::NumberType::bf16 : config::NumberType::fp32;
     const mesh::Mesh mesh(mpi.world(), {}, device);
-    std::unique_ptr<offload::HostDepot> depot;
+    std::unique_ptr<offload::HostOffloadStore> offload_store;
     if (offloads) {
-        depot = std::make_unique<offload::HostDepot>(device);
-        reserve_activations(*depot, spec, policy_named(argv[4]), num_rows * length);
+        offload_store = std::make_unique<offload::HostOffloadStore>(device);
+        reserve_activations(*offload_store, spec, policy_named(argv[4]), num_rows * length);
     }
     config.training.activation_policy = policy_named(argv[4]);
     train::TrainingStack stack(config, spec, mesh,
-                               {.activations = depot.get(), .recorder = recorder.get()});
+                               {.activations = offload_store.get(), .recorder = recorder.get()});
     draw_weights(stack.zero);
     data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
@@ -167,5 +167,6 @@ int main(int argc, char** argv) {
               << ", \"tflops\": " << operations / median / 1e12 << ", \"loss\": " << loss
               << ", \"peak_tensors\": " << memory.tensors
               << ", \"peak_allocator\": " << memory.process << ", \"driver\": " << memory.driver
-              << ", \"host_bytes\": " << (depot ? depot->bytes() : 0) << "}" << std::endl;
+              << ", \"host_bytes\": " << (offload_store ? offload_store->bytes() : 0) << "}"
+              << std::endl;
 }

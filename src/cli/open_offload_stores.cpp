@@ -1,10 +1,10 @@
-#include "open_scratch.hpp"
+#include "open_offload_stores.hpp"
 
 #include <iostream>
 
 #include "ringshard/base/shared_file.hpp"
-#include "ringshard/offload/file_depot.hpp"
-#include "ringshard/offload/host_depot.hpp"
+#include "ringshard/offload/file_offload_store.hpp"
+#include "ringshard/offload/host_offload_store.hpp"
 
 namespace ringshard::cli {
 
@@ -51,34 +51,34 @@ bool moves(const Wish& wish, const StartUp& start) {
            (wish.device == OffloadDevice::cpu && start.device.is_cuda());
 }
 
-using MaybeDepot = Expected<std::unique_ptr<offload::Depot>>;
+using MaybeStore = Expected<std::unique_ptr<offload::OffloadStore>>;
 
-MaybeDepot open_file(const char* path_name, const std::string& path,
+MaybeStore open_file(const char* path_name, const std::string& path,
                      const offload::Staging& staging) {
     auto file = offload::ScratchFile::open(path);
     if (!file)
         return Failure{file.failure().code,
                        concat(path_name, " = ", path, ": ", file.failure().message)};
-    return std::unique_ptr<offload::Depot>(
-        std::make_unique<offload::FileDepot>(std::move(file).value(), staging));
+    return std::unique_ptr<offload::OffloadStore>(
+        std::make_unique<offload::FileOffloadStore>(std::move(file).value(), staging));
 }
 
-std::unique_ptr<offload::Depot> in_host_memory(const StartUp& start) {
-    return std::make_unique<offload::HostDepot>(start.device);
+std::unique_ptr<offload::OffloadStore> in_host_memory(const StartUp& start) {
+    return std::make_unique<offload::HostOffloadStore>(start.device);
 }
 
-MaybeDepot open(const Wish& wish, const StartUp& start, const offload::Staging& staging) {
-    if (!moves(wish, start)) return std::unique_ptr<offload::Depot>();
+MaybeStore open(const Wish& wish, const StartUp& start, const offload::Staging& staging) {
+    if (!moves(wish, start)) return std::unique_ptr<offload::OffloadStore>();
     if (start.device.is_cuda()) return in_host_memory(start);
     return open_file(wish.path_name, wish.path, staging);
 }
 
 // Activations of a GPU go to the host's memory. Those of the CPU go to a file, where weights or
 // optimizer state go, or else beside what the run writes.
-MaybeDepot open_for_activations(const EngineCall& call, const StartUp& start,
+MaybeStore open_for_activations(const EngineCall& call, const StartUp& start,
                                 const offload::Staging& staging) {
     const config::Config& config = call.settings.values;
-    if (!config.training.activation_offloading) return std::unique_ptr<offload::Depot>();
+    if (!config.training.activation_offloading) return std::unique_ptr<offload::OffloadStore>();
     if (start.device.is_cuda()) return in_host_memory(start);
     const std::string& beside_weights = config.parallel.offload_param_nvme_path;
     const std::string& beside_optimizer = config.parallel.offload_optimizer_nvme_path;
@@ -96,8 +96,9 @@ MaybeDepot open_for_activations(const EngineCall& call, const StartUp& start,
 
 }  // namespace
 
-comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartUp& start,
-                                            const mesh::Cuts& cuts) {
+comm::Agreed<offload::OffloadStores> open_offload_stores(const EngineCall& call,
+                                                         const StartUp& start,
+                                                         const mesh::Cuts& cuts) {
     const Wish optimizer = optimizer_wish(call.settings.values.parallel);
     const Wish weights = weights_wish(call.settings.values.parallel);
     for (const Wish* wish : {&optimizer, &weights})
@@ -110,41 +111,43 @@ comm::Agreed<offload::Scratch> open_scratch(const EngineCall& call, const StartU
                     "]: every rank holds all weights in this profile; what is moved out must be "
                     "cut: use zero3, or FULL_SHARD")});
 
-    offload::Scratch scratch;
-    auto opened = comm::agreed(call.world, open(optimizer, start, scratch.staging));
+    offload::OffloadStores offload_stores;
+    auto opened = comm::agreed(call.world, open(optimizer, start, offload_stores.staging));
     if (!opened) return opened.failure();
-    scratch.optimizer = std::move(opened).value();
-    opened = comm::agreed(call.world, open(weights, start, scratch.staging));
+    offload_stores.optimizer = std::move(opened).value();
+    opened = comm::agreed(call.world, open(weights, start, offload_stores.staging));
     if (!opened) return opened.failure();
-    scratch.weights = std::move(opened).value();
-    opened = comm::agreed(call.world, open_for_activations(call, start, scratch.staging));
+    offload_stores.weights = std::move(opened).value();
+    opened = comm::agreed(call.world, open_for_activations(call, start, offload_stores.staging));
     if (!opened) return opened.failure();
-    scratch.activations = std::move(opened).value();
-    if (scratch.activations && call.world.is_root())
-        std::cerr << "note: activations of each rank: in " << scratch.activations->describe()
+    offload_stores.activations = std::move(opened).value();
+    if (offload_stores.activations && call.world.is_root())
+        std::cerr << "note: activations of each rank: in " << offload_stores.activations->describe()
                   << ", as much as the longest batch needs\n";
-    return scratch;
+    return offload_stores;
 }
 
-std::optional<comm::AgreedFailure> allocate(offload::Scratch& scratch, const EngineCall& call) {
+std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stores,
+                                            const EngineCall& call) {
     const config::ParallelSettings& parallel = call.settings.values.parallel;
     struct Asked {
         Wish wish;
-        offload::Depot* depot;
+        offload::OffloadStore* offload_store;
     };
-    for (const auto& [wish, depot] : {Asked{optimizer_wish(parallel), scratch.optimizer.get()},
-                                      Asked{weights_wish(parallel), scratch.weights.get()}}) {
+    for (const auto& [wish, offload_store] :
+         {Asked{optimizer_wish(parallel), offload_stores.optimizer.get()},
+          Asked{weights_wish(parallel), offload_stores.weights.get()}}) {
         std::optional<Failure> failure;
-        if (depot != nullptr) failure = depot->allocate();
+        if (offload_store != nullptr) failure = offload_store->allocate();
         if (failure)
             failure->message = wish.device == OffloadDevice::nvme
                                    ? concat(wish.path_name, " = ", failure->message)
                                    : concat(wish.name, " = cpu: ", failure->message);
         if (auto agreed = comm::first_failure(call.world, failure)) return agreed;
-        if (depot != nullptr && call.world.is_root())
-            std::cerr << "note: " << wish.what
-                      << " of each rank: " << human_bytes(static_cast<double>(depot->bytes()))
-                      << " in " << depot->describe() << '\n';
+        if (offload_store != nullptr && call.world.is_root())
+            std::cerr << "note: " << wish.what << " of each rank: "
+                      << human_bytes(static_cast<double>(offload_store->bytes())) << " in "
+                      << offload_store->describe() << '\n';
     }
     return std::nullopt;
 }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "ringshard/offload/depot.hpp"
+#include "ringshard/offload/offload_store.hpp"
 
 namespace ringshard::offload {
 
@@ -28,19 +28,19 @@ public:
 // On the CPU, copies are made at once.
 std::unique_ptr<SideStream> make_side_stream(at::Device device);
 
-// A depot in the memory of the host, for ranks that compute on a GPU.
-class HostDepot final : public Depot {
+// An offload store in the memory of the host, for ranks that compute on a GPU.
+class HostOffloadStore final : public OffloadStore {
 public:
-    explicit HostDepot(at::Device device);
-    ~HostDepot() override;
+    explicit HostOffloadStore(at::Device device);
+    ~HostOffloadStore() override;
 
     int64_t reserve(int64_t bytes) override;
     std::optional<Failure> allocate() override;
     int64_t bytes() const override { return reserved_; }
-    at::Tensor room(int64_t elements, at::ScalarType type) override;
-    void forget_free_rooms() override {}  // the device's allocator keeps them
-    Transfer read(const at::Tensor& room, int64_t bytes, int64_t offset) override;
-    Transfer write(const at::Tensor& room, int64_t bytes, int64_t offset) override;
+    at::Tensor staging_buffer(int64_t elements, at::ScalarType type) override;
+    void release_free_buffers() override {}  // the device's allocator keeps them
+    Transfer read(const at::Tensor& buffer, int64_t bytes, int64_t offset) override;
+    Transfer write(const at::Tensor& buffer, int64_t bytes, int64_t offset) override;
     void wait(Transfer transfer) override;
     std::string describe() const override { return "the memory of the host"; }
 
@@ -51,12 +51,12 @@ private:
         int64_t end;
         std::byte* memory;
     };
-    struct Room {
+    struct Staged {
         SideStream::Mark mark;
         at::Tensor numbers;  // kept until the device's work is behind the transfer
     };
     template <class Copy>
-    Transfer start(const at::Tensor& room, int64_t bytes, int64_t offset, Copy copy);
+    Transfer start(const at::Tensor& buffer, int64_t bytes, int64_t offset, Copy copy);
 
     at::Device device_;
     std::unique_ptr<SideStream> in_;  // two, for they go both ways at once
@@ -64,7 +64,7 @@ private:
     std::vector<Piece> pieces_;
     int64_t reserved_ = 0;
     Transfer last_ = 0;
-    std::map<Transfer, std::pair<SideStream*, Room>> under_way_;
+    std::map<Transfer, std::pair<SideStream*, Staged>> under_way_;
 };
 
 }  // namespace ringshard::offload

@@ -2,14 +2,14 @@
 
 #include <ATen/ops/empty.h>
 
-#include "ringshard/offload/depot.hpp"
+#include "ringshard/offload/offload_store.hpp"
 #include "ringshard/offload/scratch_file.hpp"
 
 namespace ringshard::plan {
 
 // The memory of a host beside an imaginary GPU: it counts what would lie there, and its rooms are
-// of the GPU, as those of offload::HostDepot.
-class ImaginaryHostDepot final : public offload::Depot {
+// of the GPU, as those of offload::HostOffloadStore.
+class ImaginaryHostStore final : public offload::OffloadStore {
 public:
     int64_t reserve(int64_t bytes) override {
         const int64_t begin = bytes_;
@@ -18,10 +18,10 @@ public:
     }
     std::optional<Failure> allocate() override { return std::nullopt; }
     int64_t bytes() const override { return bytes_; }
-    at::Tensor room(int64_t elements, at::ScalarType type) override {
+    at::Tensor staging_buffer(int64_t elements, at::ScalarType type) override {
         return at::empty({elements}, at::TensorOptions(at::kMeta).dtype(type));
     }
-    void forget_free_rooms() override {}
+    void release_free_buffers() override {}
     offload::Transfer read(const at::Tensor&, int64_t, int64_t) override { return 0; }
     offload::Transfer write(const at::Tensor&, int64_t, int64_t) override { return 0; }
     void wait(offload::Transfer) override {}

@@ -1,4 +1,4 @@
-#include "ringshard/offload/host_depot.hpp"
+#include "ringshard/offload/host_offload_store.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -12,10 +12,10 @@
 
 namespace ringshard::offload {
 
-HostDepot::HostDepot(at::Device device)
+HostOffloadStore::HostOffloadStore(at::Device device)
     : device_(device), in_(make_side_stream(device)), out_(make_side_stream(device)) {}
 
-HostDepot::~HostDepot() {
+HostOffloadStore::~HostOffloadStore() {
     while (!under_way_.empty()) wait(under_way_.begin()->first);
     for (const Piece& piece : pieces_) {
         in_->unpin(piece.memory);
@@ -23,13 +23,13 @@ HostDepot::~HostDepot() {
     }
 }
 
-int64_t HostDepot::reserve(int64_t bytes) {
+int64_t HostOffloadStore::reserve(int64_t bytes) {
     const int64_t begin = reserved_;
     reserved_ += whole_pages(bytes);
     return begin;
 }
 
-std::optional<Failure> HostDepot::allocate() {
+std::optional<Failure> HostOffloadStore::allocate() {
     const int64_t begin = pieces_.empty() ? 0 : pieces_.back().end;
     if (begin == reserved_) return std::nullopt;
     const auto size = static_cast<size_t>(reserved_ - begin);
@@ -44,16 +44,17 @@ std::optional<Failure> HostDepot::allocate() {
     return std::nullopt;
 }
 
-at::Tensor HostDepot::room(int64_t elements, at::ScalarType type) {
+at::Tensor HostOffloadStore::staging_buffer(int64_t elements, at::ScalarType type) {
     return at::empty({elements}, at::TensorOptions(device_).dtype(type));
 }
 
-// Calls copy(memory of the host, memory of the room, bytes) for the parts that lie in one piece.
+// Calls copy(memory of the host, memory of the buffer, bytes) for the parts that lie in one piece.
 template <class Copy>
-Transfer HostDepot::start(const at::Tensor& room, int64_t bytes, int64_t offset, Copy copy) {
-    RINGSHARD_CHECK(room.is_contiguous() && static_cast<int64_t>(room.nbytes()) >= bytes &&
+Transfer HostOffloadStore::start(const at::Tensor& buffer, int64_t bytes, int64_t offset,
+                                 Copy copy) {
+    RINGSHARD_CHECK(buffer.is_contiguous() && static_cast<int64_t>(buffer.nbytes()) >= bytes &&
                     (pieces_.empty() ? 0 : pieces_.back().end) >= offset + bytes);
-    auto* const numbers = static_cast<std::byte*>(room.data_ptr());
+    auto* const numbers = static_cast<std::byte*>(buffer.data_ptr());
     for (const Piece& piece : pieces_) {
         const int64_t begin = std::max(offset, piece.begin);
         const int64_t end = std::min(offset + bytes, piece.end);
@@ -64,29 +65,29 @@ Transfer HostDepot::start(const at::Tensor& room, int64_t bytes, int64_t offset,
     return ++last_;
 }
 
-Transfer HostDepot::read(const at::Tensor& room, int64_t bytes, int64_t offset) {
+Transfer HostOffloadStore::read(const at::Tensor& buffer, int64_t bytes, int64_t offset) {
     in_->begin();
     const Transfer transfer = start(
-        room, bytes, offset,
+        buffer, bytes, offset,
         [&](std::byte* host, std::byte* numbers, size_t size) { in_->copy(numbers, host, size); });
-    under_way_.emplace(transfer, std::pair(in_.get(), Room{in_->mark(), room}));
+    under_way_.emplace(transfer, std::pair(in_.get(), Staged{in_->mark(), buffer}));
     return transfer;
 }
 
-Transfer HostDepot::write(const at::Tensor& room, int64_t bytes, int64_t offset) {
+Transfer HostOffloadStore::write(const at::Tensor& buffer, int64_t bytes, int64_t offset) {
     out_->begin();
     const Transfer transfer = start(
-        room, bytes, offset,
+        buffer, bytes, offset,
         [&](std::byte* host, std::byte* numbers, size_t size) { out_->copy(host, numbers, size); });
-    under_way_.emplace(transfer, std::pair(out_.get(), Room{out_->mark(), room}));
+    under_way_.emplace(transfer, std::pair(out_.get(), Staged{out_->mark(), buffer}));
     return transfer;
 }
 
-void HostDepot::wait(Transfer transfer) {
+void HostOffloadStore::wait(Transfer transfer) {
     const auto found = under_way_.extract(transfer);
     RINGSHARD_CHECK(found, "transfer ", transfer, " was waited for");
-    const auto& [stream, room] = found.mapped();
-    stream->wait(room.mark);
+    const auto& [stream, staged] = found.mapped();
+    stream->wait(staged.mark);
 }
 
 }  // namespace ringshard::offload

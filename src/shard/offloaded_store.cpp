@@ -9,14 +9,15 @@ namespace ringshard::shard {
 
 namespace {
 
-class DepotStore final : public FlatStore {
+class OffloadedStore final : public FlatStore {
 public:
-    DepotStore(const Chunks& chunks, at::ScalarType type, offload::Depot& depot)
-        : chunks_(chunks), type_(type), depot_(depot) {
+    OffloadedStore(const Chunks& chunks, at::ScalarType type, offload::OffloadStore& offload_store)
+        : chunks_(chunks), type_(type), offload_store_(offload_store) {
         const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
         // A shard's chunks lie side by side, so that it can be read at once.
         for (size_t unit = 0; unit < chunks.num_units(); ++unit) {
-            const int64_t offset = depot_.reserve(chunks.shard(unit).size() * element_bytes);
+            const int64_t offset =
+                offload_store_.reserve(chunks.shard(unit).size() * element_bytes);
             shard_offsets_.push_back(offset);
             for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
                 const int64_t before = chunks[chunk].range.begin - chunks.shard(unit).begin;
@@ -26,12 +27,13 @@ public:
             }
         }
     }
-    DepotStore(const DepotStore&) = delete;
-    DepotStore& operator=(const DepotStore&) = delete;
-    ~DepotStore() override { end_all(); }
+    OffloadedStore(const OffloadedStore&) = delete;
+    OffloadedStore& operator=(const OffloadedStore&) = delete;
+    ~OffloadedStore() override { end_all(); }
 
     at::Tensor load(size_t chunk, Access access) override {
-        if (access == Access::overwrite) return depot_.room(chunks_[chunk].range.size(), type_);
+        if (access == Access::overwrite)
+            return offload_store_.staging_buffer(chunks_[chunk].range.size(), type_);
         at::Tensor numbers = arrive(chunks_read_, chunk, [&] { return read_chunk(chunk); });
         if (chunk + 1 < chunks_.size() && !chunks_read_.contains(chunk + 1))
             chunks_read_.emplace(chunk + 1, read_chunk(chunk + 1));
@@ -44,7 +46,7 @@ public:
         drop(shards_read_, unit);
         while (writes_.size() >= writes_at_a_time) end_oldest_write();
         const auto transfer =
-            depot_.write(numbers, static_cast<int64_t>(numbers.nbytes()), offsets_[chunk]);
+            offload_store_.write(numbers, static_cast<int64_t>(numbers.nbytes()), offsets_[chunk]);
         writes_.push_back({chunk, {std::move(numbers), transfer}});
     }
 
@@ -72,8 +74,9 @@ private:
     using Reads = std::map<size_t, Moving>;
 
     Moving start_read(int64_t elements, int64_t offset) {
-        at::Tensor numbers = depot_.room(elements, type_);
-        const auto transfer = depot_.read(numbers, static_cast<int64_t>(numbers.nbytes()), offset);
+        at::Tensor numbers = offload_store_.staging_buffer(elements, type_);
+        const auto transfer =
+            offload_store_.read(numbers, static_cast<int64_t>(numbers.nbytes()), offset);
         return {std::move(numbers), transfer};
     }
     Moving read_chunk(size_t chunk) {
@@ -90,11 +93,11 @@ private:
     at::Tensor arrive(Reads& reads, size_t key, const Read& read) {
         auto found = reads.extract(key);
         Moving moving = found ? std::move(found.mapped()) : read();
-        depot_.wait(moving.transfer);
+        offload_store_.wait(moving.transfer);
         return std::move(moving.numbers);
     }
     void drop(Reads& reads, size_t key) {
-        if (auto found = reads.extract(key)) depot_.wait(found.mapped().transfer);
+        if (auto found = reads.extract(key)) offload_store_.wait(found.mapped().transfer);
     }
 
     // A read sees what was written before it.
@@ -105,7 +108,7 @@ private:
         while (std::ranges::any_of(writes_, concerns)) end_oldest_write();
     }
     void end_oldest_write() {
-        depot_.wait(writes_.front().moving.transfer);
+        offload_store_.wait(writes_.front().moving.transfer);
         writes_.pop_front();
     }
     void end_all() {
@@ -116,8 +119,8 @@ private:
 
     const Chunks& chunks_;
     at::ScalarType type_;
-    offload::Depot& depot_;
-    std::vector<int64_t> shard_offsets_;  // of every unit, in the depot
+    offload::OffloadStore& offload_store_;
+    std::vector<int64_t> shard_offsets_;  // of every unit, in the offload store
     std::vector<int64_t> offsets_;        // of every chunk
     Reads chunks_read_;                   // ahead
     Reads shards_read_;
@@ -126,9 +129,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<FlatStore> keep_in_depot(const Chunks& chunks, at::ScalarType type,
-                                         offload::Depot& depot) {
-    return std::make_unique<DepotStore>(chunks, type, depot);
+std::unique_ptr<FlatStore> keep_offloaded(const Chunks& chunks, at::ScalarType type,
+                                          offload::OffloadStore& offload_store) {
+    return std::make_unique<OffloadedStore>(chunks, type, offload_store);
 }
 
 }  // namespace ringshard::shard

@@ -10,7 +10,8 @@ namespace ringshard::model {
 
 namespace {
 
-// Where the tensors of a block lie in its part of the depot; those that were not kept lie nowhere.
+// Where the tensors of a block lie in its part of the offload store; those that were not kept lie
+// nowhere.
 struct Packing {
     struct Place {
         int64_t begin = 0;  // bytes
@@ -41,12 +42,13 @@ at::Tensor view(const at::Tensor& pages, const Packing::Place& place) {
         .view(place.sizes);
 }
 
-class DepotStore final : public ActivationStore {
+class OffloadedActivations final : public ActivationStore {
 public:
-    DepotStore(size_t num_blocks, offload::Depot& depot) : depot_(depot), blocks_(num_blocks) {}
-    DepotStore(const DepotStore&) = delete;
-    DepotStore& operator=(const DepotStore&) = delete;
-    ~DepotStore() override {
+    OffloadedActivations(size_t num_blocks, offload::OffloadStore& offload_store)
+        : offload_store_(offload_store), blocks_(num_blocks) {}
+    OffloadedActivations(const OffloadedActivations&) = delete;
+    OffloadedActivations& operator=(const OffloadedActivations&) = delete;
+    ~OffloadedActivations() override {
         end(write_);
         end(read_);
     }
@@ -55,21 +57,22 @@ public:
         Packing packing = pack(saved);
         make_room(block, packing.bytes);
         end(write_);  // its room may be this one's
-        const at::Tensor pages = depot_.room(capacity_, at::kByte);
+        const at::Tensor pages = offload_store_.staging_buffer(capacity_, at::kByte);
         for (size_t slot = 0; slot < packing.places.size(); ++slot)
             if (const auto& place = packing.places[slot])
                 view(pages, *place).copy_(saved.tensors()[slot]);
         blocks_.at(block) = {std::move(packing), offset_of(block)};
         const Block& kept = blocks_[block];
-        write_ = Moving{block, pages, depot_.write(pages, kept.packing.bytes, kept.offset)};
+        write_ = Moving{block, pages, offload_store_.write(pages, kept.packing.bytes, kept.offset)};
     }
 
     void prefetch(size_t block) override {
         if (is(write_, block) || is(read_, block)) return;  // it is here, or on its way
         end(read_);
         const Block& wanted = blocks_.at(block);
-        const at::Tensor pages = depot_.room(capacity_, at::kByte);
-        read_ = Moving{block, pages, depot_.read(pages, wanted.packing.bytes, wanted.offset)};
+        const at::Tensor pages = offload_store_.staging_buffer(capacity_, at::kByte);
+        read_ =
+            Moving{block, pages, offload_store_.read(pages, wanted.packing.bytes, wanted.offset)};
     }
 
     Saved load(size_t block) override {
@@ -100,7 +103,7 @@ private:
 
     at::Tensor end(std::optional<Moving>& moving) {
         if (!moving) return {};
-        depot_.wait(moving->transfer);
+        offload_store_.wait(moving->transfer);
         at::Tensor pages = std::move(moving->pages);
         moving.reset();
         return pages;
@@ -117,20 +120,20 @@ private:
     void make_room(size_t block, int64_t bytes) {
         if (bytes > capacity_) {
             end(write_);
-            depot_.forget_free_rooms();  // too small from now on
+            offload_store_.release_free_buffers();  // too small from now on
             capacity_ = bytes;
         }
         const auto blocks_left = static_cast<int64_t>(blocks_.size() - block);
         const int64_t needed = offset_of(block) + blocks_left * offload::whole_pages(bytes);
-        if (needed <= depot_.bytes()) return;
-        depot_.reserve(needed - depot_.bytes());
-        if (auto failure = depot_.allocate()) {
+        if (needed <= offload_store_.bytes()) return;
+        offload_store_.reserve(needed - offload_store_.bytes());
+        if (auto failure = offload_store_.allocate()) {
             failure->message = concat("activation_offloading: ", failure->message);
             throw Error(*failure);
         }
     }
 
-    offload::Depot& depot_;
+    offload::OffloadStore& offload_store_;
     std::vector<Block> blocks_;
     int64_t capacity_ = 0;         // bytes of a block in memory
     std::optional<Moving> write_;  // of the block that was put last
@@ -139,9 +142,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ActivationStore> keep_activations_in_depot(size_t num_blocks,
-                                                           offload::Depot& depot) {
-    return std::make_unique<DepotStore>(num_blocks, depot);
+std::unique_ptr<ActivationStore> keep_activations_offloaded(size_t num_blocks,
+                                                            offload::OffloadStore& offload_store) {
+    return std::make_unique<OffloadedActivations>(num_blocks, offload_store);
 }
 
 }  // namespace ringshard::model
