@@ -44,15 +44,15 @@ void leave_out_moments(Outline& outline) {
                   [&](const auto& range) { return !is_weight(range.dataset); });
 }
 
-Expected<Outline> read_outline(const std::filesystem::path& folder, Extent extent,
-                               Scrutiny scrutiny) {
+Expected<Outline> read_outline(const std::filesystem::path& folder, Contents contents,
+                               Verification verification) {
     const auto file = folder / state_name;
     auto manifest = read_manifest(folder);
     if (!manifest) return manifest.failure();
     // HDF5's library can crash over a damaged file, so its own bytes are looked at first. They are
     // those of moments too, which may be damaged where weights alone are wanted.
-    if (scrutiny == Scrutiny::hashes && extent == Extent::everything)
-        if (auto failure = check_frames(folder, manifest.value())) return *failure;
+    if (verification == Verification::hashes && contents == Contents::everything)
+        if (auto failure = check_metadata_hashes(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();
     const auto progress = to_progress(state.value(), file);
@@ -62,7 +62,7 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Extent exten
                        concat(file.string(), ": is of step ", progress.value().step,
                               ", and its manifest.json of step ", manifest.value().step)};
     Outline outline{std::move(state).value(), std::move(manifest).value()};
-    if (extent == Extent::weights) leave_out_moments(outline);
+    if (contents == Contents::weights) leave_out_moments(outline);
     if (auto failure = check_coverage(file, outline.state, outline.manifest)) return *failure;
     return outline;
 }
@@ -82,12 +82,12 @@ std::vector<std::string> deal_out(const std::vector<WrittenRange>& ranges,
 
 }  // namespace
 
-comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Extent extent,
-                                          Scrutiny scrutiny, const comm::Group& group) {
+comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Contents contents,
+                                          Verification verification, const comm::Group& group) {
     std::optional<Failure> failure;
     Outline outline;
     if (group.is_root()) {
-        auto read = read_outline(folder, extent, scrutiny);
+        auto read = read_outline(folder, contents, verification);
         if (read)
             outline = std::move(read).value();
         else
@@ -99,7 +99,7 @@ comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, E
     checkpoint.progress = to_progress(checkpoint.state, folder / state_name).value();
 
     // Every rank reads its share of what is wanted once.
-    if (scrutiny == Scrutiny::hashes) {
+    if (verification == Verification::hashes) {
         const auto share =
             ranges_from_text(group.scatter(deal_out(outline.manifest.ranges, group)));
         failure = check_content(folder, checkpoint.state, share, group.flight_recorder().bytes());
@@ -179,7 +179,7 @@ std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWei
 std::optional<Failure> check_states(const Checkpoint& checkpoint,
                                     const std::vector<shard::FlatUnit>& units,
                                     const std::vector<std::string>& state_names) {
-    if (extent_of(checkpoint) == Extent::weights)
+    if (contents_of(checkpoint) == Contents::weights)
         return Failure{ExitCode::bad_data,
                        concat((checkpoint.folder / state_name).string(),
                               ": was made with save_only_model, and no run can go on from it; "
@@ -189,11 +189,11 @@ std::optional<Failure> check_states(const Checkpoint& checkpoint,
     return std::nullopt;
 }
 
-Extent extent_of(const Checkpoint& checkpoint) {
+Contents contents_of(const Checkpoint& checkpoint) {
     const auto& datasets = checkpoint.state.datasets;
     const bool has_moments = std::ranges::any_of(
         datasets, [](const auto& dataset) { return dataset.first.starts_with(optimizer_group); });
-    return has_moments ? Extent::everything : Extent::weights;
+    return has_moments ? Contents::everything : Contents::weights;
 }
 
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,

@@ -139,14 +139,14 @@ ProcessState state_of(const Holder& holder) {
                                                            : ProcessState::running;
 }
 
-Expected<std::unique_ptr<Heartbeat>> Heartbeat::begin(const Claim& claim, const Holder& holder,
+Expected<std::unique_ptr<AliveFile>> AliveFile::begin(const Claim& claim, const Holder& holder,
                                                       const LivenessLimits& limits) {
     const auto file = file_of(claim.output_dir, claim.attempt);
     if (auto failure = write_file_atomically(file, to_text(holder))) return *failure;
-    return std::unique_ptr<Heartbeat>(new Heartbeat(file, limits.interval));
+    return std::unique_ptr<AliveFile>(new AliveFile(file, limits.interval));
 }
 
-Heartbeat::Heartbeat(std::filesystem::path file, double interval)
+AliveFile::AliveFile(std::filesystem::path file, double interval)
     : thread_([file = std::move(file), interval](const std::stop_token& stop) {
           pthread_setname_np(pthread_self(), "heartbeat");
           std::mutex mutex;
@@ -158,7 +158,7 @@ Heartbeat::Heartbeat(std::filesystem::path file, double interval)
               utimensat(AT_FDCWD, file.c_str(), nullptr, 0);  // if it fails, the next one may not
       }) {}
 
-Heartbeat::~Heartbeat() = default;
+AliveFile::~AliveFile() = default;
 
 Expected<NewestAttempt> find_newest_attempt(const std::filesystem::path& output_dir,
                                             int64_t at_least) {

@@ -29,15 +29,14 @@ std::vector<WrittenRange> ranges_from_text(const std::string& text) {
 }
 
 std::string to_text(const Manifest& manifest) {
-    std::string text = json{
-        {"format", format},
-        {"version", format_version},
-        {"step", manifest.step},
-        {"attempt", manifest.attempt},
-        {"moments", manifest.has_moments},
-        {"files", manifest.file_sizes},
-        {"frames",
-         manifest.frames}}.dump(1);
+    std::string text = json{{"format", format},
+                            {"version", format_version},
+                            {"step", manifest.step},
+                            {"attempt", manifest.attempt},
+                            {"moments", manifest.has_moments},
+                            {"files", manifest.file_sizes},
+                            {"frames", manifest.metadata_hashes}}
+                           .dump(1);
     text.resize(text.rfind('\n'));  // the ranges stand before the end of the object
     return text + ",\n \"ranges\": " + print_ranges(manifest.ranges) + "\n}\n";
 }

@@ -63,7 +63,7 @@ public:
                     return enter(Place::files);
                 }
                 if (name_ == "frames") {
-                    result_.manifest.frames.clear();
+                    result_.manifest.metadata_hashes.clear();
                     return enter(Place::frames);
                 }
                 break;
@@ -171,7 +171,7 @@ private:
                     default: return {};
                 }
             case Place::files: return &manifest.file_sizes[name_];
-            case Place::frames: return &manifest.frames[name_];
+            case Place::frames: return &manifest.metadata_hashes[name_];
             case Place::outside:
             case Place::ranges: return NoValue{};
             case Place::unknown: break;

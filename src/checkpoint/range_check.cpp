@@ -89,7 +89,7 @@ std::optional<Failure> check_coverage(const std::filesystem::path& file, const S
     return std::nullopt;
 }
 
-Expected<std::string> hash_of_frame(const std::filesystem::path& file,
+Expected<std::string> metadata_hash(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges) {
     std::error_code error;
     const auto size = static_cast<int64_t>(std::filesystem::file_size(file, error));
@@ -118,9 +118,10 @@ Expected<std::string> hash_of_frame(const std::filesystem::path& file,
     return hash.digits();
 }
 
-std::optional<Failure> check_frames(const std::filesystem::path& folder, const Manifest& manifest) {
-    for (const auto& [name, hash] : manifest.frames) {
-        const auto found = hash_of_frame(folder / name, manifest.ranges);
+std::optional<Failure> check_metadata_hashes(const std::filesystem::path& folder,
+                                             const Manifest& manifest) {
+    for (const auto& [name, hash] : manifest.metadata_hashes) {
+        const auto found = metadata_hash(folder / name, manifest.ranges);
         if (!found) return found.failure();
         if (found.value() != hash)
             return Failure{ExitCode::bad_data,

@@ -38,9 +38,10 @@ std::optional<Failure> check_coverage(const std::filesystem::path& file, const S
                                       const Manifest& manifest);
 
 // The hash of what lies between the ranges of a file: HDF5's own bytes.
-Expected<std::string> hash_of_frame(const std::filesystem::path& file,
+Expected<std::string> metadata_hash(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges);
-std::optional<Failure> check_frames(const std::filesystem::path& folder, const Manifest& manifest);
+std::optional<Failure> check_metadata_hashes(const std::filesystem::path& folder,
+                                             const Manifest& manifest);
 
 // Reads the ranges: their bytes must have their hash, and be finite numbers. Counts the
 // bytes that it has read.

@@ -2,8 +2,8 @@
 
 #include <set>
 
+#include "commit.hpp"
 #include "node_files.hpp"
-#include "publish.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "write_model.hpp"
@@ -46,7 +46,7 @@ public:
           options_(options),
           groups_(groups),
           faults_(faults),
-          publication_(job.claim, job.progress.step) {}
+          commit_(job.claim, job.progress.step) {}
 
     std::optional<comm::AgreedFailure> run(SaveOutcome& outcome);
     std::optional<int64_t> kept_step() const { return notes_.kept_step; }  // on rank 0
@@ -56,14 +56,14 @@ private:
     using MaybeFailure = std::optional<comm::AgreedFailure>;
     MaybeFailure write(std::vector<WrittenRange>& mine);
     MaybeFailure write_copy_of_weights();
-    MaybeFailure publish(const std::vector<WrittenRange>& mine, SaveOutcome& outcome);
+    MaybeFailure commit(const std::vector<WrittenRange>& mine, SaveOutcome& outcome);
     comm::AgreedFailure give_up(const comm::AgreedFailure& failure) const;
 
     const SaveJob& job_;
     const SaveOptions& options_;
     const SaveGroups& groups_;
     Faults& faults_;
-    Publication publication_;
+    Commit commit_;
     SaveNotes notes_;
 };
 
@@ -72,8 +72,8 @@ std::optional<Failure> Saving::begin() {
     if (job_.extras.make_notes) notes_ = job_.extras.make_notes();
     std::map<std::string, std::string> files = job_.extras.files;
     files.merge(notes_.files);
-    if (auto failure = publication_.begin(files)) return failure;
-    return lay_out_model(publication_.temporary(), job_.extras.model);
+    if (auto failure = commit_.begin(files)) return failure;
+    return lay_out_model(commit_.temporary(), job_.extras.model);
 }
 
 std::optional<comm::AgreedFailure> Saving::run(SaveOutcome& outcome) {
@@ -84,14 +84,14 @@ std::optional<comm::AgreedFailure> Saving::run(SaveOutcome& outcome) {
     std::vector<WrittenRange> mine;
     if (const auto failure = write(mine)) return give_up(*failure);
     faults_.reach("save:written");
-    if (const auto failure = publish(mine, outcome)) return give_up(*failure);
+    if (const auto failure = commit(mine, outcome)) return give_up(*failure);
     return std::nullopt;
 }
 
 std::optional<comm::AgreedFailure> Saving::write(std::vector<WrittenRange>& mine) {
     const auto lay_out = options_.one_file_per_node ? lay_out_file_of_node : lay_out_one_file;
     const comm::Group& writers = options_.one_file_per_node ? groups_.node : groups_.world;
-    const auto work = lay_out(publication_.temporary(), job_, groups_, faults_);
+    const auto work = lay_out(commit_.temporary(), job_, groups_, faults_);
     if (!work) return work.failure();
     auto written = comm::agreed(
         groups_.world,
@@ -110,9 +110,9 @@ Saving::MaybeFailure Saving::write_copy_of_weights() {
     std::set<std::string> frozen;
     for (const auto& [name, hash] : hashes) frozen.insert(name);
     shard::TensorSums sums(frozen);
-    if (const auto failure = comm::first_failure(
-            world, write_model(publication_.temporary(), job_.extras, job_.pieces, faults_, sums,
-                               world.flight_recorder().bytes())))
+    if (const auto failure =
+            comm::first_failure(world, write_model(commit_.temporary(), job_.extras, job_.pieces,
+                                                   faults_, sums, world.flight_recorder().bytes())))
         return failure;
     if (frozen.empty()) return std::nullopt;
     const auto changed = shard::first_changed(hashes, sums.over(world));
@@ -125,8 +125,8 @@ Saving::MaybeFailure Saving::write_copy_of_weights() {
 }
 
 // All of it is on disk: now it may get its name.
-std::optional<comm::AgreedFailure> Saving::publish(const std::vector<WrittenRange>& mine,
-                                                   SaveOutcome& outcome) {
+std::optional<comm::AgreedFailure> Saving::commit(const std::vector<WrittenRange>& mine,
+                                                  SaveOutcome& outcome) {
     const comm::Group& world = groups_.world;
     int64_t bytes = 0;
     for (const WrittenRange& range : mine) bytes += range.length;
@@ -137,11 +137,10 @@ std::optional<comm::AgreedFailure> Saving::publish(const std::vector<WrittenRang
         std::vector<WrittenRange> ranges;
         for (const std::string& text : texts)
             for (WrittenRange& range : ranges_from_text(text)) ranges.push_back(std::move(range));
-        if (options_.one_file_per_node)
-            failure = write_master(publication_.temporary(), job_, ranges);
+        if (options_.one_file_per_node) failure = write_master(commit_.temporary(), job_, ranges);
         if (!failure)
-            failure = publication_.finish(std::move(ranges), job_.extent == Extent::everything,
-                                          faults_, outcome.warnings);
+            failure = commit_.finish(std::move(ranges), job_.contents == Contents::everything,
+                                     faults_, outcome.warnings);
     }
     return comm::first_failure(world, failure);
 }
@@ -150,7 +149,7 @@ std::optional<comm::AgreedFailure> Saving::publish(const std::vector<WrittenRang
 comm::AgreedFailure Saving::give_up(const comm::AgreedFailure& failure) const {
     std::optional<Failure> superseded;
     if (groups_.world.is_root()) {
-        publication_.abandon();
+        commit_.abandon();
         superseded = check_newest(job_.claim);
     }
     return comm::first_failure(groups_.world, superseded).value_or(failure);

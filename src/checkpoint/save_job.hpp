@@ -19,7 +19,7 @@ struct SaveGroups {
 struct SaveJob {
     Progress progress;
     Claim claim;
-    Extent extent;
+    Contents contents;
     std::vector<DatasetSpec> datasets;  // of all ranks together
     std::vector<OwnPiece> pieces;
     Extras extras;

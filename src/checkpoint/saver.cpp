@@ -120,20 +120,21 @@ int64_t Saver::bytes_set_aside() const {
 }
 
 int64_t Saver::bytes_to_set_aside(const shard::Zero& zero, optim::Optimizer& optimizer,
-                                  Extent extent) const {
+                                  Contents contents) const {
     return std::max<int64_t>(
-        0, plan_copy(own_pieces(zero, optimizer, extent)).bytes - bytes_set_aside());
+        0, plan_copy(own_pieces(zero, optimizer, contents)).bytes - bytes_set_aside());
 }
 
 void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Optimizer& optimizer,
-                  Extent extent, const Extras& extras, std::optional<int64_t> limit, bool copies) {
+                  Contents contents, const Extras& extras, std::optional<int64_t> limit,
+                  bool copies) {
     RINGSHARD_CHECK(!is_under_way(), "two saves at a time");
     faults_.reach("save:copy");
     SaveJob job{progress,
                 store_.claim(),
-                extent,
-                all_datasets(zero, optimizer, extent),
-                own_pieces(zero, optimizer, extent),
+                contents,
+                all_datasets(zero, optimizer, contents),
+                own_pieces(zero, optimizer, contents),
                 extras,
                 limit};
     if (copies) {

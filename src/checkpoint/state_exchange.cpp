@@ -45,9 +45,9 @@ std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit
 }
 
 std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
-                                      Extent extent) {
+                                      Contents contents) {
     std::vector<DatasetSpec> datasets;
-    for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
+    for (const Kind& kind : kinds_of(zero, contents == Contents::everything ? &optimizer : nullptr))
         for (const shard::FlatUnit& unit : zero.units())
             for (const shard::PlacedTensor& tensor : trained_tensors(unit))
                 datasets.push_back({kind.group + tensor.spec.name, tensor.spec.shape, kind.type()});
@@ -68,9 +68,9 @@ void add(std::vector<OwnPiece>& pieces, OwnPiece piece) {
 }  // namespace
 
 std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer& optimizer,
-                                 Extent extent) {
+                                 Contents contents) {
     std::vector<OwnPiece> pieces;
-    for (const Kind& kind : kinds_of(zero, extent == Extent::everything ? &optimizer : nullptr))
+    for (const Kind& kind : kinds_of(zero, contents == Contents::everything ? &optimizer : nullptr))
         for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
             const auto& [unit, range] = zero.chunks()[chunk];
             const shard::Range mine = intersect(zero.exclusive_range(unit), range);

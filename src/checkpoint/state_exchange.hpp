@@ -22,7 +22,7 @@ std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit
 
 // Every dataset of the state, whichever rank writes it.
 std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
-                                      Extent extent);
+                                      Contents contents);
 
 // Takes a chunk once for all tensors that lie in it.
 class ChunkReader {
@@ -69,7 +69,7 @@ struct OwnPiece {
 };
 // All of this rank, in an order in which chunks are read ahead.
 std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer& optimizer,
-                                 Extent extent);
+                                 Contents contents);
 
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);

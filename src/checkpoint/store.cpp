@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "publish.hpp"
+#include "commit.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "state_exchange.hpp"
@@ -34,11 +34,11 @@ comm::Agreed<Store> Store::open(const comm::Group& world,
 }
 
 comm::Agreed<Checkpoint> Reader::check(const std::filesystem::path& folder,
-                                       Scrutiny scrutiny) const {
-    return check_checkpoint(folder, Extent::everything, scrutiny, world_);
+                                       Verification verification) const {
+    return check_checkpoint(folder, Contents::everything, verification, world_);
 }
 
-comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Scrutiny scrutiny,
+comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Verification verification,
                                                        std::vector<std::string>& warnings) const {
     std::vector<std::string> damaged;
     std::vector<CheckpointEntry> found;
@@ -61,9 +61,9 @@ comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Scruti
     }
     folders = json::parse(world_.broadcast(folders.dump()));
     for (const json& folder : folders) {
-        auto checked =
-            check_checkpoint(folder[0].get<std::string>(),
-                             folder[1] ? Extent::everything : Extent::weights, scrutiny, world_);
+        auto checked = check_checkpoint(folder[0].get<std::string>(),
+                                        folder[1] ? Contents::everything : Contents::weights,
+                                        verification, world_);
         if (checked) {
             warnings.insert(warnings.end(), damaged.begin(), damaged.end());
             return std::optional(std::move(checked).value());
@@ -84,7 +84,7 @@ comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Scruti
 std::optional<comm::AgreedFailure> Reader::load(const Checkpoint& checkpoint, shard::Zero& zero,
                                                 optim::Optimizer& optimizer) const {
     const auto failure = read_shards(
-        checkpoint, zero, extent_of(checkpoint) == Extent::everything ? &optimizer : nullptr,
+        checkpoint, zero, contents_of(checkpoint) == Contents::everything ? &optimizer : nullptr,
         world_.flight_recorder().bytes());
     if (const auto agreed = comm::first_failure(world_, failure)) return agreed;
     optimizer.set_steps_done(checkpoint.progress.step);
@@ -95,7 +95,7 @@ std::optional<comm::AgreedFailure> Store::record_start(int64_t step) const {
     std::optional<Failure> failure;
     if (world_.is_root()) {
         failure = checkpoint::record_start(output_dir(), attempt(), step);
-        if (!failure) failure = set_later_ones_aside(output_dir(), step);
+        if (!failure) failure = move_later_aside(output_dir(), step);
     }
     return comm::first_failure(world_, failure);
 }

@@ -9,7 +9,7 @@ Expected<Survey> survey(const std::filesystem::path& folder) {
     if (!manifest) return manifest.failure();
     const auto file = folder / state_name;
     // HDF5's library can crash over a damaged file: its own bytes are looked at first.
-    if (auto failure = check_frames(folder, manifest.value())) return *failure;
+    if (auto failure = check_metadata_hashes(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();
     Survey found{std::move(manifest).value(), std::move(state).value()};

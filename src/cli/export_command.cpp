@@ -92,8 +92,8 @@ comm::Agreed<checkpoint::Checkpoint> choose_checkpoint(const comm::Group& world,
     candidates.resize(static_cast<size_t>(count));
     for (std::string& candidate : candidates) {
         candidate = world.broadcast(candidate);
-        auto checked = checkpoint::check_checkpoint(candidate, checkpoint::Extent::weights,
-                                                    checkpoint::Scrutiny::hashes, world);
+        auto checked = checkpoint::check_checkpoint(candidate, checkpoint::Contents::weights,
+                                                    checkpoint::Verification::hashes, world);
         if (checked || candidate == source.string()) {
             for (const std::string& warning : damaged)
                 std::cerr << "warning: checkpoint left out: " << warning << '\n';
@@ -139,7 +139,7 @@ comm::Agreed<Pretrained> open_weights(const EngineCall& call,
         base = found.value();
     }
     return Pretrained::open(checkpoint.folder, spec, Pretrained::Wanted::all,
-                            checkpoint::Scrutiny::sizes, call.world, base);
+                            checkpoint::Verification::sizes, call.world, base);
 }
 
 // Files beside the weights would change the checkpoint, and it would not be whole any more.

@@ -61,7 +61,7 @@ Failure other_base(const fs::path& checkpoint, const std::string& then, const st
 }
 
 comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::ModelSpec& spec,
-                                          Wanted wanted, checkpoint::Scrutiny scrutiny,
+                                          Wanted wanted, checkpoint::Verification verification,
                                           const comm::Group& group,
                                           const std::optional<fs::path>& named_base) {
     Pretrained made;
@@ -80,7 +80,8 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
         made.stored_ = std::move(stored).value();
         return made;
     }
-    auto checked = check_checkpoint(made.folder_, checkpoint::Extent::weights, scrutiny, group);
+    auto checked =
+        check_checkpoint(made.folder_, checkpoint::Contents::weights, verification, group);
     if (!checked) return checked.failure();
     auto elsewhere = frozen_weights_of(checked.value().state, made.folder_.string());
     if (!elsewhere) return comm::found_by_all(elsewhere.failure());
@@ -93,7 +94,7 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
         return comm::found_by_all(*misfit);
     if (made.elsewhere_.tensors.empty()) return made;
     auto base = open(named_base.value_or(made.elsewhere_.base), of_checkpoint, Wanted::frozen,
-                     scrutiny, group);
+                     verification, group);
     if (!base) return base.failure();
     made.base_ = std::make_unique<Pretrained>(std::move(base).value());
     return made;

@@ -23,7 +23,8 @@ public:
     // taken for the one which a checkpoint names, if any. Collective over the group.
     static comm::Agreed<Pretrained> open(const std::filesystem::path& folder,
                                          const model::ModelSpec& spec, Wanted wanted,
-                                         checkpoint::Scrutiny scrutiny, const comm::Group& group,
+                                         checkpoint::Verification verification,
+                                         const comm::Group& group,
                                          const std::optional<std::filesystem::path>& base = {});
 
     // Fills the shards of this rank with what is wanted, and returns the frozen weights by their

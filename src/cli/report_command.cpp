@@ -16,7 +16,7 @@ struct Wish {
     std::vector<fs::path> runs;
     fs::path output;
     report::LossScale scale = report::LossScale::linear;
-    report::Scrutiny scrutiny = report::Scrutiny::sizes;
+    report::Verification verification = report::Verification::sizes;
 };
 
 Failure usage(const std::string& what) {
@@ -39,7 +39,8 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
             const std::string how = flag.value().value_or("");
             if (how != "full" && how != "sizes")
                 return usage(concat("verify_checkpoint = ", how, ": must be full or sizes"));
-            wish.scrutiny = how == "full" ? report::Scrutiny::every_byte : report::Scrutiny::sizes;
+            wish.verification =
+                how == "full" ? report::Verification::every_byte : report::Verification::sizes;
         } else if (flag.name.starts_with("-")) {
             return usage("there is no " + flag.name);
         } else {
@@ -59,7 +60,8 @@ int report_runs(const Invocation& invocation) {
     const auto wish = read_wish(invocation.flags);
     if (!wish) return tell(wish.failure());
     std::vector<std::string> warnings;
-    const auto runs = report::read_run_stories(wish.value().runs, wish.value().scrutiny, warnings);
+    const auto runs =
+        report::read_run_stories(wish.value().runs, wish.value().verification, warnings);
     for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
     if (!runs) return tell(runs.failure());
     const fs::path& output = wish.value().output;

@@ -23,9 +23,9 @@ public:
     bool follows_itself() const { return follows_itself_; }
     // On rank 0.
     Expected<checkpoint::Claim> claim() { return claimant_->claim(); }
-    Expected<std::unique_ptr<checkpoint::Heartbeat>> begin_heartbeat(
+    Expected<std::unique_ptr<checkpoint::AliveFile>> begin_alive_file(
         const checkpoint::Claim& claim) const {
-        return checkpoint::Heartbeat::begin(claim, claimant_->me());
+        return checkpoint::AliveFile::begin(claim, claimant_->me());
     }
     // Another attempt has saved a checkpoint since begin(). Collective over the world.
     bool finds_other_checkpoints(const comm::Group& world) const;

@@ -9,10 +9,10 @@
 
 namespace ringshard::cli {
 
-checkpoint::Scrutiny scrutiny_of(const EngineCall& call) {
+checkpoint::Verification verification_of(const EngineCall& call) {
     const auto how = call.settings.values.checkpoint.verify_checkpoint;
-    return how == config::Verification::full ? checkpoint::Scrutiny::hashes
-                                             : checkpoint::Scrutiny::sizes;
+    return how == config::Verification::full ? checkpoint::Verification::hashes
+                                             : checkpoint::Verification::sizes;
 }
 
 namespace {
@@ -36,9 +36,10 @@ std::optional<Failure> check_name(const std::string& wish, const std::filesystem
 using MaybeCheckpoint = std::optional<checkpoint::Checkpoint>;
 
 comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoint::Reader& reader,
-                                          int64_t num_steps, checkpoint::Scrutiny scrutiny) {
+                                          int64_t num_steps,
+                                          checkpoint::Verification verification) {
     std::vector<std::string> warnings;
-    auto newest = reader.newest(num_steps, scrutiny, warnings);
+    auto newest = reader.newest(num_steps, verification, warnings);
     for (const std::string& warning : warnings)
         if (call.world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
     return newest;
@@ -48,9 +49,9 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
                                               const checkpoint::Reader& reader, int64_t num_steps,
                                               Time time) {
     const comm::Group& world = call.world;
-    const auto scrutiny = scrutiny_of(call);
+    const auto verification = verification_of(call);
     if (time == Time::again) {
-        auto own = find_newest(call, reader, num_steps, scrutiny);
+        auto own = find_newest(call, reader, num_steps, verification);
         if (!own || own.value()) return own;
     }
     const std::string& wish = call.settings.values.checkpoint.resume_from_checkpoint;
@@ -62,11 +63,11 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
         if (const auto failure = comm::first_failure(
                 world, world.is_root() ? check_name(wish, folder) : std::nullopt))
             return *failure;
-        auto checked = reader.check(folder, scrutiny);
+        auto checked = reader.check(folder, verification);
         if (!checked) return checked.failure();
         return std::optional(std::move(checked).value());
     }
-    auto newest = find_newest(call, reader, num_steps, scrutiny);
+    auto newest = find_newest(call, reader, num_steps, verification);
     if (newest && !newest.value() && word == "true")
         return comm::found_by_all(
             {ExitCode::missing_input,
@@ -107,16 +108,16 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     if (origin.checkpoint && start.spec.frozen.empty()) return origin;
     const auto wanted = origin.checkpoint ? Pretrained::Wanted::frozen : Pretrained::Wanted::all;
     auto pretrained =
-        Pretrained::open(start.model, start.spec, wanted, scrutiny_of(call), call.world);
+        Pretrained::open(start.model, start.spec, wanted, verification_of(call), call.world);
     if (!pretrained) return pretrained.failure();
     origin.pretrained = std::move(pretrained).value();
     return origin;
 }
 
-Attempt::Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::Heartbeat> its_heartbeat,
+Attempt::Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::AliveFile> its_alive_file,
                  const comm::Group& world)
     : store(std::move(its_store)),
-      heartbeat(std::move(its_heartbeat)),
+      alive_file(std::move(its_alive_file)),
       crash_report(world, checkpoint::attempt_folder(store.output_dir(), store.attempt()) /
                               concat("crash-rank", world.rank(), ".txt")) {}
 
@@ -125,17 +126,17 @@ std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt
                                                  watch::Watchdog& watchdog) {
     // The watchdog must not take the attempt that is claimed here for another job's.
     watchdog.at_attempt(std::nullopt);
-    std::unique_ptr<checkpoint::Heartbeat> heartbeat;
+    std::unique_ptr<checkpoint::AliveFile> alive_file;
     auto store = checkpoint::Store::open(world, [&]() -> Expected<checkpoint::Claim> {
         auto claimed = attempt ? checkpoint::claim_next(attempt->store.claim()) : entry.claim();
         if (!claimed) return claimed;
-        auto begun = entry.begin_heartbeat(claimed.value());
+        auto begun = entry.begin_alive_file(claimed.value());
         if (!begun) return begun.failure();
-        heartbeat = std::move(begun).value();
+        alive_file = std::move(begun).value();
         return claimed;
     });
     if (!store) return store.failure();
-    attempt.emplace(std::move(store).value(), std::move(heartbeat), world);
+    attempt.emplace(std::move(store).value(), std::move(alive_file), world);
     const checkpoint::Claim& claim = attempt->store.claim();
     watchdog.at_attempt(
         watch::Watchdog::Attempt{checkpoint::attempt_folder(claim.output_dir, claim.attempt),

@@ -46,10 +46,10 @@ struct RunStart {
 
 // An attempt of this job (checkpoint/attempts.hpp).
 struct Attempt {
-    Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::Heartbeat> its_heartbeat,
+    Attempt(checkpoint::Store its_store, std::unique_ptr<checkpoint::AliveFile> its_alive_file,
             const comm::Group& world);
     checkpoint::Store store;
-    std::unique_ptr<checkpoint::Heartbeat> heartbeat;  // on rank 0
+    std::unique_ptr<checkpoint::AliveFile> alive_file;  // on rank 0
     comm::CrashReport crash_report;
 };
 
@@ -59,7 +59,7 @@ struct Attempt {
 comm::Agreed<Origin> find_origin(const RunStart& start, Time time);
 
 // How a checkpoint is verified before it is used, as the settings have it.
-checkpoint::Scrutiny scrutiny_of(const EngineCall& call);
+checkpoint::Verification verification_of(const EngineCall& call);
 
 // Claims the next attempt: with the entry, where this process has none yet, else the one after its
 // own. Other jobs that run there end from now on. Collective over the world.

@@ -181,7 +181,7 @@ MaybeFailure score(const EngineCall& given) {
     watchdog.begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
     const auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
-                                             scrutiny_of(call), world);
+                                             verification_of(call), world);
     if (!pretrained) return pretrained.failure();
     shard::Zero zero = make_weights(settings.values, spec, mesh);
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)

@@ -115,11 +115,11 @@ public:
         if (auto failure = flush_folder(folder_)) return failure;
         for (const auto& [name, content] : small_files_)
             if (name != index_name)
-                if (auto failure = give_name(name)) return failure;
+                if (auto failure = commit(name)) return failure;
         for (const WeightFile& file : planned_.files)
-            if (auto failure = give_name(file.name)) return failure;
+            if (auto failure = commit(file.name)) return failure;
         remove_older();
-        return planned_.index.empty() ? std::nullopt : give_name(index_name);
+        return planned_.index.empty() ? std::nullopt : commit(index_name);
     }
 
     void abandon() const {
@@ -135,7 +135,7 @@ private:
         TensorSums& sums;
     };
 
-    std::optional<Failure> give_name(const std::string& name) const {
+    std::optional<Failure> commit(const std::string& name) const {
         return rename_atomically(path(name), folder_ / name);
     }
 

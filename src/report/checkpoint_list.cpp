@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using Condition = SavedState::Condition;
 
 SavedState look_at(const fs::path& folder, int64_t step, const checkpoint::Attempts& attempts,
-                   Scrutiny scrutiny) {
+                   Verification verification) {
     SavedState state{.name = folder.filename(), .step = step};
     const auto info = checkpoint::read_info(folder);
     std::optional<Failure> damage;
@@ -26,7 +26,7 @@ SavedState look_at(const fs::path& folder, int64_t step, const checkpoint::Attem
         for (const auto& [name, size] : info.value().file_sizes) state.bytes += size;
         if (!info.value().has_moments) state.remark = "weights alone: no run can go on from it";
     }
-    if (!damage && scrutiny == Scrutiny::every_byte)
+    if (!damage && verification == Verification::every_byte)
         if (const auto found = checkpoint::survey(folder); !found) damage = found.failure();
     if (damage) {
         state.condition = Condition::damaged;
@@ -40,13 +40,13 @@ SavedState look_at(const fs::path& folder, int64_t step, const checkpoint::Attem
 
 }  // namespace
 
-std::vector<SavedState> list_checkpoints(const fs::path& run, Scrutiny scrutiny) {
+std::vector<SavedState> list_checkpoints(const fs::path& run, Verification verification) {
     const checkpoint::Attempts attempts(run);
     std::vector<SavedState> states;
     std::error_code ignored;
     for (const fs::path& entry : folder_entries(run, ignored))
         if (const auto step = number_in_name(entry.filename().string(), "checkpoint-"))
-            states.push_back(look_at(entry, *step, attempts, scrutiny));
+            states.push_back(look_at(entry, *step, attempts, verification));
     std::ranges::sort(states, std::greater<>(), &SavedState::step);
     return states;
 }

@@ -83,7 +83,7 @@ std::string checkpoints(const RunStory& run) {
              number_cell(state.bytes > 0 ? human_bytes(static_cast<double>(state.bytes)) : ""),
              number_cell(state.attempt > 0 ? std::to_string(state.attempt) : ""),
              long_cell(state.remark)});
-    const char* const how = run.scrutiny == Scrutiny::every_byte
+    const char* const how = run.verification == Verification::every_byte
                                 ? "Every byte was compared with what was written."
                                 : "Their files are there and have the right sizes; "
                                   "--verify_checkpoint full looks at every byte.";

@@ -16,14 +16,14 @@ bool has_begun(const fs::path& run) {
     return file_exists(run / "run.json") || checkpoint::Attempts(run).newest() > 0;
 }
 
-Expected<RunStory> read_story(const fs::path& run, Scrutiny scrutiny,
+Expected<RunStory> read_story(const fs::path& run, Verification verification,
                               std::vector<std::string>& warnings) {
     auto metrics = read_metrics_log(run, warnings);
     if (!folder_exists(run)) {
         if (!metrics) return metrics.failure();
-        return RunStory{std::move(metrics).value(), scrutiny, {}, {}, {}, {}};
+        return RunStory{std::move(metrics).value(), verification, {}, {}, {}, {}};
     }
-    RunStory story{.scrutiny = scrutiny};
+    RunStory story{.verification = verification};
     if (metrics)
         story.metrics = std::move(metrics).value();
     else if (!has_begun(run))
@@ -33,7 +33,7 @@ Expected<RunStory> read_story(const fs::path& run, Scrutiny scrutiny,
             fs::absolute(run / "metrics.jsonl").lexically_normal().parent_path().filename();
     story.status = read_run_status(run, story.metrics);
     story.record = read_run_record(run);
-    story.checkpoints = list_checkpoints(run, scrutiny);
+    story.checkpoints = list_checkpoints(run, verification);
     story.events = list_events(run, story.metrics);
     return story;
 }
@@ -41,11 +41,11 @@ Expected<RunStory> read_story(const fs::path& run, Scrutiny scrutiny,
 }  // namespace
 
 Expected<std::vector<RunStory>> read_run_stories(const std::vector<fs::path>& runs,
-                                                 Scrutiny scrutiny,
+                                                 Verification verification,
                                                  std::vector<std::string>& warnings) {
     std::vector<RunStory> stories;
     for (const fs::path& run : runs) {
-        auto story = read_story(run, scrutiny, warnings);
+        auto story = read_story(run, verification, warnings);
         if (!story) return story.failure();
         stories.push_back(std::move(story).value());
     }

@@ -24,8 +24,9 @@ CheckpointManager::CheckpointManager(Parts parts, Log& log, Requests& requests)
       requests_(requests) {}
 
 // Room for the copies of all ranks of this host, and on every host. Collective over the world.
-bool CheckpointManager::copy_fits(checkpoint::Extent extent) {
-    const int64_t missing = parts_.saver.bytes_to_set_aside(parts_.zero, parts_.optimizer, extent);
+bool CheckpointManager::copy_fits(checkpoint::Contents contents) {
+    const int64_t missing =
+        parts_.saver.bytes_to_set_aside(parts_.zero, parts_.optimizer, contents);
     const int64_t missing_here = neighbours_.sum(missing);
     constexpr double usable = 0.9;  // of what is free: training needs some as it goes on
     const auto free = static_cast<double>(neighbours_.minimum(parts_.free_host_memory()));
@@ -50,11 +51,11 @@ std::optional<comm::AgreedFailure> CheckpointManager::wait_for_previous(int64_t 
 
 std::optional<comm::AgreedFailure> CheckpointManager::start(const Timer& stall,
                                                             const checkpoint::Progress& progress,
-                                                            checkpoint::Extent extent,
+                                                            checkpoint::Contents contents,
                                                             const checkpoint::Extras& extras) {
     if (const auto failure = wait_for_previous(progress.step)) return failure;
-    const bool copies = copy_fits(extent);
-    parts_.saver.start(progress, parts_.zero, parts_.optimizer, extent, extras,
+    const bool copies = copy_fits(contents);
+    parts_.saver.start(progress, parts_.zero, parts_.optimizer, contents, extras,
                        parts_.settings.save_total_limit, copies);
     stall_ = stall.seconds();
     requests_.record_stall(stall_);

@@ -30,7 +30,7 @@ public:
     // training stopped for this save.
     std::optional<comm::AgreedFailure> start(const Timer& stall,
                                              const checkpoint::Progress& progress,
-                                             checkpoint::Extent extent,
+                                             checkpoint::Contents contents,
                                              const checkpoint::Extras& extras);
 
     // Returns 1 if a save has finished on this rank; the step sums it over the world.
@@ -45,7 +45,7 @@ public:
 
 private:
     std::optional<comm::AgreedFailure> wait_for_previous(int64_t step);
-    bool copy_fits(checkpoint::Extent extent);
+    bool copy_fits(checkpoint::Contents contents);
     std::optional<comm::AgreedFailure> report(const checkpoint::SaveOutcome& outcome, int64_t step);
 
     Parts parts_;

@@ -28,8 +28,8 @@ std::optional<comm::AgreedFailure> load_best(const BestModel& best_model, int64_
         return std::nullopt;
     }
     const auto folder = parts.store.output_dir() / checkpoint::checkpoint_name(best);
-    const auto checked = checkpoint::check_checkpoint(folder, checkpoint::Extent::weights,
-                                                      checkpoint::Scrutiny::hashes, parts.world);
+    const auto checked = checkpoint::check_checkpoint(
+        folder, checkpoint::Contents::weights, checkpoint::Verification::hashes, parts.world);
     if (!checked) {
         log.say(concat("warning: load_best_model_at_end: the best checkpoint is that of step ",
                        best, ", and it cannot be loaded (", checked.failure().message(),

@@ -65,7 +65,7 @@ private:
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
     bool take_evaluation(const MetricsLine& line);
     MaybeFailure evaluate(bool& is_new_best);
-    MaybeFailure start_save(checkpoint::Extent extent);
+    MaybeFailure start_save(checkpoint::Contents contents);
     MaybeFailure save_for_good();
     MaybeFailure write_state() const;
 
@@ -193,8 +193,8 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     const bool is_end = stops_early_ && events_.saves_last_step();
     if (due.save || (saves_best && is_new_best) || asked.wants_save || stops || is_end)
         return start_save(parts_.config.checkpoint.save_only_model && !stops_early_
-                              ? checkpoint::Extent::weights
-                              : checkpoint::Extent::everything);
+                              ? checkpoint::Contents::weights
+                              : checkpoint::Contents::everything);
     return std::nullopt;
 }
 
@@ -271,12 +271,12 @@ MaybeFailure Run::write_state() const {
     return comm::first_failure(parts_.world, failure);
 }
 
-MaybeFailure Run::start_save(checkpoint::Extent extent) {
+MaybeFailure Run::start_save(checkpoint::Contents contents) {
     const Timer stall;
     parts_.world.flight_recorder().set_activity("saving");
     parts_.extras.make_notes = notes_maker(step());
     const auto failure =
-        checkpoints_.start(stall, parts_.trainer.progress(), extent, parts_.extras);
+        checkpoints_.start(stall, parts_.trainer.progress(), contents, parts_.extras);
     parts_.watchdog.made_progress();
     return failure;
 }
@@ -284,7 +284,7 @@ MaybeFailure Run::start_save(checkpoint::Extent extent) {
 // Before the run stops: from here it has to go on, so all of the state, and once more if it fails.
 MaybeFailure Run::save_for_good() {
     do {
-        if (const auto failure = start_save(checkpoint::Extent::everything)) return failure;
+        if (const auto failure = start_save(checkpoint::Contents::everything)) return failure;
         if (const auto failure = checkpoints_.wait(step())) return failure;
     } while (checkpoints_.has_failed());
     return std::nullopt;

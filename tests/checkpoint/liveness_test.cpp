@@ -53,10 +53,10 @@ struct Folder {
                  .output_dir_said = "output_dir = OUT [default]",
                  .limits = quick}};
     }
-    std::unique_ptr<Heartbeat> begin(int64_t attempt, const Holder& holder,
+    std::unique_ptr<AliveFile> begin(int64_t attempt, const Holder& holder,
                                      double interval = 3600) const {
         const Claim claim = *claim_attempt(path, attempt).value();
-        return Heartbeat::begin(claim, holder, {.interval = interval}).value();
+        return AliveFile::begin(claim, holder, {.interval = interval}).value();
     }
     void expect_refusal(Claimant claimant, const std::string& words) const {
         const auto refused = claimant.check();
@@ -80,7 +80,7 @@ BOOST_FIXTURE_TEST_CASE(a_process_of_this_host_is_looked_up, Folder) {
 }
 
 BOOST_FIXTURE_TEST_CASE(nobody_claims_beside_a_running_process, Folder) {
-    const auto heartbeat = begin(1, this_process());
+    const auto alive_file = begin(1, this_process());
     const std::string who = concat(": rank 0 on ", this_process().host, ", process ", getpid());
     expect_refusal(claimant(),
                    "output_dir = OUT [default]: attempt 1 of a run is at work there" + who);
@@ -104,7 +104,7 @@ BOOST_FIXTURE_TEST_CASE(an_attempt_that_is_over_is_followed_at_once, Folder) {
 BOOST_FIXTURE_TEST_CASE(a_requeued_job_follows_itself, Folder) {
     Holder me = this_process();
     me.job = "7@cluster";
-    const auto heartbeat = begin(1, me);
+    const auto alive_file = begin(1, me);
     expect_refusal(claimant(false, me), "SLURM job 7@cluster");
     me.restarts = 1;
     Claimant requeued = claimant(false, me);
@@ -122,7 +122,7 @@ BOOST_FIXTURE_TEST_CASE(a_requeued_job_follows_itself, Folder) {
 
 BOOST_FIXTURE_TEST_CASE(a_process_elsewhere_is_known_by_its_signs, Folder) {
     {
-        const auto heartbeat = begin(1, on_another_host(), quick.interval);
+        const auto alive_file = begin(1, on_another_host(), quick.interval);
         expect_refusal(claimant(), "rank 0 on elsewhere");
     }
     Claimant waits = claimant();
@@ -131,7 +131,7 @@ BOOST_FIXTURE_TEST_CASE(a_process_elsewhere_is_known_by_its_signs, Folder) {
 }
 
 BOOST_FIXTURE_TEST_CASE(a_process_that_wakes_up_before_the_claim_is_left_alone, Folder) {
-    auto heartbeat = begin(1, on_another_host());
+    auto alive_file = begin(1, on_another_host());
     Claimant waits = claimant();
     BOOST_TEST(!waits.check());
     utimensat(AT_FDCWD, (path / "attempt-1" / "alive").c_str(), nullptr, 0);
@@ -153,7 +153,7 @@ BOOST_FIXTURE_TEST_CASE(of_two_that_claim_at_once_one_is_refused, Folder) {
     Claimant second = claimant();
     BOOST_TEST(!first.check());
     BOOST_TEST(!second.check());
-    const auto heartbeat = Heartbeat::begin(first.claim().value(), first.me(), quick);
+    const auto alive_file = AliveFile::begin(first.claim().value(), first.me(), quick);
     const auto late = second.claim();
     BOOST_TEST_REQUIRE(!late);
     BOOST_TEST(late.failure().message.find("attempt 1 of a run is at work there") !=

@@ -113,9 +113,9 @@ BOOST_FIXTURE_TEST_CASE(ranges_that_no_file_has_are_refused, Written) {
     BOOST_TEST(check_coverage(path, state, longer).has_value());
     // Before anybody has looked whether they fit.
     longer.ranges.back().offset = most;
-    BOOST_TEST(!hash_of_frame(path, longer.ranges));
+    BOOST_TEST(!metadata_hash(path, longer.ranges));
     longer.ranges.back().offset = -8;
-    BOOST_TEST(!hash_of_frame(path, longer.ranges));
+    BOOST_TEST(!metadata_hash(path, longer.ranges));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_tensor_must_lie_inside_the_file, Written) {

@@ -66,7 +66,8 @@ void on_ranks(int ranks, Work work) {
 SaveOutcome save(const comm::Group& group, const std::filesystem::path& output, int64_t step,
                  const mesh::MeshShape& shape, const SaveOptions& options, Faults& faults,
                  config::NumberType moments = config::NumberType::fp32,
-                 Extent extent = Extent::everything, const std::vector<ModelFile>& model = {}) {
+                 Contents contents = Contents::everything,
+                 const std::vector<ModelFile>& model = {}) {
     const auto settings = with_moments(moments);
     test::MadeState state(group, shape, make_units(shape.zero()), everything, settings);
     state.fill(step);
@@ -77,7 +78,7 @@ SaveOutcome save(const comm::Group& group, const std::filesystem::path& output, 
     BOOST_TEST_REQUIRE(static_cast<bool>(store));
     BOOST_TEST(!store.value().record_start(step - 1));
     Saver saver(store.value(), options, group, faults);
-    saver.start({step, {1, 2}, 3}, state.zero, *state.optimizer, extent,
+    saver.start({step, {1, 2}, 3}, state.zero, *state.optimizer, contents,
                 {{{"config.json", "{}"}}, {{"settings", "a: 1\n"}}, model}, {}, step % 2 == 0);
     state.fill(step + 1);  // what is copied does not change any more
     if (step % 2 != 0) state.fill(step);
@@ -94,7 +95,7 @@ void expect_loads(const comm::Group& group, const std::filesystem::path& output,
     state.fill(step + 5);
     const Reader reader(output, group);
     std::vector<std::string> warnings;
-    const auto found = reader.newest(1000, Scrutiny::hashes, warnings);
+    const auto found = reader.newest(1000, Verification::hashes, warnings);
     BOOST_TEST_REQUIRE(static_cast<bool>(found), (found ? "" : found.failure().message()));
     BOOST_TEST_REQUIRE(found.value().has_value());
     const Checkpoint& checkpoint = *found.value();
@@ -166,12 +167,12 @@ BOOST_FIXTURE_TEST_CASE(every_way_of_writing_makes_the_same_datasets, SharedFold
 BOOST_FIXTURE_TEST_CASE(weights_alone_are_stepped_over_and_named, SharedFolder) {
     const mesh::MeshShape shape{.shard = test::world().size()};
     const auto fp32 = config::NumberType::fp32;
-    save(test::world(), path, 4, shape, {}, faults, fp32, Extent::everything);
-    const auto light = save(test::world(), path, 8, shape, {}, faults, fp32, Extent::weights);
+    save(test::world(), path, 4, shape, {}, faults, fp32, Contents::everything);
+    const auto light = save(test::world(), path, 8, shape, {}, faults, fp32, Contents::weights);
     BOOST_TEST(light.bytes > 0);
     expect_loads(test::world(), path, 4, shape);
-    const auto named = check_checkpoint(path / checkpoint_name(8), Extent::everything,
-                                        Scrutiny::hashes, test::world());
+    const auto named = check_checkpoint(path / checkpoint_name(8), Contents::everything,
+                                        Verification::hashes, test::world());
     BOOST_TEST_REQUIRE(static_cast<bool>(named));
     const auto failure = check_states(named.value(), make_units(1), {"exp_avg"});
     BOOST_TEST_REQUIRE(failure.has_value());
@@ -207,7 +208,7 @@ BOOST_FIXTURE_TEST_CASE(the_weights_lie_beside_the_state_once_more, SharedFolder
     for (const SaveOptions& options : {SaveOptions{}, mpio}) {
         const auto folder = path / checkpoint_name(++step);
         save(test::world(), path, step, shape, options, faults, config::NumberType::fp32,
-             Extent::everything, model);
+             Contents::everything, model);
         const auto found = survey(folder);
         BOOST_TEST_REQUIRE(static_cast<bool>(found));
         for (const auto& [name, size] : found.value().manifest.file_sizes)

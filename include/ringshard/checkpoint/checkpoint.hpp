@@ -46,17 +46,17 @@ struct Checkpoint {
 };
 
 // How much of a checkpoint is wanted: what is not may be damaged, or missing.
-enum class Extent { everything, weights };
+enum class Contents { everything, weights };
 
 // What it holds.
-Extent extent_of(const Checkpoint& checkpoint);
+Contents contents_of(const Checkpoint& checkpoint);
 
 // How closely it is looked at: what is there and how large it is, or the hash of every byte too.
-enum class Scrutiny { sizes, hashes };
+enum class Verification { sizes, hashes };
 
 // Looks through the folder of a checkpoint. A failure means damage. Collective over the group.
-comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Extent extent,
-                                          Scrutiny scrutiny, const comm::Group& group);
+comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Contents contents,
+                                          Verification verification, const comm::Group& group);
 
 // Fails unless the checkpoint holds the weights of these units and no others.
 std::optional<Failure> check_fit(const Checkpoint& checkpoint,

@@ -46,16 +46,16 @@ struct LivenessLimits {
 };
 
 // Writes attempt-<n>/alive, then updates its modification time every interval from a thread.
-class Heartbeat {
+class AliveFile {
 public:
-    static Expected<std::unique_ptr<Heartbeat>> begin(const Claim& claim, const Holder& holder,
+    static Expected<std::unique_ptr<AliveFile>> begin(const Claim& claim, const Holder& holder,
                                                       const LivenessLimits& limits = {});
-    ~Heartbeat();
-    Heartbeat(const Heartbeat&) = delete;
-    Heartbeat& operator=(const Heartbeat&) = delete;
+    ~AliveFile();
+    AliveFile(const AliveFile&) = delete;
+    AliveFile& operator=(const AliveFile&) = delete;
 
 private:
-    Heartbeat(std::filesystem::path file, double interval);
+    AliveFile(std::filesystem::path file, double interval);
 
     std::jthread thread_;
 };

@@ -29,7 +29,7 @@ struct Manifest {
     int64_t step = 0;
     int64_t attempt = 0;
     std::map<std::string, int64_t> file_sizes;
-    std::map<std::string, std::string> frames;  // hash of all that lies between ranges, by file
+    std::map<std::string, std::string> metadata_hashes;  // of all bytes outside ranges, by file
     std::vector<WrittenRange> ranges;
     bool has_moments = true;  // else it holds weights alone, and no run can go on from it
 };

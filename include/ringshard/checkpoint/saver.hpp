@@ -87,14 +87,14 @@ public:
 
     // Host memory that the copy needs beyond what this rank has set aside already.
     int64_t bytes_to_set_aside(const shard::Zero& zero, optim::Optimizer& optimizer,
-                               Extent extent) const;
+                               Contents contents) const;
     int64_t bytes_set_aside() const;
 
     // `copies`: whether the state is copied, so that it may change as soon as this returns. Else it
     // is written here and now, in parts. A save under way must have been waited for. `limit`: as
     // Retention has it.
     void start(const Progress& progress, const shard::Zero& zero, optim::Optimizer& optimizer,
-               Extent extent, const Extras& extras, std::optional<int64_t> limit, bool copies);
+               Contents contents, const Extras& extras, std::optional<int64_t> limit, bool copies);
 
     bool is_under_way() const { return outcome_.valid(); }
     // This rank is through with it; others may not be.

@@ -24,9 +24,10 @@ public:
     // The newest checkpoint that is whole and that a run of so many steps can go on from; nothing
     // if there is none at all. Weights alone will do where no step is left. Damaged ones are
     // stepped over, with a warning; it fails if that leaves none.
-    comm::Agreed<std::optional<Checkpoint>> newest(int64_t num_steps, Scrutiny scrutiny,
+    comm::Agreed<std::optional<Checkpoint>> newest(int64_t num_steps, Verification verification,
                                                    std::vector<std::string>& warnings) const;
-    comm::Agreed<Checkpoint> check(const std::filesystem::path& folder, Scrutiny scrutiny) const;
+    comm::Agreed<Checkpoint> check(const std::filesystem::path& folder,
+                                   Verification verification) const;
     // Fills this rank's shards with all that the checkpoint holds.
     std::optional<comm::AgreedFailure> load(const Checkpoint& checkpoint, shard::Zero& zero,
                                             optim::Optimizer& optimizer) const;

@@ -34,7 +34,7 @@ struct RunRecord {
 // Nothing if there is none, or none that can be read.
 std::optional<RunRecord> read_run_record(const std::filesystem::path& run);
 
-enum class Scrutiny { sizes, every_byte };
+enum class Verification { sizes, every_byte };
 
 struct SavedState {
     enum class Condition { whole, damaged, superseded };
@@ -46,7 +46,8 @@ struct SavedState {
     std::string remark{};  // why it is damaged, or what it lacks
 };
 // The checkpoints that lie in the folder, newest first.
-std::vector<SavedState> list_checkpoints(const std::filesystem::path& run, Scrutiny scrutiny);
+std::vector<SavedState> list_checkpoints(const std::filesystem::path& run,
+                                         Verification verification);
 
 // Something that happened to a run beside its steps.
 struct Event {
@@ -62,8 +63,8 @@ std::vector<Event> list_events(const std::filesystem::path& run, const MetricsLo
 
 // Everything that a run has left, for a page about it.
 struct RunStory {
-    MetricsLog metrics{};                 // may hold no step
-    Scrutiny scrutiny = Scrutiny::sizes;  // with which the checkpoints were looked at
+    MetricsLog metrics{};                             // may hold no step
+    Verification verification = Verification::sizes;  // with which the checkpoints were looked at
     RunStatus status{};
     std::optional<RunRecord> record{};
     std::vector<SavedState> checkpoints{};
@@ -73,7 +74,7 @@ struct RunStory {
 // `runs` are folders, or a metrics.jsonl, of which there are the curves alone. A run that has begun
 // and logged no step is one too.
 Expected<std::vector<RunStory>> read_run_stories(const std::vector<std::filesystem::path>& runs,
-                                                 Scrutiny scrutiny,
+                                                 Verification verification,
                                                  std::vector<std::string>& warnings);
 
 }  // namespace ringshard::report

@@ -1,4 +1,4 @@
-#include "publish.hpp"
+#include "commit.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -12,13 +12,13 @@
 
 namespace ringshard::checkpoint {
 
-Publication::Publication(Claim claim, int64_t step)
+Commit::Commit(Claim claim, int64_t step)
     : claim_(std::move(claim)),
       step_(step),
       temporary_(claim_.output_dir / concat(checkpoint_name(step), ".tmp-", claim_.attempt)),
       final_(claim_.output_dir / checkpoint_name(step)) {}
 
-std::optional<Failure> Publication::begin(const std::map<std::string, std::string>& files) const {
+std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& files) const {
     if (auto failure = check_newest(claim_)) return failure;
     abandon();  // of a save that failed before
     std::error_code error;
@@ -30,7 +30,7 @@ std::optional<Failure> Publication::begin(const std::map<std::string, std::strin
     return std::nullopt;
 }
 
-void Publication::abandon() const {
+void Commit::abandon() const {
     std::error_code ignored;
     std::filesystem::remove_all(temporary_, ignored);
 }
@@ -47,7 +47,7 @@ std::optional<int64_t> step_in_name(const std::string& name) {
 }
 
 // Renames checkpoint-<step>, if it is there: to superseded-<step>-<the attempt that wrote it>.
-std::optional<Failure> set_aside(const std::filesystem::path& output_dir, int64_t step) {
+std::optional<Failure> move_aside(const std::filesystem::path& output_dir, int64_t step) {
     const auto folder = output_dir / checkpoint_name(step);
     if (!file_exists(folder)) return std::nullopt;
     const auto there = read_info(folder);
@@ -64,13 +64,13 @@ std::optional<Failure> set_aside(const std::filesystem::path& output_dir, int64_
 
 }  // namespace
 
-std::optional<Failure> set_later_ones_aside(const std::filesystem::path& output_dir, int64_t step) {
+std::optional<Failure> move_later_aside(const std::filesystem::path& output_dir, int64_t step) {
     std::error_code error;
     bool is_any = false;
     for (const std::filesystem::path& entry : folder_entries(output_dir, error)) {
         const auto later = step_in_name(entry.filename());
         if (!later || *later <= step) continue;
-        if (auto failure = set_aside(output_dir, *later)) return failure;
+        if (auto failure = move_aside(output_dir, *later)) return failure;
         is_any = true;
     }
     if (!is_any) return std::nullopt;
@@ -97,8 +97,8 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
 
 }  // namespace
 
-std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, bool has_moments,
-                                             Faults& faults) const {
+std::optional<Failure> Commit::describe(std::vector<WrittenRange> ranges, bool has_moments,
+                                        Faults& faults) const {
     const auto file = temporary_ / manifest_name;
     std::set<std::string> files;  // made on other nodes, with SHARDED_STATE_DICT
     for (const WrittenRange& range : ranges) files.insert(range.file);
@@ -112,9 +112,9 @@ std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, b
     manifest.file_sizes = std::move(sizes).value();
     for (const auto& [name, size] : manifest.file_sizes) {
         if (!name.ends_with(".h5")) continue;
-        auto frame = hash_of_frame(temporary_ / name, manifest.ranges);
-        if (!frame) return frame.failure();
-        manifest.frames[name] = std::move(frame).value();
+        auto hash = metadata_hash(temporary_ / name, manifest.ranges);
+        if (!hash) return hash.failure();
+        manifest.metadata_hashes[name] = std::move(hash).value();
     }
     if (auto fault = faults.reach("save:describe", file)) return fault;
     const std::string text = to_text(manifest);
@@ -124,21 +124,20 @@ std::optional<Failure> Publication::describe(std::vector<WrittenRange> ranges, b
     return write_file_atomically(temporary_ / info_name, to_text(info));
 }
 
-std::optional<Failure> Publication::give_name(Faults& faults) const {
+std::optional<Failure> Commit::rename_to_final(Faults& faults) const {
     if (auto failure = check_newest(claim_)) return failure;
     // A checkpoint of this name is void: this attempt started before that step.
-    if (auto failure = set_aside(claim_.output_dir, step_)) return failure;
+    if (auto failure = move_aside(claim_.output_dir, step_)) return failure;
     if (auto fault = faults.reach("save:name", temporary_)) return fault;
     if (std::rename(temporary_.c_str(), final_.c_str()) != 0)
         return io_failure(temporary_, "cannot get its name");
     return flush_folder(claim_.output_dir);
 }
 
-std::optional<Failure> Publication::finish(std::vector<WrittenRange> ranges, bool has_moments,
-                                           Faults& faults,
-                                           std::vector<std::string>& warnings) const {
+std::optional<Failure> Commit::finish(std::vector<WrittenRange> ranges, bool has_moments,
+                                      Faults& faults, std::vector<std::string>& warnings) const {
     if (auto failure = describe(std::move(ranges), has_moments, faults)) return failure;
-    if (auto failure = give_name(faults)) return failure;
+    if (auto failure = rename_to_final(faults)) return failure;
     faults.reach("save:named");
     const auto latest = claim_.output_dir / "latest";
     auto failure = faults.reach("save:latest", latest);
