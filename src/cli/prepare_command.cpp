@@ -26,7 +26,8 @@ void report(const char* what, const data::Prepared& prepared, const data::RowSet
 
 }  // namespace
 
-data::Workshop make_workshop(const EngineCall& call, int64_t threads, const HubCache& hub) {
+data::PrepareResources prepare_resources(const EngineCall& call, int64_t threads,
+                                         const HubCache& hub) {
     const config::DataSettings& data = call.settings.values.data;
     return {.cache = data::cache_folder(data, hub),
             .hub = hub,
@@ -44,13 +45,13 @@ int run_prepare(const EngineCall& call) {
         world, device::choose_num_threads(config.run.num_threads, call.environment,
                                           device::describe_host(), world.split_by_host().size()));
     if (!threads) return tell(threads.failure(), world);
-    const data::Workshop workshop = make_workshop(call, threads.value(), hub);
+    const data::PrepareResources resources = prepare_resources(call, threads.value(), hub);
     data::OpenFiles open;
     int64_t num_rows = 0;
     const auto make = [&](const char* what, Expected<data::Preparation> chosen) -> int {
         const auto preparation = comm::agreed(world, std::move(chosen));
         if (!preparation) return tell(preparation.failure(), world);
-        const auto prepared = data::prepare(preparation.value(), workshop, world, open);
+        const auto prepared = data::prepare(preparation.value(), resources, world, open);
         if (!prepared) return tell(prepared.failure(), world);
         if (world.is_root()) report(what, prepared.value(), preparation.value().rows);
         num_rows = prepared.value().rows.size();

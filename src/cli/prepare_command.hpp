@@ -10,6 +10,7 @@ namespace ringshard::cli {
 int run_prepare(const EngineCall& call);
 
 // Where and with what data is prepared.
-data::Workshop make_workshop(const EngineCall& call, int64_t threads, const HubCache& hub);
+data::PrepareResources prepare_resources(const EngineCall& call, int64_t threads,
+                                         const HubCache& hub);
 
 }  // namespace ringshard::cli

@@ -42,7 +42,7 @@ comm::Agreed<data::Rows> prepare_rows(const EngineCall& call, const HubCache& hu
     const auto agreed = comm::agreed(call.world, std::move(chosen));
     if (!agreed) return agreed.failure();
     auto prepared =
-        data::prepare(agreed.value(), make_workshop(call, num_threads, hub), call.world, open);
+        data::prepare(agreed.value(), prepare_resources(call, num_threads, hub), call.world, open);
     if (!prepared) return prepared.failure();
     std::vector<std::string> warnings = prepared.value().warnings;
     if (const auto failure = check_against_model(prepared.value(), spec,

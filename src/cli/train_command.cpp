@@ -61,7 +61,7 @@ MaybeFailure train(const EngineCall& given) {
     if (!chosen) return chosen.failure();
     const EngineCall call{given.command, chosen.value(), given.notes, given.environment, world};
     const config::Config& config = call.settings.values;
-    data::Loader loader(rows, data::make_dealing(config, rows, here.shape), mesh.data_rank(),
+    data::Loader loader(rows, data::sampler_options(config, rows, here.shape), mesh.data_rank(),
                         config.training.gradient_accumulation_steps);
     const auto check_memory = [&] { return check_plan(call, here, inputs.spec, rows, memory()); };
     if (config.run.dry_run) {

@@ -45,8 +45,8 @@ attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::Me
             shape.ulysses};
 }
 
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh,
-                            std::span<const attention::Mask> masks) {
+model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks) {
     const attention::SequencePartition partition = partition_of(batch, mesh.shape());
     const auto filled = static_cast<size_t>(partition.filled_length());
     batch.tokens.resize(filled, 0);
@@ -71,21 +71,22 @@ model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh,
             attention::make_plans(partition, mesh.at().ring, masks)};
 }
 
-Loader::Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation)
-    : rows_(rows), dealing_(dealing), data_rank_(data_rank), accumulation_(accumulation) {
-    RINGSHARD_CHECK(dealing.num_rows == rows.size());
+Loader::Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,
+               int64_t accumulation)
+    : rows_(rows), sampler_(sampler), data_rank_(data_rank), accumulation_(accumulation) {
+    RINGSHARD_CHECK(sampler.num_rows == rows.size());
 }
 
 Loader::~Loader() = default;
 
 int64_t Loader::steps_per_epoch() const {
-    return (dealing_.batches_per_rank() + accumulation_ - 1) / accumulation_;
+    return (sampler_.batches_per_rank() + accumulation_ - 1) / accumulation_;
 }
 
 Loader::Step Loader::read_step(LoaderState state) {
     if (order_epoch_ != state.epoch) {
         order_.reset();  // before the next one is drawn: never two in memory
-        order_.emplace(dealing_, state.epoch);
+        order_.emplace(sampler_, state.epoch);
         order_epoch_ = state.epoch;
     }
     const auto num_samples = order_->size();
@@ -93,13 +94,13 @@ Loader::Step Loader::read_step(LoaderState state) {
     const int64_t first = state.samples_done;
     for (int64_t micro = 0; micro < accumulation_ && state.samples_done < num_samples; ++micro) {
         const int64_t begin =
-            std::min(num_samples, state.samples_done + data_rank_ * dealing_.batch_size);
-        const int64_t end = std::min(num_samples, begin + dealing_.batch_size);
+            std::min(num_samples, state.samples_done + data_rank_ * sampler_.batch_size);
+        const int64_t end = std::min(num_samples, begin + sampler_.batch_size);
         FlatBatch& batch =
             step.micro_batches.emplace_back(flatten(rows_, order_->part(begin, end)));
-        if (dealing_.counts_padding_to > 0) batch.count_padding(dealing_.counts_padding_to);
+        if (sampler_.counts_padding_to > 0) batch.count_padding(sampler_.counts_padding_to);
         state.samples_done =
-            std::min(num_samples, state.samples_done + dealing_.batch_size * dealing_.num_ranks);
+            std::min(num_samples, state.samples_done + sampler_.batch_size * sampler_.num_ranks);
     }
     step.rows = order_->part(first, state.samples_done);
     step.after = state.samples_done >= num_samples ? LoaderState{state.epoch + 1, 0} : state;
@@ -126,10 +127,10 @@ void Loader::go_to(const LoaderState& state) {
 }
 
 double Loader::epochs_done() const {
-    const int64_t per_round = dealing_.batch_size * dealing_.num_ranks;
+    const int64_t per_round = sampler_.batch_size * sampler_.num_ranks;
     const int64_t rounds = (state_.samples_done + per_round - 1) / per_round;
     return static_cast<double>(state_.epoch) +
-           static_cast<double>(rounds) / static_cast<double>(dealing_.batches_per_rank());
+           static_cast<double>(rounds) / static_cast<double>(sampler_.batches_per_rank());
 }
 
 }  // namespace ringshard::data

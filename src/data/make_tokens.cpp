@@ -334,7 +334,8 @@ std::vector<std::string> warnings_of(const text::Value& about) {
 
 std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
                                                const std::filesystem::path& work,
-                                               const Workshop& workshop, const comm::Group& group) {
+                                               const PrepareResources& resources,
+                                               const comm::Group& group) {
     std::vector<std::string> warnings;
     std::vector<InputFile> files = tokens.files;
     if (auto failure = unpack_files(files, work, group)) return failure;
@@ -354,7 +355,7 @@ std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
     const Share share = share_of(list.value().size(), group);
     auto done = comm::agreed(group, tokenize_blocks(tokens, list.value(), share.first, share.last,
                                                     encoder.value(), formats.value(), spool.value(),
-                                                    workshop, group.size(), work / "give-up"));
+                                                    resources, group.size(), work / "give-up"));
     if (!done) return done.failure();
     if (auto failure =
             judge_bad_rows(done.value(), list.value(), tokens.skip_bad_rows, group, warnings))

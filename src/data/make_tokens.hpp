@@ -20,7 +20,8 @@ struct TokensToMake {
 // warnings_of(). Collective over the group.
 std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
                                                const std::filesystem::path& work,
-                                               const Workshop& workshop, const comm::Group& group);
+                                               const PrepareResources& resources,
+                                               const comm::Group& group);
 
 std::vector<std::string> warnings_of(const text::Value& about);
 

@@ -168,14 +168,14 @@ comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& gr
 }
 
 // The file of the tokens, made if it is not there. Collective over the group.
-comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Workshop& workshop,
-                                       const comm::Group& group, OpenFiles& open,
-                                       std::vector<std::string>& warnings) {
-    auto inputs = find_inputs(preparation, workshop.hub, group, warnings);
+comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
+                                       const PrepareResources& resources, const comm::Group& group,
+                                       OpenFiles& open, std::vector<std::string>& warnings) {
+    auto inputs = find_inputs(preparation, resources.hub, group, warnings);
     if (!inputs) return inputs.failure();
     const std::string about = group.broadcast(
         group.is_root() ? to_json(describe_tokens(preparation, inputs.value())) : "");
-    const fs::path file = workshop.cache / concat("tokens-", hash_of(about));
+    const fs::path file = resources.cache / concat("tokens-", hash_of(about));
     if (const auto known = open.find(file); known != open.end()) return known->second;
     if (is_made(file, group)) return open_checked(file, group, open);
 
@@ -194,7 +194,7 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation, const Wor
         tokens.mappings.push_back(source.mapping);
         tokens.names.push_back(concat(source.dataset.setting, " = ", shown_name(source.dataset)));
     }
-    if (auto failure = make_tokens(tokens, work.value(), workshop, group)) return *failure;
+    if (auto failure = make_tokens(tokens, work.value(), resources, group)) return *failure;
     if (auto agreed = comm::first_failure(group, mine ? mine->publish() : std::nullopt))
         return *agreed;
     return open_checked(file, group, open);
@@ -242,12 +242,12 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
 }
 
 // The file of the plan, made if it is not there. Collective over the group.
-comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation, const Workshop& workshop,
-                                     const ArrayFile& store_file, const comm::Group& group,
-                                     OpenFiles& open) {
+comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation,
+                                     const PrepareResources& resources, const ArrayFile& store_file,
+                                     const comm::Group& group, OpenFiles& open) {
     const std::string store_name = store_file.name().filename().string();
     Value about = describe_rows(preparation, store_name);
-    const fs::path file = workshop.cache / concat("rows-", hash_of(to_json(about)));
+    const fs::path file = resources.cache / concat("rows-", hash_of(to_json(about)));
     if (const auto known = open.find(file); known != open.end()) return known->second;
     if (is_made(file, group)) return open_checked(file, group, open);
     Claim mine;
@@ -262,13 +262,13 @@ comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation, const Works
 
 }  // namespace
 
-comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
+comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open) {
-    if (group.is_root()) remove_leftovers(workshop.cache);
+    if (group.is_root()) remove_leftovers(resources.cache);
     std::vector<std::string> warnings;
-    const auto store_file = provide_tokens(preparation, workshop, group, open, warnings);
+    const auto store_file = provide_tokens(preparation, resources, group, open, warnings);
     if (!store_file) return store_file.failure();
-    const auto plan_file = provide_plan(preparation, workshop, store_file.value(), group, open);
+    const auto plan_file = provide_plan(preparation, resources, store_file.value(), group, open);
     if (!plan_file) return plan_file.failure();
     auto rows = comm::agreed(group, Rows::of(store_file.value(), plan_file.value()));
     if (!rows) return rows.failure();

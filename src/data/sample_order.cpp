@@ -14,7 +14,7 @@
 
 namespace ringshard::data {
 
-int64_t Dealing::batches_per_rank() const {
+int64_t SamplerOptions::batches_per_rank() const {
     const int64_t per_round = batch_size * num_ranks;
     if (drop_last) return num_rows / per_round;
     if (num_ranks == 1) return (num_rows + batch_size - 1) / batch_size;
@@ -36,24 +36,25 @@ int64_t counted_multiple(const config::DataSettings& data) {
 
 }  // namespace
 
-Dealing make_dealing(const config::Config& config, const Rows& rows, const mesh::MeshShape& shape) {
+SamplerOptions sampler_options(const config::Config& config, const Rows& rows,
+                               const mesh::MeshShape& shape) {
     const config::TrainingSettings& training = config.training;
-    Dealing dealing{.num_rows = rows.size(),
-                    .batch_size = training.per_device_train_batch_size,
-                    .num_ranks = shape.data(),
-                    .seed = config.run.data_seed.value_or(config.run.seed),
-                    .strategy = config.data.train_sampling_strategy,
-                    .drop_last = config.data.dataloader_drop_last,
-                    .counts_padding_to = counted_multiple(config.data)};
-    if (dealing.strategy == config::SamplingStrategy::group_by_length) {
-        dealing.seed = config.run.seed;
-        dealing.group_size =
+    SamplerOptions sampler{.num_rows = rows.size(),
+                           .batch_size = training.per_device_train_batch_size,
+                           .num_ranks = shape.data(),
+                           .seed = config.run.data_seed.value_or(config.run.seed),
+                           .strategy = config.data.train_sampling_strategy,
+                           .drop_last = config.data.dataloader_drop_last,
+                           .counts_padding_to = counted_multiple(config.data)};
+    if (sampler.strategy == config::SamplingStrategy::group_by_length) {
+        sampler.seed = config.run.seed;
+        sampler.group_size =
             training.per_device_train_batch_size * training.gradient_accumulation_steps;
-        dealing.lengths.reserve(static_cast<size_t>(rows.size()));
+        sampler.lengths.reserve(static_cast<size_t>(rows.size()));
         for (int64_t row = 0; row < rows.size(); ++row)
-            dealing.lengths.push_back(static_cast<uint32_t>(rows.length(row)));
+            sampler.lengths.push_back(static_cast<uint32_t>(rows.length(row)));
     }
-    return dealing;
+    return sampler;
 }
 
 namespace {
@@ -74,12 +75,12 @@ void draw_permutation(std::vector<Number>& order, const at::Generator& generator
 // The permutation is cut into large groups, and each sorted from its longest row down; the longest
 // row of all comes first, so that a lack of memory shows at once.
 template <class Number>
-void sort_in_groups(std::vector<Number>& order, const Dealing& dealing) {
+void sort_in_groups(std::vector<Number>& order, const SamplerOptions& sampler) {
     constexpr int64_t most_batches = 50;
     const int64_t batches =
-        std::clamp<int64_t>(dealing.num_rows / (dealing.group_size * 4), 1, most_batches);
-    const auto size = static_cast<size_t>(batches * dealing.group_size);
-    const auto length = [&](Number row) { return dealing.lengths[static_cast<size_t>(row)]; };
+        std::clamp<int64_t>(sampler.num_rows / (sampler.group_size * 4), 1, most_batches);
+    const auto size = static_cast<size_t>(batches * sampler.group_size);
+    const auto length = [&](Number row) { return sampler.lengths[static_cast<size_t>(row)]; };
     size_t longest = 0;
     for (size_t begin = 0; begin < order.size(); begin += size) {
         const auto group = std::span(order).subspan(begin, std::min(size, order.size() - begin));
@@ -92,40 +93,40 @@ void sort_in_groups(std::vector<Number>& order, const Dealing& dealing) {
 }  // namespace
 
 template <class Number>
-std::vector<Number> draw_order(const Dealing& dealing, int64_t epoch) {
-    std::vector<Number> order(static_cast<size_t>(dealing.num_rows));
-    if (dealing.strategy == config::SamplingStrategy::random) {
-        draw_permutation(order, seeded(dealing.seed + epoch));
+std::vector<Number> draw_order(const SamplerOptions& sampler, int64_t epoch) {
+    std::vector<Number> order(static_cast<size_t>(sampler.num_rows));
+    if (sampler.strategy == config::SamplingStrategy::random) {
+        draw_permutation(order, seeded(sampler.seed + epoch));
         return order;
     }
-    RINGSHARD_CHECK(dealing.strategy == config::SamplingStrategy::group_by_length);
+    RINGSHARD_CHECK(sampler.strategy == config::SamplingStrategy::group_by_length);
     // The original draws from one generator through all epochs, a number for its loader before
     // each.
-    const at::Generator generator = seeded(dealing.seed);
+    const at::Generator generator = seeded(sampler.seed);
     for (int64_t e = 0; e <= epoch; ++e) {
         at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
         draw_permutation(order, generator);
     }
-    sort_in_groups(order, dealing);
+    sort_in_groups(order, sampler);
     return order;
 }
 
-template std::vector<int32_t> draw_order<int32_t>(const Dealing&, int64_t);
-template std::vector<int64_t> draw_order<int64_t>(const Dealing&, int64_t);
+template std::vector<int32_t> draw_order<int32_t>(const SamplerOptions&, int64_t);
+template std::vector<int64_t> draw_order<int64_t>(const SamplerOptions&, int64_t);
 
-EpochOrder::EpochOrder(const Dealing& dealing, int64_t epoch)
-    : num_rows_(dealing.num_rows), size_(dealing.num_rows) {
-    const int64_t per_round = dealing.batch_size * dealing.num_ranks;
+EpochOrder::EpochOrder(const SamplerOptions& sampler, int64_t epoch)
+    : num_rows_(sampler.num_rows), size_(sampler.num_rows) {
+    const int64_t per_round = sampler.batch_size * sampler.num_ranks;
     first_round_ = std::min(num_rows_, per_round);
-    if (dealing.drop_last)
+    if (sampler.drop_last)
         size_ = num_rows_ / per_round * per_round;
-    else if (dealing.num_ranks > 1)
+    else if (sampler.num_ranks > 1)
         size_ = (num_rows_ + per_round - 1) / per_round * per_round;
-    if (dealing.strategy == config::SamplingStrategy::sequential) return;
+    if (sampler.strategy == config::SamplingStrategy::sequential) return;
     if (num_rows_ <= std::numeric_limits<int32_t>::max())
-        drawn_ = draw_order<int32_t>(dealing, epoch);
+        drawn_ = draw_order<int32_t>(sampler, epoch);
     else
-        drawn_ = draw_order<int64_t>(dealing, epoch);
+        drawn_ = draw_order<int64_t>(sampler, epoch);
 }
 
 int64_t EpochOrder::operator[](int64_t place) const {

@@ -92,7 +92,7 @@ private:
 Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkList& work,
                                          int64_t first, int64_t last, const RowEncoder& encoder,
                                          std::span<const DatasetFormat> formats, TokenSpool& spool,
-                                         const Workshop& workshop, int num_ranks,
+                                         const PrepareResources& resources, int num_ranks,
                                          const std::filesystem::path& give_up) {
     TokenizedShare share;
     std::vector<std::unique_ptr<RowFile>> files(work.files.size());
@@ -110,10 +110,10 @@ Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkL
     share.blocks.resize(share.parts.size());
     share.num_rows.resize(share.parts.size(), -1);
     Progress progress("tokenizing", static_cast<int64_t>(share.parts.size()), num_ranks,
-                      workshop.shows_progress);
+                      resources.shows_progress);
     Worker::Shared shared{tokens, work, encoder, formats, files, spool, progress, give_up, share};
     std::vector<Worker> workers;
-    for (int i = 0; i < workshop.threads; ++i) workers.emplace_back(shared);
+    for (int i = 0; i < resources.threads; ++i) workers.emplace_back(shared);
     {
         std::vector<std::jthread> threads;
         for (size_t i = 1; i < workers.size(); ++i)

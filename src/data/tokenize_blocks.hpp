@@ -28,7 +28,7 @@ struct TokenizedShare {
 Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkList& work,
                                          int64_t first, int64_t last, const RowEncoder& encoder,
                                          std::span<const DatasetFormat> formats, TokenSpool& spool,
-                                         const Workshop& workshop, int num_ranks,
+                                         const PrepareResources& resources, int num_ranks,
                                          const std::filesystem::path& give_up);
 
 }  // namespace ringshard::data

@@ -46,8 +46,8 @@ private:
     std::string moment_of_peak_;
 };
 
-// What this rank gets of rows of one document each, as data::cut_batch() deals them. Holds nothing
-// per token, since there may be any number.
+// What this rank gets of rows of one document each, as data::shard_batch() deals them. Holds
+// nothing per token, since there may be any number.
 model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
                              std::span<const attention::Mask> masks) {
     std::vector<int64_t> document_starts;

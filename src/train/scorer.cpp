@@ -115,7 +115,7 @@ std::vector<int64_t> Scorer::rows_of_round(int64_t round) const {
 data::ScoredRows Scorer::score_batch(const std::vector<int64_t>& numbers) const {
     const data::FlatBatch learned = data::flatten(rows_, numbers);
     const data::FlatBatch whole = with_all_targets(learned);
-    const model::TokenBatch batch = data::cut_batch(whole, mesh_, model_.masks());
+    const model::TokenBatch batch = data::shard_batch(whole, mesh_, model_.masks());
     const model::TokenScores scores = options_.top_k > 0
                                           ? model_.score(batch, options_.top_k)
                                           : model::TokenScores{model_.evaluate(batch), {}, {}};

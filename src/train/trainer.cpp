@@ -168,7 +168,7 @@ StepSums Trainer::run(std::vector<data::FlatBatch> micro_batches, double gradien
     const auto token_stats = run_micro_batches(
         zero_, model_, std::ssize(micro_batches),
         [&](int64_t i) {
-            model::TokenBatch mine = data::cut_batch(
+            model::TokenBatch mine = data::shard_batch(
                 std::move(micro_batches[static_cast<size_t>(i)]), mesh_, model_.masks());
             attention.merge(model_.attention_operators(mine));
             return mine;

@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
             throw Error(*failure);
         stack.zero.refresh_compute_weights();
     }
-    data::Loader loader(rows, data::make_dealing(config, rows, {}), 0, 1);
+    data::Loader loader(rows, data::sampler_options(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
                            stack.zero, *stack.optimizer);
 

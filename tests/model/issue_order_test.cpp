@@ -119,8 +119,8 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
     const int64_t data_rank = rank / layout.shape.sequence();
     zero.begin_last_micro_batch();
     transformer.forward_backward(
-        data::cut_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh,
-                        transformer.masks()),
+        data::shard_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh,
+                          transformer.masks()),
         1.0);
     zero.finish_gradients();
     zero.refresh_compute_weights();

@@ -55,7 +55,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .context_parallel = layout.context_parallel,
                      .recorder = nullptr,
                      .freeze = layout.freeze});
-    data::Loader loader(rows, data::make_dealing(config, rows, layout.shape),
+    data::Loader loader(rows, data::sampler_options(config, rows, layout.shape),
                         model.mesh.data_rank(), layout.accumulation);
     const auto optimizer = optim::make_optimizer(model.zero, config.training);
     train::Trainer trainer(config.training, group, model.mesh, loader, model.transformer,

@@ -40,7 +40,7 @@ public:
     std::map<std::string, at::Tensor> weights();
 
     model::TokenBatch cut(const data::FlatBatch& batch) const {
-        return data::cut_batch(batch, mesh, transformer.masks());
+        return data::shard_batch(batch, mesh, transformer.masks());
     }
     // Logits of all tokens of the batch, in order. Collective over the world.
     at::Tensor logits(const data::FlatBatch& batch);

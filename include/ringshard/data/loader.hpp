@@ -14,8 +14,8 @@ namespace ringshard::data {
 
 // This rank's part of a micro-batch, on its device. The list is filled up with a document that has
 // no targets, so that it can be cut.
-model::TokenBatch cut_batch(FlatBatch batch, const mesh::Mesh& mesh,
-                            std::span<const attention::Mask> masks);
+model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
+                              std::span<const attention::Mask> masks);
 
 // Which of its tokens each rank of the sequence group gets.
 attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape);
@@ -32,7 +32,8 @@ struct LoaderState {
 // The next step is read on a thread while the present one is worked on.
 class Loader {
 public:
-    Loader(const Rows& rows, const Dealing& dealing, int64_t data_rank, int64_t accumulation);
+    Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,
+           int64_t accumulation);
     ~Loader();
     Loader(const Loader&) = delete;
 
@@ -58,7 +59,7 @@ private:
     void read_ahead();
 
     const Rows& rows_;
-    Dealing dealing_;
+    SamplerOptions sampler_;
     int64_t data_rank_;
     int64_t accumulation_;
     LoaderState state_;

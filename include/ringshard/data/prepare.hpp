@@ -35,7 +35,7 @@ struct Preparation {
 };
 
 // Where and with what the work is done; nothing of it changes the rows.
-struct Workshop {
+struct PrepareResources {
     std::filesystem::path cache;  // a folder that all ranks see
     HubCache hub;
     int threads = 1;             // of each rank
@@ -60,7 +60,7 @@ using OpenFiles = std::map<std::filesystem::path, ArrayFile>;
 // under their names when they are whole. A file that is open already, as that of the tokens where
 // rows of the same data are evaluated, is not read again; the others are added. Collective over the
 // group.
-comm::Agreed<Prepared> prepare(const Preparation& preparation, const Workshop& workshop,
+comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open);
 
 }  // namespace ringshard::data

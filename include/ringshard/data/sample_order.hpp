@@ -18,7 +18,7 @@ namespace ringshard::data {
 // with seed + e, the same for everybody; it is cut into batches, and batch i goes to data rank i
 // mod num_ranks. On several ranks it is first made to divide: by samples from its own beginning,
 // which are trained on again, or by leaving out its end.
-struct Dealing {
+struct SamplerOptions {
     int64_t num_rows = 0;
     int64_t batch_size = 1;
     int64_t num_ranks = 1;
@@ -35,13 +35,14 @@ struct Dealing {
     int64_t batches_per_rank() const;
 };
 
-Dealing make_dealing(const config::Config& config, const Rows& rows, const mesh::MeshShape& shape);
+SamplerOptions sampler_options(const config::Config& config, const Rows& rows,
+                               const mesh::MeshShape& shape);
 
 // Row numbers in the order of one epoch, made to divide. Every rank holds one: 4 bytes a row (8
 // from 2^31 rows on), also while it is drawn; nothing where rows follow each other as in the data.
 class EpochOrder {
 public:
-    EpochOrder(const Dealing& dealing, int64_t epoch);
+    EpochOrder(const SamplerOptions& sampler, int64_t epoch);
 
     int64_t size() const { return size_; }
     int64_t operator[](int64_t place) const;
@@ -59,6 +60,6 @@ private:
 // The permutation of an epoch before it is made to divide; random and group_by_length alone.
 // Number: int32_t or int64_t, which give the same rows.
 template <class Number>
-std::vector<Number> draw_order(const Dealing& dealing, int64_t epoch);
+std::vector<Number> draw_order(const SamplerOptions& sampler, int64_t epoch);
 
 }  // namespace ringshard::data
