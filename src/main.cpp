@@ -8,7 +8,7 @@
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/invocation.hpp"
 #include "ringshard/cli/libtorch.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/comm/mpi_session.hpp"
 #include "ringshard/device/environment.hpp"
 #include "ringshard/job/slurm.hpp"
@@ -25,12 +25,13 @@ int main(int argc, char** argv) {
         if (!job::is_first_task(environment))
             return number(ExitCode::done);  // one answer is enough
         return invocation ? cli::run_front_command(invocation.value(), environment)
-                          : cli::tell(invocation.failure());
+                          : cli::report_failure(invocation.failure());
     }
 
     const job::Slurm slurm = job::read_slurm(environment);
     const auto tell_once = [&](const Failure& failure) {
-        return job::is_first_task(environment) ? cli::tell(failure) : number(failure.code);
+        return job::is_first_task(environment) ? cli::report_failure(failure)
+                                               : number(failure.code);
     };
     if (const auto unfit = job::check_launcher(slurm, environment, comm::mpi_library()))
         return tell_once(*unfit);
@@ -42,10 +43,10 @@ int main(int argc, char** argv) {
         return tell_once(*mismatch);
 
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
-    if (!agreed) return cli::tell(agreed.failure(), world);
+    if (!agreed) return cli::report_failure(agreed.failure(), world);
 
     const auto torch = comm::agreed(world, cli::find_libtorch(environment));
-    if (!torch) return cli::tell(torch.failure(), world);
+    if (!torch) return cli::report_failure(torch.failure(), world);
     const auto run_in_engine = cli::load_engine(torch.value());
     return run_in_engine({invocation.value().command, agreed.value().settings, agreed.value().notes,
                           environment, world});

@@ -57,7 +57,7 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
     const int64_t nth = times == "*" ? every : read_whole_number(times).value_or(0);
     const std::string action = rest.substr(last + 1);
     if ((nth < 1 && nth != every) || !is_known(action)) return malformed;
-    faults.wish_ = Wish{rest.substr(0, middle), nth, action};
+    faults.trigger_ = Trigger{rest.substr(0, middle), nth, action};
     faults.go_on_ = environment.find("RINGSHARD_TEST_GO_ON").value_or("");
     faults.longest_delay_ =
         read_whole_number(environment.find("RINGSHARD_TEST_DELAY_MS").value_or("0")).value_or(0);
@@ -66,8 +66,8 @@ Expected<Faults> Faults::read(const Environment& environment, int rank) {
 }
 
 bool Faults::is_now(std::string_view point) {
-    if (!wish_ || wish_->point != point) return false;
-    return ++times_ == wish_->nth || wish_->nth == every;
+    if (!trigger_ || trigger_->point != point) return false;
+    return ++times_ == trigger_->nth || trigger_->nth == every;
 }
 
 namespace {
@@ -86,16 +86,17 @@ namespace {
 }  // namespace
 
 void Faults::act() {
-    if (wish_->action == "throw") throw Error(ExitCode::internal, "RINGSHARD_FAULT asked for this");
-    if (wish_->action == "segv") std::raise(SIGSEGV);
-    if (wish_->action == "kill") std::raise(SIGKILL);
-    if (wish_->action == "spin") spin();
-    if (wish_->action == "read") read_for_ever();
-    if (wish_->action == "stop") {
+    if (trigger_->action == "throw")
+        throw Error(ExitCode::internal, "RINGSHARD_FAULT asked for this");
+    if (trigger_->action == "segv") std::raise(SIGSEGV);
+    if (trigger_->action == "kill") std::raise(SIGKILL);
+    if (trigger_->action == "spin") spin();
+    if (trigger_->action == "read") read_for_ever();
+    if (trigger_->action == "stop") {
         std::raise(SIGSTOP);
         return;
     }
-    if (wish_->action == "delay") {
+    if (trigger_->action == "delay") {
         std::uniform_int_distribution<int64_t> delays(0, longest_delay_);
         std::this_thread::sleep_for(std::chrono::milliseconds(delays(random_)));
         return;
@@ -106,23 +107,23 @@ void Faults::act() {
 
 void Faults::reach(std::string_view point) {
     if (!is_now(point)) return;
-    if (words_of_io(wish_->action) || wish_->action == "flip" || wish_->action == "nan")
-        throw Error(ExitCode::settings, concat("RINGSHARD_FAULT: ", wish_->action,
-                                               " is not possible at ", wish_->point));
+    if (words_of_io(trigger_->action) || trigger_->action == "flip" || trigger_->action == "nan")
+        throw Error(ExitCode::settings, concat("RINGSHARD_FAULT: ", trigger_->action,
+                                               " is not possible at ", trigger_->point));
     act();
 }
 
 Faults::Corruption Faults::corruption_at(std::string_view point) {
     if (!is_now(point)) return Corruption::none;
-    if (wish_->action == "flip") return Corruption::flip;
-    if (wish_->action == "nan") return Corruption::nan;
-    throw Error(ExitCode::settings,
-                concat("RINGSHARD_FAULT: ", wish_->action, " is not possible at ", wish_->point));
+    if (trigger_->action == "flip") return Corruption::flip;
+    if (trigger_->action == "nan") return Corruption::nan;
+    throw Error(ExitCode::settings, concat("RINGSHARD_FAULT: ", trigger_->action,
+                                           " is not possible at ", trigger_->point));
 }
 
 std::optional<Failure> Faults::reach(std::string_view point, const std::filesystem::path& file) {
     if (!is_now(point)) return std::nullopt;
-    if (const auto words = words_of_io(wish_->action))
+    if (const auto words = words_of_io(trigger_->action))
         return Failure{ExitCode::io, concat(file.string(), ": ", *words, " (RINGSHARD_FAULT)")};
     act();
     return std::nullopt;

@@ -72,10 +72,14 @@ int64_t nanoseconds(const timespec& time) {
 }
 
 std::string to_text(const Holder& holder) {
-    return json{
-               {"host", holder.host},       {"pid", holder.pid},    {"pid_space", holder.pid_space},
-               {"started", holder.started}, {"job", holder.job},    {"restarts", holder.restarts},
-               {"since", holder.since},     {"curve", holder.curve}}
+    return json{{"host", holder.host},
+                {"pid", holder.pid},
+                {"pid_space", holder.pid_space},
+                {"started", holder.started},
+                {"job", holder.job},
+                {"restarts", holder.restarts},
+                {"since", holder.since},
+                {"curve", holder.fingerprint}}
                .dump(1, ' ', false, json::error_handler_t::replace) +
            "\n";
 }
@@ -98,7 +102,7 @@ std::optional<Holder> read_holder(const std::string& text) {
                   .job = word("job"),
                   .restarts = number("restarts"),
                   .since = word("since"),
-                  .curve = word("curve")};
+                  .fingerprint = word("curve")};
 }
 
 // Nothing where the file is not there.
@@ -198,7 +202,7 @@ std::optional<Failure> Claimant::check() {
     const ProcessState state = newest.holder ? state_of(*newest.holder) : ProcessState::elsewhere;
     if (state == ProcessState::dead) return std::nullopt;
     const std::string differences =
-        newest.holder ? rules_.differences(newest.holder->curve) : std::string();
+        newest.holder ? rules_.differences(newest.holder->fingerprint) : std::string();
     if (rules_.takes_over && differences.empty()) return std::nullopt;
     if (state == ProcessState::running) return refuse(newest, differences);
     return wait_for_a_sign(newest);
@@ -226,7 +230,8 @@ std::optional<Failure> Claimant::wait_for_a_sign(const NewestAttempt& first) {
     for (;;) {
         if (newest.has_ended) return std::nullopt;
         if (newest.number != sight_->attempt || newest.signed_at != sight_->signed_at)
-            return refuse(newest, newest.holder ? rules_.differences(newest.holder->curve) : "");
+            return refuse(newest,
+                          newest.holder ? rules_.differences(newest.holder->fingerprint) : "");
         const double left = seconds_to_wait();
         if (left <= 0) return std::nullopt;
         constexpr double looks_per_interval = 10;

@@ -8,7 +8,7 @@ Time first_time(const RunEntry& entry) {
 
 comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
     auto loaded =
-        load_state(start_.call, origin, start_.spec, model_.stack.zero, *model_.stack.optimizer);
+        load_state(start_.context, origin, start_.spec, model_.stack.zero, *model_.stack.optimizer);
     if (!loaded) return loaded.failure();
     pretrained_ = std::move(origin.pretrained);
     frozen_ = std::move(loaded.value().frozen);
@@ -16,8 +16,9 @@ comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
 }
 
 shard::FrozenSource Beginning::frozen_source() const {
-    return {.read = pretrained_->reader(start_.spec, start_.call.world.flight_recorder().bytes()),
-            .hashes = frozen_.hashes()};
+    return {
+        .read = pretrained_->reader(start_.spec, start_.context.world.flight_recorder().bytes()),
+        .hashes = frozen_.hashes()};
 }
 
 bool Beginning::rounds_frozen() const {
@@ -33,7 +34,7 @@ comm::Agreed<checkpoint::Progress> Beginning::load_newest(Time time) {
 
 template <class Load>
 comm::Agreed<checkpoint::Progress> Beginning::after_claim(Load load) {
-    const comm::Group& world = start_.call.world;
+    const comm::Group& world = start_.context.world;
     faults_.reach("claim");
     if (const auto failure = claim_attempt(attempt_, entry_, world, watchdog_)) return *failure;
     comm::Agreed<checkpoint::Progress> progress = load();
@@ -49,7 +50,7 @@ comm::Agreed<checkpoint::Progress> Beginning::first(Origin origin) {
     if (!loaded) return loaded;
     return after_claim([&] {
         // A job that was replaced may have saved meanwhile.
-        if (!entry_.finds_other_checkpoints(start_.call.world)) return loaded;
+        if (!entry_.finds_other_checkpoints(start_.context.world)) return loaded;
         return load_newest(first_time(entry_));
     });
 }

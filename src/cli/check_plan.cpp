@@ -10,14 +10,15 @@ namespace ringshard::cli {
 namespace {
 
 // Of the rank that has least.
-plan::Device smallest_device(const EngineCall& call, const StartUp& here,
+plan::Device smallest_device(const CommandContext& context, const Placement& placement,
                              int64_t free_host_memory) {
-    int64_t bytes = free_host_memory / here.ranks_on_host;
+    int64_t bytes = free_host_memory / placement.ranks_on_host;
     for (const device::Gpu& gpu : device::visible_gpus())
-        if (here.device.is_cuda() && gpu.index == here.device.index()) bytes = gpu.memory_bytes;
-    return {.name = here.device.is_cuda() ? "the GPU" : "cpu",
-            .memory_bytes = static_cast<double>(call.world.minimum(bytes)),
-            .is_host = here.device.is_cpu(),
+        if (placement.device.is_cuda() && gpu.index == placement.device.index())
+            bytes = gpu.memory_bytes;
+    return {.name = placement.device.is_cuda() ? "the GPU" : "cpu",
+            .memory_bytes = static_cast<double>(context.world.minimum(bytes)),
+            .is_host = placement.device.is_cpu(),
             .host_memory = static_cast<double>(free_host_memory)};
 }
 
@@ -31,9 +32,10 @@ config::Settings with_rows_of_data(const config::Settings& settings, const mesh:
 }
 
 // Of the longest rows that the data has.
-Answer answer_of_data(const Planner& planner, const config::Settings& settings, const StartUp& here,
-                      const data::Rows& rows) {
-    return planner.answer(settings, here.shape, std::max<int64_t>(1, rows.totals().longest_row));
+Answer answer_of_data(const Planner& planner, const config::Settings& settings,
+                      const Placement& placement, const data::Rows& rows) {
+    return planner.answer(settings, placement.shape,
+                          std::max<int64_t>(1, rows.totals().longest_row));
 }
 
 std::string bytes(double count) { return human_bytes(count); }
@@ -50,38 +52,43 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
 
 }  // namespace
 
-comm::Agreed<config::Settings> choose_policies(const EngineCall& call, const StartUp& here,
+comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
+                                               const Placement& placement,
                                                const model::ModelSpec& spec, const data::Rows& rows,
                                                int64_t free_host_memory) {
-    if (!call.settings.values.training.activations_kept().is_automatic()) return call.settings;
-    const plan::Device device = smallest_device(call, here, free_host_memory);
-    const auto chosen = comm::of_root(call.world, [&]() -> Expected<std::string> {
-        const PlanWish wish{.world = call.world.size()};
-        const Planner planner(spec, device, wish, call.environment, here.num_threads);
-        const config::Settings settings = with_rows_of_data(call.settings, here.shape, rows);
-        const Answer answer = answer_of_data(planner, settings, here, rows);
+    if (!context.settings.values.training.activations_kept().is_automatic())
+        return context.settings;
+    const plan::Device device = smallest_device(context, placement, free_host_memory);
+    const auto chosen = comm::of_root(context.world, [&]() -> Expected<std::string> {
+        const PlanArgs args{.world = context.world.size()};
+        const Planner planner(spec, device, args, context.environment, placement.num_threads);
+        const config::Settings settings =
+            with_rows_of_data(context.settings, placement.shape, rows);
+        const Answer answer = answer_of_data(planner, settings, placement, rows);
         std::cerr << tell_automatic(answer.policies, spec) << '\n';
         return to_text(answer.policies);
     });
     if (!chosen) return chosen.failure();
-    const std::string asked_at = call.settings.origin_of("activation_policy").place;
+    const std::string asked_at = context.settings.origin_of("activation_policy").place;
     config::Settings settings =
-        call.settings.with("activation_policy", chosen.value(), config::OptionTable());
+        context.settings.with("activation_policy", chosen.value(), config::OptionTable());
     settings.given.at("activation_policy").origin.place = concat("auto [", asked_at, "]");
     return settings;
 }
 
-std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const StartUp& here,
+std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
+                                              const Placement& placement,
                                               const model::ModelSpec& spec, const data::Rows& rows,
                                               int64_t free_host_memory) {
     constexpr double tolerance = 1.05;
-    const plan::Device device = smallest_device(call, here, free_host_memory);
+    const plan::Device device = smallest_device(context, placement, free_host_memory);
     std::optional<Failure> failure;
-    if (call.world.is_root()) {
-        PlanWish wish{.world = call.world.size()};
-        const Planner planner(spec, device, wish, call.environment, here.num_threads);
-        const config::Settings settings = with_rows_of_data(call.settings, here.shape, rows);
-        const Answer answer = answer_of_data(planner, settings, here, rows);
+    if (context.world.is_root()) {
+        PlanArgs args{.world = context.world.size()};
+        const Planner planner(spec, device, args, context.environment, placement.num_threads);
+        const config::Settings settings =
+            with_rows_of_data(context.settings, placement.shape, rows);
+        const Answer answer = answer_of_data(planner, settings, placement, rows);
         const auto held = static_cast<double>(answer.held);
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
                   << '\n';
@@ -91,13 +98,13 @@ std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const Star
                        answer.num_rows, answer.num_rows == 1 ? " row of " : " rows of ",
                        answer.row_length, " tokens), and there are ", bytes(device.memory_bytes),
                        "; ", tell_cures(planner.cures(settings, answer.row_length)));
-            if (call.settings.values.run.ignore_plan)
+            if (context.settings.values.run.ignore_plan)
                 std::cerr << "warning: " << what << '\n';
             else
                 failure = Failure{ExitCode::settings, what + "; --ignore_plan begins all the same"};
         }
     }
-    return comm::first_failure(call.world, failure);
+    return comm::first_failure(context.world, failure);
 }
 
 }  // namespace ringshard::cli

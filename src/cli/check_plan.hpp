@@ -1,23 +1,25 @@
 #pragma once
 
+#include "placement.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/model/model_spec.hpp"
-#include "start_up.hpp"
 
 namespace ringshard::cli {
 
 // The settings with policies that rank 0 has chosen in place of `activation_policy auto`, by the
 // plan of the longest rows: as much is kept as there is room for on the rank that has least. Others
 // come back as they are. Collective over the world.
-comm::Agreed<config::Settings> choose_policies(const EngineCall& call, const StartUp& here,
+comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
+                                               const Placement& placement,
                                                const model::ModelSpec& spec, const data::Rows& rows,
                                                int64_t free_host_memory);
 
 // Tells what a step will take of the longest rows, before anything large is held; fails where that
 // is more than there is, with what would help. `free_host_memory`: bytes. Collective over the
 // world.
-std::optional<comm::AgreedFailure> check_plan(const EngineCall& call, const StartUp& here,
+std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
+                                              const Placement& placement,
                                               const model::ModelSpec& spec, const data::Rows& rows,
                                               int64_t free_host_memory);
 

@@ -6,7 +6,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/commands.hpp"
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 
 namespace ringshard::cli {
 
@@ -162,7 +162,7 @@ int print_help(const Invocation& invocation) {
         if (const config::Alias* alias = table.find_alias(entry->name))
             print_entry(*find_entry(reference, alias->target));
     } else {
-        return tell(no_such_topic(reference, table, topic));
+        return report_failure(no_such_topic(reference, table, topic));
     }
     return number(ExitCode::done);
 }

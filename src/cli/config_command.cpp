@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/resolve.hpp"
 
 namespace ringshard::cli {
@@ -13,7 +13,7 @@ int print_config(const Invocation& invocation, const Environment& environment) {
     const bool as_json = std::erase(flags, "--json") > 0;
     const config::OptionTable table;
     const config::Resolution resolution = config::resolve(table, flags, environment);
-    if (!resolution.problems.empty()) return tell(config::summary(resolution.problems));
+    if (!resolution.problems.empty()) return report_failure(config::summary(resolution.problems));
     for (const std::string& note : resolution.notes) std::cerr << "note: " << note << '\n';
     std::cout << (as_json ? config::print_json(resolution.settings, table) + "\n"
                           : config::print_yaml(resolution.settings, table));

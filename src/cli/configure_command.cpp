@@ -7,7 +7,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 
 namespace ringshard::cli {
 
@@ -112,17 +112,20 @@ std::string settings_for(const Answers& answers) {
 int configure(const Invocation& invocation) {
     const std::string file = invocation.flags.empty() ? "run.yaml" : invocation.flags.front();
     if (file.starts_with("-"))
-        return tell({ExitCode::usage,
-                     concat("trainer configure takes the name of the file to write, not ", file)});
+        return report_failure(
+            {ExitCode::usage,
+             concat("trainer configure takes the name of the file to write, not ", file)});
     if (std::ifstream(file).good())
-        return tell({ExitCode::settings,
-                     concat(file, " exists already: name another file, `trainer configure FILE`")});
+        return report_failure(
+            {ExitCode::settings,
+             concat(file, " exists already: name another file, `trainer configure FILE`")});
     const auto answers = ask_all();
-    if (!answers) return tell({ExitCode::usage, "the answers ended early; nothing was written"});
+    if (!answers)
+        return report_failure({ExitCode::usage, "the answers ended early; nothing was written"});
     std::ofstream out(file);
     out << settings_for(*answers);
     out.close();
-    if (!out) return tell({ExitCode::io, concat(file, " cannot be written")});
+    if (!out) return report_failure({ExitCode::io, concat(file, " cannot be written")});
     std::cout << "wrote " << file << "; look at it with: trainer config --config " << file << '\n';
     return number(ExitCode::done);
 }

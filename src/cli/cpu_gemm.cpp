@@ -80,12 +80,12 @@ void read_former_run(const config::Config& config, GemmTable& table) {
 }
 
 // On rank 0 alone.
-AutomaticChoice choose_automatically(const EngineCall& call, const ops::Gemms& gemms,
+AutomaticChoice choose_automatically(const CommandContext& context, const ops::Gemms& gemms,
                                      int64_t threads, const std::vector<GemmKind>& kinds) {
-    const config::Config& config = call.settings.values;
+    const config::Config& config = context.settings.values;
     GemmTable cache = empty_table(gemms, threads);
     const auto file =
-        gemm_cache_file(data::cache_folder(config.data, HubCache(call.environment)), cache);
+        gemm_cache_file(data::cache_folder(config.data, HubCache(context.environment)), cache);
     const std::string warning = read_gemm_cache(file, cache);
     if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
     GemmTable former = empty_table(gemms, threads);
@@ -247,41 +247,41 @@ std::string read_gemm_cache(const std::filesystem::path& file, GemmTable& table)
     return {};
 }
 
-comm::Agreed<ChosenGemms> choose_gemms(const EngineCall& call, const StartUp& here,
+comm::Agreed<ChosenGemms> choose_gemms(const CommandContext& context, const Placement& placement,
                                        const model::ModelSpec& spec) {
-    const config::RunSettings& run = call.settings.values.run;
-    const std::string origin = call.settings.origin_of("cpu_gemm").place;
-    if (here.device.is_cuda()) {
+    const config::RunSettings& run = context.settings.values.run;
+    const std::string origin = context.settings.origin_of("cpu_gemm").place;
+    if (placement.device.is_cuda()) {
         if (run.cpu_gemm != config::CpuGemm::automatic)
             return comm::found_by_all(
                 {ExitCode::settings, concat("cpu_gemm = ", to_text(run.cpu_gemm), " [", origin,
                                             "]: this run computes on GPUs; leave it out")});
         return ChosenGemms{{}, "null"};
     }
-    auto opened = comm::agreed(call.world, ops::Gemms::open());
+    auto opened = comm::agreed(context.world, ops::Gemms::open());
     if (!opened) return opened.failure();
     ops::Gemms gemms = std::move(opened).value();
-    const std::vector<GemmKind> kinds = gemm_kinds(spec, compute_type(call.settings.values));
+    const std::vector<GemmKind> kinds = gemm_kinds(spec, compute_type(context.settings.values));
     std::string chosen_by;
     if (run.cpu_gemm != config::CpuGemm::automatic) {
         const auto failure =
-            take_named_gemm(gemms, run.cpu_gemm, compute_type(call.settings.values), origin);
-        if (const auto agreed = comm::first_failure(call.world, failure)) return *agreed;
+            take_named_gemm(gemms, run.cpu_gemm, compute_type(context.settings.values), origin);
+        if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
         chosen_by = concat("cpu_gemm = ", to_text(run.cpu_gemm));
     } else {
         AutomaticChoice choice;
-        if (call.world.is_root() && run.full_determinism)
+        if (context.world.is_root() && run.full_determinism)
             choice.chosen_by = "by rule, as full_determinism has it";
-        else if (call.world.is_root())
-            choice = choose_automatically(call, gemms, here.num_threads, kinds);
+        else if (context.world.is_root())
+            choice = choose_automatically(context, gemms, placement.num_threads, kinds);
         chosen_by = choice.chosen_by;
-        if (const auto failure = take_choice_of_root(call.world, gemms, kinds, choice.table))
+        if (const auto failure = take_choice_of_root(context.world, gemms, kinds, choice.table))
             return *failure;
     }
     std::string record = "null";
-    if (call.world.is_root()) {
+    if (context.world.is_root()) {
         std::cerr << "matrix products: " << describe(gemms, kinds) << " (" << chosen_by << ")\n";
-        record = record_of(gemms, kinds, chosen_by, here.num_threads);
+        record = record_of(gemms, kinds, chosen_by, placement.num_threads);
     }
     return ChosenGemms{std::move(gemms), std::move(record)};
 }

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "placement.hpp"
 #include "ringshard/config/run_settings.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/ops/gemm.hpp"
-#include "start_up.hpp"
 
 namespace ringshard::cli {
 
@@ -21,7 +21,7 @@ struct ChosenGemms {
 // Opens the libraries and chooses among them as `cpu_gemm` and `full_determinism` say. `auto`: rank
 // 0 takes what run.json in output_dir or the cache file has for this processor, and times the rest.
 // All ranks take its choice. Collective over the world.
-comm::Agreed<ChosenGemms> choose_gemms(const EngineCall& call, const StartUp& here,
+comm::Agreed<ChosenGemms> choose_gemms(const CommandContext& context, const Placement& placement,
                                        const model::ModelSpec& spec);
 
 // The products of a model's layers, each once.

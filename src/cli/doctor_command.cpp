@@ -15,13 +15,13 @@
 #include "cpu_gemm.hpp"
 #include "library_versions.hpp"
 #include "mesh_picture.hpp"
+#include "placement.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/write_rate.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/job/slurm.hpp"
 #include "ringshard/plan/devices.hpp"
-#include "start_up.hpp"
 
 namespace ringshard::cli {
 
@@ -130,13 +130,14 @@ comm::Agreed<plan::Device> with_drives(plan::Device device, const Folders& folde
 }
 
 // Of rank 0, while all measure.
-std::optional<comm::AgreedFailure> measure_into(const std::string& file, const EngineCall& call,
+std::optional<comm::AgreedFailure> measure_into(const std::string& file,
+                                                const CommandContext& context,
                                                 const mesh::Mesh& mesh) {
-    const comm::Group& world = call.world;
+    const comm::Group& world = context.world;
     const int ranks_per_host = world.split_by_host().size();
     world.barrier();
     const auto measured = with_drives(plan::measure_host(mesh.world(), ranks_per_host),
-                                      folders_of(call.settings), world, ranks_per_host);
+                                      folders_of(context.settings), world, ranks_per_host);
     if (!measured) return measured.failure();
     const plan::Device device = plan::mean_of_all(measured.value(), world);
     std::optional<Failure> failure;
@@ -147,30 +148,31 @@ std::optional<comm::AgreedFailure> measure_into(const std::string& file, const E
 
 }  // namespace
 
-int run_doctor(const EngineCall& call) {
-    const bool speaks = call.world.is_root();
-    const auto place = start_up(call);
-    if (!place) return tell(place.failure(), call.world);
-    const StartUp& here = place.value();
-    const auto gemms = describe_gemms(call.world);
-    if (!gemms) return tell(gemms.failure(), call.world);
+int run_doctor(const CommandContext& context) {
+    const bool speaks = context.world.is_root();
+    const auto place = place_ranks(context);
+    if (!place) return report_failure(place.failure(), context.world);
+    const Placement& placement = place.value();
+    const auto gemms = describe_gemms(context.world);
+    if (!gemms) return report_failure(gemms.failure(), context.world);
     if (speaks) {
         print_versions();
-        print_slurm(job::read_slurm(call.environment));
-        print_host(here.host, here.memory, here.num_threads);
+        print_slurm(job::read_slurm(context.environment));
+        print_host(placement.host, placement.memory, placement.num_threads);
         std::cout << gemms.value();
-        for (const std::string& note : call.notes) std::cout << "note: " << note << '\n';
-        std::cout << draw_mesh(here.shape, here.places)
-                  << describe_step(here.shape, call.settings.values) << std::flush;
+        for (const std::string& note : context.notes) std::cout << "note: " << note << '\n';
+        std::cout << draw_mesh(placement.shape, placement.places)
+                  << describe_step(placement.shape, context.settings.values) << std::flush;
     }
 
-    const mesh::Mesh mesh(call.world, here.shape, here.device);
+    const mesh::Mesh mesh(context.world, placement.shape, placement.device);
     std::vector<std::string> wrong = check_communicators(mesh);
     for (const std::string& line : check_threads()) wrong.push_back(line);
     const Bandwidth bandwidth = measure_all_reduce(mesh, int64_t{64} << 20);
-    wrong = findings_of_all(call.world, wrong);
-    if (const std::string& file = call.settings.values.run.measure; !file.empty())
-        if (const auto failure = measure_into(file, call, mesh)) return tell(*failure, call.world);
+    wrong = findings_of_all(context.world, wrong);
+    if (const std::string& file = context.settings.values.run.measure; !file.empty())
+        if (const auto failure = measure_into(file, context, mesh))
+            return report_failure(*failure, context.world);
 
     if (speaks) {
         std::cout << "numbers exchanged by all groups: "

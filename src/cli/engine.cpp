@@ -10,17 +10,17 @@
 #include "train_command.hpp"
 
 // The entry points that the front finds with dlsym().
-extern "C" int ringshard_engine(const ringshard::cli::EngineCall& call) {
+extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {
     using namespace ringshard;
-    if (call.command == "doctor") return cli::run_doctor(call);
-    if (call.command == "export") return cli::run_export(call);
-    if (call.command == "init") return cli::run_init(call);
-    if (call.command == "prepare") return cli::run_prepare(call);
-    if (call.command == "score") return cli::run_score(call);
-    if (call.command == "train") return cli::run_train(call);
-    RINGSHARD_CHECK(false, "the engine has no command ", call.command);
+    if (context.command == "doctor") return cli::run_doctor(context);
+    if (context.command == "export") return cli::run_export(context);
+    if (context.command == "init") return cli::run_init(context);
+    if (context.command == "prepare") return cli::run_prepare(context);
+    if (context.command == "score") return cli::run_score(context);
+    if (context.command == "train") return cli::run_train(context);
+    RINGSHARD_CHECK(false, "the engine has no command ", context.command);
 }
 
-extern "C" int ringshard_plan(const ringshard::cli::PlanCall& call) {
-    return ringshard::cli::run_plan(call);
+extern "C" int ringshard_plan(const ringshard::cli::PlanContext& context) {
+    return ringshard::cli::run_plan(context);
 }

@@ -10,7 +10,7 @@
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "run_state.hpp"
@@ -21,13 +21,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Wish {
+struct Args {
     fs::path source;  // a checkpoint, or the folder of a run
     fs::path folder;  // to be made
     model::ExportForm form;
 };
 
-Expected<Wish> read_wish(const config::Settings& settings) {
+Expected<Args> parse_args(const config::Settings& settings) {
     const config::ModelSettings& model = settings.values.model;
     const auto refuse = [](const auto&... what) {
         return Failure{ExitCode::settings, concat(what...)};
@@ -45,7 +45,7 @@ Expected<Wish> read_wish(const config::Settings& settings) {
         return refuse("max_shard_size = ", model.max_shard_size,
                       ": must be a size as 5GB, 200MB or a number of bytes");
     const fs::path written = fs::path(model.checkpoint).lexically_normal();
-    return Wish{written.has_filename() ? written : written.parent_path(),
+    return Args{written.has_filename() ? written : written.parent_path(),
                 settings.values.run.output_dir,
                 {*type, *shard_size}};
 }
@@ -121,15 +121,15 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
 
 // The checkpoint, which was looked through, with the pretrained model of what was frozen: the one
 // that it names, unless the settings name another. Collective over the world.
-comm::Agreed<Pretrained> open_weights(const EngineCall& call,
+comm::Agreed<Pretrained> open_weights(const CommandContext& context,
                                       const checkpoint::Checkpoint& checkpoint,
                                       const model::ModelSpec& spec) {
-    const config::ModelSettings& model = call.settings.values.model;
+    const config::ModelSettings& model = context.settings.values.model;
     std::optional<fs::path> base;
     const bool has_frozen = checkpoint.state.texts.contains(checkpoint::frozen_text);
     if (has_frozen && !model.model_name_or_path.empty()) {
-        const HubCache hub(call.environment);
-        const auto found = comm::of_root(call.world, [&]() -> Expected<std::string> {
+        const HubCache hub(context.environment);
+        const auto found = comm::of_root(context.world, [&]() -> Expected<std::string> {
             const auto folder = hub.model_folder(model.model_name_or_path, model.model_revision,
                                                  "model_name_or_path");
             if (!folder) return folder.failure();
@@ -139,7 +139,7 @@ comm::Agreed<Pretrained> open_weights(const EngineCall& call,
         base = found.value();
     }
     return Pretrained::open(checkpoint.folder, spec, Pretrained::Wanted::all,
-                            checkpoint::Verification::sizes, call.world, base);
+                            checkpoint::Verification::sizes, context.world, base);
 }
 
 // Files beside the weights would change the checkpoint, and it would not be whole any more.
@@ -152,38 +152,38 @@ std::optional<Failure> check_apart(const fs::path& checkpoint, const fs::path& f
 
 }  // namespace
 
-int run_export(const EngineCall& call) {
+int run_export(const CommandContext& context) {
     const c10::InferenceMode no_autograd;
-    const comm::Group& world = call.world;
-    const auto wish = read_wish(call.settings);
-    if (!wish) return tell(comm::found_by_all(wish.failure()), world);
-    const auto& [source, folder, form] = wish.value();
+    const comm::Group& world = context.world;
+    const auto args = parse_args(context.settings);
+    if (!args) return report_failure(comm::found_by_all(args.failure()), world);
+    const auto& [source, folder, form] = args.value();
     const auto chosen = choose_checkpoint(world, source);
-    if (!chosen) return tell(chosen.failure(), world);
+    if (!chosen) return report_failure(chosen.failure(), world);
     const checkpoint::Checkpoint& checkpoint = chosen.value();
     const auto spec = read_spec(world, checkpoint);
-    if (!spec) return tell(spec.failure(), world);
+    if (!spec) return report_failure(spec.failure(), world);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? check_apart(checkpoint.folder, folder) : std::nullopt))
-        return tell(*failure, world);
+        return report_failure(*failure, world);
     const auto sidecar_files = read_sidecar_files(world, checkpoint.folder);
-    if (!sidecar_files) return tell(sidecar_files.failure(), world);
+    if (!sidecar_files) return report_failure(sidecar_files.failure(), world);
 
     const mesh::MeshShape shape{.shard = world.size()};
     const mesh::Mesh mesh(world, shape, at::kCPU);
     const mesh::Cuts everything{true, true, true, false};
     shard::Zero zero(model::make_units(spec.value(), shape.zero()), everything,
                      {at::kFloat, at::kFloat}, mesh);
-    const auto weights = open_weights(call, checkpoint, spec.value());
-    if (!weights) return tell(weights.failure(), world);
+    const auto weights = open_weights(context, checkpoint, spec.value());
+    if (!weights) return report_failure(weights.failure(), world);
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
-        return tell(loaded.failure(), world);
+        return report_failure(loaded.failure(), world);
     if (const auto failure =
             model::export_weights(zero, folder, sidecar_files.value(), form, world))
-        return tell(*failure, world);
+        return report_failure(*failure, world);
     if (world.is_root())
         std::cout << "wrote " << folder.string() << ": " << checkpoint.folder.string() << " as "
-                  << call.settings.values.model.dtype << '\n';
+                  << context.settings.values.model.dtype << '\n';
     return number(ExitCode::done);
 }
 

@@ -6,6 +6,6 @@ namespace ringshard::cli {
 
 // Makes the Hugging Face folder of a checkpoint, on the processors of any number of ranks.
 // Collective over the world.
-int run_export(const EngineCall& call);
+int run_export(const CommandContext& context);
 
 }  // namespace ringshard::cli

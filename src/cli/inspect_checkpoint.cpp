@@ -8,7 +8,7 @@
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/frozen_weights.hpp"
 #include "ringshard/checkpoint/survey.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::cli {
@@ -97,9 +97,9 @@ bool is_run(const fs::path& folder) {
 int inspect_checkpoint(const fs::path& folder, bool as_json) {
     const auto named = folder.has_filename() ? folder : folder.parent_path();
     const auto found = checkpoint::survey(named);
-    if (!found) return tell(found.failure());
+    if (!found) return report_failure(found.failure());
     const auto frozen = frozen_weights_of(found.value().state, named.string());
-    if (!frozen) return tell(frozen.failure());
+    if (!frozen) return report_failure(frozen.failure());
     if (as_json)
         std::cout << to_json(to_value(found.value(), frozen.value())) << '\n';
     else
@@ -110,7 +110,7 @@ int inspect_checkpoint(const fs::path& folder, bool as_json) {
 int inspect_run(const fs::path& output_dir, bool as_json) {
     std::vector<std::string> damaged;
     const auto valid = checkpoint::valid_checkpoints(output_dir, damaged);
-    if (!valid) return tell(valid.failure());
+    if (!valid) return report_failure(valid.failure());
     Value::List lines;
     int64_t num_good = 0;
     for (const checkpoint::CheckpointEntry& entry : valid.value()) {
@@ -137,7 +137,7 @@ int inspect_run(const fs::path& output_dir, bool as_json) {
                                                  {"damaged", Value(std::move(bad))}}))
                   << '\n';
     if (num_good > 0) return number(ExitCode::done);
-    return tell(
+    return report_failure(
         {ExitCode::bad_data, concat(output_dir.string(), ": no checkpoint of this run is good")});
 }
 

@@ -3,7 +3,7 @@
 
 #include "inspect_checkpoint.hpp"
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/text/value.hpp"
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using text::Value;
 
-struct Wish {
+struct Args {
     fs::path path;
     fs::path tokenizer;  // empty: the one that the data was made with
     int64_t first = 0;
@@ -31,8 +31,8 @@ Failure usage(const std::string& what) {
                    "[--model_name_or_path FOLDER]")};
 }
 
-Expected<Wish> read_wish(const std::vector<std::string>& flags) {
-    Wish wish;
+Expected<Args> parse_args(const std::vector<std::string>& flags) {
+    Args args;
     const auto count = [](const std::string& text) {
         const auto number = read_whole_number(text);
         return number && *number >= 0 ? Expected(*number)
@@ -42,11 +42,11 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
         const size_t equals = flags[i].find('=');
         const std::string name = flags[i].substr(0, equals);
         if (name == "--json" || name == "--full") {
-            (name == "--json" ? wish.as_json : wish.is_full) = true;
+            (name == "--json" ? args.as_json : args.is_full) = true;
             continue;
         }
         if (!name.starts_with("--")) {
-            wish.path = flags[i];
+            args.path = flags[i];
             continue;
         }
         if (name != "--model_name_or_path" && name != "--rows" && name != "--first")
@@ -56,15 +56,15 @@ Expected<Wish> read_wish(const std::vector<std::string>& flags) {
         const std::string value =
             equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
         if (name == "--model_name_or_path") {
-            wish.tokenizer = value;
+            args.tokenizer = value;
             continue;
         }
         const auto number = count(value);
         if (!number) return number.failure();
-        (name == "--rows" ? wish.rows : wish.first) = number.value();
+        (name == "--rows" ? args.rows : args.first) = number.value();
     }
-    if (wish.path.empty()) return usage("name what to inspect");
-    return wish;
+    if (args.path.empty()) return usage("name what to inspect");
+    return args;
 }
 
 // A member of a JSON object as text; empty if it is not there.
@@ -192,40 +192,40 @@ data::FormatSettings tokenizer_of(const Value& about) {
     return format;
 }
 
-int inspect_rows(const Wish& wish, const data::ArrayFile& plan) {
+int inspect_rows(const Args& args, const data::ArrayFile& plan) {
     const auto about = text::read_json(plan.about());
     const std::string store_name = about ? text_at(about.value(), "tokens_file") : "";
     if (store_name.empty())
-        return tell(
-            {ExitCode::bad_data, concat(wish.path.string(),
+        return report_failure(
+            {ExitCode::bad_data, concat(args.path.string(),
                                         " holds tokens and no rows; inspect the file rows-... "
                                         "beside it, which `trainer prepare` names")});
-    const auto rows = data::Rows::map(wish.path.parent_path() / store_name, wish.path);
-    if (!rows) return tell(rows.failure());
-    data::FormatSettings format{.tokenizer = wish.tokenizer};
+    const auto rows = data::Rows::map(args.path.parent_path() / store_name, args.path);
+    if (!rows) return report_failure(rows.failure());
+    data::FormatSettings format{.tokenizer = args.tokenizer};
     if (format.tokenizer.empty())
         if (const auto made = text::read_json(rows.value().store().about()))
             format = tokenizer_of(made.value());
     std::optional<data::TextTools> tools;
     if (file_exists(format.tokenizer / "tokenizer.json")) {
         auto loaded = data::TextTools::load(format, data::TextTools::Template::not_needed);
-        if (!loaded) return tell(loaded.failure());
+        if (!loaded) return report_failure(loaded.failure());
         tools.emplace(std::move(loaded).value());
     }
-    const RowPrinter printer(rows.value(), tools ? &tools->tokenizer() : nullptr, wish.is_full);
-    const int64_t end = std::min(rows.value().size(), wish.first + wish.rows);
-    for (int64_t row = wish.first; row < end; ++row)
-        std::cout << (wish.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));
-    if (!wish.as_json) std::cout << concat(rows.value().size(), " rows in all\n");
+    const RowPrinter printer(rows.value(), tools ? &tools->tokenizer() : nullptr, args.is_full);
+    const int64_t end = std::min(rows.value().size(), args.first + args.rows);
+    for (int64_t row = args.first; row < end; ++row)
+        std::cout << (args.as_json ? printer.as_json(row) + "\n" : printer.for_people(row));
+    if (!args.as_json) std::cout << concat(rows.value().size(), " rows in all\n");
     return number(ExitCode::done);
 }
 
 // Everything of a JSON file but long lists.
-int print_members(const Wish& wish, const fs::path& file) {
+int print_members(const Args& args, const fs::path& file) {
     const auto content = text::read_json(read_file(file).value_or(""));
     if (!content || content.value().object() == nullptr)
-        return tell({ExitCode::bad_data, concat(file.string(), " is no JSON object")});
-    if (wish.as_json) {
+        return report_failure({ExitCode::bad_data, concat(file.string(), " is no JSON object")});
+    if (args.as_json) {
         std::cout << to_json(content.value()) << '\n';
         return number(ExitCode::done);
     }
@@ -240,23 +240,24 @@ int print_members(const Wish& wish, const fs::path& file) {
 }  // namespace
 
 int inspect(const Invocation& invocation) {
-    const auto wish = read_wish(invocation.flags);
-    if (!wish) return tell(wish.failure());
-    const fs::path& path = wish.value().path;
+    const auto args = parse_args(invocation.flags);
+    if (!args) return report_failure(args.failure());
+    const fs::path& path = args.value().path;
     if (folder_exists(path)) {
         const std::string name = (path.has_filename() ? path : path.parent_path()).filename();
         if (file_exists(path / "manifest.json") || name.starts_with("checkpoint-"))
-            return inspect_checkpoint(path, wish.value().as_json);
-        if (is_run(path)) return inspect_run(path, wish.value().as_json);
+            return inspect_checkpoint(path, args.value().as_json);
+        if (is_run(path)) return inspect_run(path, args.value().as_json);
         if (file_exists(path / "config.json"))
-            return print_members(wish.value(), path / "config.json");
-        return tell({ExitCode::bad_data,
-                     concat(path.string(), " is no folder of a checkpoint or a model")});
+            return print_members(args.value(), path / "config.json");
+        return report_failure({ExitCode::bad_data,
+                               concat(path.string(), " is no folder of a checkpoint or a model")});
     }
     if (!file_exists(path))
-        return tell({ExitCode::missing_input, concat(path.string(), ": there is no such file")});
+        return report_failure(
+            {ExitCode::missing_input, concat(path.string(), ": there is no such file")});
     const auto plan = data::ArrayFile::map(path);
-    return plan ? inspect_rows(wish.value(), plan.value()) : tell(plan.failure());
+    return plan ? inspect_rows(args.value(), plan.value()) : report_failure(plan.failure());
 }
 
 }  // namespace ringshard::cli

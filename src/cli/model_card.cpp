@@ -36,7 +36,7 @@ std::string quoted(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string print_card(const config::Config& config, const Curve& curve) {
+std::string print_card(const config::Config& config, const LossFingerprint& fingerprint) {
     const Source model(config.model.model_name_or_path);
     const Source data(config.data.dataset_name);
     const std::string name = Source(std::filesystem::absolute(config.run.output_dir)).name;
@@ -54,7 +54,7 @@ std::string print_card(const config::Config& config, const Curve& curve) {
                    ")\nprint(generator([{\"role\": \"user\", \"content\": \"What is a ring?\"}], "
                    "max_new_tokens=128)[0][\"generated_text\"])\n```\n\n"
                    "## Training\n\n| setting | value |\n|---|---|\n");
-    for (const auto& [setting, value] : curve)
+    for (const auto& [setting, value] : fingerprint)
         if (!value.empty()) card += concat("| ", setting, " | ", value, " |\n");
     return card;
 }
@@ -62,12 +62,12 @@ std::string print_card(const config::Config& config, const Curve& curve) {
 }  // namespace
 
 void add_model_card(std::map<std::string, std::string>& files, const config::Config& config,
-                    const Curve& curve) {
+                    const LossFingerprint& fingerprint) {
     const auto file = std::filesystem::path(config.run.output_dir) / "README.md";
     const auto there = read_file(file);
     const bool is_somebody_elses =
         there ? there->find(mark) == std::string::npos : file_exists(file);
-    if (!is_somebody_elses) files["README.md"] = print_card(config, curve);
+    if (!is_somebody_elses) files["README.md"] = print_card(config, fingerprint);
 }
 
 }  // namespace ringshard::cli

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "curve.hpp"
+#include "loss_fingerprint.hpp"
 
 namespace ringshard::config {
 struct Config;
@@ -15,6 +15,6 @@ namespace ringshard::cli {
 // and the settings that shape the loss. A README.md in output_dir that somebody else wrote stays,
 // and no card is added. Reads output_dir: for rank 0.
 void add_model_card(std::map<std::string, std::string>& files, const config::Config& config,
-                    const Curve& curve);
+                    const LossFingerprint& fingerprint);
 
 }  // namespace ringshard::cli

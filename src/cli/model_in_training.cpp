@@ -4,13 +4,13 @@
 
 namespace ringshard::cli {
 
-ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
+ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh,
                                  const RunInputs& inputs, data::Loader& loader,
                                  offload::OffloadStores stores, model::Recorder* recorder,
                                  const ops::Gemms& gemms, watch::Watchdog& watchdog)
     : offload_stores(std::move(stores)),
       marks(mesh.device()),
-      stack(call.settings.values, inputs.spec, mesh,
+      stack(context.settings.values, inputs.spec, mesh,
             {.state = {offload_stores.weights.get(), offload_stores.optimizer.get()},
              .activations = offload_stores.activations.get(),
              .gemms = &gemms,
@@ -20,12 +20,12 @@ ModelInTraining::ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh,
                      marks.begins(what);
                      watchdog.made_progress();
                  }}),
-      trainer(call.settings.values.training, call.world, mesh, loader, stack.transformer,
+      trainer(context.settings.values.training, context.world, mesh, loader, stack.transformer,
               stack.zero, *stack.optimizer) {
     if (inputs.data.evaluation)
         evaluator.emplace(*inputs.data.evaluation,
-                          call.settings.values.evaluation.per_device_eval_batch_size, call.world,
-                          mesh, stack.transformer);
+                          context.settings.values.evaluation.per_device_eval_batch_size,
+                          context.world, mesh, stack.transformer);
     device::set_memory_report(
         [this] { return train::describe_held(stack.zero, *stack.optimizer); });
 }

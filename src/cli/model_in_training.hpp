@@ -16,7 +16,7 @@ namespace ringshard::cli {
 // Everything that holds tensors of a run, and those who work on them, from the bottom up.
 struct ModelInTraining {
     // Collective over the world. The arguments, but for the offload stores, must outlive it.
-    ModelInTraining(const EngineCall& call, const mesh::Mesh& mesh, const RunInputs& inputs,
+    ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh, const RunInputs& inputs,
                     data::Loader& loader, offload::OffloadStores stores, model::Recorder* recorder,
                     const ops::Gemms& gemms, watch::Watchdog& watchdog);
     ~ModelInTraining();

@@ -12,7 +12,7 @@ namespace {
 
 using config::OffloadDevice;
 
-struct Wish {
+struct Request {
     const char* name;
     OffloadDevice device;
     const char* path_name;
@@ -20,35 +20,36 @@ struct Wish {
     const char* what;
 };
 
-Wish optimizer_wish(const config::ParallelSettings& parallel) {
+Request optimizer_request(const config::ParallelSettings& parallel) {
     return {"offload_optimizer_device", parallel.offload_optimizer_device,
             "offload_optimizer_nvme_path", parallel.offload_optimizer_nvme_path, "optimizer state"};
 }
 
-Wish weights_wish(const config::ParallelSettings& parallel) {
+Request weights_request(const config::ParallelSettings& parallel) {
     return {"offload_param_device", parallel.offload_param_device, "offload_param_nvme_path",
             parallel.offload_param_nvme_path, "weights"};
 }
 
 const char* name_of(OffloadDevice device) { return device == OffloadDevice::nvme ? "nvme" : "cpu"; }
 
-std::optional<Failure> check(const Wish& wish, const EngineCall& call, const StartUp& start) {
-    const std::string asked = concat(wish.name, " = ", name_of(wish.device), " [",
-                                     call.settings.origin_of(wish.name).place, "]: ");
-    const bool on_gpu = start.device.is_cuda();
-    if (on_gpu && wish.device == OffloadDevice::nvme)
+std::optional<Failure> check(const Request& request, const CommandContext& context,
+                             const Placement& placement) {
+    const std::string asked = concat(request.name, " = ", name_of(request.device), " [",
+                                     context.settings.origin_of(request.name).place, "]: ");
+    const bool on_gpu = placement.device.is_cuda();
+    if (on_gpu && request.device == OffloadDevice::nvme)
         return Failure{ExitCode::settings,
-                       concat(asked, "files are for ranks on the CPU; beside a GPU, ", wish.what,
+                       concat(asked, "files are for ranks on the CPU; beside a GPU, ", request.what,
                               " can be in the host's memory: use cpu")};
-    if (!on_gpu && wish.device == OffloadDevice::cpu && call.world.is_root())
-        std::cerr << "note: " << asked << wish.what
+    if (!on_gpu && request.device == OffloadDevice::cpu && context.world.is_root())
+        std::cerr << "note: " << asked << request.what
                   << " is in host memory anyway in a run on the CPU; it changes nothing\n";
     return std::nullopt;
 }
 
-bool moves(const Wish& wish, const StartUp& start) {
-    return wish.device == OffloadDevice::nvme ||
-           (wish.device == OffloadDevice::cpu && start.device.is_cuda());
+bool moves(const Request& request, const Placement& placement) {
+    return request.device == OffloadDevice::nvme ||
+           (request.device == OffloadDevice::cpu && placement.device.is_cuda());
 }
 
 using MaybeStore = Expected<std::unique_ptr<offload::OffloadStore>>;
@@ -63,30 +64,31 @@ MaybeStore open_file(const char* path_name, const std::string& path,
         std::make_unique<offload::FileOffloadStore>(std::move(file).value(), staging));
 }
 
-std::unique_ptr<offload::OffloadStore> in_host_memory(const StartUp& start) {
-    return std::make_unique<offload::HostOffloadStore>(start.device);
+std::unique_ptr<offload::OffloadStore> in_host_memory(const Placement& placement) {
+    return std::make_unique<offload::HostOffloadStore>(placement.device);
 }
 
-MaybeStore open(const Wish& wish, const StartUp& start, const offload::Staging& staging) {
-    if (!moves(wish, start)) return std::unique_ptr<offload::OffloadStore>();
-    if (start.device.is_cuda()) return in_host_memory(start);
-    return open_file(wish.path_name, wish.path, staging);
+MaybeStore open(const Request& request, const Placement& placement,
+                const offload::Staging& staging) {
+    if (!moves(request, placement)) return std::unique_ptr<offload::OffloadStore>();
+    if (placement.device.is_cuda()) return in_host_memory(placement);
+    return open_file(request.path_name, request.path, staging);
 }
 
 // Activations of a GPU go to the host's memory. Those of the CPU go to a file, where weights or
 // optimizer state go, or else beside what the run writes.
-MaybeStore open_for_activations(const EngineCall& call, const StartUp& start,
+MaybeStore open_for_activations(const CommandContext& context, const Placement& placement,
                                 const offload::Staging& staging) {
-    const config::Config& config = call.settings.values;
+    const config::Config& config = context.settings.values;
     if (!config.training.activation_offloading) return std::unique_ptr<offload::OffloadStore>();
-    if (start.device.is_cuda()) return in_host_memory(start);
+    if (placement.device.is_cuda()) return in_host_memory(placement);
     const std::string& beside_weights = config.parallel.offload_param_nvme_path;
     const std::string& beside_optimizer = config.parallel.offload_optimizer_nvme_path;
     if (!beside_weights.empty())
         return open_file("offload_param_nvme_path", beside_weights, staging);
     if (!beside_optimizer.empty())
         return open_file("offload_optimizer_nvme_path", beside_optimizer, staging);
-    if (call.world.is_root())
+    if (context.world.is_root())
         std::cerr << "note: activation_offloading keeps activations in a file in output_dir = "
                   << config.run.output_dir << "; name a disk of the node with offload_dir\n";
     // Rank 0 has made it.
@@ -96,56 +98,58 @@ MaybeStore open_for_activations(const EngineCall& call, const StartUp& start,
 
 }  // namespace
 
-comm::Agreed<offload::OffloadStores> open_offload_stores(const EngineCall& call,
-                                                         const StartUp& start,
+comm::Agreed<offload::OffloadStores> open_offload_stores(const CommandContext& context,
+                                                         const Placement& placement,
                                                          const mesh::Cuts& cuts) {
-    const Wish optimizer = optimizer_wish(call.settings.values.parallel);
-    const Wish weights = weights_wish(call.settings.values.parallel);
-    for (const Wish* wish : {&optimizer, &weights})
-        if (const auto failure = check(*wish, call, start)) return comm::found_by_all(*failure);
-    if (moves(weights, start) && !cuts.weights)
+    const Request optimizer = optimizer_request(context.settings.values.parallel);
+    const Request weights = weights_request(context.settings.values.parallel);
+    for (const Request* request : {&optimizer, &weights})
+        if (const auto failure = check(*request, context, placement))
+            return comm::found_by_all(*failure);
+    if (moves(weights, placement) && !cuts.weights)
         return comm::found_by_all(
             {ExitCode::settings,
              concat(weights.name, " = ", name_of(weights.device), " [",
-                    call.settings.origin_of(weights.name).place,
+                    context.settings.origin_of(weights.name).place,
                     "]: every rank holds all weights in this profile; what is moved out must be "
                     "cut: use zero3, or FULL_SHARD")});
 
     offload::OffloadStores offload_stores;
-    auto opened = comm::agreed(call.world, open(optimizer, start, offload_stores.staging));
+    auto opened = comm::agreed(context.world, open(optimizer, placement, offload_stores.staging));
     if (!opened) return opened.failure();
     offload_stores.optimizer = std::move(opened).value();
-    opened = comm::agreed(call.world, open(weights, start, offload_stores.staging));
+    opened = comm::agreed(context.world, open(weights, placement, offload_stores.staging));
     if (!opened) return opened.failure();
     offload_stores.weights = std::move(opened).value();
-    opened = comm::agreed(call.world, open_for_activations(call, start, offload_stores.staging));
+    opened = comm::agreed(context.world,
+                          open_for_activations(context, placement, offload_stores.staging));
     if (!opened) return opened.failure();
     offload_stores.activations = std::move(opened).value();
-    if (offload_stores.activations && call.world.is_root())
+    if (offload_stores.activations && context.world.is_root())
         std::cerr << "note: activations of each rank: in " << offload_stores.activations->describe()
                   << ", as much as the longest batch needs\n";
     return offload_stores;
 }
 
 std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stores,
-                                            const EngineCall& call) {
-    const config::ParallelSettings& parallel = call.settings.values.parallel;
+                                            const CommandContext& context) {
+    const config::ParallelSettings& parallel = context.settings.values.parallel;
     struct Asked {
-        Wish wish;
+        Request request;
         offload::OffloadStore* offload_store;
     };
-    for (const auto& [wish, offload_store] :
-         {Asked{optimizer_wish(parallel), offload_stores.optimizer.get()},
-          Asked{weights_wish(parallel), offload_stores.weights.get()}}) {
+    for (const auto& [request, offload_store] :
+         {Asked{optimizer_request(parallel), offload_stores.optimizer.get()},
+          Asked{weights_request(parallel), offload_stores.weights.get()}}) {
         std::optional<Failure> failure;
         if (offload_store != nullptr) failure = offload_store->allocate();
         if (failure)
-            failure->message = wish.device == OffloadDevice::nvme
-                                   ? concat(wish.path_name, " = ", failure->message)
-                                   : concat(wish.name, " = cpu: ", failure->message);
-        if (auto agreed = comm::first_failure(call.world, failure)) return agreed;
-        if (offload_store != nullptr && call.world.is_root())
-            std::cerr << "note: " << wish.what << " of each rank: "
+            failure->message = request.device == OffloadDevice::nvme
+                                   ? concat(request.path_name, " = ", failure->message)
+                                   : concat(request.name, " = cpu: ", failure->message);
+        if (auto agreed = comm::first_failure(context.world, failure)) return agreed;
+        if (offload_store != nullptr && context.world.is_root())
+            std::cerr << "note: " << request.what << " of each rank: "
                       << human_bytes(static_cast<double>(offload_store->bytes())) << " in "
                       << offload_store->describe() << '\n';
     }

@@ -6,20 +6,20 @@
 
 namespace ringshard::cli {
 
-comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const EngineCall& call,
-                                                             const StartUp& start) {
-    if (!call.settings.values.training.cuda_graphs) return std::unique_ptr<model::Recorder>();
+comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const CommandContext& context,
+                                                             const Placement& placement) {
+    if (!context.settings.values.training.cuda_graphs) return std::unique_ptr<model::Recorder>();
     const auto refuse = [&](const std::string& why) {
         return comm::found_by_all(
             {ExitCode::settings,
-             concat("cuda_graphs = true [", call.settings.origin_of("cuda_graphs").place,
+             concat("cuda_graphs = true [", context.settings.origin_of("cuda_graphs").place,
                     "]: ", why, "; leave it out")});
     };
-    if (!start.device.is_cuda()) return refuse("this run computes on the CPU");
-    if (start.shape.sequence() > 1)
-        return refuse(concat("the attention of ", start.shape.sequence(),
+    if (!placement.device.is_cuda()) return refuse("this run computes on the CPU");
+    if (placement.shape.sequence() > 1)
+        return refuse(concat("the attention of ", placement.shape.sequence(),
                              " ranks waits for what travels between them (cp_size, sp_size)"));
-    return model::make_recorder(start.device);
+    return model::make_recorder(placement.device);
 }
 
 void tell_replays(const model::Replays& replays) {

@@ -13,8 +13,8 @@
 namespace ringshard::cli {
 
 Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
-                                        const model::ModelSpec& spec, const PlanWish& wish) {
-    auto shape = mesh::choose_shape(settings, wish.world, wish.num_nodes());
+                                        const model::ModelSpec& spec, const PlanArgs& args) {
+    auto shape = mesh::choose_shape(settings, args.world, args.num_nodes());
     if (!shape) return shape;
     const std::string why_not =
         attention::why_heads_do_not_split(spec.heads(), shape.value().ulysses);

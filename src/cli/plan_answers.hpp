@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ringshard/base/environment.hpp"
-#include "ringshard/cli/plan_wish.hpp"
+#include "ringshard/cli/plan_args.hpp"
 #include "ringshard/config/settings.hpp"
 #include "ringshard/plan/devices.hpp"
 #include "ringshard/plan/room.hpp"
@@ -33,7 +33,7 @@ struct Suggestion {
 
 // The mesh of the wished world, if it and the model can be cut as the settings say.
 Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
-                                        const model::ModelSpec& spec, const PlanWish& wish);
+                                        const model::ModelSpec& spec, const PlanArgs& args);
 
 // Why activation_policy cannot be that of this model.
 std::optional<Failure> check_policies(const config::Settings& settings,
@@ -45,11 +45,11 @@ std::string tell_automatic(const config::ActivationPolicies& chosen, const model
 // Answers for one model, device and world.
 class Planner {
 public:
-    Planner(const model::ModelSpec& spec, const plan::Device& device, const PlanWish& wish,
+    Planner(const model::ModelSpec& spec, const plan::Device& device, const PlanArgs& args,
             const Environment& environment, int64_t num_threads)
         : spec_(spec),
           device_(device),
-          wish_(wish),
+          wish_(args),
           environment_(environment),
           num_threads_(static_cast<int>(num_threads)) {}
 
@@ -79,7 +79,7 @@ private:
 
     const model::ModelSpec& spec_;
     const plan::Device& device_;
-    const PlanWish& wish_;
+    const PlanArgs& wish_;
     const Environment& environment_;
     int num_threads_;
 };

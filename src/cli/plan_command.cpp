@@ -12,7 +12,7 @@
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/model/tied_head.hpp"
@@ -68,14 +68,14 @@ ordered_json to_json(const Answer& answer) {
         {"utilisation", answer.seconds.utilisation}};
 }
 
-void print(const Answer& answer, const PlanCall& call, const model::ModelSpec& spec,
+void print(const Answer& answer, const PlanContext& context, const model::ModelSpec& spec,
            const plan::Device& device) {
-    const int64_t ranks_per_node = call.wish.ranks_per_node();
+    const int64_t ranks_per_node = context.args.ranks_per_node();
     const plan::StepPlan& plan = answer.plan;
     std::cout << "mesh " << to_text(answer.shape) << " (replicate x shard x ring x ulysses), "
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
               << answer.row_length << " tokens at a time\n"
-              << (call.settings.values.training.activations_kept().is_automatic()
+              << (context.settings.values.training.activations_kept().is_automatic()
                       ? tell_automatic(answer.policies, spec) + "\n"
                       : "")
               << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
@@ -134,51 +134,51 @@ int tell_suggestions(const std::vector<Suggestion>& suggestions, bool as_json) {
     }
     if (as_json) std::cout << list.dump(2) << '\n';
     if (suggestions.empty())
-        return tell({ExitCode::settings,
-                     "no layout of so many ranks fits this device; --world "
-                     "more, rows that are shorter (--max_length), or fewer at a time "
-                     "(--per_device_train_batch_size)"});
+        return report_failure({ExitCode::settings,
+                               "no layout of so many ranks fits this device; --world "
+                               "more, rows that are shorter (--max_length), or fewer at a time "
+                               "(--per_device_train_batch_size)"});
     return number(ExitCode::done);
 }
 
-Expected<Planner::Longest> ask(const Planner& planner, const PlanCall& call) {
-    if (call.wish.finds_longest) return planner.longest(call.settings);
-    auto answer = planner.answer(call.settings);
+Expected<Planner::Longest> ask(const Planner& planner, const PlanContext& context) {
+    if (context.args.finds_longest) return planner.longest(context.settings);
+    auto answer = planner.answer(context.settings);
     if (!answer) return answer.failure();
     return Planner::Longest{std::move(answer).value(), {}};
 }
 
-int tell_answer(const Planner& planner, const PlanCall& call, const model::ModelSpec& spec,
+int tell_answer(const Planner& planner, const PlanContext& context, const model::ModelSpec& spec,
                 const plan::Device& device) {
-    const auto asked = ask(planner, call);
-    if (!asked) return tell(asked.failure());
+    const auto asked = ask(planner, context);
+    if (!asked) return report_failure(asked.failure());
     const auto& [answer, end] = asked.value();
-    if (call.wish.as_json) {
+    if (context.args.as_json) {
         ordered_json json = to_json(answer);
         if (end) json["longer_is_short_of"] = end->of;
         std::cout << json.dump(2) << '\n';
         return number(ExitCode::done);
     }
-    print(answer, call, spec, device);
+    print(answer, context, spec, device);
     if (end) std::cout << "longer rows are short of " << describe(*end) << '\n';
-    if (!answer.fits()) print_cures(planner.cures(call.settings));
+    if (!answer.fits()) print_cures(planner.cures(context.settings));
     return number(ExitCode::done);
 }
 
-Expected<plan::Device> find_device(const PlanWish& wish) {
-    if (!wish.interconnect.empty()) {
-        const auto is_known = plan::with_interconnect({}, wish.interconnect);
+Expected<plan::Device> find_device(const PlanArgs& args) {
+    if (!args.interconnect.empty()) {
+        const auto is_known = plan::with_interconnect({}, args.interconnect);
         if (!is_known) return is_known;
     }
-    auto device = plan::find_device(wish.device, wish.ranks_per_node());
-    if (device && !wish.interconnect.empty())
-        return plan::with_interconnect(std::move(device).value(), wish.interconnect);
+    auto device = plan::find_device(args.device, args.ranks_per_node());
+    if (device && !args.interconnect.empty())
+        return plan::with_interconnect(std::move(device).value(), args.interconnect);
     return device;
 }
 
-int show_device(const PlanWish& wish) {
-    const auto device = find_device(wish);
-    if (!device) return tell(device.failure());
+int show_device(const PlanArgs& args) {
+    const auto device = find_device(args);
+    if (!device) return report_failure(device.failure());
     std::cout << to_text(device.value());
     return number(ExitCode::done);
 }
@@ -191,16 +191,16 @@ bool is_head_apart(const std::filesystem::path& folder) {
     return is_equal && !is_equal.value();
 }
 
-Expected<model::ModelSpec> find_model(const PlanCall& call) {
-    const config::ModelSettings& model = call.settings.values.model;
-    const HubCache hub(call.environment);
+Expected<model::ModelSpec> find_model(const PlanContext& context) {
+    const config::ModelSettings& model = context.settings.values.model;
+    const HubCache hub(context.environment);
     const auto folder =
         hub.model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
     if (!folder) return folder.failure();
     if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
     auto spec = model::read_model_spec(folder.value() / "config.json");
     if (!spec) return spec;
-    if (const auto failure = resize_vocabulary(call.settings.values, hub, spec.value()))
+    if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value()))
         return *failure;
     if (spec.value().tied && is_head_apart(folder.value())) spec.value().untie();
     auto frozen = model::find_frozen(spec.value(), model.freeze, model.train_only);
@@ -211,36 +211,36 @@ Expected<model::ModelSpec> find_model(const PlanCall& call) {
 
 }  // namespace
 
-int run_plan(const PlanCall& call) {
-    const PlanWish& wish = call.wish;
+int run_plan(const PlanContext& context) {
+    const PlanArgs& args = context.args;
     const auto threads =
-        device::choose_num_threads(call.settings.values.run.num_threads, call.environment,
-                                   device::describe_host(), wish.ranks_per_node());
-    if (!threads) return tell(threads.failure());
+        device::choose_num_threads(context.settings.values.run.num_threads, context.environment,
+                                   device::describe_host(), args.ranks_per_node());
+    if (!threads) return report_failure(threads.failure());
     at::set_num_threads(narrow<int>(threads.value()));
-    if (wish.shows_device) return show_device(wish);
-    const auto spec = find_model(call);
-    if (!spec) return tell(spec.failure());
-    if (!wish.suggests) {
-        const auto layout = choose_layout(call.settings, spec.value(), wish);
-        if (!layout) return tell(layout.failure());
+    if (args.shows_device) return show_device(args);
+    const auto spec = find_model(context);
+    if (!spec) return report_failure(spec.failure());
+    if (!args.suggests) {
+        const auto layout = choose_layout(context.settings, spec.value(), args);
+        if (!layout) return report_failure(layout.failure());
     }
     // Last, since this host is measured for it, which takes seconds.
-    const auto device = find_device(wish);
-    if (!device) return tell(device.failure());
-    const Planner planner(spec.value(), device.value(), wish, call.environment, threads.value());
-    if (!wish.curves.empty()) {
+    const auto device = find_device(args);
+    if (!device) return report_failure(device.failure());
+    const Planner planner(spec.value(), device.value(), args, context.environment, threads.value());
+    if (!args.curves.empty()) {
         if (const auto failure =
-                write_curves(wish.curves, call.settings, spec.value(), device.value(), wish,
-                             call.environment, threads.value()))
-            return tell(*failure);
-        std::cout << "wrote weak.jsonl, strong.jsonl and longest.jsonl into " << wish.curves
-                  << "; trainer plot --plan " << wish.curves
+                write_curves(args.curves, context.settings, spec.value(), device.value(), args,
+                             context.environment, threads.value()))
+            return report_failure(*failure);
+        std::cout << "wrote weak.jsonl, strong.jsonl and longest.jsonl into " << args.curves
+                  << "; trainer plot --plan " << args.curves
                   << "/*.jsonl --output FILE.svg draws them\n";
         return number(ExitCode::done);
     }
-    if (wish.suggests) return tell_suggestions(planner.suggest(call.settings), wish.as_json);
-    return tell_answer(planner, call, spec.value(), device.value());
+    if (args.suggests) return tell_suggestions(planner.suggest(context.settings), args.as_json);
+    return tell_answer(planner, context, spec.value(), device.value());
 }
 
 }  // namespace ringshard::cli

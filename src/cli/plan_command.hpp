@@ -5,6 +5,6 @@
 namespace ringshard::cli {
 
 // `trainer plan`, in one process and without MPI.
-int run_plan(const PlanCall& call);
+int run_plan(const PlanContext& context);
 
 }  // namespace ringshard::cli

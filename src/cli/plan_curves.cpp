@@ -29,7 +29,7 @@ std::string line_of(int64_t ranks, const Answer& answer) {
 
 std::optional<Failure> write_curves(const std::filesystem::path& folder,
                                     const config::Settings& settings, const model::ModelSpec& spec,
-                                    const plan::Device& device, const PlanWish& wish,
+                                    const plan::Device& device, const PlanArgs& args,
                                     const Environment& environment, int64_t num_threads) {
     const config::OptionTable table;
     const int64_t accumulation = settings.values.training.gradient_accumulation_steps;
@@ -37,10 +37,10 @@ std::optional<Failure> write_curves(const std::filesystem::path& folder,
     std::string weak;
     std::string strong;
     std::string longest;
-    for (int64_t ranks = wish.world; ranks <= most_ranks; ranks *= 2) {
-        PlanWish larger = wish;
+    for (int64_t ranks = args.world; ranks <= most_ranks; ranks *= 2) {
+        PlanArgs larger = args;
         larger.world = ranks;
-        larger.nodes = std::max<int64_t>(1, ranks / wish.ranks_per_node());
+        larger.nodes = std::max<int64_t>(1, ranks / args.ranks_per_node());
         std::cerr << "on " << ranks << " ranks\n";
         const Planner planner(spec, device, larger, environment, num_threads);
         const auto add = [&](std::string& lines, Expected<Answer> answer) {

@@ -3,24 +3,24 @@
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/libtorch.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/resolve.hpp"
 #include "ringshard/device/environment.hpp"
 
 namespace ringshard::cli {
 
 int plan(const Invocation& invocation, const Environment& environment) {
-    const auto wish = read_plan_wish(invocation.flags);
-    if (!wish) return tell(wish.failure());
+    const auto args = parse_plan_args(invocation.flags);
+    if (!args) return report_failure(args.failure());
     const config::Resolution resolution =
-        config::resolve(config::OptionTable(), wish.value().settings, environment);
-    if (!resolution.problems.empty()) return tell(config::summary(resolution.problems));
+        config::resolve(config::OptionTable(), args.value().settings, environment);
+    if (!resolution.problems.empty()) return report_failure(config::summary(resolution.problems));
     for (const std::string& note : resolution.notes) std::cerr << "note: " << note << '\n';
     const auto torch = find_libtorch(environment);
-    if (!torch) return tell(torch.failure());
+    if (!torch) return report_failure(torch.failure());
     device::prepare_environment(environment);
     const auto plan_in_engine = load_planner(torch.value());
-    return plan_in_engine({resolution.settings, environment, wish.value()});
+    return plan_in_engine({resolution.settings, environment, args.value()});
 }
 
 }  // namespace ringshard::cli

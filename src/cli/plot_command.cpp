@@ -2,7 +2,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/report/plot.hpp"
 
 namespace ringshard::cli {
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Wish {
+struct Args {
     std::vector<fs::path> runs;
     fs::path output;
     report::LossScale scale = report::LossScale::linear;
@@ -27,52 +27,52 @@ Failure usage(const std::string& what) {
                "for what plan --curves wrote")};
 }
 
-Expected<Wish> read_wish(const std::vector<std::string>& flags) {
-    Wish wish;
+Expected<Args> parse_args(const std::vector<std::string>& flags) {
+    Args args;
     for (size_t i = 0; i < flags.size(); ++i) {
         const size_t equals = flags[i].find('=');
         const std::string name = flags[i].substr(0, equals);
         if (name == "--log") {
-            wish.scale = report::LossScale::logarithmic;
+            args.scale = report::LossScale::logarithmic;
         } else if (name == "--plan") {
-            wish.subject = report::Subject::plans;
+            args.subject = report::Subject::plans;
         } else if (name == "--output" || name == "-o") {
             if (equals == std::string::npos && i + 1 == flags.size())
                 return usage(concat(name, " has no value"));
-            wish.output = equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
+            args.output = equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
         } else if (name.starts_with("-")) {
             return usage(concat("there is no ", name));
         } else {
-            wish.runs.emplace_back(flags[i]);
+            args.runs.emplace_back(flags[i]);
         }
     }
-    if (wish.runs.empty()) return usage("name a run");
-    if (wish.output.empty()) return usage("name the file to write with --output");
-    const fs::path ending = wish.output.extension();
+    if (args.runs.empty()) return usage("name a run");
+    if (args.output.empty()) return usage("name the file to write with --output");
+    const fs::path ending = args.output.extension();
     if (ending != ".svg" && ending != ".csv" && ending != ".json")
         return usage(
-            concat("output = ", wish.output.string(), ": must end in .svg, .csv or .json"));
-    return wish;
+            concat("output = ", args.output.string(), ": must end in .svg, .csv or .json"));
+    return args;
 }
 
-std::string content_of(const Wish& wish, const std::vector<report::MetricsLog>& runs) {
-    if (wish.output.extension() == ".csv") return report::to_csv(runs);
-    if (wish.output.extension() == ".json") return report::to_json(runs);
-    return report::draw_svg(runs, wish.scale, wish.subject);
+std::string content_of(const Args& args, const std::vector<report::MetricsLog>& runs) {
+    if (args.output.extension() == ".csv") return report::to_csv(runs);
+    if (args.output.extension() == ".json") return report::to_json(runs);
+    return report::draw_svg(runs, args.scale, args.subject);
 }
 
 }  // namespace
 
 int plot(const Invocation& invocation) {
-    const auto wish = read_wish(invocation.flags);
-    if (!wish) return tell(wish.failure());
+    const auto args = parse_args(invocation.flags);
+    if (!args) return report_failure(args.failure());
     std::vector<std::string> warnings;
-    const auto runs = report::read_metrics_logs(wish.value().runs, warnings);
+    const auto runs = report::read_metrics_logs(args.value().runs, warnings);
     for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
-    if (!runs) return tell(runs.failure());
-    const fs::path& output = wish.value().output;
-    if (const auto failure = write_file_atomically(output, content_of(wish.value(), runs.value())))
-        return tell(*failure);
+    if (!runs) return report_failure(runs.failure());
+    const fs::path& output = args.value().output;
+    if (const auto failure = write_file_atomically(output, content_of(args.value(), runs.value())))
+        return report_failure(*failure);
     std::cout << "wrote " << output.string() << '\n';
     return number(ExitCode::done);
 }

@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/device/host.hpp"
 #include "run_data.hpp"
@@ -26,42 +26,43 @@ void report(const char* what, const data::Prepared& prepared, const data::RowSet
 
 }  // namespace
 
-data::PrepareResources prepare_resources(const EngineCall& call, int64_t threads,
+data::PrepareResources prepare_resources(const CommandContext& context, int64_t threads,
                                          const HubCache& hub) {
-    const config::DataSettings& data = call.settings.values.data;
-    return {.cache = data::cache_folder(data, hub),
-            .hub = hub,
-            .threads = narrow<int>(threads),
-            .shows_progress = call.world.is_root() && !call.settings.values.logging.disable_tqdm};
+    const config::DataSettings& data = context.settings.values.data;
+    return {
+        .cache = data::cache_folder(data, hub),
+        .hub = hub,
+        .threads = narrow<int>(threads),
+        .shows_progress = context.world.is_root() && !context.settings.values.logging.disable_tqdm};
 }
 
-int run_prepare(const EngineCall& call) {
-    const comm::Group& world = call.world;
-    const config::Config& config = call.settings.values;
+int run_prepare(const CommandContext& context) {
+    const comm::Group& world = context.world;
+    const config::Config& config = context.settings.values;
     if (world.is_root())
-        for (const std::string& note : call.notes) std::cerr << "note: " << note << '\n';
-    const HubCache hub(call.environment);
+        for (const std::string& note : context.notes) std::cerr << "note: " << note << '\n';
+    const HubCache hub(context.environment);
     const auto threads = comm::agreed(
-        world, device::choose_num_threads(config.run.num_threads, call.environment,
+        world, device::choose_num_threads(config.run.num_threads, context.environment,
                                           device::describe_host(), world.split_by_host().size()));
-    if (!threads) return tell(threads.failure(), world);
-    const data::PrepareResources resources = prepare_resources(call, threads.value(), hub);
+    if (!threads) return report_failure(threads.failure(), world);
+    const data::PrepareResources resources = prepare_resources(context, threads.value(), hub);
     data::OpenFiles open;
     int64_t num_rows = 0;
     const auto make = [&](const char* what, Expected<data::Preparation> chosen) -> int {
         const auto preparation = comm::agreed(world, std::move(chosen));
-        if (!preparation) return tell(preparation.failure(), world);
+        if (!preparation) return report_failure(preparation.failure(), world);
         const auto prepared = data::prepare(preparation.value(), resources, world, open);
-        if (!prepared) return tell(prepared.failure(), world);
+        if (!prepared) return report_failure(prepared.failure(), world);
         if (world.is_root()) report(what, prepared.value(), preparation.value().rows);
         num_rows = prepared.value().rows.size();
         return number(ExitCode::done);
     };
     const int code = make("training data", data::training_data(config, hub));
     constexpr int64_t fewest_ranks = 1;  // the job that trains may have any number
-    if (const auto unused = check_rows_are_dealt(call.settings, num_rows, fewest_ranks);
+    if (const auto unused = check_rows_are_dealt(context.settings, num_rows, fewest_ranks);
         code == 0 && unused)
-        return tell(comm::found_by_all(*unused), world);
+        return report_failure(comm::found_by_all(*unused), world);
     if (code != 0 || !is_evaluated(config)) return code;
     return make("evaluation data", data::evaluation_data(config, hub));
 }

@@ -3,7 +3,7 @@
 #include "own_flags.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/report/page.hpp"
 
 namespace ringshard::cli {
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Wish {
+struct Args {
     std::vector<fs::path> runs;
     fs::path output;
     report::LossScale scale = report::LossScale::linear;
@@ -26,48 +26,48 @@ Failure usage(const std::string& what) {
                    "full|sizes], where RUN is the output_dir of a run or its metrics.jsonl")};
 }
 
-Expected<Wish> read_wish(const std::vector<std::string>& flags) {
-    Wish wish;
+Expected<Args> parse_args(const std::vector<std::string>& flags) {
+    Args args;
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--log") {
-            wish.scale = report::LossScale::logarithmic;
+            args.scale = report::LossScale::logarithmic;
         } else if (flag.name == "--output" || flag.name == "-o") {
             const auto file = flag.value();
             if (!file) return usage(flag.name + " has no value");
-            wish.output = *file;
+            args.output = *file;
         } else if (flag.name == "--verify_checkpoint") {
             const std::string how = flag.value().value_or("");
             if (how != "full" && how != "sizes")
                 return usage(concat("verify_checkpoint = ", how, ": must be full or sizes"));
-            wish.verification =
+            args.verification =
                 how == "full" ? report::Verification::every_byte : report::Verification::sizes;
         } else if (flag.name.starts_with("-")) {
             return usage("there is no " + flag.name);
         } else {
-            wish.runs.emplace_back(flag.name);
+            args.runs.emplace_back(flag.name);
         }
     }
-    if (wish.runs.empty()) return usage("name a run");
-    if (wish.output.empty()) return usage("name the file to write with --output");
-    if (wish.output.extension() != ".html")
-        return usage(concat("output = ", wish.output.string(), ": must end in .html"));
-    return wish;
+    if (args.runs.empty()) return usage("name a run");
+    if (args.output.empty()) return usage("name the file to write with --output");
+    if (args.output.extension() != ".html")
+        return usage(concat("output = ", args.output.string(), ": must end in .html"));
+    return args;
 }
 
 }  // namespace
 
 int report_runs(const Invocation& invocation) {
-    const auto wish = read_wish(invocation.flags);
-    if (!wish) return tell(wish.failure());
+    const auto args = parse_args(invocation.flags);
+    if (!args) return report_failure(args.failure());
     std::vector<std::string> warnings;
     const auto runs =
-        report::read_run_stories(wish.value().runs, wish.value().verification, warnings);
+        report::read_run_stories(args.value().runs, args.value().verification, warnings);
     for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
-    if (!runs) return tell(runs.failure());
-    const fs::path& output = wish.value().output;
+    if (!runs) return report_failure(runs.failure());
+    const fs::path& output = args.value().output;
     if (const auto failure =
-            write_file_atomically(output, report::draw_page(runs.value(), wish.value().scale)))
-        return tell(*failure);
+            write_file_atomically(output, report::draw_page(runs.value(), args.value().scale)))
+        return report_failure(*failure);
     std::cout << "wrote " << output.string() << '\n';
     return number(ExitCode::done);
 }

@@ -7,33 +7,33 @@
 
 namespace ringshard::cli {
 
-checkpoint::SaveOptions save_options(const EngineCall& call) {
-    const config::Config& config = call.settings.values;
+checkpoint::SaveOptions save_options(const CommandContext& context) {
+    const config::Config& config = context.settings.values;
     return {
         .one_file_per_node = config.parallel.fsdp_state_dict_type == config::StateDictType::sharded,
         .through_mpio = config.checkpoint.hdf5_io == config::Hdf5Io::mpio,
         .hints = config.checkpoint.hdf5_hint,
-        .ranks_per_node = test_hooks::ranks_per_node(call.environment)};
+        .ranks_per_node = test_hooks::ranks_per_node(context.environment)};
 }
 
-checkpoint::Extras extras_of(const EngineCall& call, const mesh::MeshShape& shape,
-                             const Curve& curve,
+checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShape& shape,
+                             const LossFingerprint& fingerprint,
                              const std::map<std::string, std::string>& sidecar_files) {
     return {sidecar_files,
-            {{"settings", config::print_yaml(call.settings, config::OptionTable())},
-             {"curve", to_text(curve)},
+            {{"settings", config::print_yaml(context.settings, config::OptionTable())},
+             {"curve", to_text(fingerprint)},
              {"versions", versions_text()},
              {"mesh", to_text(shape)}}};
 }
 
-model::StoredType find_written_type(const EngineCall& call,
+model::StoredType find_written_type(const CommandContext& context,
                                     const std::map<std::string, std::string>& sidecar_files) {
     const auto config = sidecar_files.find("config.json");
-    const bool is_bf16 = model::written_type(call.settings.values.model.dtype,
+    const bool is_bf16 = model::written_type(context.settings.values.model.dtype,
                                              config == sidecar_files.end() ? "" : config->second) ==
                          model::StoredType::bf16;
-    return call.world.maximum(is_bf16 ? 1 : 0) == 1 ? model::StoredType::bf16
-                                                    : model::StoredType::fp32;
+    return context.world.maximum(is_bf16 ? 1 : 0) == 1 ? model::StoredType::bf16
+                                                       : model::StoredType::fp32;
 }
 
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "curve.hpp"
+#include "loss_fingerprint.hpp"
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/model/export_weights.hpp"
@@ -12,17 +12,17 @@
 namespace ringshard::cli {
 
 // How the settings want checkpoints written.
-checkpoint::SaveOptions save_options(const EngineCall& call);
+checkpoint::SaveOptions save_options(const CommandContext& context);
 
 // The texts and files of every checkpoint of the run. `sidecar_files`: on rank 0.
-checkpoint::Extras extras_of(const EngineCall& call, const mesh::MeshShape& shape,
-                             const Curve& curve,
+checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShape& shape,
+                             const LossFingerprint& fingerprint,
                              const std::map<std::string, std::string>& sidecar_files);
 
 // The type in which the settings want the model written. auto: the type that config.json of the
 // model names, if models are written in it, else float32. `sidecar_files`: on rank 0. Collective
 // over the world.
-model::StoredType find_written_type(const EngineCall& call,
+model::StoredType find_written_type(const CommandContext& context,
                                     const std::map<std::string, std::string>& sidecar_files);
 
 // Adds a Hugging Face model of these weights to every checkpoint. Collective over the world.

@@ -35,20 +35,20 @@ std::optional<Failure> check_against_model(const data::Prepared& prepared,
     return std::nullopt;
 }
 
-comm::Agreed<data::Rows> prepare_rows(const EngineCall& call, const HubCache& hub,
+comm::Agreed<data::Rows> prepare_rows(const CommandContext& context, const HubCache& hub,
                                       int64_t num_threads, const model::ModelSpec& spec,
                                       Expected<data::Preparation> chosen, const char* title,
                                       data::OpenFiles& open) {
-    const auto agreed = comm::agreed(call.world, std::move(chosen));
+    const auto agreed = comm::agreed(context.world, std::move(chosen));
     if (!agreed) return agreed.failure();
-    auto prepared =
-        data::prepare(agreed.value(), prepare_resources(call, num_threads, hub), call.world, open);
+    auto prepared = data::prepare(agreed.value(), prepare_resources(context, num_threads, hub),
+                                  context.world, open);
     if (!prepared) return prepared.failure();
     std::vector<std::string> warnings = prepared.value().warnings;
-    if (const auto failure = check_against_model(prepared.value(), spec,
-                                                 call.settings.values.data.strict_length, warnings))
+    if (const auto failure = check_against_model(
+            prepared.value(), spec, context.settings.values.data.strict_length, warnings))
         return comm::found_by_all(*failure);
-    if (call.world.is_root()) {
+    if (context.world.is_root()) {
         for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
         std::cerr << title << ": " << prepared.value().plan_file.string() << '\n'
                   << to_text(prepared.value().report, agreed.value().rows);
@@ -73,19 +73,19 @@ std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, in
                "per_device_train_batch_size, or leave dataloader_drop_last out")};
 }
 
-comm::Agreed<RunData> prepare_run_data(const EngineCall& call, const HubCache& hub,
+comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec) {
-    const config::Config& config = call.settings.values;
+    const config::Config& config = context.settings.values;
     data::OpenFiles open;
-    auto training =
-        prepare_rows(call, hub, num_threads, spec, data::training_data(config, hub), "data", open);
+    auto training = prepare_rows(context, hub, num_threads, spec, data::training_data(config, hub),
+                                 "data", open);
     if (!training) return training.failure();
     RunData data{std::move(training).value(), std::nullopt};
     const bool evaluates =
         config.evaluation.eval_strategy != config::Interval::no || config.evaluation.eval_on_start;
     if (!evaluates) return data;
-    auto evaluation = prepare_rows(call, hub, num_threads, spec, data::evaluation_data(config, hub),
-                                   "evaluation data", open);
+    auto evaluation = prepare_rows(context, hub, num_threads, spec,
+                                   data::evaluation_data(config, hub), "evaluation data", open);
     if (!evaluation) return evaluation.failure();
     data.evaluation = std::move(evaluation).value();
     return data;

@@ -18,7 +18,7 @@ struct RunData {
 
 // Made, or found in the cache, and held against the model; what is worth knowing of them goes to
 // stderr. Collective over the world.
-comm::Agreed<RunData> prepare_run_data(const EngineCall& call, const HubCache& hub,
+comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec);
 
 // Fails (78) where dataloader_drop_last leaves out every row, since there are fewer than so many

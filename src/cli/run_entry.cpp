@@ -9,22 +9,24 @@ namespace ringshard::cli {
 
 namespace {
 
-checkpoint::Holder identify(const EngineCall& call, const Curve& curve) {
+checkpoint::Holder identify(const CommandContext& context, const LossFingerprint& fingerprint) {
     checkpoint::Holder me = checkpoint::this_process();
-    const job::Slurm slurm = job::read_slurm(call.environment);
+    const job::Slurm slurm = job::read_slurm(context.environment);
     if (!slurm.job_id.empty()) me.job = concat(slurm.job_id, "@", slurm.cluster);
     me.restarts = read_whole_number(slurm.restart_count).value_or(0);
-    me.curve = to_text(curve);
+    me.fingerprint = to_text(fingerprint);
     return me;
 }
 
-checkpoint::Claimant::Rules rules_of(const config::Settings& settings, const Curve& curve) {
+checkpoint::Claimant::Rules rules_of(const config::Settings& settings,
+                                     const LossFingerprint& fingerprint) {
     const config::CheckpointSettings& checkpoint = settings.values.checkpoint;
     return {.takes_over = checkpoint.take_over,
             .differences =
-                [curve, allowed = checkpoint.allow_changed](const std::string& theirs) {
-                    return allowed ? std::string()
-                                   : join(differences(theirs, curve, "there", "here"), "\n  ");
+                [fingerprint, allowed = checkpoint.allow_changed](const std::string& theirs) {
+                    return allowed
+                               ? std::string()
+                               : join(differences(theirs, fingerprint, "there", "here"), "\n  ");
                 },
             .output_dir_said = concat("output_dir = ", settings.values.run.output_dir, " [",
                                       settings.origin_of("output_dir").place, "]")};
@@ -54,20 +56,21 @@ std::vector<std::string> names_of_checkpoints(const std::filesystem::path& outpu
 
 }  // namespace
 
-comm::Agreed<RunEntry> RunEntry::begin(const EngineCall& call, const Curve& curve) {
+comm::Agreed<RunEntry> RunEntry::begin(const CommandContext& context,
+                                       const LossFingerprint& fingerprint) {
     RunEntry entry;
-    entry.output_dir_ = call.settings.values.run.output_dir;
+    entry.output_dir_ = context.settings.values.run.output_dir;
     std::optional<Failure> failure;
-    if (call.world.is_root()) {
-        entry.claimant_.emplace(entry.output_dir_, identify(call, curve),
-                                rules_of(call.settings, curve));
+    if (context.world.is_root()) {
+        entry.claimant_.emplace(entry.output_dir_, identify(context, fingerprint),
+                                rules_of(context.settings, fingerprint));
         failure = make_folder(entry.output_dir_);
         if (!failure) failure = entry.claimant_->check();
         entry.follows_itself_ = entry.claimant_->follows_itself();
         entry.checkpoints_ = names_of_checkpoints(entry.output_dir_);
     }
-    if (const auto agreed = comm::first_failure(call.world, failure)) return *agreed;
-    entry.follows_itself_ = call.world.maximum(entry.follows_itself_ ? 1 : 0) == 1;
+    if (const auto agreed = comm::first_failure(context.world, failure)) return *agreed;
+    entry.follows_itself_ = context.world.maximum(entry.follows_itself_ ? 1 : 0) == 1;
     return entry;
 }
 

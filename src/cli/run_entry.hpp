@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "curve.hpp"
+#include "loss_fingerprint.hpp"
 #include "ringshard/checkpoint/liveness.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/comm/agree.hpp"
@@ -17,7 +17,8 @@ class RunEntry {
 public:
     // Makes output_dir. Fails (78) where another job runs in it that this start may not replace.
     // Collective over the world.
-    static comm::Agreed<RunEntry> begin(const EngineCall& call, const Curve& curve);
+    static comm::Agreed<RunEntry> begin(const CommandContext& context,
+                                        const LossFingerprint& fingerprint);
 
     // SLURM has requeued this job, and the newest attempt is its own.
     bool follows_itself() const { return follows_itself_; }

@@ -66,11 +66,11 @@ comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem:
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-MaybeFailure untie_if_stored_apart(const EngineCall& call, const std::filesystem::path& folder,
-                                   model::ModelSpec& spec) {
-    const comm::Group& world = call.world;
+MaybeFailure untie_if_stored_apart(const CommandContext& context,
+                                   const std::filesystem::path& folder, model::ModelSpec& spec) {
+    const comm::Group& world = context.world;
     if (!spec.tied) return std::nullopt;
-    const auto is_tied = is_head_tied(world, folder, call.settings.values);
+    const auto is_tied = is_head_tied(world, folder, context.settings.values);
     if (!is_tied) return is_tied.failure();
     if (is_tied.value()) return std::nullopt;
     spec.untie();
@@ -83,12 +83,12 @@ MaybeFailure untie_if_stored_apart(const EngineCall& call, const std::filesystem
 }
 
 // One rank reads the tokenizers.
-MaybeFailure make_room_for_tokens(const EngineCall& call, const HubCache& hub,
+MaybeFailure make_room_for_tokens(const CommandContext& context, const HubCache& hub,
                                   model::ModelSpec& spec) {
-    const comm::Group& world = call.world;
+    const comm::Group& world = context.world;
     std::optional<Failure> failure;
     model::ModelSpec resized = spec;
-    if (world.is_root()) failure = resize_vocabulary(call.settings.values, hub, resized);
+    if (world.is_root()) failure = resize_vocabulary(context.settings.values, hub, resized);
     if (const auto agreed = comm::first_failure(world, failure)) return agreed;
     const int64_t rows = world.maximum(world.is_root() ? resized.vocabulary : 0);
     if (rows == spec.vocabulary) return std::nullopt;
@@ -100,18 +100,18 @@ MaybeFailure make_room_for_tokens(const EngineCall& call, const HubCache& hub,
     return std::nullopt;
 }
 
-comm::Agreed<model::ModelSpec> find_spec(const EngineCall& call, const StartUp& here,
+comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Placement& placement,
                                          const HubCache& hub, const std::filesystem::path& folder) {
     const auto config_json = folder / "config.json";
     const auto text =
-        comm::of_root(call.world, [&] { return model::read_config_json(config_json); });
+        comm::of_root(context.world, [&] { return model::read_config_json(config_json); });
     if (!text) return text.failure();
-    auto spec = parse_spec(config_json, text.value(), here.shape.ulysses, call.settings);
+    auto spec = parse_spec(config_json, text.value(), placement.shape.ulysses, context.settings);
     if (!spec) return comm::found_by_all(spec.failure());
-    if (const auto failure = untie_if_stored_apart(call, folder, spec.value())) return *failure;
-    if (const auto failure = make_room_for_tokens(call, hub, spec.value())) return *failure;
-    const config::ModelSettings& wish = call.settings.values.model;
-    auto frozen = model::find_frozen(spec.value(), wish.freeze, wish.train_only);
+    if (const auto failure = untie_if_stored_apart(context, folder, spec.value())) return *failure;
+    if (const auto failure = make_room_for_tokens(context, hub, spec.value())) return *failure;
+    const config::ModelSettings& args = context.settings.values.model;
+    auto frozen = model::find_frozen(spec.value(), args.freeze, args.train_only);
     if (!frozen) return comm::found_by_all(frozen.failure());
     spec.value().frozen = std::move(frozen).value();
     return std::move(spec).value();
@@ -119,13 +119,14 @@ comm::Agreed<model::ModelSpec> find_spec(const EngineCall& call, const StartUp& 
 
 }  // namespace
 
-comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here, Faults& faults) {
-    const comm::Group& world = call.world;
-    const config::ModelSettings& wish = call.settings.values.model;
-    const HubCache hub(call.environment);
+comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placement& placement,
+                                    Faults& faults) {
+    const comm::Group& world = context.world;
+    const config::ModelSettings& args = context.settings.values.model;
+    const HubCache hub(context.environment);
     const auto found = comm::of_root(world, [&]() -> Expected<std::string> {
         const auto name =
-            hub.model_folder(wish.model_name_or_path, wish.model_revision, "model_name_or_path");
+            hub.model_folder(args.model_name_or_path, args.model_revision, "model_name_or_path");
         if (!name) return name.failure();
         if (auto unfinished = refuse_unfinished_run(name.value(), "model_name_or_path"))
             return *unfinished;
@@ -133,11 +134,11 @@ comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here,
     });
     if (!found) return found.failure();
     const std::filesystem::path folder = found.value();
-    const auto spec = find_spec(call, here, hub, folder);
+    const auto spec = find_spec(context, placement, hub, folder);
     if (!spec) return spec.failure();
     world.flight_recorder().set_activity("preparing data");
     faults.reach("start");
-    auto data = prepare_run_data(call, hub, here.num_threads, spec.value());
+    auto data = prepare_run_data(context, hub, placement.num_threads, spec.value());
     if (!data) return data.failure();
     return RunInputs{folder, spec.value(), std::move(data).value()};
 }

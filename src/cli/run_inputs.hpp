@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
+#include "placement.hpp"
 #include "ringshard/base/faults.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "run_data.hpp"
-#include "start_up.hpp"
 
 namespace ringshard::cli {
 
@@ -17,6 +17,7 @@ struct RunInputs {
 };
 
 // Finds the model, which must suit the mesh, and prepares the rows. Collective over the world.
-comm::Agreed<RunInputs> find_inputs(const EngineCall& call, const StartUp& here, Faults& faults);
+comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placement& placement,
+                                    Faults& faults);
 
 }  // namespace ringshard::cli

@@ -14,25 +14,26 @@ using nlohmann::ordered_json;
 
 namespace {
 
-ordered_json describe_ranks(const StartUp& here) {
+ordered_json describe_ranks(const Placement& placement) {
     ordered_json ranks = ordered_json::array();
-    for (const RankPlace& place : here.places)
+    for (const RankPlace& place : placement.places)
         ranks.push_back({{"host", place.host}, {"device", place.device}, {"cores", place.cores}});
     return ranks;
 }
 
 }  // namespace
 
-std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, const StartUp& here,
+std::optional<comm::AgreedFailure> write_run_record(const CommandContext& context,
+                                                    const Placement& placement,
                                                     const model::ModelSpec& spec, int64_t attempt,
                                                     int64_t num_steps, const std::string& gemms) {
     std::optional<Failure> failure;
-    if (call.world.is_root()) {
-        const config::Config& config = call.settings.values;
-        const mesh::MeshShape& shape = here.shape;
+    if (context.world.is_root()) {
+        const config::Config& config = context.settings.values;
+        const mesh::MeshShape& shape = placement.shape;
         const ordered_json record{
             {"attempt", attempt},
-            {"command", call.command},
+            {"command", context.command},
             {"versions", ordered_json::parse(versions_text())},
             {"mesh",
              {{"dp_replicate", shape.replicate},
@@ -43,19 +44,19 @@ std::optional<comm::AgreedFailure> write_run_record(const EngineCall& call, cons
             {"effective_batch", config.training.per_device_train_batch_size * shape.data() *
                                     config.training.gradient_accumulation_steps},
             {"num_steps", num_steps},
-            {"threads_per_rank", here.num_threads},
-            {"memory_of_rank_0", here.memory},
+            {"threads_per_rank", placement.num_threads},
+            {"memory_of_rank_0", placement.memory},
             {"activations_kept",
              describe(config.training.activations_kept(), narrow<int64_t>(spec.blocks.size()))},
             {"cpu_gemm", ordered_json::parse(gemms)},
-            {"ranks", describe_ranks(here)},
+            {"ranks", describe_ranks(placement)},
             {"settings",
-             ordered_json::parse(config::print_json(call.settings, config::OptionTable()))}};
+             ordered_json::parse(config::print_json(context.settings, config::OptionTable()))}};
         failure = write_file_atomically(
             std::filesystem::path(config.run.output_dir) / "run.json",
             record.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
     }
-    return comm::first_failure(call.world, failure);
+    return comm::first_failure(context.world, failure);
 }
 
 }  // namespace ringshard::cli

@@ -9,8 +9,8 @@
 
 namespace ringshard::cli {
 
-checkpoint::Verification verification_of(const EngineCall& call) {
-    const auto how = call.settings.values.checkpoint.verify_checkpoint;
+checkpoint::Verification verification_of(const CommandContext& context) {
+    const auto how = context.settings.values.checkpoint.verify_checkpoint;
     return how == config::Verification::full ? checkpoint::Verification::hashes
                                              : checkpoint::Verification::sizes;
 }
@@ -18,15 +18,15 @@ checkpoint::Verification verification_of(const EngineCall& call) {
 namespace {
 
 // The folder of a checkpoint that somebody named. A final name, and so a finished one.
-std::optional<Failure> check_name(const std::string& wish, const std::filesystem::path& folder) {
+std::optional<Failure> check_name(const std::string& args, const std::filesystem::path& folder) {
     if (!folder_exists(folder))
         return Failure{ExitCode::missing_input,
-                       concat("resume_from_checkpoint = ", wish, ": there is no such folder")};
+                       concat("resume_from_checkpoint = ", args, ": there is no such folder")};
     const std::string name = folder.filename();
     const std::string prefix = "checkpoint-";
     if (name.starts_with(prefix) && read_whole_number(name.substr(prefix.size())))
         return std::nullopt;
-    return Failure{ExitCode::bad_data, concat("resume_from_checkpoint = ", wish,
+    return Failure{ExitCode::bad_data, concat("resume_from_checkpoint = ", args,
                                               name.find(".tmp-") != std::string::npos
                                                   ? ": it was never finished"
                                                   : ": it is not the folder of a checkpoint",
@@ -35,39 +35,40 @@ std::optional<Failure> check_name(const std::string& wish, const std::filesystem
 
 using MaybeCheckpoint = std::optional<checkpoint::Checkpoint>;
 
-comm::Agreed<MaybeCheckpoint> find_newest(const EngineCall& call, const checkpoint::Reader& reader,
-                                          int64_t num_steps,
+comm::Agreed<MaybeCheckpoint> find_newest(const CommandContext& context,
+                                          const checkpoint::Reader& reader, int64_t num_steps,
                                           checkpoint::Verification verification) {
     std::vector<std::string> warnings;
     auto newest = reader.newest(num_steps, verification, warnings);
     for (const std::string& warning : warnings)
-        if (call.world.is_root()) std::cerr << "warning: checkpoint left out: " << warning << '\n';
+        if (context.world.is_root())
+            std::cerr << "warning: checkpoint left out: " << warning << '\n';
     return newest;
 }
 
-comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
+comm::Agreed<MaybeCheckpoint> find_checkpoint(const CommandContext& context,
                                               const checkpoint::Reader& reader, int64_t num_steps,
                                               Time time) {
-    const comm::Group& world = call.world;
-    const auto verification = verification_of(call);
+    const comm::Group& world = context.world;
+    const auto verification = verification_of(context);
     if (time == Time::again) {
-        auto own = find_newest(call, reader, num_steps, verification);
+        auto own = find_newest(context, reader, num_steps, verification);
         if (!own || own.value()) return own;
     }
-    const std::string& wish = call.settings.values.checkpoint.resume_from_checkpoint;
-    const std::string word = lower_case(wish);
+    const std::string& args = context.settings.values.checkpoint.resume_from_checkpoint;
+    const std::string word = lower_case(args);
     if (word == "never" || word == "false") return MaybeCheckpoint();
     if (word != "auto" && word != "true" && !word.empty()) {
-        const std::filesystem::path written = std::filesystem::path(wish).lexically_normal();
+        const std::filesystem::path written = std::filesystem::path(args).lexically_normal();
         const auto folder = written.has_filename() ? written : written.parent_path();
         if (const auto failure = comm::first_failure(
-                world, world.is_root() ? check_name(wish, folder) : std::nullopt))
+                world, world.is_root() ? check_name(args, folder) : std::nullopt))
             return *failure;
         auto checked = reader.check(folder, verification);
         if (!checked) return checked.failure();
         return std::optional(std::move(checked).value());
     }
-    auto newest = find_newest(call, reader, num_steps, verification);
+    auto newest = find_newest(context, reader, num_steps, verification);
     if (newest && !newest.value() && word == "true")
         return comm::found_by_all(
             {ExitCode::missing_input,
@@ -79,13 +80,13 @@ comm::Agreed<MaybeCheckpoint> find_checkpoint(const EngineCall& call,
 // Another model or other settings are no damage: an older checkpoint would not be better.
 std::optional<Failure> check_suits(const RunStart& start, const checkpoint::Checkpoint& found,
                                    const std::vector<shard::FlatUnit>& units) {
-    const config::Config& config = start.call.settings.values;
+    const config::Config& config = start.context.settings.values;
     const auto frozen = frozen_weights_of(found.state, found.folder.string());
     if (!frozen) return frozen.failure();
     const bool has_steps_left = found.progress.step < start.num_steps;
     for (const auto& failure :
          {check_roles(found, frozen.value(), units), check_fit(found, units),
-          check_curve(found, start.curve, config.checkpoint.allow_changed),
+          check_fingerprint(found, start.fingerprint, config.checkpoint.allow_changed),
           has_steps_left ? check_states(found, units, optim::state_names(config.training.optim))
                          : std::nullopt})
         if (failure) return failure;
@@ -95,11 +96,11 @@ std::optional<Failure> check_suits(const RunStart& start, const checkpoint::Chec
 }  // namespace
 
 comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
-    const EngineCall& call = start.call;
-    const checkpoint::Reader reader(call.settings.values.run.output_dir, call.world);
+    const CommandContext& context = start.context;
+    const checkpoint::Reader reader(context.settings.values.run.output_dir, context.world);
     constexpr int64_t whole = 1;
     const std::vector<shard::FlatUnit> units = model::make_units(start.spec, whole);
-    auto checkpoint = find_checkpoint(call, reader, start.num_steps, time);
+    auto checkpoint = find_checkpoint(context, reader, start.num_steps, time);
     if (!checkpoint) return checkpoint.failure();
     Origin origin{.checkpoint = std::move(checkpoint).value()};
     if (origin.checkpoint)
@@ -108,7 +109,7 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     if (origin.checkpoint && start.spec.frozen.empty()) return origin;
     const auto wanted = origin.checkpoint ? Pretrained::Wanted::frozen : Pretrained::Wanted::all;
     auto pretrained =
-        Pretrained::open(start.model, start.spec, wanted, verification_of(call), call.world);
+        Pretrained::open(start.model, start.spec, wanted, verification_of(context), context.world);
     if (!pretrained) return pretrained.failure();
     origin.pretrained = std::move(pretrained).value();
     return origin;
@@ -158,12 +159,12 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
         std::cerr << "warning: " << failure->message << "; how this attempt ended is not noted\n";
 }
 
-comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origin,
+comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin& origin,
                                      const model::ModelSpec& spec, shard::Zero& zero,
                                      optim::Optimizer& optimizer) {
     LoadedState loaded;
     if (origin.pretrained) {
-        auto frozen = origin.pretrained->load(spec, zero, call.world);
+        auto frozen = origin.pretrained->load(spec, zero, context.world);
         if (!frozen) return frozen.failure();
         loaded.frozen = std::move(frozen).value();
     }
@@ -173,12 +174,12 @@ comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origi
         if (const auto changed = shard::first_changed(then.hashes(), loaded.frozen.hashes()))
             return comm::found_by_all(
                 other_base(found.folder, then.base, loaded.frozen.base, *changed));
-        const checkpoint::Reader reader(call.settings.values.run.output_dir, call.world);
+        const checkpoint::Reader reader(context.settings.values.run.output_dir, context.world);
         if (const auto failure = reader.load(found, zero, optimizer)) return *failure;
         loaded.progress = found.progress;
-        if (call.world.is_root()) std::cerr << "going on from " << found.folder.string() << '\n';
+        if (context.world.is_root()) std::cerr << "going on from " << found.folder.string() << '\n';
     } else {
-        model::set_added_rows(spec, zero, call.world);
+        model::set_added_rows(spec, zero, context.world);
         if (optimizer.steps_done() > 0) optimizer.forget(zero);
     }
     zero.refresh_compute_weights();

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "curve.hpp"
+#include "loss_fingerprint.hpp"
 #include "pretrained.hpp"
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/cli/engine.hpp"
@@ -37,10 +37,10 @@ enum class Time { first, again };
 
 // What a run is, every time it begins.
 struct RunStart {
-    const EngineCall& call;
+    const CommandContext& context;
     const std::filesystem::path& model;
     const model::ModelSpec& spec;
-    const Curve& curve;
+    const LossFingerprint& fingerprint;
     int64_t num_steps;
 };
 
@@ -54,12 +54,12 @@ struct Attempt {
 };
 
 // Finds the checkpoint or model to go on from, and verifies it: names and shapes are those of the
-// model, and no setting has changed that shapes the curve, unless that is allowed. Allocates
+// model, and no setting has changed that shapes the fingerprint, unless that is allowed. Allocates
 // nothing large. Collective over the world.
 comm::Agreed<Origin> find_origin(const RunStart& start, Time time);
 
 // How a checkpoint is verified before it is used, as the settings have it.
-checkpoint::Verification verification_of(const EngineCall& call);
+checkpoint::Verification verification_of(const CommandContext& context);
 
 // Claims the next attempt: with the entry, where this process has none yet, else the one after its
 // own. Other jobs that run there end from now on. Collective over the world.
@@ -74,7 +74,7 @@ void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
 
 // Fills the shards of this rank, and returns where the run goes on. Fails (65) where the frozen
 // weights are not those that the checkpoint names. Collective over the world.
-comm::Agreed<LoadedState> load_state(const EngineCall& call, const Origin& origin,
+comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin& origin,
                                      const model::ModelSpec& spec, shard::Zero& zero,
                                      optim::Optimizer& optimizer);
 

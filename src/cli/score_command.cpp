@@ -8,17 +8,17 @@
 #include <sstream>
 
 #include "cpu_gemm.hpp"
+#include "placement.hpp"
 #include "pretrained.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/score_file.hpp"
 #include "ringshard/train/scorer.hpp"
 #include "ringshard/watch/watchdog.hpp"
 #include "run_inputs.hpp"
 #include "run_state.hpp"
-#include "start_up.hpp"
 #include "test_hooks.hpp"
 
 namespace ringshard::cli {
@@ -67,9 +67,9 @@ std::optional<Failure> make_folder(const config::Settings& settings) {
     return std::nullopt;
 }
 
-void say_what_has_no_effect(const EngineCall& call) {
+void say_what_has_no_effect(const CommandContext& context) {
     for (const char* name : {"max_length", "packing", "shuffle_dataset"})
-        if (call.settings.is_fixed(name))
+        if (context.settings.is_fixed(name))
             std::cerr << "note: " << name << " has no effect on scores: rows are scored whole, in "
                       << "their order\n";
 }
@@ -106,10 +106,10 @@ void report(const train::Scorer::Sums& sums, double seconds, const fs::path& fol
 }
 
 // Of this rank, where it is the first of its sequence group: the others write nothing.
-MaybeFailure write_scores(const EngineCall& call, const mesh::Mesh& mesh,
+MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
                           const train::Scorer& scorer, watch::Watchdog& watchdog) {
-    const comm::Group& world = call.world;
-    const config::Config& config = call.settings.values;
+    const comm::Group& world = context.world;
+    const config::Config& config = context.settings.values;
     const Timer timer;
     const fs::path folder = config.run.output_dir;
     std::optional<data::ScoreFile> file;
@@ -143,26 +143,26 @@ MaybeFailure write_scores(const EngineCall& call, const mesh::Mesh& mesh,
     return std::nullopt;
 }
 
-MaybeFailure score(const EngineCall& given) {
+MaybeFailure score(const CommandContext& given) {
     const comm::Group& world = given.world;
     const config::Settings settings = whole_rows(given.settings);
-    const EngineCall call{given.command, settings, given.notes, given.environment, world};
-    auto faults = comm::agreed(world, Faults::read(call.environment, world.rank()));
+    const CommandContext call{given.command, settings, given.notes, given.environment, world};
+    auto faults = comm::agreed(world, Faults::read(context.environment, world.rank()));
     if (!faults) return faults.failure();
     watch::Watchdog watchdog(world, settings.values.run.hang_timeout_s,
-                             test_hooks::watch_pace(call.environment));
+                             test_hooks::watch_pace(context.environment));
     world.flight_recorder().set_activity("starting");
-    const auto start = start_up(call);
+    const auto start = place_ranks(context);
     if (!start) return start.failure();
-    const StartUp& here = start.value();
-    print_start(call, here);
+    const Placement& placement = start.value();
+    print_start(context, here);
     if (world.is_root()) say_what_has_no_effect(given);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? make_folder(settings) : std::optional<Failure>()))
         return failure;
     const mesh::Mesh mesh(world, here.shape, here.device,
-                          {test_hooks::message_delay(call.environment), here.shares_gpus});
-    const auto inputs = find_inputs(call, here, faults.value());
+                          {test_hooks::message_delay(context.environment), here.shares_gpus});
+    const auto inputs = find_inputs(context, here, faults.value());
     if (!inputs) return inputs.failure();
     const model::ModelSpec spec = freeze_everything(inputs.value().spec);
     if (spec.vocabulary != spec.stored_vocabulary)
@@ -175,13 +175,13 @@ MaybeFailure score(const EngineCall& given) {
         return comm::found_by_all(
             {ExitCode::settings, concat("top_k = ", top_k, ": the model's vocabulary has only ",
                                         spec.vocabulary, " tokens")});
-    const auto gemms = choose_gemms(call, here, spec);
+    const auto gemms = choose_gemms(context, here, spec);
     if (!gemms) return gemms.failure();
 
     watchdog.begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
     const auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
-                                             verification_of(call), world);
+                                             verification_of(context), world);
     if (!pretrained) return pretrained.failure();
     shard::Zero zero = make_weights(settings.values, spec, mesh);
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
@@ -198,15 +198,15 @@ MaybeFailure score(const EngineCall& given) {
         {settings.values.evaluation.per_device_eval_batch_size, settings.values.evaluation.top_k},
         world, mesh, model);
     world.flight_recorder().set_activity("scoring");
-    return write_scores(call, mesh, scorer, watchdog);
+    return write_scores(context, mesh, scorer, watchdog);
 }
 
 }  // namespace
 
-int run_score(const EngineCall& call) {
+int run_score(const CommandContext& context) {
     const c10::InferenceMode no_autograd;
-    const auto failure = score(call);
-    return failure ? tell(*failure, call.world) : number(ExitCode::done);
+    const auto failure = score(context);
+    return failure ? report_failure(*failure, context.world) : number(ExitCode::done);
 }
 
 }  // namespace ringshard::cli

@@ -6,12 +6,12 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/shell_word.hpp"
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/job/array.hpp"
 #include "ringshard/report/run_status.hpp"
 #include "ringshard/text/value.hpp"
+#include "sweep_args.hpp"
 #include "sweep_plan.hpp"
-#include "sweep_wish.hpp"
 
 namespace ringshard::cli {
 
@@ -28,31 +28,32 @@ Value settings_value(const PlannedRun& run, size_t index) {
     return Value(std::move(members));
 }
 
-int expand(const SweepWish& wish, const Environment& environment) {
-    const auto plan = plan_sweep(wish.target, wish.runs, environment);
-    if (!plan) return tell(plan.failure());
+int expand(const SweepArgs& args, const Environment& environment) {
+    const auto plan = plan_sweep(args.target, args.runs, environment);
+    if (!plan) return report_failure(plan.failure());
     const auto& runs = plan.value().runs;
-    if (wish.index && *wish.index >= static_cast<int64_t>(runs.size()))
-        return tell({ExitCode::settings, concat("index = ", *wish.index, ": ", wish.target.string(),
-                                                " has the runs 0 to ", runs.size() - 1)});
+    if (args.index && *args.index >= static_cast<int64_t>(runs.size()))
+        return report_failure(
+            {ExitCode::settings, concat("index = ", *args.index, ": ", args.target.string(),
+                                        " has the runs 0 to ", runs.size() - 1)});
     Value::List list;
     for (size_t i = 0; i < runs.size(); ++i) {
-        if (wish.index && static_cast<size_t>(*wish.index) != i) continue;
-        if (wish.as_json)
+        if (args.index && static_cast<size_t>(*args.index) != i) continue;
+        if (args.as_json)
             list.push_back(settings_value(runs[i], i));
         else
-            std::cout << (wish.index ? runs[i].settings : concat(i, "  ", runs[i].differs, "\n"));
+            std::cout << (args.index ? runs[i].settings : concat(i, "  ", runs[i].differs, "\n"));
     }
-    if (wish.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
+    if (args.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
     return number(ExitCode::done);
 }
 
-std::string sbatch_line(const SweepWish& wish, const SweepPlan& plan,
+std::string sbatch_line(const SweepArgs& args, const SweepPlan& plan,
                         const std::vector<int64_t>& open, const Environment& environment) {
     std::vector<std::string> words{"sbatch", "--parsable"};
-    words.insert(words.end(), wish.for_sbatch.begin(), wish.for_sbatch.end());
+    words.insert(words.end(), args.for_sbatch.begin(), args.for_sbatch.end());
     words.push_back(concat("--array=", job::array_text(open),
-                           wish.at_a_time ? concat("%", *wish.at_a_time) : ""));
+                           args.at_a_time ? concat("%", *args.at_a_time) : ""));
     const auto root = environment.find("RINGSHARD_ROOT");  // of an installed copy
     words.push_back((root ? *root + "/" : "") + "slurm/sweep.sh");
     words.push_back(plan.folder);
@@ -74,28 +75,29 @@ Expected<std::string> run_line(const std::string& line) {
     return id;
 }
 
-int submit(const SweepWish& wish, const Environment& environment) {
-    const auto plan = plan_sweep(wish.target, wish.runs, environment);
-    if (!plan) return tell(plan.failure());
+int submit(const SweepArgs& args, const Environment& environment) {
+    const auto plan = plan_sweep(args.target, args.runs, environment);
+    if (!plan) return report_failure(plan.failure());
     const auto open = write_runs(plan.value());
-    if (!open) return tell(open.failure());
+    if (!open) return report_failure(open.failure());
     if (open.value().empty()) {
         std::cerr << "nothing to submit: every run is complete, runs or waits\n";
         return number(ExitCode::done);
     }
-    const std::string line = sbatch_line(wish, plan.value(), open.value(), environment);
+    const std::string line = sbatch_line(args, plan.value(), open.value(), environment);
     std::cout << line << std::endl;
-    if (!wish.runs_it) {
+    if (!args.runs_it) {
         std::cerr << "nothing is submitted: give --run, or run the line above\n";
         return number(ExitCode::done);
     }
     const auto id = run_line(line);
-    if (!id) return tell(id.failure());
+    if (!id) return report_failure(id.failure());
     std::cout << "job " << id.value() << std::endl;
     if (const auto failure = record_job(plan.value().folder, id.value()))
-        return tell({failure->code, concat(failure->message, "; write ", id.value(),
-                                           " into that file, or another submit sends the same "
-                                           "runs again")});
+        return report_failure(
+            {failure->code, concat(failure->message, "; write ", id.value(),
+                                   " into that file, or another submit sends the same "
+                                   "runs again")});
     return number(ExitCode::done);
 }
 
@@ -134,13 +136,13 @@ void print_status(size_t index, const std::string& state, const report::RunStatu
               << shown(status.seconds_left, 0) << '\n';
 }
 
-int print_states(const SweepWish& wish) {
-    const auto runs = find_runs(wish.target);
-    if (!runs) return tell(runs.failure());
-    const auto in_queue = job::elements_in_queue(submitted_jobs(wish.target));
+int print_states(const SweepArgs& args) {
+    const auto runs = find_runs(args.target);
+    if (!runs) return report_failure(runs.failure());
+    const auto in_queue = job::elements_in_queue(submitted_jobs(args.target));
     Value::List list;
-    bool has_begun = !submitted_jobs(wish.target).empty();
-    if (!wish.as_json)
+    bool has_begun = !submitted_jobs(args.target).empty();
+    if (!args.as_json)
         std::cout << "index  state                step      loss    tokens/s    s left\n";
     for (size_t i = 0; i < runs.value().size(); ++i) {
         const auto status = report::read_run_status(runs.value()[i]);
@@ -149,44 +151,44 @@ int print_states(const SweepWish& wish) {
                            status.state != report::RunState::running;
         const std::string state = waits ? "waiting" : report::to_text(status.state);
         has_begun = has_begun || status.state != report::RunState::missing;
-        if (wish.as_json)
+        if (args.as_json)
             list.push_back(status_value(i, state, status));
         else
             print_status(i, state, status);
     }
-    if (wish.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
+    if (args.as_json) std::cout << to_json(Value(std::move(list))) << '\n';
     if (!has_begun)
         std::cerr << "no run has begun, and no job was submitted from here: `trainer sweep submit "
                      "FILE --run` submits\n";
     return number(ExitCode::done);
 }
 
-int print_best(const SweepWish& wish) {
-    if (wish.metric.empty()) return tell(sweep_usage("name the metric with --metric"));
-    const auto runs = find_runs(wish.target);
-    if (!runs) return tell(runs.failure());
+int print_best(const SweepArgs& args) {
+    if (args.metric.empty()) return report_failure(sweep_usage("name the metric with --metric"));
+    const auto runs = find_runs(args.target);
+    if (!runs) return report_failure(runs.failure());
     std::optional<report::BestValue> best;
     fs::path best_run;
     for (const fs::path& run : runs.value()) {
-        const auto found = report::best_value(run, wish.metric, wish.is_greater_better);
+        const auto found = report::best_value(run, args.metric, args.is_greater_better);
         const bool is_better =
-            found && (!best || (wish.is_greater_better ? found->value > best->value
+            found && (!best || (args.is_greater_better ? found->value > best->value
                                                        : found->value < best->value));
         if (!is_better) continue;
         best = found;
         best_run = run;
     }
     if (!best)
-        return tell({ExitCode::bad_data, concat("metric = ", wish.metric, ": no run in ",
-                                                wish.target.string(), " has logged it")});
-    if (wish.as_json)
+        return report_failure({ExitCode::bad_data, concat("metric = ", args.metric, ": no run in ",
+                                                          args.target.string(), " has logged it")});
+    if (args.as_json)
         std::cout << to_json(Value(Value::Object{{"run", Value(best_run.string())},
-                                                 {"metric", Value(wish.metric)},
+                                                 {"metric", Value(args.metric)},
                                                  {"value", Value(best->value)},
                                                  {"step", Value(best->step)}}))
                   << '\n';
     else
-        std::cout << best_run.string() << "  " << wish.metric << ' ' << shortest(best->value)
+        std::cout << best_run.string() << "  " << args.metric << ' ' << shortest(best->value)
                   << " at step " << best->step << '\n';
     return number(ExitCode::done);
 }
@@ -194,14 +196,14 @@ int print_best(const SweepWish& wish) {
 }  // namespace
 
 int sweep(const Invocation& invocation, const Environment& environment) {
-    const auto wish = read_sweep_wish(invocation.flags);
-    if (!wish) return tell(wish.failure());
-    const std::string& action = wish.value().action;
-    if (action == "expand") return expand(wish.value(), environment);
-    if (action == "submit") return submit(wish.value(), environment);
-    if (action == "status") return print_states(wish.value());
-    if (action == "best") return print_best(wish.value());
-    return tell(sweep_usage(concat("there is no sweep ", action)));
+    const auto args = parse_sweep_args(invocation.flags);
+    if (!args) return report_failure(args.failure());
+    const std::string& action = args.value().action;
+    if (action == "expand") return expand(args.value(), environment);
+    if (action == "submit") return submit(args.value(), environment);
+    if (action == "status") return print_states(args.value());
+    if (action == "best") return print_best(args.value());
+    return report_failure(sweep_usage(concat("there is no sweep ", action)));
 }
 
 }  // namespace ringshard::cli

@@ -3,7 +3,7 @@
 
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/cli/front_commands.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/config/resolve.hpp"
 #include "ringshard/data/text_tools.hpp"
 
@@ -123,24 +123,25 @@ int answer_lines(std::istream& input, const data::TextTools& tools) {
 int tokenize(const Invocation& invocation, const Environment& environment) {
     const config::OptionTable table;
     const config::Resolution resolution = config::resolve(table, invocation.flags, environment);
-    if (!resolution.problems.empty()) return tell(config::summary(resolution.problems));
+    if (!resolution.problems.empty()) return report_failure(config::summary(resolution.problems));
     const config::Config& config = resolution.settings.values;
     const auto folder = HubCache(environment)
                             .model_folder(config.model.model_name_or_path,
                                           config.model.model_revision, "model_name_or_path");
-    if (!folder) return tell(folder.failure());
+    if (!folder) return report_failure(folder.failure());
     const data::FormatSettings settings{.tokenizer = folder.value(),
                                         .chat_template = config.model.chat_template_path,
                                         .eos_token = config.model.eos_token,
                                         .added_tokens = config.model.added_tokens};
     const auto tools = data::TextTools::load(settings, data::TextTools::Template::if_there);
-    if (!tools) return tell(tools.failure());
+    if (!tools) return report_failure(tools.failure());
     std::ios::sync_with_stdio(false);
     if (config.data.dataset_name.empty()) return answer_lines(std::cin, tools.value());
     std::ifstream file(config.data.dataset_name);
     if (file) return answer_lines(file, tools.value());
-    return tell({ExitCode::missing_input,
-                 concat("dataset_name = ", config.data.dataset_name, ": there is no such file")});
+    return report_failure(
+        {ExitCode::missing_input,
+         concat("dataset_name = ", config.data.dataset_name, ": there is no such file")});
 }
 
 }  // namespace ringshard::cli

@@ -4,14 +4,15 @@
 
 #include <iostream>
 
-#include "adopted_text.hpp"
 #include "beginning.hpp"
 #include "check_plan.hpp"
 #include "cpu_gemm.hpp"
+#include "export_template.hpp"
 #include "model_card.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
-#include "ringshard/cli/tell.hpp"
+#include "placement.hpp"
+#include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/job/stop_signals.hpp"
 #include "ringshard/train/compute_rate.hpp"
@@ -19,7 +20,6 @@
 #include "ringshard/watch/watchdog.hpp"
 #include "run_checkpoints.hpp"
 #include "run_record.hpp"
-#include "start_up.hpp"
 #include "test_hooks.hpp"
 
 namespace ringshard::cli {
@@ -28,7 +28,7 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-MaybeFailure train(const EngineCall& given) {
+MaybeFailure train(const CommandContext& given) {
     const comm::Group& world = given.world;
     job::note_warnings();  // a warning that comes before the first step is not lost
     const job::Deadline deadline(
@@ -40,30 +40,33 @@ MaybeFailure train(const EngineCall& given) {
                              test_hooks::watch_pace(given.environment));
 
     world.flight_recorder().set_activity("starting");
-    const auto start = start_up(given);
+    const auto start = place_ranks(given);
     if (!start) return start.failure();
-    const StartUp& here = start.value();
-    print_start(given, here);
-    const auto recorder = open_recorder(given, here);
+    const Placement& placement = start.value();
+    print_start(given, placement);
+    const auto recorder = open_recorder(given, placement);
     if (!recorder) return recorder.failure();
-    const mesh::Mesh mesh(world, here.shape, here.device,
-                          {test_hooks::message_delay(given.environment), here.shares_gpus});
-    const auto found = find_inputs(given, here, faults.value());
+    const mesh::Mesh mesh(world, placement.shape, placement.device,
+                          {test_hooks::message_delay(given.environment), placement.shares_gpus});
+    const auto found = find_inputs(given, placement, faults.value());
     if (!found) return found.failure();
     const RunInputs& inputs = found.value();
     const data::Rows& rows = inputs.data.training;
-    if (const auto unused = check_rows_are_dealt(given.settings, rows.size(), here.shape.data()))
+    if (const auto unused =
+            check_rows_are_dealt(given.settings, rows.size(), placement.shape.data()))
         return comm::found_by_all(*unused);
-    const auto gemms = choose_gemms(given, here, inputs.spec);
+    const auto gemms = choose_gemms(given, placement, inputs.spec);
     if (!gemms) return gemms.failure();
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
-    const auto chosen = choose_policies(given, here, inputs.spec, rows, memory());
+    const auto chosen = choose_policies(given, placement, inputs.spec, rows, memory());
     if (!chosen) return chosen.failure();
-    const EngineCall call{given.command, chosen.value(), given.notes, given.environment, world};
-    const config::Config& config = call.settings.values;
-    data::Loader loader(rows, data::sampler_options(config, rows, here.shape), mesh.data_rank(),
-                        config.training.gradient_accumulation_steps);
-    const auto check_memory = [&] { return check_plan(call, here, inputs.spec, rows, memory()); };
+    const CommandContext call{given.command, chosen.value(), given.notes, given.environment, world};
+    const config::Config& config = context.settings.values;
+    data::Loader loader(rows, data::sampler_options(config, rows, placement.shape),
+                        mesh.data_rank(), config.training.gradient_accumulation_steps);
+    const auto check_memory = [&] {
+        return check_plan(context, placement, inputs.spec, rows, memory());
+    };
     if (config.run.dry_run) {
         if (auto failure = check_memory()) return failure;
         if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
@@ -73,10 +76,10 @@ MaybeFailure train(const EngineCall& given) {
     watchdog.begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
     faults.value().reach("load");
-    const Curve curve = curve_of(call.settings, here.shape, rows);
-    const RunStart run{call, inputs.model, inputs.spec, curve,
+    const LossFingerprint fingerprint = fingerprint_of(context.settings, placement.shape, rows);
+    const RunStart run{context, inputs.model, inputs.spec, fingerprint,
                        train::count_steps(config.training, loader.steps_per_epoch())};
-    auto entry = RunEntry::begin(call, curve);
+    auto entry = RunEntry::begin(context, fingerprint);
     if (!entry) return entry.failure();
     auto origin = find_origin(run, first_time(entry.value()));
     if (!origin) return origin.failure();
@@ -84,19 +87,20 @@ MaybeFailure train(const EngineCall& given) {
     auto sidecar_files = read_sidecar_files(world, inputs.model);
     if (!sidecar_files) return sidecar_files.failure();
     if (world.is_root()) sidecar_files.value()["config.json"] = inputs.spec.config_json;
-    if (auto failure = adopt_text(call, sidecar_files.value())) return failure;
-    if (world.is_root()) add_model_card(sidecar_files.value(), config, curve);
-    auto offload_stores = open_offload_stores(call, here, mesh::cuts_of(config.parallel));
+    if (auto failure = write_export_template(context, sidecar_files.value())) return failure;
+    if (world.is_root()) add_model_card(sidecar_files.value(), config, fingerprint);
+    auto offload_stores = open_offload_stores(context, placement, mesh::cuts_of(config.parallel));
     if (!offload_stores) return offload_stores.failure();
-    ModelInTraining model(call, mesh, inputs, loader, std::move(offload_stores).value(),
+    ModelInTraining model(context, mesh, inputs, loader, std::move(offload_stores).value(),
                           recorder.value().get(), gemms.value().gemms, watchdog);
-    if (auto failure = allocate(model.offload_stores, call)) return failure;
-    const model::StoredType written_type = find_written_type(call, sidecar_files.value());
-    checkpoint::Extras extras = extras_of(call, here.shape, curve, sidecar_files.value());
+    if (auto failure = allocate(model.offload_stores, context)) return failure;
+    const model::StoredType written_type = find_written_type(context, sidecar_files.value());
+    checkpoint::Extras extras =
+        extras_of(context, placement.shape, fingerprint, sidecar_files.value());
     if (config.checkpoint.save_model_in_checkpoints)
         if (auto failure = add_model(extras, model.stack.zero, written_type, world)) return failure;
-    const double peak_operations =
-        train::measured_peak(gemms.value().gemms, here.device, model.stack.zero.compute_type());
+    const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
+                                                        model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
 
     Beginning beginning(run, entry.value(), model, faults.value(), watchdog);
@@ -105,8 +109,9 @@ MaybeFailure train(const EngineCall& given) {
         if (!progress) return progress.failure();
         Attempt& attempt = beginning.attempt();
         model.trainer.resume_from(progress.value());
-        if (auto failure = write_run_record(call, here, inputs.spec, attempt.store.attempt(),
-                                            run.num_steps, gemms.value().record)) {
+        if (auto failure =
+                write_run_record(context, placement, inputs.spec, attempt.store.attempt(),
+                                 run.num_steps, gemms.value().record)) {
             note_end(attempt, *failure, world);
             return failure;
         }
@@ -116,7 +121,7 @@ MaybeFailure train(const EngineCall& given) {
             extras.frozen_source = beginning.frozen_source();
             if (beginning.rounds_frozen()) frozen_source = extras.frozen_source;
         }
-        checkpoint::Saver saver(attempt.store, save_options(call), world, faults.value());
+        checkpoint::Saver saver(attempt.store, save_options(context), world, faults.value());
         const auto ending = train::train_to_the_end(
             {.config = config,
              .world = world,
@@ -124,7 +129,7 @@ MaybeFailure train(const EngineCall& given) {
              .evaluator = model.evaluator ? &*model.evaluator : nullptr,
              .store = attempt.store,
              .saver = saver,
-             .free_host_memory = test_hooks::free_host_memory(call.environment),
+             .free_host_memory = test_hooks::free_host_memory(context.environment),
              .zero = model.stack.zero,
              .optimizer = *model.stack.optimizer,
              .offload_stores = model.offload_stores,
@@ -148,10 +153,10 @@ MaybeFailure train(const EngineCall& given) {
 
 }  // namespace
 
-int run_train(const EngineCall& call) {
+int run_train(const CommandContext& context) {
     const c10::InferenceMode no_autograd;
-    const auto failure = train(call);
-    return failure ? tell(*failure, call.world) : number(ExitCode::done);
+    const auto failure = train(context);
+    return failure ? report_failure(*failure, context.world) : number(ExitCode::done);
 }
 
 }  // namespace ringshard::cli

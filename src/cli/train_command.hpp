@@ -5,6 +5,6 @@
 namespace ringshard::cli {
 
 // Trains a model as the settings say. Collective over the world.
-int run_train(const EngineCall& call);
+int run_train(const CommandContext& context);
 
 }  // namespace ringshard::cli

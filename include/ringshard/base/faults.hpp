@@ -38,7 +38,7 @@ public:
 
 private:
     static constexpr int64_t every = -1;  // written as *
-    struct Wish {
+    struct Trigger {
         std::string point;
         int64_t nth;  // or every
         std::string action;
@@ -46,7 +46,7 @@ private:
     bool is_now(std::string_view point);
     void act();
 
-    std::optional<Wish> wish_;
+    std::optional<Trigger> trigger_;
     std::filesystem::path go_on_;
     int64_t longest_delay_ = 0;  // ms
     std::minstd_rand random_;

@@ -21,15 +21,15 @@ namespace ringshard::checkpoint {
 struct Holder {
     std::string host{};
     int64_t pid = 0;
-    std::string pid_space{};  // boot and PID namespace: the same pid elsewhere is another process
-    int64_t started = 0;      // clock ticks after that boot: a pid is used again
-    std::string job{};        // of SLURM, "77@cluster"; empty outside of SLURM
-    int64_t restarts = 0;     // how often SLURM has requeued that job
-    std::string since{};      // UTC, for people
-    std::string curve{};      // the settings that shape the loss curve, as text
+    std::string pid_space{};    // boot and PID namespace: the same pid elsewhere is another process
+    int64_t started = 0;        // clock ticks after that boot: a pid is used again
+    std::string job{};          // of SLURM, "77@cluster"; empty outside of SLURM
+    int64_t restarts = 0;       // how often SLURM has requeued that job
+    std::string since{};        // UTC, for people
+    std::string fingerprint{};  // the settings that shape the loss curve, as text
 };
 
-// Identifies this process; job, restarts and curve are left to the caller.
+// Identifies this process; job, restarts and fingerprint are left to the caller.
 Holder this_process();
 
 enum class ProcessState { running, dead, elsewhere };
@@ -78,7 +78,7 @@ public:
     struct Rules {
         bool takes_over = false;  // the user asks to replace a running attempt
         // Names what differs between another attempt's curve and this one's; empty if nothing does.
-        std::function<std::string(const std::string& their_curve)> differences;
+        std::function<std::string(const std::string& their_fingerprint)> differences;
         std::string output_dir_said{};  // "output_dir = OUT [command line]"
         LivenessLimits limits{};
     };

@@ -7,15 +7,15 @@
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/expected.hpp"
-#include "ringshard/cli/plan_wish.hpp"
+#include "ringshard/cli/plan_args.hpp"
 #include "ringshard/comm/group.hpp"
 #include "ringshard/config/settings.hpp"
 
 namespace ringshard::cli {
 
-// The engine holds everything that needs LibTorch. It is loaded when a command needs it, so that
-// help and wrong settings are told at once, on thousands of nodes too.
-struct EngineCall {
+// The engine is the library with all code that needs LibTorch. It is loaded when a command needs
+// it, so that help and errors in settings come at once, on thousands of nodes too.
+struct CommandContext {
     const std::string& command;
     const config::Settings& settings;
     const std::vector<std::string>& notes;  // from resolving the settings
@@ -23,18 +23,18 @@ struct EngineCall {
     const comm::Group& world;
 };
 
-using EngineEntry = int(const EngineCall&);  // the exit code of this rank
+using EngineEntry = int(const CommandContext&);  // the exit code of this rank
 
 // `torch` is what find_libtorch() found.
 std::function<EngineEntry> load_engine(const std::filesystem::path& torch);
 
-// The engine's other door: what needs LibTorch, and neither MPI nor a world.
-struct PlanCall {
+// The second entry point, for what needs LibTorch and no MPI.
+struct PlanContext {
     const config::Settings& settings;
     const Environment& environment;
-    const PlanWish& wish;
+    const PlanArgs& args;
 };
-using PlanEntry = int(const PlanCall&);
+using PlanEntry = int(const PlanContext&);
 
 std::function<PlanEntry> load_planner(const std::filesystem::path& torch);
 

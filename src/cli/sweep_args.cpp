@@ -1,4 +1,4 @@
-#include "sweep_wish.hpp"
+#include "sweep_args.hpp"
 
 #include "own_flags.hpp"
 #include "ringshard/base/text.hpp"
@@ -14,8 +14,8 @@ Failure sweep_usage(const std::string& what) {
                    "to runs/, or to --runs FOLDER")};
 }
 
-Expected<SweepWish> read_sweep_wish(const std::vector<std::string>& flags) {
-    SweepWish wish;
+Expected<SweepArgs> parse_sweep_args(const std::vector<std::string>& flags) {
+    SweepArgs args;
     std::vector<std::string> words;
     for (OwnFlags flag(flags); flag.next();) {
         const auto whole = [&](int64_t least) {
@@ -24,26 +24,26 @@ Expected<SweepWish> read_sweep_wish(const std::vector<std::string>& flags) {
             return number && *number >= least ? number : std::nullopt;
         };
         if (flag.name == "--") {
-            wish.for_sbatch = flag.rest();
+            args.for_sbatch = flag.rest();
             break;
         }
         if (flag.name == "--json") {
-            wish.as_json = true;
+            args.as_json = true;
         } else if (flag.name == "--run") {
-            wish.runs_it = true;
+            args.runs_it = true;
         } else if (flag.name == "--greater_is_better") {
-            wish.is_greater_better = true;
+            args.is_greater_better = true;
         } else if (flag.name == "--index") {
-            if (!(wish.index = whole(0))) return sweep_usage("--index must be a whole number");
+            if (!(args.index = whole(0))) return sweep_usage("--index must be a whole number");
         } else if (flag.name == "--at_a_time") {
-            if (!(wish.at_a_time = whole(1))) return sweep_usage("--at_a_time must be at least 1");
+            if (!(args.at_a_time = whole(1))) return sweep_usage("--at_a_time must be at least 1");
         } else if (flag.name == "--runs" || flag.name == "--metric") {
             const auto text = flag.value();
             if (!text) return sweep_usage(flag.name + " has no value");
             if (flag.name == "--runs")
-                wish.runs = *text;
+                args.runs = *text;
             else
-                wish.metric = *text;
+                args.metric = *text;
         } else if (flag.name.starts_with("-")) {
             return sweep_usage("there is no " + flag.name);
         } else {
@@ -51,9 +51,9 @@ Expected<SweepWish> read_sweep_wish(const std::vector<std::string>& flags) {
         }
     }
     if (words.size() != 2) return sweep_usage("name what to do, and a file or a folder");
-    wish.action = words[0];
-    wish.target = words[1];
-    return wish;
+    args.action = words[0];
+    args.target = words[1];
+    return args;
 }
 
 }  // namespace ringshard::cli

@@ -12,8 +12,8 @@
 
 namespace ringshard::cli {
 
-// Where this rank works, and how the world is cut.
-struct StartUp {
+// Host, device and threads of this rank, and the mesh.
+struct Placement {
     device::Host host;
     std::string memory;  // where memory of this rank lies, for people
     c10::Device device;
@@ -26,9 +26,9 @@ struct StartUp {
 
 // Chooses and binds the device of every rank, the threads and the mesh; all ranks succeed, or all
 // get the same failure. Collective over the world.
-comm::Agreed<StartUp> start_up(const EngineCall& call);
+comm::Agreed<Placement> place_ranks(const CommandContext& context);
 
 // Notes on the settings, the picture of the mesh, what a step is: from rank 0, to stderr.
-void print_start(const EngineCall& call, const StartUp& start);
+void print_start(const CommandContext& context, const Placement& placement);
 
 }  // namespace ringshard::cli

@@ -1,4 +1,4 @@
-#include "start_up.hpp"
+#include "placement.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -112,11 +112,11 @@ void warn_of_shared_cores(const std::vector<RankDevice>& devices) {
 
 }  // namespace
 
-comm::Agreed<StartUp> start_up(const EngineCall& call) {
-    const comm::Group& world = call.world;
-    const config::RunSettings& run = call.settings.values.run;
-    if (const auto other = describe_other_world(call.settings, world.size()); !other.empty()) {
-        if (call.settings.values.parallel.strict_launch)
+comm::Agreed<Placement> place_ranks(const CommandContext& context) {
+    const comm::Group& world = context.world;
+    const config::RunSettings& run = context.settings.values.run;
+    if (const auto other = describe_other_world(context.settings, world.size()); !other.empty()) {
+        if (context.settings.values.parallel.strict_launch)
             return comm::found_by_all({ExitCode::settings, "strict_launch = true: " + other});
         if (world.is_root()) std::cerr << "warning: " << other << '\n';
     }
@@ -136,14 +136,14 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
         if (const auto failure = comm::first_failure(world, shared)) return *failure;
 
     const int64_t num_hosts = world.sum(neighbours.is_root() ? 1 : 0);
-    const auto shape = mesh::choose_shape(call.settings, world.size(), num_hosts);
+    const auto shape = mesh::choose_shape(context.settings, world.size(), num_hosts);
     if (!shape) return comm::found_by_all(shape.failure());
 
     device::make_current(device.value());
     device::keep_host_memory();
     const auto num_threads = comm::agreed(
         world,
-        device::choose_num_threads(run.num_threads, call.environment, host, neighbours.size()));
+        device::choose_num_threads(run.num_threads, context.environment, host, neighbours.size()));
     if (!num_threads) return num_threads.failure();
     at::set_num_threads(narrow<int>(num_threads.value()));
 
@@ -151,21 +151,21 @@ comm::Agreed<StartUp> start_up(const EngineCall& call) {
     warn_of_shared_cores(devices);
     std::vector<RankPlace> places;
     for (const RankDevice& rank : devices) places.push_back({rank.host, rank.device, rank.cores});
-    return StartUp{host,
-                   memory,
-                   device.value(),
-                   shape.value(),
-                   std::move(places),
-                   neighbours.size(),
-                   num_threads.value(),
-                   world.maximum(shared ? 1 : 0) == 1};
+    return Placement{host,
+                     memory,
+                     device.value(),
+                     shape.value(),
+                     std::move(places),
+                     neighbours.size(),
+                     num_threads.value(),
+                     world.maximum(shared ? 1 : 0) == 1};
 }
 
-void print_start(const EngineCall& call, const StartUp& start) {
-    if (!call.world.is_root()) return;
-    for (const std::string& note : call.notes) std::cerr << "note: " << note << '\n';
-    std::cerr << draw_mesh(start.shape, start.places)
-              << describe_step(start.shape, call.settings.values);
+void print_start(const CommandContext& context, const Placement& placement) {
+    if (!context.world.is_root()) return;
+    for (const std::string& note : context.notes) std::cerr << "note: " << note << '\n';
+    std::cerr << draw_mesh(placement.shape, placement.places)
+              << describe_step(placement.shape, context.settings.values);
 }
 
 }  // namespace ringshard::cli

@@ -10,7 +10,7 @@
 namespace ringshard::cli {
 
 // The arguments of `trainer sweep`.
-struct SweepWish {
+struct SweepArgs {
     std::string action;
     std::filesystem::path target;  // a sweep file, or the folder of a sweep
     std::filesystem::path runs = "runs";
@@ -23,7 +23,7 @@ struct SweepWish {
     std::vector<std::string> for_sbatch;  // after --
 };
 
-Expected<SweepWish> read_sweep_wish(const std::vector<std::string>& flags);
+Expected<SweepArgs> parse_sweep_args(const std::vector<std::string>& flags);
 
 Failure sweep_usage(const std::string& what);
 

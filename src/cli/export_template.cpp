@@ -1,4 +1,4 @@
-#include "adopted_text.hpp"
+#include "export_template.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -113,14 +113,14 @@ void adopt_eos(const data::TextTools::Adopted::Token& eos,
 
 }  // namespace
 
-std::optional<comm::AgreedFailure> adopt_text(const EngineCall& call,
-                                              std::map<std::string, std::string>& files) {
-    const config::Config& config = call.settings.values;
+std::optional<comm::AgreedFailure> write_export_template(
+    const CommandContext& context, std::map<std::string, std::string>& files) {
+    const config::Config& config = context.settings.values;
     const bool is_asked_for = !config.model.chat_template_path.empty() ||
                               !config.model.eos_token.empty() || !config.model.added_tokens.empty();
     std::optional<Failure> failure;
-    if (is_asked_for && call.world.is_root()) {
-        const auto format = data::format_settings(config, HubCache(call.environment));
+    if (is_asked_for && context.world.is_root()) {
+        const auto format = data::format_settings(config, HubCache(context.environment));
         const auto tools =
             format ? data::TextTools::load(format.value(), data::TextTools::Template::if_there)
                    : Expected<data::TextTools>(format.failure());
@@ -133,7 +133,7 @@ std::optional<comm::AgreedFailure> adopt_text(const EngineCall& call,
             failure = tools.failure();
         }
     }
-    return comm::first_failure(call.world, failure);
+    return comm::first_failure(context.world, failure);
 }
 
 }  // namespace ringshard::cli

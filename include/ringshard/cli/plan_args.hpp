@@ -10,7 +10,7 @@
 namespace ringshard::cli {
 
 // The arguments of `trainer plan`.
-struct PlanWish {
+struct PlanArgs {
     int64_t world = 1;               // ranks
     std::optional<int64_t> nodes{};  // else as many as the ranks need, eight to a node
     std::string device = "cpu";      // a name or a file: plan/devices.hpp
@@ -28,6 +28,6 @@ struct PlanWish {
     }
     int64_t ranks_per_node() const { return std::max<int64_t>(1, world / num_nodes()); }
 };
-Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags);
+Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags);
 
 }  // namespace ringshard::cli

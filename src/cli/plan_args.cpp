@@ -1,12 +1,12 @@
-#include "ringshard/cli/plan_wish.hpp"
+#include "ringshard/cli/plan_args.hpp"
 
 #include "own_flags.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::cli {
 
-Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
-    PlanWish wish;
+Expected<PlanArgs> parse_plan_args(const std::vector<std::string>& flags) {
+    PlanArgs args;
     const auto usage = [](const std::string& what) {
         return Failure{
             ExitCode::usage,
@@ -18,20 +18,20 @@ Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
     };
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--json") {
-            wish.as_json = true;
+            args.as_json = true;
         } else if (flag.name == "--longest") {
-            wish.finds_longest = true;
+            args.finds_longest = true;
         } else if (flag.name == "--show_device") {
-            wish.shows_device = true;
+            args.shows_device = true;
         } else if (flag.name == "--suggest") {
-            wish.suggests = true;
+            args.suggests = true;
         } else if (flag.name == "--gpu" || flag.name == "--curves" ||
                    flag.name == "--interconnect") {
             const auto text = flag.value();
             if (!text) return usage(flag.name + " has no value");
-            if (flag.name == "--gpu") wish.device = *text;
-            if (flag.name == "--curves") wish.curves = *text;
-            if (flag.name == "--interconnect") wish.interconnect = *text;
+            if (flag.name == "--gpu") args.device = *text;
+            if (flag.name == "--curves") args.curves = *text;
+            if (flag.name == "--interconnect") args.interconnect = *text;
         } else if (flag.name == "--world" || flag.name == "--nodes") {
             const bool is_world = flag.name == "--world";
             const auto text = flag.value();
@@ -40,19 +40,19 @@ Expected<PlanWish> read_plan_wish(const std::vector<std::string>& flags) {
                 return usage(is_world ? "--world must be at least 1"
                                       : "--nodes must be at least 1");
             if (is_world)
-                wish.world = *number;
+                args.world = *number;
             else
-                wish.nodes = *number;
+                args.nodes = *number;
         } else {
-            wish.settings.push_back(flag.whole());
+            args.settings.push_back(flag.whole());
         }
     }
-    if (wish.finds_longest + wish.suggests + !wish.curves.empty() > 1)
+    if (args.finds_longest + args.suggests + !args.curves.empty() > 1)
         return usage("--longest, --suggest and --curves are questions of their own: ask one");
-    if (wish.nodes && wish.world % *wish.nodes != 0)
-        return Failure{ExitCode::settings, concat("nodes = ", *wish.nodes, ": ", wish.world,
+    if (args.nodes && args.world % *args.nodes != 0)
+        return Failure{ExitCode::settings, concat("nodes = ", *args.nodes, ": ", args.world,
                                                   " ranks do not divide over so many nodes")};
-    return wish;
+    return args;
 }
 
 }  // namespace ringshard::cli

@@ -1,4 +1,4 @@
-#include "curve.hpp"
+#include "loss_fingerprint.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -22,39 +22,39 @@ bool rate_looks_ahead(const config::TrainingSettings& training) {
 
 }  // namespace
 
-Curve curve_of(const config::Settings& settings, const mesh::MeshShape& shape,
-               const data::Rows& rows) {
+LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::MeshShape& shape,
+                               const data::Rows& rows) {
     const config::TrainingSettings& training = settings.values.training;
     const config::OptionTable table;
-    Curve curve;
+    LossFingerprint fingerprint;
     for (const config::Option& option : table.options()) {
         if (option.loss_role == config::LossRole::none) continue;
         const std::string value = option.write(settings.values);
         if (option.loss_role == config::LossRole::always || value != option.default_text)
-            curve[option.name] = value;
+            fingerprint[option.name] = value;
     }
     if (rate_looks_ahead(training)) {
         if (training.max_steps > 0)
-            curve["max_steps"] = concat(training.max_steps);
+            fingerprint["max_steps"] = concat(training.max_steps);
         else
-            curve["num_train_epochs"] = shortest(training.num_train_epochs);
+            fingerprint["num_train_epochs"] = shortest(training.num_train_epochs);
     }
-    curve
+    fingerprint
         ["the effective batch (per_device_train_batch_size x data ranks x "
          "gradient_accumulation_steps)"] =
             concat(training.per_device_train_batch_size * shape.data() *
                    training.gradient_accumulation_steps);
-    curve["the data"] = concat(rows.size(), " rows of ", rows.totals().tokens, " tokens");
-    return curve;
+    fingerprint["the data"] = concat(rows.size(), " rows of ", rows.totals().tokens, " tokens");
+    return fingerprint;
 }
 
-std::string to_text(const Curve& curve) { return json(curve).dump(); }
+std::string to_text(const LossFingerprint& fingerprint) { return json(fingerprint).dump(); }
 
-std::vector<std::string> differences(const std::string& then, const Curve& now,
+std::vector<std::string> differences(const std::string& then, const LossFingerprint& now,
                                      const char* then_word, const char* now_word) {
     const json read = json::parse(then, nullptr, false);
     if (!read.is_object()) return {};
-    Curve names = now;
+    LossFingerprint names = now;
     for (const auto& [name, value] : read.items()) names.emplace(name, "");
     std::vector<std::string> found;
     for (const auto& [name, ignored] : names) {
@@ -70,8 +70,8 @@ std::vector<std::string> differences(const std::string& then, const Curve& now,
     return found;
 }
 
-std::optional<Failure> check_curve(const checkpoint::Checkpoint& checkpoint, const Curve& now,
-                                   bool allow_changed) {
+std::optional<Failure> check_fingerprint(const checkpoint::Checkpoint& checkpoint,
+                                         const LossFingerprint& now, bool allow_changed) {
     const auto found = checkpoint.state.texts.find("curve");
     if (allow_changed || found == checkpoint.state.texts.end()) return std::nullopt;
     const std::vector<std::string> changed = differences(found->second, now, "then", "now");
