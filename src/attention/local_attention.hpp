@@ -20,7 +20,7 @@ struct Heads {
     at::Tensor v;
 };
 
-// What the queries have gathered so far from some of the keys.
+// The partial result of the queries over some of the keys.
 struct Partial {
     at::Tensor out;  // [t, h, d]; fp32, or the type of q where queries meet keys once
     at::Tensor

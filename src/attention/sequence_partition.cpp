@@ -28,7 +28,7 @@ void append(Layout& layout, const Run& run) {
         layout.push_back(run);
 }
 
-// Who holds a chunk of 2 x ring.
+// Returns the ring rank that holds a chunk of 2 x ring.
 int64_t holder_of(int64_t chunk, int64_t ring) { return std::min(chunk, 2 * ring - 1 - chunk); }
 
 std::vector<Layout> zigzag(int64_t length, int64_t ring) {

@@ -24,7 +24,7 @@ struct TilePack {
 };
 std::vector<TilePack> pack_tiles(std::span<const Tile> tiles);
 
-// Who computes a pack on a GPU.
+// The operators that compute a pack on a GPU.
 enum class AttentionKernel {
     cudnn,  // the fastest on Hopper and newer, for shapes that come again: it plans each shape anew
     flash,  // FlashAttention-2

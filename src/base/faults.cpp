@@ -17,7 +17,7 @@ namespace ringshard {
 
 namespace {
 
-// What an operation on a file says when it fails so.
+// The failure of a file operation, by the name of the fault.
 std::optional<std::string> words_of_io(const std::string& action) {
     if (action == "eio") return std::strerror(EIO);
     if (action == "enospc") return std::strerror(ENOSPC);

@@ -28,7 +28,7 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
                     state.numbers.at("num_tokens")};
 }
 
-// What one process can see of a checkpoint without reading its elements.
+// The parts of a checkpoint that one process reads, without its elements.
 struct Outline {
     StateFile state;
     Manifest manifest;

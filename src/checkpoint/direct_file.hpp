@@ -23,7 +23,7 @@ class DirectFile {
 public:
     static Expected<DirectFile> open(const std::filesystem::path& file);
 
-    // What leaves at a time; best written in parts that end at multiples of it.
+    // The size of one write; parts that end at multiples of it are best.
     static constexpr int64_t part_bytes = int64_t{2} << 20;
 
     // `bytes` may change as soon as this returns. A failure may be of an earlier write.

@@ -3,7 +3,7 @@
 #include "save_job.hpp"
 #include "write_pieces.hpp"
 
-// Who writes into which file: all ranks into one that holds whole tensors, or the ranks of each
+// The assignment of ranks to files: all ranks write one file of whole tensors, or the ranks of each
 // node into one of theirs, where the pieces that they have of a tensor lie side by side.
 namespace ringshard::checkpoint {
 

@@ -56,7 +56,7 @@ std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Opti
 
 namespace {
 
-// What a tensor's neighbour in the list goes on with becomes a part of it.
+// Joins a piece to the piece before it, if it continues the same tensor.
 void add(std::vector<OwnPiece>& pieces, OwnPiece piece) {
     const bool goes_on = !pieces.empty() && pieces.back().dataset == piece.dataset &&
                          pieces.back().first + pieces.back().count == piece.first;
@@ -189,7 +189,7 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
             const auto& [unit, range] = zero.chunks()[chunk];
-            // What fills up a unit is in no file: it stays.
+            // The padding of a unit is in no file: it stays.
             const at::Tensor flat = kind.shards->load(chunk, shard::Access::read);
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
                 const std::string dataset = kind.group + piece.tensor->spec.name;

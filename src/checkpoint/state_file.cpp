@@ -181,7 +181,7 @@ void read_dataset(const FileId& file, const std::string& name, StateFile& found)
                             is_virtual ? StateFile::elsewhere : static_cast<int64_t>(offset)};
 }
 
-// What is not a whole number is not ours.
+// A value that is not a whole number was not written by this program.
 void read_number(const FileId& file, const std::string& name, StateFile& found) {
     const AttributeId attribute(H5Aopen(file, name.c_str(), H5P_DEFAULT), "open an attribute");
     const TypeId type(H5Aget_type(attribute), "read a type");

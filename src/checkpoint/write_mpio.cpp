@@ -53,8 +53,8 @@ at::Tensor in_one(const OwnPiece& piece, ChunkReader& chunks) {
     return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-// What a rank writes of one dataset; nothing of most. Every rank takes part in every dataset,
-// whatever failed before: the others wait for it.
+// The part of one dataset that a rank writes; of most datasets none. Every rank takes part in every
+// dataset, whatever failed before: the others wait for it.
 void write_dataset(const FileId& file, const std::string& name, const StateFile::Placed& dataset,
                    const PlacedPiece* mine, ChunkReader& chunks, const PropertiesId& transfer) {
     const int64_t count = mine == nullptr ? 0 : mine->piece.count;

@@ -18,7 +18,7 @@ struct PlacedPiece {
     int64_t first_there;  // element of the dataset of the same name in the file
 };
 
-// What a rank has to write.
+// The pieces that a rank writes.
 struct FileWork {
     std::filesystem::path file;
     StateFile layout;

@@ -59,13 +59,13 @@ std::string describe(const ops::Gemms& gemms, const std::vector<GemmKind>& kinds
     return all.size() == 1 ? "all by " + *all.begin() : join(parts, ", ");
 }
 
-// What `auto` takes from files, and what is left to be timed.
+// The choices that `auto` finds in files, and the kinds that remain to be timed.
 struct AutomaticChoice {
     GemmTable table;
     std::string chosen_by;  // for people
 };
 
-// What run.json in output_dir says: a run that goes on makes its products as it began, though the
+// The choice in run.json of output_dir: a resumed run uses the libraries of its start, though the
 // cache was lost. It may be of another run, or not be there.
 void read_former_run(const config::Config& config, GemmTable& table) {
     const auto text = read_file(std::filesystem::path(config.run.output_dir) / "run.json");

@@ -32,7 +32,7 @@ std::vector<ops::GemmKind> gemm_kinds(const model::ModelSpec& spec, at::ScalarTy
 std::optional<Failure> take_named_gemm(ops::Gemms& gemms, config::CpuGemm named,
                                        at::ScalarType type, const std::string& origin);
 
-// What a timing found on one kind of processor with these libraries and so many threads.
+// The result of a timing on one kind of processor with these libraries and so many threads.
 struct GemmTable {
     std::string processor;
     std::string libraries;  // "onednn 2.6.3, mkl 2024.2, aten 2.11.0"

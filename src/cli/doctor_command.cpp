@@ -83,7 +83,7 @@ std::vector<std::string> check_threads() {
                    " were promised: is OpenMP switched off?")};
 }
 
-// What any rank found wrong, each once.
+// The findings of all ranks, each once.
 std::vector<std::string> findings_of_all(const comm::Group& world,
                                          const std::vector<std::string>& mine) {
     std::vector<std::string> all;

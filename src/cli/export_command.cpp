@@ -50,7 +50,8 @@ Expected<Args> parse_args(const config::Settings& settings) {
                 {*type, *shard_size}};
 }
 
-// What may be exported, the best first: what was named, or the checkpoints of the run that was.
+// The candidates for the export, best first: the checkpoint that was named, or those of the run
+// that was named.
 Expected<std::vector<std::string>> find_candidates(const fs::path& source,
                                                    std::vector<std::string>& damaged) {
     if (!folder_exists(source))

@@ -6,7 +6,7 @@
 
 namespace ringshard::cli {
 
-// What the program works with, by name: {"LibTorch", "2.11.0"}, ...
+// The versions of the libraries, by name: {"LibTorch", "2.11.0"}, ...
 std::vector<std::pair<std::string, std::string>> library_versions();
 std::string versions_text();  // as JSON
 

@@ -20,7 +20,7 @@ struct RankPlace {
 // A line per rank: where it is and which coordinates it has. Long worlds are shown from both ends.
 std::string draw_mesh(const mesh::MeshShape& shape, const std::vector<RankPlace>& places);
 
-// What the mesh means for a step: effective batch, tokens, what is cut.
+// Describes a step on the mesh: effective batch, tokens, sharded state.
 std::string describe_step(const mesh::MeshShape& shape, const config::Config& config);
 
 }  // namespace ringshard::cli

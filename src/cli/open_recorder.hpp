@@ -9,7 +9,7 @@
 
 namespace ringshard::cli {
 
-// What cuda_graphs asks for; nothing where it does not.
+// Returns the recorder that cuda_graphs asks for; nothing without it.
 comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const CommandContext& context,
                                                              const Placement& placement);
 

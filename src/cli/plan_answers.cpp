@@ -159,7 +159,7 @@ struct Word {
     const char* reason;
 };
 
-// What a user has said is not varied.
+// Settings that the user gave are not varied.
 std::vector<Word> choices(const config::Settings& settings, const char* name,
                           std::vector<Word> words) {
     return settings.is_fixed(name) ? std::vector<Word>{{"", ""}} : std::move(words);
@@ -190,7 +190,8 @@ std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const
 
 std::vector<Suggestion> Planner::try_layouts(const config::Settings& settings,
                                              const std::string& batch) const {
-    // What is cut more takes less: where one does not fit, those after it do not either.
+    // Profiles that shard more take less memory: if one does not fit, the ones after it, which
+    // shard less, do not either.
     const auto profiles = choices(settings, "profile",
                                   {{"--profile zero3", "everything is cut"},
                                    {"--profile zero2", "optimizer state and gradients are cut"},

@@ -10,7 +10,7 @@
 
 namespace ringshard::cli {
 
-// What a step takes with some settings.
+// The memory and time of a step with some settings.
 struct Answer {
     mesh::MeshShape shape;
     int64_t num_rows = 1;  // of a device, in a micro-batch
@@ -63,7 +63,8 @@ public:
         std::optional<plan::Shortage> end;
     };
     Expected<Longest> longest(const config::Settings& settings) const;
-    // What makes settings fit that do not, each by itself. Rows are that long, or max_length.
+    // Single changes with which settings that do not fit would fit. Rows are that long, or
+    // max_length.
     std::vector<Suggestion> cures(const config::Settings& settings,
                                   std::optional<int64_t> row_length = {}) const;
     // Layouts that fit, the least costly first.

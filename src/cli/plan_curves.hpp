@@ -8,7 +8,7 @@
 
 namespace ringshard::cli {
 
-// What becomes of these settings on more and more ranks, up to 1,024: files for `trainer plot
+// The plans of these settings on growing worlds, up to 1,024 ranks: files for `trainer plot
 // --plan`. weak.jsonl, where every rank keeps its rows; strong.jsonl, where all ranks together do;
 // longest.jsonl, where the ring becomes as long as it can and rows with it.
 std::optional<Failure> write_curves(const std::filesystem::path& folder,

@@ -5,7 +5,7 @@
 
 #include "ringshard/config/option_table.hpp"
 
-// What there is to say of every setting, once, for help, the manual page and docs/settings.md.
+// The description of every setting, for help, the manual page and docs/settings.md.
 namespace ringshard::cli {
 
 struct ReferenceEntry {
@@ -29,7 +29,7 @@ struct ReferenceSection {
 // Groups of settings that are served first, then other names, then what is known from elsewhere.
 std::vector<ReferenceSection> settings_reference(const config::OptionTable& table);
 
-// What a setting takes, as a placeholder or as its choices.
+// The value of a setting, as a placeholder or as its choices.
 std::string value_shown(const config::Option& option);
 
 // Lines of at most 80 columns, all but the first with so many blanks before them.

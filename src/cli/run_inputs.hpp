@@ -9,7 +9,7 @@
 
 namespace ringshard::cli {
 
-// What a run is made from.
+// The inputs of a run.
 struct RunInputs {
     std::filesystem::path model;  // the folder
     model::ModelSpec spec;

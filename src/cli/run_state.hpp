@@ -35,7 +35,7 @@ struct LoadedState {
 // resume_from_checkpoint.
 enum class Time { first, again };
 
-// What a run is, every time it begins.
+// The constant parts of a run, at every start and rewind.
 struct RunStart {
     const CommandContext& context;
     const std::filesystem::path& model;

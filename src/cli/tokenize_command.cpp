@@ -14,7 +14,7 @@ namespace {
 using text::SpecialTokens;
 using text::Value;
 
-// What one line of input comes to: {"text"} or {"messages", ...} to tokens, {"ids"} to text.
+// Answers one line of input: {"text"} or {"messages", ...} to tokens, {"ids"} to text.
 class LineTokenizer {
 public:
     explicit LineTokenizer(const data::TextTools& tools)

@@ -13,7 +13,7 @@ namespace ringshard::comm {
 
 namespace {
 
-// What goes wrong on the way, as against what a call was given.
+// Errors of the network or of a peer, as against errors of the arguments.
 bool is_about_peers(int result) {
     int kind = MPI_ERR_UNKNOWN;
     MPI_Error_class(result, &kind);

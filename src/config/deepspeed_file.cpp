@@ -214,7 +214,7 @@ private:
     void bind(const std::string& target, const std::string& path, const std::string& text) {
         result_.statements.push_back({path, text, origin_, block_, target, true});
     }
-    // What the file leaves out.
+    // The defaults of fields that the file leaves out.
     void set_default(const std::string& target, const std::string& path, const std::string& text) {
         result_.statements.push_back({path, text, default_, block_, target, false});
     }

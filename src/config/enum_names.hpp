@@ -2,7 +2,7 @@
 
 #include "value_text.hpp"
 
-// What each choice is called, in TRL's and Accelerate's words. Older words follow the present one.
+// The names of the choices, in TRL's and Accelerate's words. Older words follow the present one.
 namespace ringshard::config {
 
 template <class Enum, size_t Size>

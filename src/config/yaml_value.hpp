@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-// What stands in a YAML file, as the text that a setting is read from. Throws YAML::Exception.
+// Returns a value of a YAML file as the text that a setting is read from. Throws YAML::Exception.
 namespace ringshard::config {
 
 std::string to_text(const YAML::Node& node);

@@ -53,7 +53,7 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
 
 namespace {
 
-// What training and evaluation have in common.
+// The data settings that training and evaluation share.
 Expected<Preparation> common_settings(const config::Config& config, const HubCache& hub) {
     const config::DataSettings& data = config.data;
     auto format = format_settings(config, hub);

@@ -28,7 +28,7 @@ std::optional<size_t> kind_of_data(const fs::path& file) {
                                        "tokenizer.json",    "config.json"};
     fs::path name = file.filename();
     if (std::ranges::find(others, name.string()) != others.end()) return std::nullopt;
-    // What datasets' map() leaves behind.
+    // The caches that datasets' map() leaves.
     if (name.string().starts_with("cache-") || name.string().starts_with("tmp"))
         return std::nullopt;
     if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
@@ -205,7 +205,7 @@ Expected<Files> files_in_folder(const DatasetName& dataset, const fs::path& fold
     return choose_split(dataset, by_split(finder.below(root), root));
 }
 
-// What load_dataset() has kept: owner___name/config/version/hash/*.arrow, the newest first.
+// The cache of load_dataset(): owner___name/config/version/hash/*.arrow, the newest first.
 std::optional<fs::path> converted_dataset(const DatasetName& dataset, const HubCache& hub) {
     std::string name;
     for (const char c : dataset.path) name += c == '/' ? "___" : std::string(1, c);

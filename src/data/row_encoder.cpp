@@ -262,7 +262,7 @@ bool RowEncoder::has_chat_template() const {
 int64_t RowEncoder::num_merged_prompts() const { return parts_->merged_prompts; }
 int64_t RowEncoder::num_rows_with_reasoning() const { return parts_->rows_with_reasoning; }
 
-// What encodes one row: the encoder, the row and the thread's own things.
+// Encodes one row: holds the encoder, the row and the state of the thread.
 class RowEncoder::Work {
 public:
     Work(const Parts& parts, const Value& row, const DatasetFormat& format, Scratch::State& scratch,

@@ -6,7 +6,7 @@
 
 namespace ringshard::data {
 
-// What a block came to. Its tokens wait in the spool; the rest is small.
+// The result of a block. Its tokens are in the spool; the rest is small.
 struct SpooledBlock {
     int64_t place = 0;  // in the spool, in bytes: tokens, then labels and weights if there are any
     uint64_t num_tokens = 0;

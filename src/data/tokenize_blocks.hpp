@@ -13,7 +13,7 @@ struct BadRow {
     std::string what;
 };
 
-// What this rank's share of the dataset came to, in order.
+// The results of this rank's share of the dataset, in order.
 struct TokenizedShare {
     std::vector<WorkPart> parts;
     std::vector<SpooledBlock> blocks;  // of the parts

@@ -17,7 +17,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// What is made at a time: more than this of a tensor need not be in memory.
+// Elements that are made at a time, so that large tensors need not be in memory.
 constexpr int64_t piece_elements = int64_t{1} << 24;
 
 void write_random(const shard::PlacedTensor& tensor, double deviation,

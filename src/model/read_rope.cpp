@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t most_positions = int64_t{1} << 40;
 
-// What a kind of positions may be told.
+// The fields that a kind of positions may have.
 struct Kind {
     const char* name;
     RopeKind kind;

@@ -39,8 +39,8 @@ struct Backward {
 
 }  // namespace
 
-// What recordings read stays where it is. The plans say where documents begin, so the table of
-// positions is that of every batch with these plans.
+// The tensors that recordings read keep their addresses. The plans say where documents begin, so
+// the table of positions is that of every batch with these plans.
 struct RecordedBlocks::Shape {
     Shape(const RecordedBlocks& all, Plans of_batch, const ops::RopeTable& table)
         : blocks(all),

@@ -11,8 +11,8 @@ namespace ringshard::model {
 int64_t num_elements(const std::vector<int64_t>& shape);
 int64_t num_bytes(const TensorEntry& entry);
 
-// What a safetensors file begins with: the length of the list, and the list of tensors, whose
-// elements follow one after another in this order.
+// The header of a safetensors file: the length of the list, and the list of tensors, whose elements
+// follow one after another in this order.
 std::string safetensors_header(const std::vector<TensorEntry>& entries);
 
 }  // namespace ringshard::model

@@ -203,7 +203,7 @@ struct BackwardInput {
     const AttentionGradients& gradients;
 };
 
-// What a thread needs for the queries of one step: [group, count].
+// The buffers of a thread for the queries of one step: [group, count].
 struct BackwardRows {
     explicit BackwardRows(const Sizes& s)
         : lse(static_cast<size_t>(s.group * s.step)),

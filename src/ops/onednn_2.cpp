@@ -1,6 +1,6 @@
 #include "onednn_library.hpp"
 
-// What oneDNN 3 calls otherwise.
+// Names that differ in oneDNN 3.
 namespace ringshard::ops {
 
 namespace {

@@ -1,6 +1,6 @@
 #include "onednn_library.hpp"
 
-// What oneDNN 2 calls otherwise.
+// Names that differ in oneDNN 2.
 namespace ringshard::ops {
 
 namespace {

@@ -40,8 +40,8 @@ struct OnednnProduct {
     bool accumulates;
 };
 
-// What oneDNN 2 and 3 have under different names; a file for each, and CMake takes the one that
-// suits the header it found.
+// Functions that have different names in oneDNN 2 and 3; a file for each, and CMake takes the one
+// that suits the header it found.
 const char* onednn_file_name();  // "libdnnl.so.2"
 // Null where oneDNN does not serve such a product here.
 OnednnHandle<dnnl_primitive_desc> describe_product(const OnednnLibrary& library,

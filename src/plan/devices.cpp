@@ -40,7 +40,7 @@ constexpr double usual_save_bytes = 5e9;
 constexpr double not_for_tensors_gib = 3;
 
 Device of_table(const Known& device) {
-    // What large products and attention (forward and backward) reach of the peak.
+    // The share of the peak that large products and attention (forward and backward) reach.
     constexpr double product_share = 0.72;
     constexpr double attention_share = 0.61;
     constexpr double attention_backward_share = 0.52;

@@ -81,8 +81,8 @@ BothWays products(const ops::Gemms& gemms, at::ScalarType type) {
             })};
 }
 
-// What a query costs rises with the keys before it, and with a constant: what is computed in vain
-// of the blocks on the diagonal, and what a row takes whatever it meets.
+// The cost of a query is linear in the keys before it, with a constant: what is computed in vain of
+// the blocks on the diagonal, and what a row takes whatever it meets.
 struct AttentionRate {
     double operations;  // a second
     double extra_keys;
@@ -173,7 +173,7 @@ double optimizer_bytes() {
            rate_of([&] { optimizer->step(zero, training.learning_rate, 1.0); });
 }
 
-// What a copy is made of in a second, larger than caches are.
+// Bytes per second of a copy that is larger than the caches.
 double copy_bytes() {
     constexpr int64_t elements = int64_t{1} << 25;
     const at::Tensor from = numbers({elements}, at::kFloat);
@@ -181,7 +181,7 @@ double copy_bytes() {
     return static_cast<double>(from.nbytes()) * rate_of([&] { into.copy_(from); });
 }
 
-// What a rank sends in a second of a large sum.
+// Bytes per second that a rank sends in a large all-reduce.
 double link_bytes(comm::Communicator& all) {
     constexpr double nobody_to_send_to = 2e9;
     if (all.size() == 1) return nobody_to_send_to;

@@ -46,8 +46,8 @@ private:
     std::string moment_of_peak_;
 };
 
-// What this rank gets of rows of one document each, as data::shard_batch() deals them. Holds
-// nothing per token, since there may be any number.
+// The part of rows of one document each that this rank gets, as data::shard_batch() deals them.
+// Holds nothing per token, since there may be any number.
 model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
                              std::span<const attention::Mask> masks) {
     std::vector<int64_t> document_starts;
@@ -163,7 +163,7 @@ private:
         return own_weights(shard::Role::trained) *
                (static_cast<int64_t>(sizeof(float)) + stack_.optimizer->bytes_per_weight());
     }
-    // What save_model_in_checkpoints adds.
+    // The files that save_model_in_checkpoints adds.
     int64_t written_model() const {
         if (!config_.checkpoint.save_model_in_checkpoints) return 0;
         const auto type = model::written_type(config_.model.dtype, question_.spec.config_json);

@@ -108,7 +108,7 @@ std::string draw_line(const Line& line, const Frame& frame) {
     return path + dots;
 }
 
-// What turns a place in the picture back into a step and a value.
+// The attributes with which a script turns a place in the picture into a step and a value.
 std::string described(const Frame& frame) {
     const auto& [left, top, right, bottom, steps, values] = frame;
     return concat(" data-box=\"", place(left), " ", place(top), " ", place(right), " ",

@@ -22,7 +22,7 @@ std::string number_cell(const std::string& text);  // to the right
 std::string markup(const HtmlTable& table, std::string_view place = {});  // a class beside "wide"
 
 std::string section(const std::string& title, const std::string& markup);
-// What is shown when somebody asks for it.
+// Content that a click unfolds.
 std::string folded(const std::string& title, const std::string& markup);
 
 // The colour of a run, or of a kind, as a small line or a small area beside its name.

@@ -88,7 +88,7 @@ private:
         return start_read(chunks_.shard(unit).size(), shard_offsets_[unit]);
     }
 
-    // What was read ahead, or is read now.
+    // Returns the data that was read ahead, or reads it now.
     template <class Read>
     at::Tensor arrive(Reads& reads, size_t key, const Read& read) {
         auto found = reads.extract(key);

@@ -61,7 +61,7 @@ void Zero::finish_oldest_reduction() {
     reductions_.pop_front();
 }
 
-// What exists for the sake of messages alone.
+// Counts the buffers that exist for messages alone.
 void Zero::note_bytes_under_way() {
     int64_t bytes = 0;
     for (const Reduction& reduction : reductions_) {

@@ -7,8 +7,8 @@
 
 namespace ringshard::train {
 
-// What rank 0 shows of a run on standard error: on a terminal one live bar, in a file plain lines
-// without carriage returns.
+// The progress that rank 0 shows on standard error: on a terminal one live bar, in a file plain
+// lines without carriage returns.
 class Progress {
 public:
     Progress(bool is_live, int64_t first_step, int64_t num_steps);

@@ -8,8 +8,8 @@
 
 namespace ringshard::train {
 
-// What the processor and the GPU of this rank do during some steps, as a file that chrome://tracing
-// and Perfetto show: LibTorch's own profiler, with the phases of a pass as spans.
+// The work of the processor and the GPU of this rank during some steps, as a file that
+// chrome://tracing and Perfetto show: LibTorch's own profiler, with the phases of a pass as spans.
 class StepProfile {
 public:
     StepProfile(const config::LoggingSettings& settings, std::filesystem::path file,

@@ -10,7 +10,7 @@
 
 namespace ringshard::train {
 
-// What this attempt came to, from its first step to the end.
+// The results of this attempt, from its first step to the end.
 struct RunTotals {
     int64_t first_step = 0;
     int64_t num_steps = 0;

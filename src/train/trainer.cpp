@@ -43,7 +43,7 @@ std::string list_rows(const std::vector<int64_t>& rows) {
 
 }  // namespace
 
-// What a step has to do, over the world.
+// The work of a step, over the world.
 struct Trainer::Work {
     double targets;  // at least one: it is a divisor, as the next one
     double weight;   // of all targets

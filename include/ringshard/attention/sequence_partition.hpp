@@ -16,8 +16,8 @@ using Layout = std::vector<Run>;  // what a rank holds, in the order in which it
 
 int64_t num_tokens(const Layout& layout);
 
-// What causal attention within documents is for each ring rank: pairs of one of its queries and a
-// key that it sees.
+// The work of causal attention within documents on each ring rank: pairs of one of its queries and
+// a key that it sees.
 struct RingWork {
     double worst;
     double mean;
@@ -52,7 +52,7 @@ private:
     std::vector<Layout> ring_layouts_;
 };
 
-// What a rank takes from a list, in its order.
+// The entries of a list that a rank takes, in its order.
 template <class Value>
 std::vector<Value> pick(std::span<const Value> whole, const Layout& layout) {
     std::vector<Value> picked;

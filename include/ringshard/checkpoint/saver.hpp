@@ -55,7 +55,7 @@ struct FrozenPart {
 // Those that are this rank's alone.
 std::vector<FrozenPart> frozen_parts(const shard::Zero& zero);
 
-// What a checkpoint holds beside tensors and progress.
+// The content of a checkpoint beside tensors and progress.
 struct Extras {
     std::map<std::string, std::string> files;  // beside the state, content by name: config.json ...
     std::map<std::string, std::string> texts;  // in the state
@@ -65,7 +65,7 @@ struct Extras {
     std::function<SaveNotes()> make_notes{};   // for rank 0; may outlive its maker
 };
 
-// What became of a save, the same on every rank but for the warnings, which rank 0 has.
+// The result of a save: the same on every rank, except for the warnings, which rank 0 has.
 struct SaveOutcome {
     int64_t step = 0;
     std::optional<comm::AgreedFailure> failure{};

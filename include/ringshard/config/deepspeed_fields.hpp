@@ -7,7 +7,7 @@
 
 namespace ringshard::config {
 
-// What a field of a DeepSpeed file means here.
+// The meaning of a field of a DeepSpeed file.
 enum class FieldMeaning {
     sets,            // the setting `text`
     binds,           // the setting `text`, and no stronger source may give another value

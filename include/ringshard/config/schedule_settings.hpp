@@ -11,8 +11,8 @@ namespace ringshard::config {
 // How the learning rate gets from one level to another.
 enum class Course { linear, cosine, root, logarithm };
 
-// What lr_scheduler_kwargs says, with the defaults of transformers and, for its three schedules, of
-// DeepSpeed; each schedule reads its own part.
+// The values of lr_scheduler_kwargs, with the defaults of transformers and, for its three
+// schedules, of DeepSpeed; each schedule reads its own part.
 struct ScheduleSettings {
     double num_cycles = 0.5;
     double power = 1.0;

@@ -9,7 +9,7 @@
 
 namespace ringshard::config {
 
-// Who said it, weakest first.
+// The sources of a value, weakest first.
 enum class Strength { builtin, profile, config_file, environment, command_line };
 
 struct Origin {

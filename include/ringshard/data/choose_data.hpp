@@ -11,10 +11,10 @@ struct Config;
 
 namespace ringshard::data {
 
-// What the settings say about tokenizer, chat template and columns.
+// The settings of tokenizer, chat template and columns.
 Expected<FormatSettings> format_settings(const config::Config& config, const HubCache& hub);
 
-// What the settings say about the data to train on.
+// The settings of the data to train on.
 Expected<Preparation> training_data(const config::Config& config, const HubCache& hub);
 
 // And about the data to evaluate on: --eval_dataset_name, else what test_split_size splits off,

@@ -34,7 +34,7 @@ struct FormatSettings {
 // The columns that decide what a row is, and those that it is made of.
 std::vector<std::string> known_columns(const FormatSettings& settings);
 
-// What a row can be. Its first row decides for a dataset.
+// The forms of a row. The first row decides for the whole dataset.
 enum class Layout {
     pretokenized,
     text,

@@ -39,7 +39,7 @@ public:
 
     int64_t steps_per_epoch() const;
     std::vector<FlatBatch> next_step();  // the last one of an epoch may have fewer micro-batches
-    // What all data ranks together got of it.
+    // The rows of a step on all data ranks together.
     const std::vector<int64_t>& rows_of_step() const { return rows_of_step_; }
 
     const LoaderState& state() const { return state_; }

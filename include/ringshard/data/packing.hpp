@@ -13,7 +13,7 @@ namespace ringshard::data {
 RowPlan pack(std::span<const Piece> documents, config::PackingStrategy strategy,
              uint32_t max_length, size_t problem_size);
 
-// What TRL calls a map batch.
+// The size that TRL calls a map batch.
 inline constexpr size_t trl_problem_size = 1000;
 
 }  // namespace ringshard::data

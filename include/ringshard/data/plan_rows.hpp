@@ -56,7 +56,7 @@ struct SourceUse {
 // Of every source, for the samples that were chosen.
 std::vector<SourceUse> use_of_sources(const SampleChoice& choice, std::span<const int64_t> samples);
 
-// What became of the samples.
+// Counts of the samples by outcome.
 struct RowReport {
     int64_t samples = 0;
     int64_t tokens = 0;       // of the samples

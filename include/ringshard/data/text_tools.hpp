@@ -18,7 +18,7 @@ public:
     const text::Tokenizer& tokenizer() const { return folder_.tokenizer; }
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
-    // What the settings put in the place of the model's own, or beside it.
+    // The settings that replace parts of the model's own, or add to them.
     struct Adopted {
         std::optional<std::string> chat_template;
         // Tokens that the model's tokenizer lacked, with ascending ids.

@@ -38,7 +38,7 @@ public:
     std::optional<Failure> allocate();
     int64_t bytes() const { return bytes_; }
 
-    // What `bytes` names must stay until the operation has been waited for.
+    // The memory of `bytes` must stay until wait() has returned.
     Operation read(std::span<std::byte> bytes, int64_t offset);
     Operation write(std::span<const std::byte> bytes, int64_t offset);
     void wait(Operation operation);

@@ -6,7 +6,7 @@
 
 namespace ringshard::ops {
 
-// What decides how fast a library's products of matrices are.
+// The properties that decide how fast the matrix products of a library are.
 struct Processor {
     std::string name;    // "AMD EPYC 9654 96-Core Processor", "Arm implementer 0x41 part 0xd40"
     std::string vendor;  // "AuthenticAMD", "GenuineIntel"; empty on Arm

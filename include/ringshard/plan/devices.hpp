@@ -10,8 +10,7 @@
 
 namespace ringshard::plan {
 
-// What a rank computes on, and what it reaches in a second while all ranks work: floating-point
-// operations and bytes.
+// The device of a rank, and its rates while all ranks work: floating-point operations and bytes.
 struct Device {
     std::string name;
     double memory_bytes = 0;  // that tensors may have
@@ -21,7 +20,7 @@ struct Device {
         double products_backward = 0;
         double attention = 0;
         double attention_backward = 0;  // which counts as 2.5 forward passes
-        // What a query takes beside the keys it sees, in keys: the blocks on the diagonal, and the
+        // The cost of a query beside the keys it sees, in keys: the blocks on the diagonal, and the
         // row itself. It is much where documents are short.
         double attention_extra_keys = 0;
         double attention_backward_extra_keys = 0;
@@ -55,8 +54,8 @@ Expected<Device> with_interconnect(Device device, const std::string& names);
 // communicator, with `ranks` of them on a host.
 Device measure_host(comm::Communicator& all, int64_t ranks);
 
-// What this rank reaches with a file of its own in a folder: bytes a second, written and read as
-// what is kept outside memory is.
+// Returns the rate of this rank with a file of its own in a folder: bytes a second, written and
+// read as what is kept outside memory is.
 Expected<double> measure_scratch(const std::filesystem::path& folder);
 
 // The mean of what all ranks measured.

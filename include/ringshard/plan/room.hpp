@@ -8,8 +8,8 @@
 
 namespace ringshard::plan {
 
-// What a rank holds of the memory it computes in. On the CPU what lies in the host's memory is
-// beside it.
+// The bytes that a rank holds in the memory of its device. On the CPU what lies in the host's
+// memory is beside it.
 int64_t held_bytes(const StepPlan& plan, const Device& device);
 
 // Something there is too little of.
@@ -18,12 +18,12 @@ struct Shortage {
     double needed;   // bytes, like the next
     double there;
 };
-// What ends a step of these ranks first. The copy of a save is not among it where there is a device
-// beside the host: without room for it a save takes longer, and nothing else happens.
+// Returns the resource that these ranks lack first. The copy of a save is not among it where there
+// is a device beside the host: without room for it a save takes longer, and nothing else happens.
 std::optional<Shortage> find_shortage(const StepPlan& plan, const Device& device,
                                       int64_t ranks_per_node);
 
-// What a checkpoint costs, in seconds from the end of the step it is of.
+// The cost of a checkpoint, in seconds from the end of its step.
 struct SaveTime {
     double stall = 0;       // training stands still
     double durable = 0;     // until it is whole on disk

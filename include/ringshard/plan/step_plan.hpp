@@ -29,7 +29,7 @@ struct Question {
     int64_t most_micro_batches = 4;  // the same of these
 };
 
-// What this rank sends over a group in a step.
+// The bytes that this rank sends over a group in a step.
 struct Traffic {
     std::string group;
     int64_t ranks;

@@ -11,8 +11,8 @@
 
 namespace ringshard::report {
 
-// What metrics.jsonl says of a run: by step, everything that was logged at it. Lines that a later
-// attempt did not build on are left out.
+// The content of metrics.jsonl: by step, everything that was logged. Lines that a later attempt did
+// not build on are left out.
 struct MetricsLog {
     std::string name;
     std::map<int64_t, text::Value> steps;  // objects

@@ -11,7 +11,7 @@
 
 namespace ringshard::report {
 
-// What run.json says: as the newest attempt began.
+// The content of run.json, from the start of the newest attempt.
 struct RunRecord {
     struct Rank {
         std::string host, device;

@@ -45,7 +45,7 @@ struct PlacedTensor {
     int64_t size;
 };
 
-// What a range of the flat buffer holds of a tensor.
+// The part of a tensor that lies in a range of the flat buffer.
 struct TensorPiece {
     const PlacedTensor* tensor;
     int64_t first;     // element of the tensor

@@ -52,9 +52,9 @@ struct MemoryByKind {
     int64_t communication = 0;  // copies of gradients, made to be sent or to arrive
     int64_t staging = 0;        // of what is on its way to and from files
     int64_t save_copy = 0;      // of what a save writes
-    // What stands behind them: the most that the process held, resident or by the GPU's allocator;
-    // and beside a GPU what its driver has given away, and what lies in the memory of the host:
-    // what was moved out, and the copy of a save.
+    // Beside the tensors: the most that the process held, resident or by the GPU's allocator; and
+    // beside a GPU what its driver has given away, and what lies in the memory of the host: what
+    // was moved out, and the copy of a save.
     int64_t process_peak = 0;
     int64_t driver = 0;
     int64_t host = 0;
@@ -79,11 +79,11 @@ inline constexpr std::array memory_kinds{MemoryKind{"weights", &MemoryByKind::we
 MemoryByKind memory_by_kind(const shard::Zero& zero, const optim::Optimizer& optimizer,
                             int64_t peak, int64_t staging, int64_t save_copy = 0);
 
-// What a rank holds between its activations, and what to change, for one that finds no room for
-// more.
+// Returns a text with the memory of a rank without its activations, and the settings that reduce
+// it, for a rank that runs out of memory.
 std::string describe_held(const shard::Zero& zero, const optim::Optimizer& optimizer);
 
-// What the ranks used, over all of them.
+// The resources that all ranks used.
 struct Usage {
     // The largest of each kind over the world, by one collective operation.
     void take_maxima(const MemoryByKind& mine, const comm::Group& world);

@@ -15,9 +15,9 @@ struct RankTimes {
     double data_wait = 0;  // until it had its rows
 };
 
-// What ranks find between two steps that all of them have to act on, as numbers that a step adds up
-// over the ranks: above 0 where any rank found it. `finished_save`: ranks whose part of the save
-// under way is done.
+// Requests and events that one rank finds and all ranks act on, as numbers that a step adds up over
+// the ranks: above 0 where any rank found it. `finished_save`: ranks whose part of the save under
+// way is done.
 struct ControlFlags {
     double save_file = 0;       // save-now in output_dir
     double stop_file = 0;       // stop-now
@@ -28,7 +28,7 @@ struct ControlFlags {
     double finished_save = 0;
 };
 
-// What a step came to, over all ranks and micro-batches.
+// The results of a step, over all ranks and micro-batches.
 struct StepNumbers {
     int64_t step = 0;  // from 1
     double epoch = 0;
@@ -56,7 +56,7 @@ struct StepNumbers {
     bool is_skipped() const { return !skipped_because.empty(); }
 };
 
-// What the evaluation set came to: means over its target tokens.
+// The results of an evaluation: means over its target tokens.
 struct EvaluationNumbers {
     double loss = 0;
     double entropy = 0;

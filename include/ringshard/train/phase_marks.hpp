@@ -9,7 +9,7 @@
 
 namespace ringshard::train {
 
-// What a pass is doing, as spans for profilers: LibTorch's (profile_steps), and NVIDIA's, which
+// The phases of a pass, as spans for profilers: LibTorch's (profile_steps), and NVIDIA's, which
 // read NVTX ranges. A span ends where the next one begins.
 class PhaseMarks {
 public:

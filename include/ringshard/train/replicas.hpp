@@ -20,7 +20,7 @@ std::optional<comm::AgreedFailure> check_replicas(const shard::Zero& zero,
                                                   const comm::Group& world, int64_t step,
                                                   int64_t every);
 
-// What a fault of the memory does to one weight of this rank. For tests.
+// Corrupts one weight of this rank, as a memory fault would. For tests.
 void corrupt_weights(const shard::Zero& zero, Faults::Corruption how);
 
 }  // namespace ringshard::train

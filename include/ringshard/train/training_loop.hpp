@@ -20,7 +20,7 @@ struct Config;
 
 namespace ringshard::train {
 
-// What a run works with.
+// The parts of a run.
 struct RunParts {
     const config::Config& config;
     const comm::Group& world;

@@ -12,8 +12,8 @@ struct Config;
 
 namespace ringshard::train {
 
-// What a rank trains with, put together as the settings say: its shards, the optimizer on them, and
-// the schedule of a pass. Runs, plans and benchmarks build it here.
+// The parts with which a rank trains, built from the settings: its shards, the optimizer on them,
+// and the schedule of a pass. Runs, plans and benchmarks build it here.
 struct TrainingStack {
     // The parts that are no settings. They must outlive the stack.
     struct Surroundings {

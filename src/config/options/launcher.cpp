@@ -2,7 +2,7 @@
 
 namespace ringshard::config {
 
-// What `accelerate launch` and torchrun need to know and MPI tells us.
+// Settings that `accelerate launch` and torchrun need, and that MPI provides here.
 void add_launcher_options(OptionTable& table) {
     ForeignGroup group(table, "Launcher");
     group.accept_all({{"num_machines", Shape::integer},

@@ -2,7 +2,7 @@
 
 #include "architecture.hpp"
 
-// What families of models have in common, for the files that read them.
+// Functions that several families of models share.
 namespace ringshard::model {
 
 // Defaults of transformers for fields that config.json leaves out. 0: they follow from other

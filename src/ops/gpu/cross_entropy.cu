@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 512;
 
-// What is known of some logits after looking at each once. e = e^(logit - largest).
+// The statistics of some logits after one pass over them. e = e^(logit - largest).
 struct Seen {
     float largest;
     float sum;       // of e

@@ -2,7 +2,7 @@
 
 #include "numbers.cuh"
 
-// What the backward passes of norms have in common.
+// Code that the backward passes of norms share.
 namespace ringshard::ops::gpu {
 
 // A team's part of `count` rows or heads.

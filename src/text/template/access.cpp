@@ -11,7 +11,7 @@ namespace ringshard::text::jinja {
 
 namespace {
 
-// What Python has on every value and its sandbox keeps from templates.
+// Members that Python has on every value and that its sandbox hides from templates.
 bool is_internal(std::string_view name) {
     static constexpr std::array<std::string_view, 14> names{
         "__class__", "__dict__",   "__doc__", "__init__",         "__module__",

@@ -7,7 +7,7 @@
 
 #include "datum.hpp"
 
-// What expressions call: filters, tests, methods and the functions that a template finds.
+// The callables of expressions: filters, tests, methods and the functions that a template finds.
 namespace ringshard::text::jinja {
 
 class Run;

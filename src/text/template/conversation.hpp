@@ -3,7 +3,7 @@
 #include "ringshard/text/chat_template.hpp"
 #include "run.hpp"
 
-// What transformers does to a conversation before and after the template.
+// The steps of transformers before and after the template.
 namespace ringshard::text::jinja {
 
 // Views the value: it must outlive the run.

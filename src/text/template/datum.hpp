@@ -9,7 +9,7 @@
 
 #include "failing.hpp"
 
-// What a template computes with: Python's values as far as templates see them.
+// The values of a template: Python's values as far as templates see them.
 //
 // Texts from the row and from the template are views; what is computed is owned by a heap that
 // lives as long as one rendering. Owners are counted without atomics: a rendering is the affair of
@@ -222,7 +222,7 @@ struct View : Object {
     Ref<Dict> dict;
 };
 
-// What `namespace()` makes: the only thing that a template can change.
+// The object that `namespace()` makes: the only thing that a template can change.
 struct Space : Object {
     explicit Space(Heap& store);
     void clear() override;

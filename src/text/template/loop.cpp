@@ -26,7 +26,7 @@ bool LoopItems::next(Run& run, Datum& out) {
     while (cursor_.next(run, out)) {
         if (!statement_->condition) return true;
         run.step();
-        // Whoever asks for the next item may be in a function of its own.
+        // The caller of the next item may be in a function of its own.
         const InFrame inside(run, around_);
         statement_->condition_entry.enter(run);
         assign(run, *statement_->condition_target, out);

@@ -144,7 +144,7 @@ std::string lack_message(const Datum& undefined);
 // The attributes of "loop".
 Datum loop_attribute(Run& run, const Datum& loop, std::string_view name);
 
-// What {% macro %} defines.
+// A macro, as {% macro %} defines it.
 Datum make_macro(Run& run, const MacroBody& macro);
 
 std::string time_text(const std::tm& time, std::string_view format);

@@ -6,7 +6,7 @@
 #include "run.hpp"
 #include "text_searching.hpp"
 
-// What can follow "is".
+// The tests that can follow "is".
 namespace ringshard::text::jinja {
 
 namespace {

@@ -11,7 +11,7 @@
 
 namespace ringshard::text {
 
-// What a tokenizer.json is made of.
+// The parts of a tokenizer.json.
 struct Tokenizer::Parts {
     Parts(const Json& file, const Json& replacement);
 

@@ -7,7 +7,7 @@
 
 namespace ringshard::text {
 
-// What is done to the tokens of a whole text.
+// The post-processor of the tokens of a whole text.
 struct PostProcessor {
     // ByteLevel: spans leave white space at their ends out.
     struct Trimming {

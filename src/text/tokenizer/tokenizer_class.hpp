@@ -32,7 +32,7 @@ struct RebuildSettings {
     std::optional<bool> add_prefix_space;
     bool legacy = false;
 };
-// What stands instead of the parts of tokenizer.json: a JSON object.
+// The replacement of parts of tokenizer.json: a JSON object.
 std::string rebuilt_parts(const TokenizerClass& tokenizer_class, const RebuildSettings& settings);
 
 }  // namespace ringshard::text

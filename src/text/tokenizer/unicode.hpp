@@ -42,10 +42,10 @@ private:
 // Bits of Character.
 const PointTable<uint8_t>& character_table();
 
-// What a character becomes in lower case; nothing if it stays.
+// Returns the lower case of a character; nothing if it has none.
 std::span<const char32_t> lower_case_of(char32_t point);
 
-// What normalization has to know of a character.
+// The properties of a character that normalization needs.
 enum Form : uint16_t {
     combining_class = 0xFF,  // mask
     decomposes = 0x100,
