@@ -126,7 +126,7 @@ private:
 
     Place place() const { return places_.back(); }
     bool enter(Place inner) {
-        if (place() == Place::manifest) note(manifest_names, seen_of_manifest_);
+        if (place() == Place::manifest) mark_seen(manifest_names, seen_of_manifest_);
         places_.push_back(inner);
         return true;
     }
@@ -141,7 +141,7 @@ private:
         return left;
     }
     template <class Names>
-    void note(const Names& names, unsigned& seen) const {
+    void mark_seen(const Names& names, unsigned& seen) const {
         if (const size_t at = index_in(names, name_); at < names.size()) seen |= 1U << at;
     }
 
@@ -185,8 +185,8 @@ private:
         if (std::holds_alternative<std::monostate>(goes_to)) return true;
         if constexpr (!std::is_same_v<Value, std::nullptr_t>) {
             if (Value* const* const place_of_value = std::get_if<Value*>(&goes_to)) {
-                if (place() == Place::manifest) note(manifest_names, seen_of_manifest_);
-                if (place() == Place::range) note(range_names, seen_of_range_);
+                if (place() == Place::manifest) mark_seen(manifest_names, seen_of_manifest_);
+                if (place() == Place::range) mark_seen(range_names, seen_of_range_);
                 **place_of_value = std::move(value);
                 return true;
             }

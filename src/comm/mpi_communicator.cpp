@@ -120,7 +120,7 @@ Pending MpiCommunicator::all_reduce(at::Tensor in_out) {
             [&](std::byte* into, const std::byte* from, size_t bytes) {
                 add(into, from, bytes, in_out.scalar_type());
             },
-            scratch_);
+            ring_buffers_);
         ring_all_gather(ring_, parts);
     });
 }
@@ -145,7 +145,7 @@ Pending MpiCommunicator::reduce_scatter(at::Tensor out, at::Tensor in) {
             [&](std::byte* into, const std::byte* from, size_t bytes) {
                 add(into, from, bytes, in.scalar_type());
             },
-            scratch_);
+            ring_buffers_);
     });
 }
 

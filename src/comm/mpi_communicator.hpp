@@ -45,8 +45,8 @@ private:
     Group group_;
     RingPlace ring_;
     std::chrono::microseconds delay_;
-    Scratch scratch_;  // the worker's
-    Worker worker_;    // last: it ends before what its tasks use
+    RingBuffers ring_buffers_;  // the worker's
+    Worker worker_;             // last: it ends before what its tasks use
 };
 
 }  // namespace ringshard::comm

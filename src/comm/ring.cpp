@@ -148,27 +148,27 @@ std::vector<std::span<const std::byte>> block_of(
 
 void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
                          const std::vector<std::span<const std::byte>>& parts, const Adder& add,
-                         Scratch& scratch) {
+                         RingBuffers& buffers) {
     const size_t longest = longest_of(parts);
-    for (auto& buffer : scratch)
+    for (auto& buffer : buffers)
         buffer.resize(std::max(buffer.size(), std::min(longest, block_bytes)));
-    BlockReduction reduction(ring, add, {scratch[0], scratch[1]});
+    BlockReduction reduction(ring, add, {buffers[0], buffers[1]});
     for (size_t begin = 0; begin < longest; begin += block_bytes)
         reduction.run(block_of(parts, begin), cut(out, begin, block_bytes));
 }
 
 void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
-                          const Adder& add, Scratch& scratch) {
+                          const Adder& add, RingBuffers& buffers) {
     // The last sum of a block is formed beside its part, since what arrives must not overwrite this
     // rank's own share, and is then copied over it.
     const std::vector<std::span<const std::byte>> shares(parts.begin(), parts.end());
     const size_t longest = longest_of(shares);
-    for (auto& buffer : scratch)
+    for (auto& buffer : buffers)
         buffer.resize(std::max(buffer.size(), std::min(longest, block_bytes)));
-    BlockReduction reduction(ring, add, {scratch[0], scratch[1]});
+    BlockReduction reduction(ring, add, {buffers[0], buffers[1]});
     for (size_t begin = 0; begin < longest; begin += block_bytes) {
         const auto mine = cut(parts[static_cast<size_t>(ring.rank)], begin, block_bytes);
-        const auto sum = std::span(scratch[2]).first(mine.size());
+        const auto sum = std::span(buffers[2]).first(mine.size());
         reduction.run(block_of(shares, begin), sum);
         std::ranges::copy(sum, mine.begin());
     }

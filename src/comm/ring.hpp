@@ -21,7 +21,7 @@ struct RingPlace {
 };
 
 // Buffers for what arrives, kept from call to call: fresh pages cost more than the sums.
-using Scratch = std::array<std::vector<std::byte>, 3>;
+using RingBuffers = std::array<std::vector<std::byte>, 3>;
 
 using Adder = std::function<void(std::byte* into, const std::byte* from, size_t bytes)>;
 
@@ -32,11 +32,11 @@ void ring_all_gather(const RingPlace& ring, const std::vector<std::span<std::byt
 // read.
 void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
                          const std::vector<std::span<const std::byte>>& parts, const Adder& add,
-                         Scratch& scratch);
+                         RingBuffers& buffers);
 
 // The same in place: afterwards parts[r] of rank r holds the sum; the other parts are as before.
 void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
-                          const Adder& add, Scratch& scratch);
+                          const Adder& add, RingBuffers& buffers);
 
 // Sends messages of any length, in pieces that MPI can count. The caller waits for the requests.
 void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,

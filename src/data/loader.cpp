@@ -56,7 +56,8 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
     const auto positions =
         attention::positions_in_documents(partition.filled_length(), partition.document_starts());
 
-    const attention::Layout mine = partition.of_rank(mesh.at().ring, mesh.at().ulysses);
+    const attention::Layout mine =
+        partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses);
     const auto part = [&]<class Number>(const std::vector<Number>& whole) {
         return attention::pick(std::span(whole), mine);
     };
@@ -68,7 +69,7 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
             there(targets.places),
             there(targets.tokens),
             is_weighted ? there(targets.weights) : at::Tensor(),
-            attention::make_plans(partition, mesh.at().ring, masks)};
+            attention::make_plans(partition, mesh.coordinates().ring, masks)};
 }
 
 Loader::Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,

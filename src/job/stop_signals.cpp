@@ -12,7 +12,7 @@ namespace {
 
 // A handler takes no arguments of ours. All of this is lock-free, as a handler needs it.
 std::atomic<int> first_signal = 0;
-std::array<std::atomic<int64_t>, 64> noted_at{};  // milliseconds, by signal; 0: not yet
+std::array<std::atomic<int64_t>, 64> received_at{};  // milliseconds, by signal; 0: not yet
 
 int64_t milliseconds_now() {
     timespec now{};
@@ -20,11 +20,11 @@ int64_t milliseconds_now() {
     return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-void note(int number) {
+void record(int number) {
     constexpr int64_t same_event = 1000;
     const int64_t now = milliseconds_now();
     int64_t earlier = 0;
-    if (noted_at[static_cast<size_t>(number)].compare_exchange_strong(earlier, now)) {
+    if (received_at[static_cast<size_t>(number)].compare_exchange_strong(earlier, now)) {
         int none = 0;
         first_signal.compare_exchange_strong(none, number);
     } else if (now - earlier > same_event) {
@@ -35,7 +35,7 @@ void note(int number) {
 
 void take_over(int number) {
     struct sigaction action {};
-    action.sa_handler = note;
+    action.sa_handler = record;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, nullptr);

@@ -4,7 +4,7 @@ namespace ringshard::mesh {
 
 Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
            const comm::CommunicatorOptions& options)
-    : shape_(shape), at_(coordinates_of(world.rank(), shape)), device_(device) {
+    : shape_(shape), coordinates_(coordinates_of(world.rank(), shape)), device_(device) {
     RINGSHARD_CHECK(shape.world() == world.size(), to_text(shape), " for a world of ",
                     world.size());
     // The ranks of a group differ along its axes and agree on all others: so the rank with zeros
@@ -15,20 +15,23 @@ Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
         return comm::make_communicator(world.split(rank_of(at_zero, shape_), name), device,
                                        options);
     };
-    replicate_ = along("replicate", shape.replicate, {0, at_.shard, at_.ring, at_.ulysses});
-    ring_ = along("ring", shape.ring, {at_.replicate, at_.shard, 0, at_.ulysses});
-    ulysses_ = along("ulysses", shape.ulysses, {at_.replicate, at_.shard, at_.ring, 0});
-    zero_ = along("zero", shape.zero(), {at_.replicate, 0, 0, 0});
+    replicate_ = along("replicate", shape.replicate,
+                       {0, coordinates_.shard, coordinates_.ring, coordinates_.ulysses});
+    ring_ = along("ring", shape.ring,
+                  {coordinates_.replicate, coordinates_.shard, 0, coordinates_.ulysses});
+    ulysses_ = along("ulysses", shape.ulysses,
+                     {coordinates_.replicate, coordinates_.shard, coordinates_.ring, 0});
+    zero_ = along("zero", shape.zero(), {coordinates_.replicate, 0, 0, 0});
     world_ = along("tensors of all", shape.world(), {0, 0, 0, 0});
 }
 
 Mesh::Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCommunicator& make)
     : shape_(shape),
-      at_(coordinates_of(rank, shape)),
+      coordinates_(coordinates_of(rank, shape)),
       device_(device),
-      replicate_(make("replicate", at_.replicate, shape.replicate)),
-      ring_(make("ring", at_.ring, shape.ring)),
-      ulysses_(make("ulysses", at_.ulysses, shape.ulysses)),
+      replicate_(make("replicate", coordinates_.replicate, shape.replicate)),
+      ring_(make("ring", coordinates_.ring, shape.ring)),
+      ulysses_(make("ulysses", coordinates_.ulysses, shape.ulysses)),
       zero_(make("zero", rank % shape.zero(), shape.zero())),
       world_(make("tensors of all", rank, shape.world())) {}
 

@@ -56,7 +56,8 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
     const attention::SequencePartition partition(num_tokens, std::move(document_starts),
                                                  mesh.shape().ring, mesh.shape().ulysses);
     int64_t num_targets = 0;
-    for (const attention::Run& run : partition.of_rank(mesh.at().ring, mesh.at().ulysses)) {
+    for (const attention::Run& run :
+         partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses)) {
         const int64_t end = std::min(run.start + run.length, num_tokens);
         if (end <= run.start) continue;  // what fills up the list
         const int64_t last_tokens = end / row_length - run.start / row_length;  // have no target
@@ -70,7 +71,7 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
             numbers(num_targets),
             numbers(num_targets),
             at::Tensor(),
-            attention::make_plans(partition, mesh.at().ring, masks)};
+            attention::make_plans(partition, mesh.coordinates().ring, masks)};
 }
 
 // Everything that a rank trains with.

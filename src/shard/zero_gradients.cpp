@@ -46,7 +46,7 @@ void Zero::start_reduction(size_t unit) {
     }
     if (cuts_.gradients) whole = at::Tensor();
     reductions_.push_back(std::move(reduction));
-    note_bytes_under_way();
+    record_bytes_under_way();
 }
 
 void Zero::finish_oldest_reduction() {
@@ -62,7 +62,7 @@ void Zero::finish_oldest_reduction() {
 }
 
 // Counts the buffers that exist for messages alone.
-void Zero::note_bytes_under_way() {
+void Zero::record_bytes_under_way() {
     int64_t bytes = 0;
     for (const Reduction& reduction : reductions_) {
         if (reduction.part.defined()) bytes += static_cast<int64_t>(reduction.part.nbytes());

@@ -59,8 +59,9 @@ at::Tensor add_up_places(const model::TokenScores& scores, const at::Tensor& tar
     const at::Tensor numbers = at::cat(parts, 1);
     std::vector<int64_t> all(static_cast<size_t>(partition.filled_length()));
     std::iota(all.begin(), all.end(), int64_t{0});
-    const std::vector<int64_t> mine = attention::pick(
-        std::span<const int64_t>(all), partition.of_rank(mesh.at().ring, mesh.at().ulysses));
+    const std::vector<int64_t> mine =
+        attention::pick(std::span<const int64_t>(all),
+                        partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses));
     at::Tensor places = target_places.to(at::kCPU).clone();
     auto* const place = places.mutable_data_ptr<int64_t>();
     for (int64_t i = 0; i < places.size(0); ++i) place[i] = mine[static_cast<size_t>(place[i])];

@@ -78,7 +78,7 @@ struct Outcome {
 Outcome attend_on(const mesh::Mesh& mesh, const ContextParallelOptions& context_parallel,
                   const at::Tensor& qkv, const at::Tensor& d_out, comm::Communicator& ring,
                   comm::Communicator& ulysses, const Mask& mask = {}) {
-    const mesh::Coordinates& at = mesh.at();
+    const mesh::Coordinates& at = mesh.coordinates();
     const SequencePartition partition(length, document_starts, mesh.shape().ring,
                                       mesh.shape().ulysses);
     const Layout mine = partition.of_rank(at.ring, at.ulysses);
@@ -110,7 +110,7 @@ Outcome on_one_rank(const Inputs& inputs, const Mask& mask = {}) {
 Outcome rows_of(const Outcome& whole, const mesh::Mesh& mesh) {
     const SequencePartition partition(length, document_starts, mesh.shape().ring,
                                       mesh.shape().ulysses);
-    const Layout mine = partition.of_rank(mesh.at().ring, mesh.at().ulysses);
+    const Layout mine = partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses);
     const int64_t filled = partition.filled_length();
     return {rows_of(whole.out.narrow(0, 0, length), mine, filled),
             rows_of(whole.d_qkv.narrow(0, 0, length), mine, filled)};

@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
                           : attention::ContextParallelOptions::Keys::rotate;
     const mesh::Mesh mesh(world, shape, at::kCPU);
     const attention::SequencePartition partition(tokens, {0}, shape.ring, shape.ulysses);
-    const attention::Plan plan = make_plan(partition, mesh.at().ring);
+    const attention::Plan plan = make_plan(partition, mesh.coordinates().ring);
     const attention::SequenceAttention attend(heads, mesh.ring(), mesh.ulysses(), {.keys = keys});
     const int64_t here = partition.tokens_per_rank();
     const int64_t width = (heads.query_heads + 2 * heads.key_heads) * heads.head_dim;

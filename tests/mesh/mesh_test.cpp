@@ -37,7 +37,7 @@ std::vector<mesh::MeshShape> shapes_of(int64_t world) {
 BOOST_AUTO_TEST_CASE(every_group_joins_the_ranks_it_should) {
     for (const mesh::MeshShape& shape : shapes_of(test::world().size())) {
         const mesh::Mesh mesh(test::world(), shape, at::kCPU);
-        const mesh::Coordinates at = mesh.at();
+        const mesh::Coordinates at = mesh.coordinates();
         BOOST_TEST(rank_of(at, shape) == test::world().rank());
         using C = mesh::Coordinates;
         BOOST_TEST(members(mesh.replicate()) == expected(shape, [&](C c) {

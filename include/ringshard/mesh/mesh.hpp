@@ -24,13 +24,15 @@ public:
     Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCommunicator& make);
 
     const MeshShape& shape() const { return shape_; }
-    const Coordinates& at() const { return at_; }
+    const Coordinates& coordinates() const { return coordinates_; }
     at::Device device() const { return device_; }
 
     // Ranks with different data ranks have different batches (replicate x shard); the sequence
     // ranks of one batch have different tokens of it (ring x ulysses).
-    int64_t data_rank() const { return at_.replicate * shape_.shard + at_.shard; }
-    int64_t sequence_rank() const { return at_.ring * shape_.ulysses + at_.ulysses; }
+    int64_t data_rank() const { return coordinates_.replicate * shape_.shard + coordinates_.shard; }
+    int64_t sequence_rank() const {
+        return coordinates_.ring * shape_.ulysses + coordinates_.ulysses;
+    }
 
     comm::Communicator& replicate() const { return *replicate_; }
     comm::Communicator& ring() const { return *ring_; }
@@ -41,7 +43,7 @@ public:
 
 private:
     MeshShape shape_;
-    Coordinates at_;
+    Coordinates coordinates_;
     at::Device device_;
     std::unique_ptr<comm::Communicator> replicate_;
     std::unique_ptr<comm::Communicator> ring_;

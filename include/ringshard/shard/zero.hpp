@@ -161,7 +161,7 @@ private:
     void gather(size_t unit);
     void gather_ahead();
     void start_reduction(size_t unit);
-    void note_bytes_under_way();
+    void record_bytes_under_way();
     void finish_oldest_reduction();
     void add_to_shard(size_t unit, const at::Tensor& part);
     void sum_copies_of_shards();
