@@ -12,8 +12,6 @@
 // For programs that are built with CUDA. On a machine without a driver there is simply no GPU.
 namespace ringshard::device {
 
-bool is_built_with_cuda() { return true; }
-
 namespace {
 
 // The file of a library that this process has loaded, empty if none.

@@ -3,7 +3,6 @@
 // For programs that are built without CUDA.
 namespace ringshard::device {
 
-bool is_built_with_cuda() { return false; }
 std::string describe_gpu_libraries() { return "CUDA      not built in (preset `cuda`)"; }
 std::vector<Gpu> visible_gpus() { return {}; }
 std::string why_no_gpu() { return "this program was built without CUDA: build the preset `cuda`"; }

@@ -20,8 +20,7 @@ struct Gpu {
     std::string capability;  // "9.0"
 };
 
-// Built with CUDA or not: which of two files answers is chosen when the program is built.
-bool is_built_with_cuda();
+// One of two files is compiled: with CUDA or without.
 std::string describe_gpu_libraries();  // versions, when built and now
 std::vector<Gpu> visible_gpus();
 std::string why_no_gpu();               // is visible, and the cure

@@ -85,9 +85,6 @@ public:
     std::optional<Failure> add_tokens(std::span<const AddedToken> tokens);
     std::vector<std::pair<int32_t, AddedToken>> added_tokens() const;  // by id
 
-    // Replaces the post-processor: these tokens before and after the text.
-    void set_template(std::vector<int32_t> before, std::vector<int32_t> after);
-
     struct Parts;
 
 private:

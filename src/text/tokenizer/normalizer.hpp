@@ -21,7 +21,6 @@ public:
     Normalizer() = default;
     explicit Normalizer(const Json& normalizer);
 
-    bool is_nothing() const { return steps_.empty(); }
     Passage apply(Passage passage, TurnTaking& texts, bool track) const;
     std::string apply(std::string_view text) const;
 

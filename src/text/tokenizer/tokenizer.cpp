@@ -196,9 +196,4 @@ std::vector<std::pair<int32_t, AddedToken>> Tokenizer::added_tokens() const {
     return tokens;
 }
 
-void Tokenizer::set_template(std::vector<int32_t> before, std::vector<int32_t> after) {
-    parts_->post_processor = {
-        .trimmings = {}, .before = std::move(before), .after = std::move(after)};
-}
-
 }  // namespace ringshard::text
