@@ -1,0 +1,45 @@
+"""Pages can be read and compared by line: none over 140 characters outside of tables and code, and one sentence a line in contract.md."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LONGEST = 140
+GENERATED = {"settings.md"}  # by `trainer help markdown`: a line for each setting
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+def prose(text):
+    """Numbers and lines of a page that are neither in a table nor in code."""
+    code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        code ^= line.startswith("```")
+        if not code and not line.startswith(("|", "```", "Measured: ")):  # scripts/performance_tables.py writes the last
+            yield number, line
+
+
+def outside(line):
+    """The line without what is in `code`, and without parentheses: sentences end outside of both."""
+    line = re.sub(r"`[^`]*`", "code", line)
+    while (shorter := re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", line)) != line:
+        line = shorter
+    return line
+
+
+def main():
+    bad = []
+    for page in PAGES:
+        if page.name in GENERATED:
+            continue
+        for number, line in prose(page.read_text()):
+            if len(line) > LONGEST:
+                bad.append(f"{page.name}:{number} has {len(line)} characters; at most {LONGEST} outside of tables")
+            if page.name == "contract.md" and not line.startswith("#") and re.search(r"(?<!\.)[.?!] +(?=[A-Z])", outside(line)):
+                bad.append(f"{page.name}:{number} has more than one sentence: {line}")
+    print("\n".join(bad))
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

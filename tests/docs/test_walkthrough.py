@@ -1,0 +1,33 @@
+"""The excerpts of docs/walkthrough.md are in the files that they name, line by line; `// ...` stands for lines that are left out."""
+
+import pathlib
+import re
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+EXCERPT = re.compile(r"^<!-- excerpt of (\S+) -->\n```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def stripped(text):
+    return "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+def main():
+    page = (ROOT / "docs" / "walkthrough.md").read_text()
+    bad, found = [], EXCERPT.findall(page)
+    for file, excerpt in found:
+        source, begin = stripped((ROOT / file).read_text()), 0
+        for piece in re.split(r"^\s*// \.\.\.$", excerpt, flags=re.MULTILINE):
+            piece = stripped(textwrap.dedent(piece))
+            at = source.find(piece, begin)
+            if at < 0:
+                bad.append(f"{file} does not have, in this order:\n{textwrap.indent(piece, '    ')}")
+                break
+            begin = at + len(piece)
+    print("\n".join(bad))
+    sys.exit(1 if bad or len(found) < 5 or len(found) != page.count("```cpp") else 0)
+
+
+if __name__ == "__main__":
+    main()
