@@ -146,7 +146,7 @@ MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
 MaybeFailure score(const CommandContext& given) {
     const comm::Group& world = given.world;
     const config::Settings settings = whole_rows(given.settings);
-    const CommandContext call{given.command, settings, given.notes, given.environment, world};
+    const CommandContext context{given.command, settings, given.notes, given.environment, world};
     auto faults = comm::agreed(world, Faults::read(context.environment, world.rank()));
     if (!faults) return faults.failure();
     watch::Watchdog watchdog(world, settings.values.run.hang_timeout_s,
@@ -155,14 +155,14 @@ MaybeFailure score(const CommandContext& given) {
     const auto start = place_ranks(context);
     if (!start) return start.failure();
     const Placement& placement = start.value();
-    print_start(context, here);
+    print_start(context, placement);
     if (world.is_root()) say_what_has_no_effect(given);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? make_folder(settings) : std::optional<Failure>()))
         return failure;
-    const mesh::Mesh mesh(world, here.shape, here.device,
-                          {test_hooks::message_delay(context.environment), here.shares_gpus});
-    const auto inputs = find_inputs(context, here, faults.value());
+    const mesh::Mesh mesh(world, placement.shape, placement.device,
+                          {test_hooks::message_delay(context.environment), placement.shares_gpus});
+    const auto inputs = find_inputs(context, placement, faults.value());
     if (!inputs) return inputs.failure();
     const model::ModelSpec spec = freeze_everything(inputs.value().spec);
     if (spec.vocabulary != spec.stored_vocabulary)
@@ -175,7 +175,7 @@ MaybeFailure score(const CommandContext& given) {
         return comm::found_by_all(
             {ExitCode::settings, concat("top_k = ", top_k, ": the model's vocabulary has only ",
                                         spec.vocabulary, " tokens")});
-    const auto gemms = choose_gemms(context, here, spec);
+    const auto gemms = choose_gemms(context, placement, spec);
     if (!gemms) return gemms.failure();
 
     watchdog.begin(watch::Work::other);

@@ -60,7 +60,8 @@ MaybeFailure train(const CommandContext& given) {
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
     const auto chosen = choose_policies(given, placement, inputs.spec, rows, memory());
     if (!chosen) return chosen.failure();
-    const CommandContext call{given.command, chosen.value(), given.notes, given.environment, world};
+    const CommandContext context{given.command, chosen.value(), given.notes, given.environment,
+                                 world};
     const config::Config& config = context.settings.values;
     data::Loader loader(rows, data::sampler_options(config, rows, placement.shape),
                         mesh.data_rank(), config.training.gradient_accumulation_steps);

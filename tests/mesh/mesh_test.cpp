@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(every_group_joins_the_ranks_it_should) {
 namespace {
 
 // Groups that this process has made so far, by their pages in the flight recorder.
-size_t num_groups() { return test::world().flight_recorder().pages().size(); }
+size_t num_groups() { return test::world().flight_recorder().groups().size(); }
 
 }  // namespace
 

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(counts_as_the_callback_of_transformers) {
                 evaluation(best.metric(), static_cast<int64_t>(i + 1), golden["values"][i]);
             stopping.take({{"step", static_cast<int64_t>(i + 1)}, {"loss", 1.0}}, best);
             stopping.take(line, best);
-            best.take(line);
+            best.consider(line);
             BOOST_TEST_CONTEXT(golden["name"] << " " << i) {
                 BOOST_TEST(stopping.counter() == counters[i].get<int64_t>());
                 const bool stops = golden["stops_after"] == i + 1;
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(never_stops_without_a_patience_and_forgets_what_was_before_
         const auto line = evaluation("eval_loss", step, 2.0);
         none.take(line, best);
         one.take(line, best);
-        best.take(line);
+        best.consider(line);
         BOOST_TEST(!none.asks_to_stop());
         BOOST_TEST(one.asks_to_stop() == (step == 2));
     }

@@ -19,9 +19,9 @@ BOOST_AUTO_TEST_CASE(the_largest_numbers_of_all_ranks_are_found_at_once) {
     mine.process_peak = (int64_t{1} << 40) + (world.rank() == last ? 4097 : world.rank());
     mine.host = world.rank() == 0 ? 7 : 0;
     Usage usage;
-    const int64_t before = world.page().state().begun;
+    const int64_t before = world.log().state().begun;
     usage.take_maxima(mine, world);
-    BOOST_TEST(world.page().state().begun - before == 1);
+    BOOST_TEST(world.log().state().begun - before == 1);
     BOOST_TEST(usage.memory.weights == 100 + last);
     BOOST_TEST(usage.memory.save_copy == 100);
     BOOST_TEST(usage.memory.host == 7);

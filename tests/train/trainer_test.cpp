@@ -52,8 +52,8 @@ struct Run {
           rows(make_rows(goes_bad ? std::optional(num_ranks()) : std::nullopt)),
           model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
                 {.shape = {.shard = num_ranks()}, .cuts = {.optimizer = true, .gradients = true}}),
-          dealing(data::make_dealing(config, rows, model.mesh.shape())),
-          loader(rows, dealing, model.mesh.data_rank(), 1),
+          sampler(data::sampler_options(config, rows, model.mesh.shape())),
+          loader(rows, sampler, model.mesh.data_rank(), 1),
           optimizer(optim::make_optimizer(model.zero, config.training)),
           trainer(with_patience(max_skipped), test::world(), model.mesh, loader, model.transformer,
                   model.zero, *optimizer) {}
@@ -69,7 +69,7 @@ struct Run {
     config::Config config;
     data::Rows rows;
     test::TestModel model;
-    data::Dealing dealing;
+    data::SamplerOptions sampler;
     data::Loader loader;
     std::unique_ptr<optim::Optimizer> optimizer;
     train::Trainer trainer;
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_the_mean_over_the_targets_of_all_ranks) {
     ops::TokenSums sums;
     int64_t tokens = 0;
     for (int64_t rank = 0; rank < num_ranks(); ++rank) {
-        data::Loader of_rank(run.rows, run.dealing, rank, 1);
+        data::Loader of_rank(run.rows, run.sampler, rank, 1);
         for (const data::FlatBatch& batch : of_rank.next_step()) {
             tokens += static_cast<int64_t>(batch.tokens.size());
             sums += ops::add_up(run.model.transformer.evaluate(run.model.cut(batch)));
