@@ -60,11 +60,10 @@ void print_overview(const Reference& reference) {
                  "  srun ./trainer [COMMAND] --setting value ...    (or mpirun -n 4 ...)\n\n";
     for (const Command& command : commands())
         if (command.name != "help") print_line(command.name, command.summary, column);
-    std::cout << "\nOf a command: trainer COMMAND --help\n";
-    std::cout << "Of settings: "
-              << wrapped(concat("--help GROUP, a GROUP of ", topics_of(reference),
-                                "; --help SETTING; --help all"),
-                         13, 13)
+    std::cout << "\nMore: "
+              << wrapped(concat("trainer COMMAND --help; --help GROUP, for GROUP one of ",
+                                topics_of(reference), "; --help SETTING; --help all"),
+                         6, 6)
               << '\n';
 }
 

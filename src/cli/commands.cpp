@@ -99,16 +99,15 @@ Command export_model() {
 }
 
 Command score() {
-    return {
-        "score",
-        "write the log-probability of every token of a dataset",
-        {"score --model_name_or_path MODEL --dataset_name DATA --output_dir FOLDER [--top_k N]"},
-        "Scores rows whole and in their order, on any number of ranks and in any layout, into "
-        "one Parquet file for each data rank. MODEL may be a checkpoint.",
-        TakesSettings::yes,
-        {},
-        {"model_name_or_path", "dataset_name", "output_dir", "top_k", "per_device_eval_batch_size",
-         "profile", "cp_size", "sp_size"}};
+    return {"score",
+            "write the log-probability of every token of a dataset",
+            {"score --model_name_or_path MODEL --dataset_name DATA --output_dir OUT"},
+            "Scores rows whole and in their order, on any number of ranks and in any layout, into "
+            "one Parquet file for each data rank. MODEL may be a checkpoint.",
+            TakesSettings::yes,
+            {},
+            {"model_name_or_path", "dataset_name", "output_dir", "top_k",
+             "per_device_eval_batch_size", "profile", "cp_size", "sp_size"}};
 }
 
 Command plot() {

@@ -48,6 +48,12 @@ Value describe_content(const fs::path& path) {
     return Value(std::move(files));
 }
 
+// A slice without the name of its split: the same rows are the same tokens under any name.
+std::string bounds_of(SplitSlice slice) {
+    slice.split.clear();
+    return to_text(slice);
+}
+
 // Everything that decides the tokens, as JSON.
 Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
     const FormatSettings& format = preparation.format;
@@ -59,7 +65,7 @@ Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
                 list.emplace_back(Value::List{describe_file(file.name),
                                               Value(static_cast<int64_t>(file.text)),
                                               Value(static_cast<int64_t>(file.slice)),
-                                              Value(to_text(inputs.slices[file.slice].slice))});
+                                              Value(bounds_of(inputs.slices[file.slice].slice))});
         sources.emplace_back(Value::Object{{"files", Value(std::move(list))},
                                            {"mapping", to_value(preparation.sources[i].mapping)}});
     }

@@ -47,7 +47,7 @@ class TrainInput(TrainerTest):
         for content, words in (
             ('{"input_ids": [1, 2]}\n{"input_ids": [1, 2\n', ":2: is no JSON: at byte 20 there should be ',' or ']'"),
             ('\n{"body": "a", "label": 1}\n', "there is no column text (dataset_text_field), messages, prompt and "
-             "completion, conversations or input_ids; the columns are body, label"),
+             "completion, instruction and output, conversations or input_ids; the columns are body, label"),
             ('{"text": "a"}\n{"text": 3}\n', ":2: text is a number, where text is needed"),
             ('{"messages": [{"role": "user", "content": "a"}]}\n{"messages": [{"content": "a"}]}\n',
              ":2: message 1 has no role"),

@@ -25,7 +25,8 @@ inline checkpoint::Manifest make_checkpoint(const FuzzFolder& folder) {
     }
     const auto made = create_state_file(
         file, datasets, {{"format_version", 2}, {"step", 1}, {"epoch", 0}}, {{"settings", "{}"}});
-    Manifest manifest{.step = 1, .attempt = 1, .file_sizes = {}, .metadata_hashes = {}, .ranges = {}};
+    Manifest manifest{
+        .step = 1, .attempt = 1, .file_sizes = {}, .metadata_hashes = {}, .ranges = {}};
     manifest.file_sizes[state_name] = static_cast<int64_t>(std::filesystem::file_size(file));
     for (const auto& [name, placed] : made.value().datasets)
         manifest.ranges.push_back(

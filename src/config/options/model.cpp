@@ -30,7 +30,7 @@ void add_model_options(OptionTable& table) {
     group
         .serve("freeze", &ModelSettings::freeze,
                "Regular expression (ECMAScript); tensors in whose Hugging Face name it is found "
-               "are not trained, as model\\.layers\\.[0-3]\\. or embed_tokens or norm.")
+               "are not trained, as layers[.][0-3][.] or embed_tokens or norm.")
         .shapes_loss_if_set();
     group
         .serve("train_only", &ModelSettings::train_only,
