@@ -23,7 +23,7 @@ struct LoggingSettings {
     bool disable_tqdm = false;
     std::string profile_steps;  // "10-12"
 
-    // Nothing if none are asked for; validated settings say it readably.
+    // Returns nothing if no steps are set. Validated settings are readable.
     std::optional<StepRange> steps_to_profile() const;
     bool reports_to_tensorboard() const {
         return std::ranges::any_of(report_to, [](const std::string& place) {
