@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "ringshard/base/files.hpp"
@@ -102,6 +103,7 @@ void Faults::act() {
         return;
     }
     constexpr auto pause = std::chrono::milliseconds(20);
+    if (!go_on_.empty()) std::ofstream(go_on_.string() + ".awaited").flush();
     while (!file_exists(go_on_)) std::this_thread::sleep_for(pause);
 }
 

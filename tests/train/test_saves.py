@@ -189,7 +189,7 @@ class Zombies(SavesTest):
         zombie = self.start("train", *SHORT, "--output_dir", self.output, RINGSHARD_FAULT="save:name:2:stall",
                             RINGSHARD_TEST_GO_ON=go_on)
         saving = os.path.join(self.output, "checkpoint-4.tmp-1")
-        wait_for(lambda: os.path.exists(os.path.join(saving, "manifest.json")))
+        wait_for(lambda: os.path.exists(go_on + ".awaited"))
         kept = os.path.join(self.folder.name, "kept")
         shutil.copytree(saving, kept)
         second = run("train", *COMMON, "--max_steps", "8", "--save_steps", "6", "--output_dir", self.output, "--take_over", "true")
@@ -220,11 +220,11 @@ class Zombies(SavesTest):
 class OtherRuns(SavesTest):
     """What a process does that stood still while its run was taken over, or another one began in its folder."""
 
-    def stand_still(self, fault, until):
+    def stand_still(self, fault):
         self.go_on = os.path.join(self.folder.name, "go-on")
         self.still = self.start("train", *SHORT, "--output_dir", self.output, RINGSHARD_FAULT=fault,
                                 RINGSHARD_TEST_GO_ON=self.go_on)
-        wait_for(lambda: glob.glob(os.path.join(self.output, until)))
+        wait_for(lambda: os.path.exists(self.go_on + ".awaited"))
 
     def wake(self, *words):
         open(self.go_on, "w").close()
@@ -247,16 +247,16 @@ class OtherRuns(SavesTest):
         self.assertEqual(checkpoints(self.output), [3])
 
     def test_a_run_in_the_place_of_one_that_was_removed(self):
-        self.stand_still("save:name:2:stall", "checkpoint-4.tmp-1/manifest.json")
+        self.stand_still("save:name:2:stall")
         self.expect_another_run_to_stay_as_it_is()
 
     def test_a_run_in_the_place_of_one_that_was_begun_twice(self):
         self.assertEqual(run("train", *SHORT, "--output_dir", self.output, RINGSHARD_FAULT="step:4:kill").returncode, -signal.SIGKILL)
-        self.stand_still("save:name:1:stall", "checkpoint-*.tmp-2/manifest.json")
+        self.stand_still("save:name:1:stall")
         self.expect_another_run_to_stay_as_it_is()
 
     def test_a_model_is_not_replaced_by_an_older_attempts(self):
-        self.stand_still("export:1:stall", "checkpoint-8/manifest.json")
+        self.stand_still("export:1:stall")
         other = run("train", *SHORT, "--resume_from_checkpoint", "never", "--learning_rate", "0.01", "--allow_changed", "--take_over",
                     "true", "--output_dir", self.output)
         self.expect(other, 0)

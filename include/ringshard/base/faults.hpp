@@ -13,16 +13,16 @@ namespace ringshard {
 
 // Named points where a test can make the program fail. RINGSHARD_FAULT=step:5:kill kills every rank
 // when it begins its fifth step, step:5:kill@2 rank 2 only; throw and segv fail in other ways, stop
-// is SIGSTOP, spin an endless loop, read waits for a pipe that nobody writes into, and stall until
-// the file that RINGSHARD_TEST_GO_ON names is there; delay lasts up to RINGSHARD_TEST_DELAY_MS, at
-// random. Where a file is written, the operation can fail instead: eio, enospc, or short, where the
-// disk takes half of it and no more. For numbers, flip inverts a bit of one, and nan makes one NaN.
-// Off unless the variable is set. Points: start (before data are prepared), load (before weights
-// are), claim (before the attempt is), step, compute (before the sums of a step), evaluate, weights
-// (after a step, for flip and nan alone), export; and in a save, with files marked *: save:copy
-// (before the copy of the shard), save:begin, save:layout*, save:write* (every range), save:flush*,
-// save:written (all of it is on disk), save:describe* (the manifest), save:name* (before the
-// rename), save:named, save:latest*.
+// is SIGSTOP, spin an endless loop, read waits for a pipe that nobody writes into, and stall makes
+// a file FILE.awaited and waits for FILE, which RINGSHARD_TEST_GO_ON names; delay lasts up to
+// RINGSHARD_TEST_DELAY_MS, at random. Where a file is written, the operation can fail instead: eio,
+// enospc, or short, where the disk takes half of it and no more. For numbers, flip inverts a bit of
+// one, and nan makes one NaN. Off unless the variable is set. Points: start (before data are
+// prepared), load (before weights are), claim (before the attempt is), step, compute (before the
+// sums of a step), evaluate, weights (after a step, for flip and nan alone), export; and in a save,
+// with files marked *: save:copy (before the copy of the shard), save:begin, save:layout*,
+// save:write* (every range), save:flush*, save:written (all of it is on disk), save:describe* (the
+// manifest), save:name* (before the rename), save:named, save:latest*.
 class Faults {
 public:
     Faults() = default;
