@@ -1,6 +1,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_copy.h>
 
 #include <algorithm>
 
@@ -85,6 +86,17 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
              {as_heads(result.out), result.lse}, plan, ring_,
              {gradients.q, gradients.k, gradients.v});
     return exchange.qkv_gradient_out(d_qkv);
+}
+
+at::Tensor SequenceAttention::attend_cached(const at::Tensor& qkv, const Plan& plan,
+                                            const KeyValueCache& cache) const {
+    const Heads heads = split_heads(qkv, heads_);
+    cache.keys.index_copy_(0, cache.places, heads.k);
+    cache.values.index_copy_(0, cache.places, heads.v);
+    const Heads seen{heads.q, cache.keys, cache.values};
+    Partial partial = make_partial(seen, plan);
+    local_attention_of(qkv, planned_).attend(seen, plan.steps.front(), Into::fresh, partial);
+    return partial.out.flatten(1);
 }
 
 std::set<std::string> SequenceAttention::operators(const Plan& plan, at::ScalarType type,

@@ -1,5 +1,7 @@
 #include "model_in_training.hpp"
 
+#include <span>
+
 #include "ringshard/train/metrics.hpp"
 
 namespace ringshard::cli {
@@ -28,6 +30,18 @@ ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh
                           context.world, mesh, stack.transformer);
     device::set_memory_report(
         [this] { return train::describe_held(stack.zero, *stack.optimizer); });
+}
+
+void ModelInTraining::add_generator(const CommandContext& context, const mesh::Mesh& mesh,
+                                    const EvalPrompts& prompts, std::vector<int32_t> end_tokens) {
+    const auto to_text = [tools = prompts.tools](std::span<const int32_t> tokens) {
+        return tools->tokenizer().decode(tokens, text::Decoding::everything);
+    };
+    generator.emplace(
+        prompts.prompts,
+        train::Generator::Options{context.settings.values.evaluation.eval_max_new_tokens,
+                                  std::move(end_tokens), to_text},
+        context.world, mesh.device(), stack.transformer);
 }
 
 ModelInTraining::~ModelInTraining() { device::set_memory_report({}); }

@@ -5,6 +5,7 @@
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/offload/offload_stores.hpp"
 #include "ringshard/train/evaluator.hpp"
+#include "ringshard/train/generator.hpp"
 #include "ringshard/train/phase_marks.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/train/training_stack.hpp"
@@ -19,6 +20,9 @@ struct ModelInTraining {
     ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh, const RunInputs& inputs,
                     data::Loader& loader, offload::OffloadStores stores, model::Recorder* recorder,
                     const ops::Gemms& gemms, watch::Watchdog& watchdog);
+    // Evaluations go on from these prompts too.
+    void add_generator(const CommandContext& context, const mesh::Mesh& mesh,
+                       const EvalPrompts& prompts, std::vector<int32_t> end_tokens);
     ~ModelInTraining();
     ModelInTraining(const ModelInTraining&) = delete;
     ModelInTraining& operator=(const ModelInTraining&) = delete;
@@ -28,6 +32,7 @@ struct ModelInTraining {
     train::TrainingStack stack;
     train::Trainer trainer;
     std::optional<train::Evaluator> evaluator;  // where the settings ask for evaluation
+    std::optional<train::Generator> generator;  // where they name prompts
 };
 
 }  // namespace ringshard::cli

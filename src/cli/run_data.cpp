@@ -88,6 +88,9 @@ comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubC
                                    data::evaluation_data(config, hub), "evaluation data", open);
     if (!evaluation) return evaluation.failure();
     data.evaluation = std::move(evaluation).value();
+    auto prompts = read_eval_prompts(context, hub, spec);
+    if (!prompts) return prompts.failure();
+    data.prompts = std::move(prompts).value();
     return data;
 }
 

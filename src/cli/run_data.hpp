@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "eval_prompts.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/comm/agree.hpp"
@@ -14,6 +15,7 @@ namespace ringshard::cli {
 struct RunData {
     data::Rows training;
     std::optional<data::Rows> evaluation;  // where the settings ask for evaluation
+    std::optional<EvalPrompts> prompts{};
 };
 
 // Made, or found in the cache, and held against the model; what is worth knowing of them goes to

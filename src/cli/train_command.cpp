@@ -95,6 +95,9 @@ MaybeFailure train(const CommandContext& given) {
     ModelInTraining model(context, mesh, inputs, loader, std::move(offload_stores).value(),
                           recorder.value().get(), gemms.value().gemms, watchdog);
     if (auto failure = allocate(model.offload_stores, context)) return failure;
+    if (inputs.data.prompts)
+        model.add_generator(context, mesh, *inputs.data.prompts,
+                            find_end_tokens(sidecar_files.value(), world));
     const model::StoredType written_type = find_written_type(context, sidecar_files.value());
     checkpoint::Extras extras =
         extras_of(context, placement.shape, fingerprint, sidecar_files.value());
@@ -128,6 +131,7 @@ MaybeFailure train(const CommandContext& given) {
              .world = world,
              .trainer = model.trainer,
              .evaluator = model.evaluator ? &*model.evaluator : nullptr,
+             .generator = model.generator ? &*model.generator : nullptr,
              .store = attempt.store,
              .saver = saver,
              .free_host_memory = test_hooks::free_host_memory(context.environment),

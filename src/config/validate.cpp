@@ -98,6 +98,11 @@ public:
             complain({"save_strategy", "eval_strategy"},
                      "the best model is known by evaluating it: give eval_strategy steps or epoch");
         check_early_stopping();
+        if (!config.evaluation.eval_prompts.empty() &&
+            config.evaluation.eval_strategy == Interval::no && !config.evaluation.eval_on_start)
+            complain({"eval_prompts", "eval_strategy"},
+                     "evaluations go on from the prompts, and there is none: give eval_strategy "
+                     "steps or epoch");
         if (!config.evaluation.load_best_model_at_end) return;
         const std::string eval = write_value(config.evaluation.eval_strategy);
         const std::string save = write_value(config.checkpoint.save_strategy);

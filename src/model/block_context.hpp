@@ -14,7 +14,8 @@ struct BlockContext {
     const ops::RopeTable& rope;
     const ops::Gemms& gemms;
     config::ActivationPolicy policy;
-    int64_t mlp_chunk;  // tokens
+    int64_t mlp_chunk;                                // tokens
+    const attention::KeyValueCache* cache = nullptr;  // where a text is generated
 };
 
 }  // namespace ringshard::model

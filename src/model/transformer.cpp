@@ -1,5 +1,9 @@
 #include "ringshard/model/transformer.hpp"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_select.h>
+
 #include <algorithm>
 
 #include "activation_store.hpp"
@@ -123,9 +127,13 @@ ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
 }
 
 BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
-    return {attention_,       pass.batch.plans.at(plan_of_block_[block]),
-            pass.rope,        gemms_,
-            policies_[block], chunks_.mlp};
+    return {attention_,
+            pass.batch.plans.at(plan_of_block_[block]),
+            pass.rope,
+            gemms_,
+            policies_[block],
+            chunks_.mlp,
+            pass.caches.empty() ? nullptr : &pass.caches[block]};
 }
 
 std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {
@@ -151,7 +159,7 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
 }
 
 at::Tensor Transformer::forward(const Pass& pass) const {
-    const auto& [batch, rope, has_backward, recorded] = pass;
+    const auto& [batch, rope, has_backward, recorded, caches] = pass;
     const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
@@ -178,7 +186,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 }
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
-    const auto& [batch, rope, has_backward, recorded] = pass;
+    const auto& [batch, rope, has_backward, recorded, caches] = pass;
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
         report_phase("backward of block ", block);
         const size_t module = ModuleIndex::block(block);
@@ -248,6 +256,26 @@ at::Tensor Transformer::logits(const TokenBatch& batch) const {
     const at::Tensor x = forward({batch, rope_of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor logits = head_logits(spec_, gemms_, weights, x);
+    release(index_.head, NextUse::none);
+    return logits;
+}
+
+std::vector<attention::KeyValueCache> Transformer::make_caches(int64_t capacity) const {
+    const auto [query_heads, key_heads, head_dim] = spec_.heads();
+    const auto options = at::TensorOptions(zero_.device()).dtype(zero_.compute_type());
+    std::vector<attention::KeyValueCache> caches(num_blocks());
+    for (attention::KeyValueCache& cache : caches) {
+        cache.keys = at::empty({capacity, key_heads, head_dim}, options);
+        cache.values = at::empty_like(cache.keys);
+    }
+    return caches;
+}
+
+at::Tensor Transformer::next_logits(const TokenBatch& batch,
+                                    std::span<const attention::KeyValueCache> caches) const {
+    const at::Tensor x = forward({batch, rope_of(batch), false, nullptr, caches});
+    const HeadViews weights(weights_of(index_.head), parts_->head);
+    at::Tensor logits = head_logits(spec_, gemms_, weights, x.index_select(0, batch.target_places));
     release(index_.head, NextUse::none);
     return logits;
 }

@@ -34,6 +34,7 @@ std::string page_of_one(const RunStory& run, LossScale scale) {
     out += section("Curves over steps", curves(alone, scale));
     out += shown_if_there("Time of a step", times(alone));
     out += shown_if_there("Memory of a rank", memory(alone));
+    out += shown_if_there("Generated texts", samples(run));
     if (run.record) out += shown_if_there("Layout", layout(*run.record));
     out += shown_if_there("Checkpoints", checkpoints(run));
     out += shown_if_there("Events", events(run));
@@ -47,6 +48,7 @@ std::string details_of(const RunStory& run) {
     };
     std::string out = subject_of(run);
     if (run.record) out += part("Layout", layout(*run.record));
+    out += part("Generated texts", samples(run));
     out += part("Checkpoints", checkpoints(run));
     out += part("Events", events(run));
     if (run.record) out += part("Settings", settings(*run.record));

@@ -23,6 +23,8 @@ std::string memory(Stories runs);
 // Which rank holds which place of the mesh.
 std::string layout(const RunRecord& record);
 
+// The texts that evaluations generated: of the newest one, and folded of those before it.
+std::string samples(const RunStory& run);
 std::string checkpoints(const RunStory& run);
 std::string events(const RunStory& run);
 std::string settings(const RunRecord& record);

@@ -49,8 +49,9 @@ std::optional<Failure> Log::open_tensorboard() {
     return std::nullopt;
 }
 
-std::optional<Failure> Log::record(const MetricsLine& line) {
-    auto appended = file_.append(line);
+std::optional<Failure> Log::record(const MetricsLine& line,
+                                   const std::vector<TextSample>& samples) {
+    auto appended = file_.append(line, samples);
     if (appended.failure) return appended.failure;
     history_.add(line);
     if (!appended.warning.empty()) progress_.say("warning: " + appended.warning);
@@ -95,11 +96,12 @@ std::optional<comm::AgreedFailure> Log::write_steps(const MemoryByKind& memory) 
     return comm::first_failure(world_, failure);
 }
 
-std::optional<comm::AgreedFailure> Log::write(const MetricsLine& line, const std::string& shown) {
+std::optional<comm::AgreedFailure> Log::write(const MetricsLine& line, const std::string& shown,
+                                              const std::vector<TextSample>& samples) {
     std::optional<Failure> failure;
     if (world_.is_root()) {
         if (!shown.empty()) progress_.say(shown);
-        failure = record(line);
+        failure = record(line, samples);
     }
     return comm::first_failure(world_, failure);
 }

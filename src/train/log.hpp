@@ -25,8 +25,9 @@ public:
     void add(const StepNumbers& numbers);
     // The line of the steps since the last one. Collective over the world.
     std::optional<comm::AgreedFailure> write_steps(const MemoryByKind& memory);
-    // Any other line. Collective over the world.
-    std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown);
+    // Any other line; `samples`: on rank 0. Collective over the world.
+    std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown,
+                                             const std::vector<TextSample>& samples = {});
     void say(const std::string& text);
     // Fails if the disk has not taken all lines. Collective over the world.
     std::optional<comm::AgreedFailure> end();
@@ -38,7 +39,8 @@ public:
 
 private:
     std::optional<Failure> open_tensorboard();
-    std::optional<Failure> record(const MetricsLine& line);
+    std::optional<Failure> record(const MetricsLine& line,
+                                  const std::vector<TextSample>& samples = {});
 
     const comm::Group& world_;
     std::filesystem::path output_dir_;

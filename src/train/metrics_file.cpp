@@ -25,11 +25,17 @@ bool is_void(const ordered_json& line, const checkpoint::Attempts& attempts) {
 }
 
 // Numbers that are none become null, as JSON has it.
-std::string to_text(const MetricsLine& line) {
+std::string to_text(const MetricsLine& line, const std::vector<TextSample>& samples) {
     ordered_json object = ordered_json::object();
     for (const auto& [name, value] : line)
         std::visit([&](auto number) { object[name] = number; }, value);
-    return object.dump();
+    for (const TextSample& sample : samples)
+        object["eval_samples"].push_back(ordered_json{{"prompt", sample.prompt},
+                                                      {"text", sample.text},
+                                                      {"num_tokens", sample.num_tokens},
+                                                      {"has_ended", sample.has_ended}});
+    // A text may be cut inside a character.
+    return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 MetricsLine from_json(const ordered_json& object) {
@@ -89,11 +95,12 @@ std::optional<Failure> MetricsFile::write_kept() {
     return std::nullopt;
 }
 
-MetricsFile::Appended MetricsFile::append(MetricsLine line) {
+MetricsFile::Appended MetricsFile::append(MetricsLine line,
+                                          const std::vector<TextSample>& samples) {
     if (auto failure = checkpoint::check_newest(claim_)) return {failure, {}};
     line.emplace_back("attempt", claim_.attempt);
     const bool was_told = !kept_.empty();
-    kept_.push_back(to_text(line));
+    kept_.push_back(to_text(line, samples));
     const auto failure = write_kept();
     if (!failure || was_told) return {};
     return {{}, failure->message + "; its lines are kept until the disk takes them"};

@@ -230,7 +230,13 @@ MaybeFailure Run::evaluate(bool& is_new_best) {
     is_new_best = found[0] == 1;
     stops_early_ = found[1] == 1;
     totals_.evaluated = numbers;
-    if (const auto failure = log_.write(line, evaluation_text(step(), numbers))) return failure;
+    std::vector<TextSample> samples;
+    if (parts_.generator != nullptr) {
+        parts_.world.flight_recorder().set_activity("generating texts");
+        samples = parts_.generator->generate();
+    }
+    if (const auto failure = log_.write(line, evaluation_text(step(), numbers), samples))
+        return failure;
     if (stops_early_)
         log_.say(concat("early stopping after step ", step(), " of ", parts_.trainer.num_steps(),
                         ": early_stopping_patience is ", *early_stopping_.patience(), ", and ",

@@ -39,6 +39,18 @@ class OneRun(ReportTest):
                           ["packing", "true", "profile zero3"]])  # the last one folded away, above the defaults
         self.assertIn(["learning_rate", "2e-05", "default"], page.rows("Settings"))
 
+    def test_generated_texts(self):
+        def evaluation(step, text):
+            return {"step": step, "eval_loss": 0.5, "eval_samples": [
+                {"prompt": NASTY, "text": text, "num_tokens": 7, "has_ended": step == 4},
+                {"prompt": "The ", "text": "end\u0001\n", "num_tokens": 24, "has_ended": False}]}
+
+        page = self.report(self.make_run("first", [step_line(1), evaluation(2, "before"), step_line(4), evaluation(4, NASTY)], record()))
+        rows = page.rows("Generated texts")
+        self.assertEqual(rows[0], [NASTY, NASTY, "7"])
+        self.assertEqual([row[1] for row in rows[2:]], ["before ...", rows[1][1]])
+        self.assertIn("After step 4.", page.text)
+
     def test_layout(self):
         page = self.report(self.make_run("first", [step_line(1)], record((2, 2, 2, 3), hosts=3)))
         picture = page.section("Layout")

@@ -34,6 +34,13 @@ struct ContextParallelOptions {
     std::optional<at::ScalarType> heads{};
 };
 
+// The keys and values of one layer that later tokens attend to, where a text is generated.
+struct KeyValueCache {
+    at::Tensor keys;      // [capacity, g, d]
+    at::Tensor values;    // [capacity, g, d]
+    at::Tensor places{};  // [t] int64: where the tokens of the next pass go
+};
+
 // Exact causal attention within documents, over a sequence that is split over the ranks of a ring
 // and of Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out,
 // and in between the queries of a ring rank meet the keys and values of all. One rank is the case
@@ -56,6 +63,12 @@ public:
     // The gradient of qkv. Collective over the sequence group.
     at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
                         const Plan& plan) const;
+
+    // Stores the keys and values of qkv in the cache, and returns [t, h d], the attention of its
+    // queries to the keys there: the keys of the plan's tiles count in places of the cache. Not
+    // collective: each rank has sequences of its own.
+    at::Tensor attend_cached(const at::Tensor& qkv, const Plan& plan,
+                             const KeyValueCache& cache) const;
 
     // Returns the attention operators that a GPU uses for this plan; empty on the CPU.
     std::set<std::string> operators(const Plan& plan, at::ScalarType type, at::Device device) const;

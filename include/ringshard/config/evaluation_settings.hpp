@@ -19,6 +19,8 @@ struct EvaluationSettings {
     std::optional<bool> greater_is_better;
     std::optional<int64_t> early_stopping_patience;  // evaluations; unset: no early stopping
     double early_stopping_threshold = 0;
+    std::string eval_prompts;  // a file
+    int64_t eval_max_new_tokens = 64;
     int64_t top_k = 0;  // of score
 };
 

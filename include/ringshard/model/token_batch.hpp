@@ -12,12 +12,12 @@ namespace ringshard::model {
 struct TokenBatch {
     static constexpr int64_t no_target = -100;
 
-    at::Tensor tokens;                   // [t] int64
-    at::Tensor positions;                // [t] int64, within the document
-    at::Tensor target_places;            // [n] int64, ascending: tokens that have a target
-    at::Tensor targets;                  // [n] int64: the next token of the document
-    at::Tensor weights;                  // [n] fp32: of their losses; undefined: 1 each
-    std::vector<attention::Plan> plans;  // one for each of ModelSpec::masks()
+    at::Tensor tokens;                     // [t] int64
+    at::Tensor positions;                  // [t] int64, within the document
+    at::Tensor target_places;              // [n] int64, ascending: tokens that have a target
+    at::Tensor targets{};                  // [n] int64: the next token of the document
+    at::Tensor weights{};                  // [n] fp32: of their losses; undefined: 1 each
+    std::vector<attention::Plan> plans{};  // one for each of ModelSpec::masks()
 };
 
 }  // namespace ringshard::model

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ringshard/attention/sequence_attention.hpp"
@@ -76,16 +77,25 @@ public:
     // Logits [t, vocabulary] of this rank's tokens. Collective over the zero group.
     at::Tensor logits(const TokenBatch& batch) const;
 
+    // Returns a cache of every block, for so many tokens of this rank.
+    std::vector<attention::KeyValueCache> make_caches(int64_t capacity) const;
+    // Logits [n, vocabulary] of the tokens at the batch's target_places, which attend to the keys
+    // in the caches: the batch's plans are over these. The sequence is not split. Collective over
+    // the zero group.
+    at::Tensor next_logits(const TokenBatch& batch,
+                           std::span<const attention::KeyValueCache> caches) const;
+
 private:
     size_t num_blocks() const { return spec_.blocks.size(); }
     std::vector<size_t> order_of_units(bool with_backward) const;
     // The activation store keeps the blocks' tensors if a backward pass follows. recorded: blocks
-    // are replayed.
+    // are replayed. caches: one of each block, where a text is generated.
     struct Pass {
         const TokenBatch& batch;
         const ops::RopeTable& rope;
         bool has_backward;
         RecordedBlocks* recorded = nullptr;
+        std::span<const attention::KeyValueCache> caches{};
     };
     at::Tensor forward(const Pass& pass) const;  // the input of the head
     void backward(const Pass& pass, at::Tensor gradient) const;

@@ -115,7 +115,7 @@ public:
         std::optional<Failure> failure;
         std::string warning;
     };
-    Appended append(MetricsLine line);
+    Appended append(MetricsLine line, const std::vector<TextSample>& samples = {});
     // Fails if lines are still kept.
     std::optional<Failure> write_kept();
 

@@ -56,6 +56,14 @@ struct StepNumbers {
     bool is_skipped() const { return !skipped_because.empty(); }
 };
 
+// A text that the model generated.
+struct TextSample {
+    std::string prompt;
+    std::string text;        // that follows it
+    int64_t num_tokens = 0;  // of that text, with the one that ends it
+    bool has_ended = false;  // by the model, not by the limit of tokens
+};
+
 // The results of an evaluation: means over its target tokens.
 struct EvaluationNumbers {
     double loss = 0;

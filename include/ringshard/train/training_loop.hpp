@@ -11,6 +11,7 @@
 #include "ringshard/offload/offload_stores.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/train/evaluator.hpp"
+#include "ringshard/train/generator.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/watch/watchdog.hpp"
 
@@ -25,7 +26,8 @@ struct RunParts {
     const config::Config& config;
     const comm::Group& world;
     Trainer& trainer;
-    const Evaluator* evaluator;  // nothing where nobody asked for evaluation
+    const Evaluator* evaluator;  // nullptr: the settings ask for no evaluation
+    const Generator* generator;  // nullptr: they name no prompts
     const checkpoint::Store& store;
     checkpoint::Saver& saver;
     std::function<int64_t()> free_host_memory;  // bytes

@@ -34,6 +34,13 @@ void add_evaluation_options(OptionTable& table) {
         .serve("early_stopping_threshold", &EvaluationSettings::early_stopping_threshold,
                "By how much an evaluation has to be better than the best to improve on it.")
         .at_least(0);
+    group.serve("eval_prompts", &EvaluationSettings::eval_prompts,
+                "A file of prompts that every evaluation goes on from, greedily: rows with prompt, "
+                "messages or text.");
+    group
+        .serve("eval_max_new_tokens", &EvaluationSettings::eval_max_new_tokens,
+               "The most tokens that are generated for each of eval_prompts.")
+        .at_least(1);
     group
         .serve("top_k", &EvaluationSettings::top_k,
                "For score: how many of the most likely tokens are written in the place of each.")

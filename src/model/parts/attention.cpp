@@ -70,6 +70,10 @@ at::Tensor Attention::project_backward(const BlockContext& context,
 
 void Attention::attend(const BlockContext& context, Saved& saved) const {
     if (saved[seen_].defined()) return;
+    if (context.cache != nullptr) {
+        saved[seen_] = context.attention.attend_cached(saved[qkv_], context.plan, *context.cache);
+        return;
+    }
     auto [out, lse] = context.attention.forward(saved[qkv_], context.plan);
     saved[seen_] = std::move(out);
     saved[lse_] = std::move(lse);

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ringshard/comm/group.hpp"
+#include "ringshard/data/prompts.hpp"
+#include "ringshard/model/transformer.hpp"
+#include "ringshard/train/numbers.hpp"
+
+namespace ringshard::train {
+
+// Goes on from fixed prompts, one most likely token after another. The prompts are dealt to all
+// ranks, of sequence groups too: each rank attends to whole texts, with a cache of their keys and
+// values, and modules are gathered one after another as in every pass.
+class Generator {
+public:
+    struct Options {
+        int64_t max_new_tokens;
+        std::vector<int32_t> end_tokens;  // each ends a text
+        // Of a generated text. Called on rank 0.
+        std::function<std::string(std::span<const int32_t>)> to_text;
+    };
+    // `prompts`: one at least, the same on all ranks.
+    Generator(std::vector<data::Prompt> prompts, Options options, const comm::Group& world,
+              at::Device device, const model::Transformer& model);
+
+    // Returns a sample of each prompt on rank 0, and nothing elsewhere. Collective over the world.
+    std::vector<TextSample> generate() const;
+
+private:
+    using Tokens = std::vector<int32_t>;
+    // The next pass over the texts of this rank.
+    struct Pass {
+        model::TokenBatch batch;
+        at::Tensor places;  // of its tokens in the caches
+    };
+    Pass pass_after(const std::vector<Tokens>& generated) const;
+    bool is_at_end(const Tokens& generated) const;
+    std::vector<Tokens> generate_mine() const;
+
+    std::vector<data::Prompt> prompts_;
+    std::vector<size_t> mine_;  // prompts of this rank, one at least
+    int64_t capacity_ = 0;      // places of one text in the caches
+    Options options_;
+    const comm::Group& world_;
+    at::Device device_;
+    const model::Transformer& model_;
+};
+
+}  // namespace ringshard::train

@@ -1,0 +1,140 @@
+#include "ringshard/train/generator.hpp"
+
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace ringshard::train {
+
+namespace {
+
+// Rank r goes on from the prompts r, r + world, ... A rank for which none is left takes the first,
+// whose text rank 0 has too.
+std::vector<size_t> share_of(size_t num_prompts, const comm::Group& world) {
+    std::vector<size_t> mine;
+    for (auto prompt = static_cast<size_t>(world.rank()); prompt < num_prompts;
+         prompt += static_cast<size_t>(world.size()))
+        mine.push_back(prompt);
+    if (mine.empty()) mine.push_back(0);
+    return mine;
+}
+
+at::Tensor numbers(const std::vector<int64_t>& values, at::Device device) {
+    return at::tensor(values, at::kLong).to(device);
+}
+
+// The tokens of a text that one pass takes: all of the prompt, or the newest one.
+struct Passage {
+    int64_t first;  // position
+    int64_t length;
+};
+
+// The queries of a passage, which begin at `query` in the batch, over the keys of its text, which
+// begin at `key` in the caches.
+attention::Tile tile_of(const Passage& passage, int64_t query, int64_t key,
+                        const attention::Mask& mask) {
+    const int64_t seen = passage.first + passage.length;
+    if (passage.length == 1) {
+        const int64_t begin = mask.window ? std::max<int64_t>(0, seen - *mask.window) : 0;
+        return {query, key + begin, 1, seen - begin, ops::every_key};
+    }
+    ops::Band band = ops::causal;
+    if (mask.window && *mask.window < seen) band.back = *mask.window - 1;
+    return {query, key, passage.length, seen, band};
+}
+
+}  // namespace
+
+Generator::Generator(std::vector<data::Prompt> prompts, Options options, const comm::Group& world,
+                     at::Device device, const model::Transformer& model)
+    : prompts_(std::move(prompts)),
+      mine_(share_of(prompts_.size(), world)),
+      options_(std::move(options)),
+      world_(world),
+      device_(device),
+      model_(model) {
+    for (const size_t prompt : mine_)
+        capacity_ =
+            std::max(capacity_, std::ssize(prompts_[prompt].tokens) + options_.max_new_tokens);
+}
+
+bool Generator::is_at_end(const Tokens& generated) const {
+    return std::ssize(generated) == options_.max_new_tokens ||
+           std::ranges::find_first_of(generated, options_.end_tokens) != generated.end();
+}
+
+// A text that is at its end repeats its newest token: the cache holds the same afterwards.
+Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) const {
+    const std::vector<attention::Mask>& masks = model_.masks();
+    std::vector<int64_t> tokens;
+    std::vector<int64_t> positions;
+    std::vector<int64_t> places;
+    std::vector<int64_t> last;  // of each text
+    std::vector<std::vector<attention::Tile>> tiles(masks.size());
+    for (size_t i = 0; i < mine_.size(); ++i) {
+        const Tokens& prompt = prompts_[mine_[i]].tokens;
+        const int64_t num_prompt = std::ssize(prompt);
+        const int64_t num_new = std::ssize(generated[i]);
+        const Passage passage =
+            num_new == 0 ? Passage{0, num_prompt} : Passage{num_prompt + num_new - 1, 1};
+        const int64_t key = static_cast<int64_t>(i) * capacity_;
+        for (size_t mask = 0; mask < masks.size(); ++mask)
+            tiles[mask].push_back(tile_of(passage, std::ssize(tokens), key, masks[mask]));
+        for (int64_t position = passage.first; position < passage.first + passage.length;
+             ++position) {
+            tokens.push_back(num_new == 0 ? prompt[static_cast<size_t>(position)]
+                                          : generated[i].back());
+            positions.push_back(position);
+            places.push_back(key + position);
+        }
+        last.push_back(std::ssize(tokens) - 1);
+    }
+    Pass pass{{.tokens = numbers(tokens, device_),
+               .positions = numbers(positions, device_),
+               .target_places = numbers(last, device_)},
+              numbers(places, device_)};
+    for (std::vector<attention::Tile>& of_mask : tiles)
+        pass.batch.plans.push_back(
+            {.num_tokens = std::ssize(tokens), .steps = {std::move(of_mask)}, .meets_once = true});
+    return pass;
+}
+
+std::vector<Generator::Tokens> Generator::generate_mine() const {
+    std::vector<Tokens> generated(mine_.size());
+    std::vector<attention::KeyValueCache> caches =
+        model_.make_caches(std::ssize(mine_) * capacity_);
+    const auto is_under_way = [&] {
+        return !std::ranges::all_of(generated, [&](const Tokens& text) { return is_at_end(text); });
+    };
+    // Modules are gathered from all ranks: a rank whose texts are at their ends goes on with them.
+    do {
+        const Pass pass = pass_after(generated);
+        for (attention::KeyValueCache& cache : caches) cache.places = pass.places;
+        const at::Tensor next = model_.next_logits(pass.batch, caches).argmax(1).to(at::kCPU);
+        for (size_t i = 0; i < generated.size(); ++i)
+            if (!is_at_end(generated[i]))
+                generated[i].push_back(static_cast<int32_t>(next.const_data_ptr<int64_t>()[i]));
+    } while (world_.maximum(is_under_way() ? 1 : 0) == 1);
+    return generated;
+}
+
+std::vector<TextSample> Generator::generate() const {
+    using nlohmann::json;
+    const std::vector<std::string> all = world_.gather_to_root(json(generate_mine()).dump());
+    if (!world_.is_root()) return {};
+    std::vector<TextSample> samples(prompts_.size());
+    for (size_t prompt = 0; prompt < prompts_.size(); ++prompt) {
+        const size_t rank = prompt % all.size();
+        const auto tokens = json::parse(all[rank])[prompt / all.size()].get<Tokens>();
+        const auto end = std::ranges::find_first_of(tokens, options_.end_tokens);
+        samples[prompt] = {.prompt = prompts_[prompt].text,
+                           .text = options_.to_text({tokens.begin(), end}),
+                           .num_tokens = std::ssize(tokens),
+                           .has_ended = end != tokens.end()};
+    }
+    return samples;
+}
+
+}  // namespace ringshard::train
