@@ -14,9 +14,11 @@ from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 STEPS = 10
-# Four rows to a step, whatever the layout.
+ROWS = [os.path.join(DATA, "rows", name) for name in ("pretokenized.jsonl", "pretokenized_mask.jsonl")]
+# Samples are drawn from two datasets, with repetition. Four rows to a step, whatever the layout.
 COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
-          "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"),
+          "--datasets", json.dumps([{"path": ROWS[0], "weight": 1}, {"path": ROWS[1], "weight": 2}]),
+          "--mixture_stopping_strategy", "all_exhausted",
           "--bf16", "false", "--learning_rate", "0.002", "--max_length", "48", "--max_steps", str(STEPS),
           "--logging_steps", "1", "--save_steps", "4", "--full_determinism"]
 OLD_LAYOUT = ["--profile", "zero3", "--cp_size", "2", "--sp_size", "2", "--per_device_train_batch_size", "4"]
