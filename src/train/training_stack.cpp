@@ -16,21 +16,33 @@ ops::LossForm loss_form_of(const config::TrainingSettings& training) {
     return {training.loss_type == config::LossType::dft, training.label_smoothing_factor};
 }
 
+TrainingStack::Options options_of(const config::Config& config,
+                                  const TrainingStack::Surroundings& surroundings) {
+    return {.cuts = mesh::cuts_of(config.parallel),
+            .types = types_of(config),
+            .training = config.training,
+            .state = surroundings.state,
+            .transformer = {.policies = config.training.activations_kept(),
+                            .loss = loss_form_of(config.training),
+                            .context_parallel = model::context_parallel_options(config.parallel),
+                            .gemms = surroundings.gemms,
+                            .activations = surroundings.activations,
+                            .recorder = surroundings.recorder,
+                            .planned_device = surroundings.planned_device,
+                            .on_phase = surroundings.on_phase}};
+}
+
 }  // namespace
+
+TrainingStack::TrainingStack(const Options& options, const model::ModelSpec& spec,
+                             const mesh::Mesh& mesh)
+    : zero(model::make_units(spec, mesh.shape().zero()), options.cuts, options.types, mesh,
+           options.state),
+      optimizer(optim::make_optimizer(zero, options.training, options.state.optimizer)),
+      transformer(spec, zero, mesh, options.transformer) {}
 
 TrainingStack::TrainingStack(const config::Config& config, const model::ModelSpec& spec,
                              const mesh::Mesh& mesh, const Surroundings& surroundings)
-    : zero(model::make_units(spec, mesh.shape().zero()), mesh::cuts_of(config.parallel),
-           types_of(config), mesh, surroundings.state),
-      optimizer(optim::make_optimizer(zero, config.training, surroundings.state.optimizer)),
-      transformer(spec, zero, mesh,
-                  {.policies = config.training.activations_kept(),
-                   .loss = loss_form_of(config.training),
-                   .context_parallel = model::context_parallel_options(config.parallel),
-                   .gemms = surroundings.gemms,
-                   .activations = surroundings.activations,
-                   .recorder = surroundings.recorder,
-                   .planned_device = surroundings.planned_device,
-                   .on_phase = surroundings.on_phase}) {}
+    : TrainingStack(options_of(config, surroundings), spec, mesh) {}
 
 }  // namespace ringshard::train

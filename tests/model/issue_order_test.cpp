@@ -12,7 +12,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/model/freeze.hpp"
-#include "ringshard/model/transformer.hpp"
+#include "ringshard/train/training_stack.hpp"
 
 using namespace ringshard;
 
@@ -107,13 +107,13 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
         model::read_model_spec(test::golden_folder() / "models" / "qwen3-tiny" / "config.json")
             .value();
     spec.frozen = model::find_frozen(spec, layout.freeze, "").value();
-    shard::Zero zero(model::make_units(spec, layout.shape.zero()), layout.cuts,
-                     {at::kFloat, at::kFloat}, mesh);
-    const model::Transformer transformer(
-        spec, zero, mesh,
-        {.policies = layout.policies,
-         .context_parallel = layout.context_parallel,
-         .on_phase = [&](const std::string& what) { log.push_back(what); }});
+    const auto note = [&](const std::string& what) { log.push_back(what); };
+    train::TrainingStack stack({.cuts = layout.cuts,
+                                .transformer = {.policies = layout.policies,
+                                                .context_parallel = layout.context_parallel,
+                                                .on_phase = note}},
+                               spec, mesh);
+    auto& [zero, optimizer, transformer] = stack;
     zero.clear_gradients();
     // The ranks of a sequence group have the same batch.
     const int64_t data_rank = rank / layout.shape.sequence();

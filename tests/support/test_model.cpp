@@ -44,12 +44,12 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
                      const Options& options)
     : mesh(group, options.shape, device(), communicator_options(group)),
       spec(spec_of(folder, options.freeze)),
-      zero(model::make_units(spec, options.shape.zero()), options.cuts,
-           {options.compute, at::kFloat}, mesh),
-      transformer(spec, zero, mesh,
-                  {.policies = options.policies,
-                   .context_parallel = options.context_parallel,
-                   .recorder = options.recorder}),
+      stack({.cuts = options.cuts,
+             .types = {options.compute, at::kFloat},
+             .transformer = {.policies = options.policies,
+                             .context_parallel = options.context_parallel,
+                             .recorder = options.recorder}},
+            spec, mesh),
       sequence_(
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {

@@ -7,8 +7,7 @@
 #include "ringshard/comm/group.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/mesh/mesh.hpp"
-#include "ringshard/model/transformer.hpp"
-#include "ringshard/shard/zero.hpp"
+#include "ringshard/train/training_stack.hpp"
 
 namespace ringshard::test {
 
@@ -47,8 +46,9 @@ public:
 
     mesh::Mesh mesh;
     model::ModelSpec spec;
-    shard::Zero zero;
-    model::Transformer transformer;
+    train::TrainingStack stack;
+    shard::Zero& zero = stack.zero;
+    model::Transformer& transformer = stack.transformer;
 
 private:
     std::map<std::string, at::Tensor> put_together(bool gradients);

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "ringshard/config/training_settings.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/optim/optimizer.hpp"
 #include "ringshard/shard/zero.hpp"
@@ -12,9 +13,19 @@ struct Config;
 
 namespace ringshard::train {
 
-// The parts with which a rank trains, built from the settings: its shards, the optimizer on them,
-// and the schedule of a pass. Runs, plans and benchmarks build it here.
+// The parts with which a rank trains: its shards, the optimizer on them, and the schedule of a
+// pass. Runs, plans, benchmarks and tests build it here.
 struct TrainingStack {
+    struct Options {
+        mesh::Cuts cuts{};
+        shard::Zero::Types types{at::kFloat, at::kFloat};
+        config::TrainingSettings training{};  // of the optimizer
+        shard::Zero::Offloading state{nullptr, nullptr};
+        model::Transformer::Options transformer{};
+    };
+    // `mesh` must outlive it. Collective over the world.
+    TrainingStack(const Options& options, const model::ModelSpec& spec, const mesh::Mesh& mesh);
+
     // The parts that are no settings. They must outlive the stack.
     struct Surroundings {
         shard::Zero::Offloading state{nullptr, nullptr};
@@ -26,7 +37,7 @@ struct TrainingStack {
         std::function<void(const std::string&)> on_phase{};
     };
 
-    // `mesh` must outlive it. Collective over the world.
+    // The same, as the settings have it.
     TrainingStack(const config::Config& config, const model::ModelSpec& spec,
                   const mesh::Mesh& mesh, const Surroundings& surroundings);
     TrainingStack(const TrainingStack&) = delete;
