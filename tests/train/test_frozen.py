@@ -131,7 +131,7 @@ class Frozen(TrainerTest):
         self.assertEqual(read_model(output)[0], read_model(self.whole)[0])
 
     def test_going_on_in_other_layouts(self):
-        for profile, ranks in (("multi_gpu", None), ("zero1", 2), ("fsdp2", 2)):
+        for profile, ranks in (("multi_gpu", None), ("fsdp2", 2)):
             output = self.stopped_at_3(profile)
             rows = "4" if ranks is None else "2"
             self.expect(self.train(output, "--profile", profile, "--per_device_train_batch_size", rows, ranks=ranks), 0,
