@@ -8,7 +8,8 @@ namespace ringshard::cli {
 
 std::optional<Failure> refuse_unfinished_run(const std::filesystem::path& folder,
                                              const std::string& setting) {
-    if (file_exists(folder / "config.json")) return std::nullopt;
+    for (const char* name : {"config.json", "adapter_config.json"})
+        if (file_exists(folder / name)) return std::nullopt;
     std::vector<std::string> damaged;
     const auto valid = checkpoint::valid_checkpoints(folder, damaged);
     if (!valid || valid.value().empty()) return std::nullopt;

@@ -12,7 +12,9 @@
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/model/export_weights.hpp"
+#include "ringshard/model/merge_adapters.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "run_adapters.hpp"
 #include "run_state.hpp"
 
 namespace ringshard::cli {
@@ -143,6 +145,21 @@ comm::Agreed<Pretrained> open_weights(const CommandContext& context,
                             checkpoint::Verification::sizes, context.world, base);
 }
 
+// Adapters become a part of the model. Fails where there are none to merge.
+std::optional<Failure> apply(std::optional<model::LoraConfig>& adapters, bool merges,
+                             const fs::path& checkpoint, model::ModelSpec& spec) {
+    if (adapters) return model::add_adapters(spec, *adapters);
+    if (!merges) return std::nullopt;
+    return Failure{ExitCode::settings,
+                   concat("merge: ", checkpoint.string(),
+                          " holds a whole model and no adapters; leave it out")};
+}
+
+std::string untied_config(model::ModelSpec spec) {
+    spec.untie();
+    return spec.config_json;
+}
+
 // Files beside the weights would change the checkpoint, and it would not be whole any more.
 std::optional<Failure> check_apart(const fs::path& checkpoint, const fs::path& folder) {
     std::error_code ignored;
@@ -162,13 +179,24 @@ int run_export(const CommandContext& context) {
     const auto chosen = choose_checkpoint(world, source);
     if (!chosen) return report_failure(chosen.failure(), world);
     const checkpoint::Checkpoint& checkpoint = chosen.value();
-    const auto spec = read_spec(world, checkpoint);
+    auto spec = read_spec(world, checkpoint);
     if (!spec) return report_failure(spec.failure(), world);
+    auto adapters = adapters_of(checkpoint);
+    if (!adapters) return report_failure(comm::found_by_all(adapters.failure()), world);
+    const bool merges = context.settings.values.adapter.merge;
+    if (const auto failure = apply(adapters.value(), merges, checkpoint.folder, spec.value()))
+        return report_failure(comm::found_by_all(*failure), world);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? check_apart(checkpoint.folder, folder) : std::nullopt))
         return report_failure(*failure, world);
-    const auto sidecar_files = read_sidecar_files(world, checkpoint.folder);
+    auto sidecar_files = read_sidecar_files(world, checkpoint.folder);
     if (!sidecar_files) return report_failure(sidecar_files.failure(), world);
+    const bool writes_adapter = adapters.value() && !merges;
+    if (writes_adapter && world.is_root())
+        model::turn_into_adapter_files(sidecar_files.value(),
+                                       checkpoint.state.texts.at(model::adapter_text));
+    else if (world.is_root() && spec.value().reads_head_from_embedding)
+        sidecar_files.value()["config.json"] = untied_config(spec.value());
 
     const mesh::MeshShape shape{.shard = world.size()};
     const mesh::Mesh mesh(world, shape, at::kCPU);
@@ -179,12 +207,20 @@ int run_export(const CommandContext& context) {
     if (!weights) return report_failure(weights.failure(), world);
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
         return report_failure(loaded.failure(), world);
+    if (adapters.value() && merges) {
+        zero.refresh_compute_weights();
+        model::merge_adapters(spec.value(), zero);
+    }
+    model::ExportForm written = form;
+    if (writes_adapter)
+        written = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
     if (const auto failure =
-            model::export_weights(zero, folder, sidecar_files.value(), form, world))
+            model::export_weights(zero, folder, sidecar_files.value(), written, world))
         return report_failure(*failure, world);
     if (world.is_root())
-        std::cout << "wrote " << folder.string() << ": " << checkpoint.folder.string() << " as "
-                  << context.settings.values.model.dtype << '\n';
+        std::cout << "wrote " << folder.string() << ": " << checkpoint.folder.string()
+                  << (writes_adapter ? ", its adapter" : " as ")
+                  << (writes_adapter ? "" : context.settings.values.model.dtype) << '\n';
     return number(ExitCode::done);
 }
 

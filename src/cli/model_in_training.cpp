@@ -23,7 +23,7 @@ ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh
                      watchdog.made_progress();
                  }}),
       trainer(context.settings.values.training, context.world, mesh, loader, stack.transformer,
-              stack.zero, *stack.optimizer) {
+              stack.zero, *stack.optimizer, context.settings.values.run.seed) {
     if (inputs.data.evaluation)
         evaluator.emplace(*inputs.data.evaluation,
                           context.settings.values.evaluation.per_device_eval_batch_size,

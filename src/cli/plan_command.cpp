@@ -14,8 +14,8 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/device/host.hpp"
-#include "ringshard/model/freeze.hpp"
 #include "ringshard/model/tied_head.hpp"
+#include "run_adapters.hpp"
 #include "vocabulary.hpp"
 
 namespace ringshard::cli {
@@ -203,9 +203,10 @@ Expected<model::ModelSpec> find_model(const PlanContext& context) {
     if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value()))
         return *failure;
     if (spec.value().tied && is_head_apart(folder.value())) spec.value().untie();
-    auto frozen = model::find_frozen(spec.value(), model.freeze, model.train_only);
-    if (!frozen) return frozen.failure();
-    spec.value().frozen = std::move(frozen).value();
+    auto adapters = read_asked_adapters(context.settings, hub);
+    if (!adapters) return adapters.failure();
+    if (const auto failure = choose_trained(spec.value(), context.settings, adapters.value()))
+        return *failure;
     return spec;
 }
 

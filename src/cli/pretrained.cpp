@@ -1,6 +1,8 @@
 #include "pretrained.hpp"
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/adapters.hpp"
+#include "run_adapters.hpp"
 
 namespace ringshard::cli {
 
@@ -60,6 +62,15 @@ Failure other_base(const fs::path& checkpoint, const std::string& then, const st
                "another output_dir")};
 }
 
+Failure holds_an_adapter(const fs::path& checkpoint) {
+    return {ExitCode::bad_data,
+            concat(checkpoint.string(),
+                   ": holds an adapter, and not a whole model; make one of it: trainer export ",
+                   checkpoint.string(),
+                   " --merge true --output_dir FOLDER; or export the adapter "
+                   "and name it as adapter_name_or_path")};
+}
+
 comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::ModelSpec& spec,
                                           Wanted wanted, checkpoint::Verification verification,
                                           const comm::Group& group,
@@ -89,7 +100,11 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     made.elsewhere_ = std::move(elsewhere).value();
     if (const auto misfit = check_names(made.folder_, made.elsewhere_, stored_spec(spec, {})))
         return comm::found_by_all(*misfit);
-    const model::ModelSpec of_checkpoint = stored_spec(spec, made.elsewhere_.names());
+    model::ModelSpec of_checkpoint = stored_spec(spec, made.elsewhere_.names());
+    if (!made.holds_adapters())
+        for (model::BlockSpec& block : of_checkpoint.blocks) block.adapters.clear();
+    else if (!model::has_adapters(spec))
+        return comm::found_by_all(holds_an_adapter(made.folder_));
     if (const auto misfit = check_fit(*made.checkpoint_, model::make_units(of_checkpoint, whole)))
         return comm::found_by_all(*misfit);
     if (made.elsewhere_.tensors.empty()) return made;
@@ -100,7 +115,22 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     return made;
 }
 
+void Pretrained::begin_adapters(uint64_t seed, std::optional<model::StoredModel> from) {
+    adapters_ = Adapters{seed, std::move(from)};
+}
+
+bool Pretrained::holds_adapters() const {
+    return checkpoint_ && checkpoint_->state.texts.contains(model::adapter_text);
+}
+
 shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
+    if (!adapters_) return reader_of_model(spec, bytes);
+    return model::with_adapters(reader_of_model(spec, bytes), spec, adapters_->seed,
+                                adapters_->stored ? &*adapters_->stored : nullptr);
+}
+
+shard::ReadWeight Pretrained::reader_of_model(const model::ModelSpec& spec,
+                                              ByteCounter& bytes) const {
     if (stored_) return model::reader_of(*stored_, spec, bytes);
     shard::ReadWeight held = reader_of(*checkpoint_, bytes);
     if (!base_) return held;

@@ -36,11 +36,17 @@ public:
     // Returns a reader of every wanted weight. This must outlive it.
     shard::ReadWeight reader(const model::ModelSpec& spec, ByteCounter& bytes) const;
 
+    // Adapters begin with the numbers of this file, or anew: they are not read from the model.
+    void begin_adapters(uint64_t seed, std::optional<model::StoredModel> from);
+    // Whether the checkpoint was made with adapters.
+    bool holds_adapters() const;
+
     // Whether numbers of this type hold each of these weights exactly.
     bool fits_exactly(const std::set<std::string>& names, at::ScalarType type) const;
 
 private:
     Pretrained() = default;
+    shard::ReadWeight reader_of_model(const model::ModelSpec& spec, ByteCounter& bytes) const;
 
     std::filesystem::path folder_;
     Wanted wanted_ = Wanted::all;
@@ -48,11 +54,19 @@ private:
     std::optional<checkpoint::Checkpoint> checkpoint_;
     checkpoint::FrozenWeights elsewhere_;  // what the checkpoint does not hold
     std::unique_ptr<Pretrained> base_;     // what holds it
+    struct Adapters {
+        uint64_t seed;
+        std::optional<model::StoredModel> stored;
+    };
+    std::optional<Adapters> adapters_;
 };
 
 // The failure of a model whose frozen weights are not those that a checkpoint names: `tensor` is
 // the first of them.
 Failure other_base(const std::filesystem::path& checkpoint, const std::string& then,
                    const std::string& now, const std::string& tensor);
+
+// The failure of a checkpoint with adapters where a whole model is asked for.
+Failure holds_an_adapter(const std::filesystem::path& checkpoint);
 
 }  // namespace ringshard::cli

@@ -26,6 +26,13 @@ checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShap
              {"mesh", to_text(shape)}}};
 }
 
+void add_adapter_config(checkpoint::Extras& extras, const config::Config& config,
+                        const RunInputs& inputs) {
+    if (!model::has_adapters(inputs.spec)) return;
+    extras.texts[model::adapter_text] =
+        model::print_adapter_config(inputs.adapters.config, config.model.model_name_or_path);
+}
+
 model::StoredType find_written_type(const CommandContext& context,
                                     const std::map<std::string, std::string>& sidecar_files) {
     const auto config = sidecar_files.find("config.json");
@@ -47,9 +54,14 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const s
             failure = typed.failure();
     }
     if (const auto agreed = comm::first_failure(world, failure)) return agreed;
+    const bool is_adapter = model::has_adapters(zero.units());
+    if (is_adapter) type = model::StoredType::fp32;
     const auto element = type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
                                                          : checkpoint::ElementType::fp32;
-    model::WeightFiles planned = model::plan_weight_files(zero.units(), {.type = type});
+    model::WeightFiles planned = model::plan_weight_files(
+        zero.units(),
+        {.type = type,
+         .content = is_adapter ? model::ExportContent::adapter : model::ExportContent::model});
     for (model::WeightFile& file : planned.files) {
         checkpoint::ModelFile copy{std::move(file.name), std::move(file.header), {}, element};
         for (const auto& [tensor, offset] : file.offsets)
@@ -58,7 +70,7 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const s
     }
     if (!planned.index.empty())
         extras.model.push_back({model::index_name, std::move(planned.index), {}, element});
-    extras.frozen = checkpoint::frozen_parts(zero);
+    if (!is_adapter) extras.frozen = checkpoint::frozen_parts(zero);
     return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include "ringshard/checkpoint/saver.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/model/export_weights.hpp"
+#include "run_inputs.hpp"
 
 namespace ringshard::cli {
 
@@ -18,6 +19,10 @@ checkpoint::SaveOptions save_options(const CommandContext& context);
 checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShape& shape,
                              const LossFingerprint& fingerprint,
                              const std::map<std::string, std::string>& sidecar_files);
+
+// Adds adapter_config.json to every checkpoint of a run with adapters, and to their files.
+void add_adapter_config(checkpoint::Extras& extras, const config::Config& config,
+                        const RunInputs& inputs);
 
 // The type in which the settings want the model written. auto: the type that config.json of the
 // model names, if models are written in it, else float32. `sidecar_files`: on rank 0. Collective

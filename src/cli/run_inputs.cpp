@@ -8,7 +8,6 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
-#include "ringshard/model/freeze.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "vocabulary.hpp"
 
@@ -101,7 +100,8 @@ MaybeFailure make_room_for_tokens(const CommandContext& context, const HubCache&
 }
 
 comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Placement& placement,
-                                         const HubCache& hub, const std::filesystem::path& folder) {
+                                         const HubCache& hub, const std::filesystem::path& folder,
+                                         AskedAdapters& adapters) {
     const auto config_json = folder / "config.json";
     const auto text =
         comm::of_root(context.world, [&] { return model::read_config_json(config_json); });
@@ -110,10 +110,11 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     if (!spec) return comm::found_by_all(spec.failure());
     if (const auto failure = untie_if_stored_apart(context, folder, spec.value())) return *failure;
     if (const auto failure = make_room_for_tokens(context, hub, spec.value())) return *failure;
-    const config::ModelSettings& args = context.settings.values.model;
-    auto frozen = model::find_frozen(spec.value(), args.freeze, args.train_only);
-    if (!frozen) return comm::found_by_all(frozen.failure());
-    spec.value().frozen = std::move(frozen).value();
+    auto asked = read_asked_adapters(context.settings, hub, context.world);
+    if (!asked) return asked.failure();
+    adapters = std::move(asked).value();
+    if (const auto failure = choose_trained(spec.value(), context.settings, adapters))
+        return comm::found_by_all(*failure);
     return std::move(spec).value();
 }
 
@@ -134,13 +135,14 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     });
     if (!found) return found.failure();
     const std::filesystem::path folder = found.value();
-    const auto spec = find_spec(context, placement, hub, folder);
+    AskedAdapters adapters;
+    const auto spec = find_spec(context, placement, hub, folder, adapters);
     if (!spec) return spec.failure();
     world.flight_recorder().set_activity("preparing data");
     faults.reach("start");
     auto data = prepare_run_data(context, hub, placement.num_threads, spec.value());
     if (!data) return data.failure();
-    return RunInputs{folder, spec.value(), std::move(data).value()};
+    return RunInputs{folder, spec.value(), std::move(adapters), std::move(data).value()};
 }
 
 }  // namespace ringshard::cli

@@ -5,6 +5,7 @@
 #include "placement.hpp"
 #include "ringshard/base/faults.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "run_adapters.hpp"
 #include "run_data.hpp"
 
 namespace ringshard::cli {
@@ -13,6 +14,7 @@ namespace ringshard::cli {
 struct RunInputs {
     std::filesystem::path model;  // the folder
     model::ModelSpec spec;
+    AskedAdapters adapters;  // where the settings ask for them
     RunData data;
 };
 

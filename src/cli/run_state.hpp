@@ -12,6 +12,7 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/train/training_loop.hpp"
 #include "ringshard/watch/watchdog.hpp"
+#include "run_adapters.hpp"
 #include "run_entry.hpp"
 
 namespace ringshard::cli {
@@ -40,6 +41,7 @@ struct RunStart {
     const CommandContext& context;
     const std::filesystem::path& model;
     const model::ModelSpec& spec;
+    const AskedAdapters& adapters;
     const LossFingerprint& fingerprint;
     int64_t num_steps;
 };

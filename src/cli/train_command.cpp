@@ -78,8 +78,9 @@ MaybeFailure train(const CommandContext& given) {
     world.flight_recorder().set_activity("loading");
     faults.value().reach("load");
     const LossFingerprint fingerprint = fingerprint_of(context.settings, placement.shape, rows);
-    const RunStart run{context, inputs.model, inputs.spec, fingerprint,
-                       train::count_steps(config.training, loader.steps_per_epoch())};
+    const RunStart run{context,     inputs.model,
+                       inputs.spec, inputs.adapters,
+                       fingerprint, train::count_steps(config.training, loader.steps_per_epoch())};
     auto entry = RunEntry::begin(context, fingerprint);
     if (!entry) return entry.failure();
     auto origin = find_origin(run, first_time(entry.value()));
@@ -101,6 +102,7 @@ MaybeFailure train(const CommandContext& given) {
     const model::StoredType written_type = find_written_type(context, sidecar_files.value());
     checkpoint::Extras extras =
         extras_of(context, placement.shape, fingerprint, sidecar_files.value());
+    add_adapter_config(extras, config, inputs);
     if (config.checkpoint.save_model_in_checkpoints)
         if (auto failure = add_model(extras, model.stack.zero, written_type, world)) return failure;
     const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
@@ -122,8 +124,10 @@ MaybeFailure train(const CommandContext& given) {
         std::optional<shard::FrozenSource> frozen_source;
         if (!inputs.spec.frozen.empty()) {
             extras.texts[checkpoint::frozen_text] = to_text(beginning.frozen());
-            extras.frozen_source = beginning.frozen_source();
-            if (beginning.rounds_frozen()) frozen_source = extras.frozen_source;
+            // With adapters no frozen weight is written.
+            if (!model::has_adapters(inputs.spec)) extras.frozen_source = beginning.frozen_source();
+            if (extras.frozen_source.read && beginning.rounds_frozen())
+                frozen_source = extras.frozen_source;
         }
         checkpoint::Saver saver(attempt.store, save_options(context), world, faults.value());
         const auto ending = train::train_to_the_end(

@@ -6,6 +6,7 @@
 
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/mix.hpp"
 
 namespace ringshard::data {
 
@@ -38,6 +39,21 @@ Targets targets_of(const std::vector<int64_t>& next_tokens, const std::vector<fl
     return targets;
 }
 
+std::vector<int64_t> dropout_keys(const FlatBatch& batch, uint64_t of_step) {
+    std::vector<int64_t> keys(batch.tokens.size());
+    for (size_t i = 0; i < batch.row_starts.size(); ++i) {
+        const auto& [row, begin] = batch.row_starts[i];
+        const auto end = i + 1 < batch.row_starts.size()
+                             ? static_cast<size_t>(batch.row_starts[i + 1].begin)
+                             : keys.size();
+        const uint64_t of_row = mix_bits(of_step, static_cast<uint64_t>(row));
+        for (auto token = static_cast<size_t>(begin); token < end; ++token)
+            keys[token] =
+                static_cast<int64_t>(mix_bits(of_row, token - static_cast<size_t>(begin)));
+    }
+    return keys;
+}
+
 }  // namespace
 
 attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape) {
@@ -46,7 +62,8 @@ attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::Me
 }
 
 model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
-                              std::span<const attention::Mask> masks) {
+                              std::span<const attention::Mask> masks,
+                              std::optional<uint64_t> dropout_of_step) {
     const attention::SequencePartition partition = partition_of(batch, mesh.shape());
     const auto filled = static_cast<size_t>(partition.filled_length());
     batch.tokens.resize(filled, 0);
@@ -69,7 +86,8 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
             there(targets.places),
             there(targets.tokens),
             is_weighted ? there(targets.weights) : at::Tensor(),
-            attention::make_plans(partition, mesh.coordinates().ring, masks)};
+            attention::make_plans(partition, mesh.coordinates().ring, masks),
+            dropout_of_step ? there(part(dropout_keys(batch, *dropout_of_step))) : at::Tensor()};
 }
 
 Loader::Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,

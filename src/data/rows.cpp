@@ -122,7 +122,10 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
 
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
     FlatBatch batch;
-    for (const int64_t number : numbers) rows.append(number, batch);
+    for (const int64_t number : numbers) {
+        batch.row_starts.push_back({number, static_cast<int64_t>(batch.tokens.size())});
+        rows.append(number, batch);
+    }
     return batch;
 }
 

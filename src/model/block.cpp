@@ -112,11 +112,11 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
         gradient.add_(dx);
 }
 
-Block::MlpChunk Block::make_chunk(const BlockContext& context, const UnitTensors& weights,
+Block::MlpChunk Block::make_chunk(const ProjectionContext& context, const UnitTensors& weights,
                                   const at::Tensor& attention_residual) const {
     ops::RmsNormed normed{attention_residual, {}};
     if (mlp_norms_.before) normed = mlp_norms_.before->forward(weights, attention_residual);
-    return {normed.y, normed.inverse_rms, mlp_.gate_up(context.gemms, weights, normed.y)};
+    return {normed.y, normed.inverse_rms, mlp_.gate_up(context, weights, normed.y)};
 }
 
 at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights,
@@ -124,10 +124,10 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     const at::Tensor& attention_residual = saved[attention_residual_];
     const auto& behind = mlp_norms_.behind;
     if (gate_up_.is_kept(context.policy)) {
-        const MlpChunk whole = make_chunk(context, weights, attention_residual);
+        const MlpChunk whole = make_chunk(context.projections(), weights, attention_residual);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.gate_up;
-        at::Tensor out = mlp_.output(context.gemms, weights, whole.gate_up);
+        at::Tensor out = mlp_.output(context.projections(), weights, whole.gate_up);
         if (behind) {
             saved[mlp_out_] = out;
             out = behind->forward(weights, out).y;
@@ -137,8 +137,9 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     at::Tensor output = at::empty_like(attention_residual);
     for_chunks(attention_residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const at::Tensor of_chunk = attention_residual.narrow(0, begin, length);
-        const at::Tensor gate_up = make_chunk(context, weights, of_chunk).gate_up;
-        at::Tensor out = mlp_.output(context.gemms, weights, gate_up);
+        const ProjectionContext projections = context.projections(begin, length);
+        const at::Tensor gate_up = make_chunk(projections, weights, of_chunk).gate_up;
+        at::Tensor out = mlp_.output(projections, weights, gate_up);
         if (behind) out = behind->forward(weights, out).y;
         output.narrow(0, begin, length).copy_(out.add_(of_chunk));
     });
@@ -155,27 +156,29 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
         const MlpChunk whole{
             before ? before->again(weights, attention_residual, inverse_rms) : attention_residual,
             inverse_rms, saved[gate_up_], saved[mlp_out_]};
-        return chunk_backward(context, weights, gradients, attention_residual, whole, gradient);
+        return chunk_backward(context.projections(), weights, gradients, attention_residual, whole,
+                              gradient);
     }
     for_chunks(attention_residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const at::Tensor of_chunk = attention_residual.narrow(0, begin, length);
-        chunk_backward(context, weights, gradients, of_chunk,
-                       make_chunk(context, weights, of_chunk), gradient.narrow(0, begin, length));
+        const ProjectionContext projections = context.projections(begin, length);
+        chunk_backward(projections, weights, gradients, of_chunk,
+                       make_chunk(projections, weights, of_chunk),
+                       gradient.narrow(0, begin, length));
     });
 }
 
-void Block::chunk_backward(const BlockContext& context, const UnitTensors& weights,
+void Block::chunk_backward(const ProjectionContext& context, const UnitTensors& weights,
                            const UnitTensors& gradients, const at::Tensor& attention_residual,
                            const MlpChunk& chunk, const at::Tensor& gradient) const {
     const auto& [before, behind] = mlp_norms_;
     at::Tensor dy = gradient;
     if (behind) {
         const at::Tensor out =
-            chunk.out.defined() ? chunk.out : mlp_.output(context.gemms, weights, chunk.gate_up);
+            chunk.out.defined() ? chunk.out : mlp_.output(context, weights, chunk.gate_up);
         dy = behind_backward(*behind, weights, gradients, gradient, out);
     }
-    const at::Tensor dx =
-        mlp_.backward(context.gemms, weights, gradients, dy, chunk.gate_up, chunk.x);
+    const at::Tensor dx = mlp_.backward(context, weights, gradients, dy, chunk.gate_up, chunk.x);
     if (before)
         before->backward(weights, gradients, dx, attention_residual, chunk.inverse_rms, gradient);
     else

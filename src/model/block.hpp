@@ -63,9 +63,9 @@ private:
     void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
                       const Saved& saved) const;
-    MlpChunk make_chunk(const BlockContext& context, const shard::UnitTensors& weights,
+    MlpChunk make_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& attention_residual) const;
-    void chunk_backward(const BlockContext& context, const shard::UnitTensors& weights,
+    void chunk_backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& attention_residual,
                         const MlpChunk& chunk, const at::Tensor& gradient) const;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "parts/projection_spec.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/ops/gemm.hpp"
@@ -16,6 +17,14 @@ struct BlockContext {
     config::ActivationPolicy policy;
     int64_t mlp_chunk;                                // tokens
     const attention::KeyValueCache* cache = nullptr;  // where a text is generated
+    at::Tensor dropout_keys{};  // [t], of a batch that is trained on with dropout
+
+    ProjectionContext projections() const { return {gemms, dropout_keys}; }
+    // Of some tokens of the batch.
+    ProjectionContext projections(int64_t begin, int64_t length) const {
+        return {gemms,
+                dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor()};
+    }
 };
 
 }  // namespace ringshard::model

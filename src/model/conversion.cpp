@@ -25,8 +25,9 @@ std::optional<Failure> refuse_adapter(const std::filesystem::path& folder) {
     return Failure{
         ExitCode::bad_data,
         concat(folder.string(),
-               ": is an adapter (adapter_config.json), and adapters are not "
-               "served; merge it into its base model: ",
+               ": is an adapter (adapter_config.json), and a whole model is asked for; name its "
+               "base as model_name_or_path and this folder as adapter_name_or_path, or merge it "
+               "into its base: ",
                command("peft, transformers as t",
                        "peft.AutoPeftModelForCausalLM.from_pretrained(a).merge_and_unload()",
                        folder, "-merged"))};

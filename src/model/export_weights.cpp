@@ -11,6 +11,7 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/shared_file.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "stored_type.hpp"
 
 namespace ringshard::model {
@@ -42,7 +43,7 @@ Expected<std::string> config_with_type(const std::string& config_json, StoredTyp
 namespace {
 
 bool is_weight_file(const std::string& name) {
-    static const std::regex names(R"(model(-\d{5}-of-\d{5})?\.safetensors)");
+    static const std::regex names(R"((adapter_)?model(-\d{5}-of-\d{5})?\.safetensors)");
     return std::regex_match(name, names);
 }
 
@@ -109,8 +110,8 @@ public:
     // One rank, when all of it is on disk: the names. What is half replaced is no model.
     std::optional<Failure> finish() const {
         if (auto failure = may_write_()) return failure;
-        for (const auto* name : {"model.safetensors", index_name})
-            if (std::remove((folder_ / name).c_str()) != 0 && errno != ENOENT)
+        for (const auto* name : {"model.safetensors", index_name, adapter_weights_name})
+            if (is_replaced(name) && std::remove((folder_ / name).c_str()) != 0 && errno != ENOENT)
                 return io_failure(folder_ / name, "cannot be removed");
         if (auto failure = flush_folder(folder_)) return failure;
         for (const auto& [name, content] : small_files_)
@@ -129,6 +130,14 @@ public:
     }
 
 private:
+    // An adapter takes the place of an adapter, a model that of a model.
+    bool is_replaced(const std::string& weight_file) const {
+        const auto is_adapter = [](const std::string& name) {
+            return name.starts_with("adapter_");
+        };
+        return is_adapter(weight_file) == is_adapter(planned_.files.front().name);
+    }
+
     // Where elements come from: read again, and added up, or from the shards.
     struct Source {
         const ReadWeight* read;
@@ -205,7 +214,7 @@ private:
             const std::string name = entry.filename();
             const bool is_new =
                 std::ranges::find(planned_.files, name, &WeightFile::name) != planned_.files.end();
-            if (!is_new && is_weight_file(name)) fs::remove(entry, ignored);
+            if (!is_new && is_weight_file(name) && is_replaced(name)) fs::remove(entry, ignored);
         }
     }
 

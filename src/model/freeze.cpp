@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "model_parts.hpp"
+#include "nearest_names.hpp"
 #include "ringshard/base/text.hpp"
 #include "token_rows.hpp"
 
@@ -26,32 +27,6 @@ std::optional<std::regex> read_regex(const std::string& text) {
     }
 }
 
-size_t longest_common_part(const std::string& a, const std::string& b) {
-    size_t longest = 0;
-    std::vector<size_t> before(b.size() + 1);
-    for (const char letter : a) {
-        std::vector<size_t> here(b.size() + 1);
-        for (size_t i = 0; i < b.size(); ++i) {
-            here[i + 1] = b[i] == letter ? before[i] + 1 : 0;
-            longest = std::max(longest, here[i + 1]);
-        }
-        before = std::move(here);
-    }
-    return longest;
-}
-
-// The names that have most in common with an expression that matches none.
-std::string nearest(std::string expression, std::vector<std::string> names) {
-    std::erase(expression, '\\');
-    constexpr size_t most = 3;
-    const size_t count = std::min(most, names.size());
-    std::ranges::stable_sort(names, std::ranges::greater(), [&](const std::string& name) {
-        return longest_common_part(expression, name);
-    });
-    names.resize(count);
-    return join(names, ", ");
-}
-
 Expected<std::set<std::string>> matches(const std::string& setting, const std::string& expression,
                                         const std::vector<std::string>& names) {
     const auto regex = read_regex(expression);
@@ -64,7 +39,7 @@ Expected<std::set<std::string>> matches(const std::string& setting, const std::s
         if (std::regex_search(name, *regex)) found.insert(name);
     if (found.empty())
         return refuse(setting, expression, "matches no tensor of the model; the nearest are ",
-                      nearest(expression, names), ", and a dot is written \\.");
+                      nearest_names(expression, names), ", and a dot is written \\.");
     return found;
 }
 

@@ -197,8 +197,19 @@ StoredModel StoredModel::from_text(const std::string& text) {
 
 comm::Agreed<StoredModel> StoredModel::open(const std::filesystem::path& folder,
                                             const comm::Group& group) {
-    Expected<StoredModel> mine = group.is_root() ? open(folder) : StoredModel();
-    auto model = comm::agreed(group, std::move(mine));
+    return share(group.is_root() ? open(folder) : StoredModel(), group);
+}
+
+comm::Agreed<StoredModel> StoredModel::open_file(const std::filesystem::path& file,
+                                                 const comm::Group& group) {
+    StoredModel model;
+    const auto failure = group.is_root() ? model.add_file(file) : std::nullopt;
+    return share(failure ? Expected<StoredModel>(*failure) : std::move(model), group);
+}
+
+comm::Agreed<StoredModel> StoredModel::share(Expected<StoredModel> of_root,
+                                             const comm::Group& group) {
+    auto model = comm::agreed(group, std::move(of_root));
     if (!model) return model;
     const std::string list = group.broadcast(group.is_root() ? model.value().to_text() : "");
     return group.is_root() ? std::move(model) : from_text(list);

@@ -12,6 +12,7 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/ops/embedding.hpp"
 
 namespace ringshard::model {
@@ -69,6 +70,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       units_(units_by_module(zero.units(), parts_->modules.size())),
       trains_table_(parts_->modules[index_.embedding].role_of(parts_->table) ==
                     shard::Role::trained),
+      has_dropout_(model::has_dropout(spec_)),
       first_backward_block_(model::first_backward_block(*parts_)),
       attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.context_parallel,
                  options.planned_device.value_or(mesh.device().type())),
@@ -133,7 +135,8 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
             gemms_,
             policies_[block],
             chunks_.mlp,
-            pass.caches.empty() ? nullptr : &pass.caches[block]};
+            pass.caches.empty() ? nullptr : &pass.caches[block],
+            pass.has_backward ? pass.batch.dropout_keys : at::Tensor()};
 }
 
 std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {
@@ -214,7 +217,8 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
 
 at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
     const ops::RopeTable rope = rope_of(batch);
-    const bool replays = recorded_ && recorded_->try_begin_replay(batch.plans, rope);
+    const bool replays = recorded_ && !batch.dropout_keys.defined() &&
+                         recorded_->try_begin_replay(batch.plans, rope);
     const Pass pass{batch, rope, true, replays ? recorded_.get() : nullptr};
     at::Tensor x = forward(pass);
 

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "safetensors_header.hpp"
 
@@ -19,13 +20,32 @@ std::vector<std::string> natural_key(const TensorEntry& entry) {
     return parts;
 }
 
-std::vector<TensorEntry> all_entries(const std::vector<shard::FlatUnit>& units, StoredType type) {
+std::vector<TensorEntry> all_entries(const std::vector<shard::FlatUnit>& units,
+                                     const ExportForm& form) {
     std::vector<TensorEntry> entries;
     for (const shard::FlatUnit& unit : units)
-        for (const shard::PlacedTensor& tensor : unit.tensors())
-            entries.push_back({tensor.spec.name, type, tensor.spec.shape});
+        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+            const bool belongs = form.content == ExportContent::model
+                                     ? !tensor.is_adapter
+                                     : unit.role() == shard::Role::trained;
+            if (belongs) entries.push_back({tensor.spec.name, form.type, tensor.spec.shape});
+        }
     std::ranges::sort(entries, {}, natural_key);
     return entries;
+}
+
+// One file, in which names have a prefix.
+WeightFiles plan_adapter_file(std::vector<TensorEntry> entries) {
+    std::ranges::sort(entries, {}, &TensorEntry::name);
+    std::vector<TensorEntry> named = entries;
+    for (TensorEntry& entry : named) entry.name = name_in_adapter(entry.name);
+    WeightFile file{adapter_weights_name, safetensors_header(named), {}};
+    auto offset = static_cast<int64_t>(file.header.size());
+    for (const TensorEntry& entry : entries) {
+        file.offsets[entry.name] = offset;
+        offset += num_bytes(entry);
+    }
+    return {{std::move(file)}, {}};
 }
 
 // A file is closed when the next tensor would make it too large. One that is too large by itself
@@ -62,7 +82,8 @@ std::string file_name(size_t number, size_t count) {
 }  // namespace
 
 WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form) {
-    auto dealt = deal(all_entries(units, form.type), form.max_shard_size);
+    if (form.content == ExportContent::adapter) return plan_adapter_file(all_entries(units, form));
+    auto dealt = deal(all_entries(units, form), form.max_shard_size);
     WeightFiles planned;
     nlohmann::json weight_map;
     int64_t parameters = 0;

@@ -38,10 +38,13 @@ size_t num_stored(const shard::TensorPiece& piece, const ModelSpec& spec) {
 
 // The tensor in the files that a weight is read from. transformers ties the embedding to a head
 // that is stored without it.
-const StoredTensor* find_source(const StoredModel& stored, const std::string& name, bool tied) {
+const StoredTensor* find_source(const StoredModel& stored, const ModelSpec& spec,
+                                const std::string& name) {
     const StoredTensor* const found = stored.find(name);
-    if (found == nullptr && tied && name == "model.embed_tokens.weight")
+    if (found == nullptr && spec.tied && name == "model.embed_tokens.weight")
         return stored.find("lm_head.weight");
+    if (spec.reads_head_from_embedding && name == "lm_head.weight")
+        return find_source(stored, spec, "model.embed_tokens.weight");
     return found;
 }
 
@@ -56,7 +59,8 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
                                         const std::vector<shard::FlatUnit>& units) {
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
-            const StoredTensor* const found = find_source(stored, tensor.spec.name, spec.tied);
+            if (tensor.is_adapter) continue;
+            const StoredTensor* const found = find_source(stored, spec, tensor.spec.name);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
                                concat(tensor.spec.name, " is not in the model's files")};
@@ -142,9 +146,8 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
 }  // namespace
 
 ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes) {
-    return [&stored, tied = spec.tied, &bytes](const std::string& name, int64_t first,
-                                               std::span<float> into) {
-        return read_in_parts(stored, *find_source(stored, name, tied), first, into, bytes);
+    return [&stored, &spec, &bytes](const std::string& name, int64_t first, std::span<float> into) {
+        return read_in_parts(stored, *find_source(stored, spec, name), first, into, bytes);
     };
 }
 

@@ -142,7 +142,12 @@ private:
         peak_.begins("clearing gradients");
         train::run_micro_batches(
             stack_.zero, stack_.transformer, micro_batches,
-            [&](int64_t) { return make_batch(rows, question_.row_length, mesh_, masks); }, 1.0);
+            [&](int64_t) {
+                model::TokenBatch batch = make_batch(rows, question_.row_length, mesh_, masks);
+                if (stack_.transformer.has_dropout()) batch.dropout_keys = batch.tokens;
+                return batch;
+            },
+            1.0);
         peak_.begins("summing gradients");
         stack_.zero.finish_gradients();
         peak_.begins("updating the weights");

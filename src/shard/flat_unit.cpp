@@ -34,7 +34,8 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
             groups_[g].shape[0] = 0;
             for (const TensorSpec& spec : groups[g].tensors) {
                 groups_[g].shape[0] += spec.shape[0];
-                tensors_.push_back({spec, groups[g].initial, size_, num_elements(spec.shape)});
+                tensors_.push_back({spec, groups[g].initial, size_, num_elements(spec.shape),
+                                    groups[g].is_adapter});
                 size_ += tensors_.back().size;
             }
         }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ringshard/base/mix.hpp"
 #include "ringshard/train/micro_batches.hpp"
 #include "ringshard/train/non_finite.hpp"
 #include "step_clock.hpp"
@@ -124,7 +125,7 @@ std::string Trainer::describe_non_finite(double loss, double norm) const {
 
 Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& world,
                  const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
-                 shard::Zero& zero, optim::Optimizer& optimizer)
+                 shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed)
     : settings_(settings),
       world_(world),
       mesh_(mesh),
@@ -132,6 +133,7 @@ Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& wo
       model_(model),
       zero_(zero),
       optimizer_(optimizer),
+      seed_(mix_bits(static_cast<uint64_t>(seed))),
       num_steps_(count_steps(settings, loader.steps_per_epoch())),
       schedule_(settings, num_steps_) {}
 
@@ -169,7 +171,10 @@ StepSums Trainer::run(std::vector<data::FlatBatch> micro_batches, double gradien
         zero_, model_, std::ssize(micro_batches),
         [&](int64_t i) {
             model::TokenBatch mine = data::shard_batch(
-                std::move(micro_batches[static_cast<size_t>(i)]), mesh_, model_.masks());
+                std::move(micro_batches[static_cast<size_t>(i)]), mesh_, model_.masks(),
+                model_.has_dropout()
+                    ? std::optional(mix_bits(seed_, static_cast<uint64_t>(progress_.step)))
+                    : std::nullopt);
             attention.merge(model_.attention_operators(mine));
             return mine;
         },

@@ -16,6 +16,7 @@
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/device/device.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/train/rank_times.hpp"
 #include "ringshard/train/replicas.hpp"
@@ -306,8 +307,14 @@ MaybeFailure Run::end() {
     std::map<std::string, std::string> files = parts_.extras.files;
     parts_.world.flight_recorder().set_activity("writing the model");
     parts_.faults.reach("export");
+    model::ExportForm form{.type = parts_.model_type};
+    if (model::has_adapters(parts_.zero.units())) {
+        form = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
+        if (parts_.world.is_root())
+            model::turn_into_adapter_files(files, parts_.extras.texts.at(model::adapter_text));
+    }
     if (const auto failure = model::export_weights(
-            parts_.zero, folder, std::move(files), {.type = parts_.model_type}, parts_.world,
+            parts_.zero, folder, std::move(files), form, parts_.world,
             [this] { return check_newest(parts_.store.claim()); },
             parts_.frozen_source ? &*parts_.frozen_source : nullptr))
         return failure;

@@ -207,8 +207,7 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
 
 BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
     for (const std::vector<std::string>& flags :
-         std::vector<std::vector<std::string>>{{"--use_peft"},
-                                               {"--lora_r", "8"},
+         std::vector<std::vector<std::string>>{{"--use_dora"},
                                                {"--load_in_4bit"},
                                                {"--fp16"},
                                                {"--tp_size", "2"},
@@ -230,8 +229,7 @@ BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
     }
     // A value that asks for nothing is fine.
     for (const std::vector<std::string>& flags :
-         std::vector<std::vector<std::string>>{{"--use_peft", "false"},
-                                               {"--lora_r", "16"},
+         std::vector<std::vector<std::string>>{{"--use_dora", "false"},
                                                {"--tp_size", "1"},
                                                {"--torch_compile", "False"},
                                                {"--neftune_noise_alpha", "null"},

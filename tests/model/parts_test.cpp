@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t tokens = 14;
 constexpr int64_t width = 24;
 constexpr double epsilon = 1e-6;
+constexpr double scaling = 1.5;  // of adapters
 const std::vector<int64_t> document_starts{0, 8};
 
 BlockSpec plain_spec() {
@@ -46,6 +47,17 @@ std::map<std::string, BlockSpec> specs() {
     return specs;
 }
 
+BlockSpec spec_with_adapters() {
+    BlockSpec spec = plain_spec();
+    spec.attention.has_bias = true;
+    spec.adapters = {{"self_attn.q_proj", {4, scaling}},
+                     {"self_attn.v_proj", {3, scaling}},
+                     {"self_attn.o_proj", {2, scaling}},
+                     {"mlp.up_proj", {1, scaling}},
+                     {"mlp.down_proj", {5, scaling}}};
+    return spec;
+}
+
 // The tensors of a block by name, of which autograd finds gradients.
 using Leaves = std::map<std::string, at::Tensor>;
 
@@ -64,6 +76,9 @@ at::Tensor projected(const Leaves& leaves, const at::Tensor& x,
     for (const std::string& name : names) {
         at::Tensor y = x.matmul(leaves.at(name + ".weight").t());
         if (leaves.contains(name + ".bias")) y = y + leaves.at(name + ".bias");
+        if (leaves.contains(name + ".lora_A.weight"))
+            y = y + scaling * x.matmul(leaves.at(name + ".lora_A.weight").t())
+                                  .matmul(leaves.at(name + ".lora_B.weight").t());
         all.push_back(y);
     }
     return at::cat(all, 1);
@@ -206,7 +221,9 @@ void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
 
 BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
     at::manual_seed(5);
-    for (const auto& [name, spec] : specs()) {
+    auto all = specs();
+    all["adapters"] = spec_with_adapters();
+    for (const auto& [name, spec] : all) {
         for (const ActivationPolicy policy :
              {ActivationPolicy::all, ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
               ActivationPolicy::input}) {

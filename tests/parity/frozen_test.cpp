@@ -72,6 +72,30 @@ BOOST_AUTO_TEST_CASE(frozen_units_train_alike_in_every_layout) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(adapters_train_alike_in_every_layout) {
+    const data::Rows data = test::make_rows(test::RowKind::packed, 24, 60);
+    model::LoraConfig all{.r = 4, .lora_alpha = 8, .target_modules = {"all-linear"}};
+    model::LoraConfig dropping{.r = 3,
+                               .lora_alpha = 6,
+                               .lora_dropout = 0.2,
+                               .target_modules = {"v_proj", "up_proj", "o_proj"},
+                               .modules_to_save = {"lm_head"}};
+    for (const model::LoraConfig& adapters : {all, dropping}) {
+        const auto run = [&](const Layout& layout) {
+            test::LayoutRun made = run_of({}, layout, 4);
+            made.adapters = adapters;
+            return made;
+        };
+        const comm::Group alone = test::world().split(test::world().rank(), "alone");
+        const test::Outcome reference = test::train(alone, run(one_rank), data);
+        BOOST_TEST(reference.weights.contains("model.layers.1.mlp.up_proj.lora_B.weight"));
+        for (const Layout& layout : layouts(test::world().size())) {
+            BOOST_TEST_INFO_SCOPE(layout.name << ", dropout " << adapters.lora_dropout);
+            test::expect_equal(test::train(test::world(), run(layout), data), reference);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(frozen_weights_keep_every_bit) {
     const data::Rows data = test::make_rows(test::RowKind::packed, 24, 60);
     const std::string freeze = "embed_tokens|layers\\.1\\.";

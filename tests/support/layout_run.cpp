@@ -54,7 +54,8 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .policies = config::ActivationPolicy::attention,
                      .context_parallel = layout.context_parallel,
                      .recorder = nullptr,
-                     .freeze = layout.freeze});
+                     .freeze = layout.freeze,
+                     .adapters = layout.adapters});
     data::Loader loader(rows, data::sampler_options(config, rows, layout.shape),
                         model.mesh.data_rank(), layout.accumulation);
     const auto optimizer = optim::make_optimizer(model.zero, config.training);

@@ -30,6 +30,7 @@ struct LayoutRun {
     int64_t rows_per_device = 1;
     int64_t num_steps = 10;
     std::string freeze{};  // as the setting
+    std::optional<model::LoraConfig> adapters{};
 };
 
 struct Outcome {

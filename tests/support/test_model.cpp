@@ -32,9 +32,11 @@ comm::CommunicatorOptions communicator_options(const comm::Group& group) {
 
 namespace {
 
-model::ModelSpec spec_of(const std::filesystem::path& folder, const std::string& freeze) {
+model::ModelSpec spec_of(const std::filesystem::path& folder, const TestModel::Options& options) {
     model::ModelSpec spec = model::read_model_spec(folder / "config.json").value();
-    spec.frozen = model::find_frozen(spec, freeze, {}).value();
+    spec.frozen = model::find_frozen(spec, options.freeze, {}).value();
+    if (auto adapters = options.adapters)
+        if (const auto failure = model::add_adapters(spec, *adapters)) throw Error(*failure);
     return spec;
 }
 
@@ -43,7 +45,7 @@ model::ModelSpec spec_of(const std::filesystem::path& folder, const std::string&
 TestModel::TestModel(const comm::Group& group, const std::filesystem::path& folder,
                      const Options& options)
     : mesh(group, options.shape, device(), communicator_options(group)),
-      spec(spec_of(folder, options.freeze)),
+      spec(spec_of(folder, options)),
       stack({.cuts = options.cuts,
              .types = {options.compute, at::kFloat},
              .transformer = {.policies = options.policies,
@@ -54,8 +56,11 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {
     const auto stored = model::StoredModel::open(folder);
-    if (const auto failure =
-            model::load_weights(stored.value(), spec, zero, group.flight_recorder().bytes()))
+    ByteCounter& bytes = group.flight_recorder().bytes();
+    const auto read =
+        model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec, 1, nullptr);
+    shard::TensorSums none({});
+    if (const auto failure = model::load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);
     zero.refresh_compute_weights();
     zero.clear_gradients();

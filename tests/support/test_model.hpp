@@ -7,6 +7,7 @@
 #include "ringshard/comm/group.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/train/training_stack.hpp"
 
 namespace ringshard::test {
@@ -29,6 +30,7 @@ public:
         attention::ContextParallelOptions context_parallel = {};
         model::Recorder* recorder = nullptr;
         std::string freeze = {};  // as the setting
+        std::optional<model::LoraConfig> adapters = {};
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ringshard/config/adapter_settings.hpp"
 #include "ringshard/config/checkpoint_settings.hpp"
 #include "ringshard/config/data_settings.hpp"
 #include "ringshard/config/evaluation_settings.hpp"
@@ -17,6 +18,7 @@ namespace ringshard::config {
 struct Config {
     RunSettings run;
     ModelSettings model;
+    AdapterSettings adapter;
     DataSettings data;
     TrainingSettings training;
     ParallelSettings parallel;

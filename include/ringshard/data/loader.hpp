@@ -13,9 +13,11 @@
 namespace ringshard::data {
 
 // This rank's part of a micro-batch, on its device. The list is filled up with a document that has
-// no targets, so that it can be cut.
+// no targets, so that it can be cut. With a number of the step, the tokens have keys of dropout: a
+// function of it, of the row in the dataset and of the place in the row.
 model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
-                              std::span<const attention::Mask> masks);
+                              std::span<const attention::Mask> masks,
+                              std::optional<uint64_t> dropout_of_step = {});
 
 // Which of its tokens each rank of the sequence group gets.
 attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape);

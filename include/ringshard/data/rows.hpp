@@ -14,6 +14,12 @@ struct FlatBatch {
     std::vector<int64_t> targets;  // the next token of the document, or no_label
     std::vector<float> weights{};  // of the targets' losses; empty: 1 each
     std::vector<int64_t> document_starts;
+    // A row of the dataset and where it begins in the list.
+    struct RowStart {
+        int64_t row;
+        int64_t begin;
+    };
+    std::vector<RowStart> row_starts{};
     int64_t num_targets() const;
     double target_weight() const;  // of all targets
     // As TRL counts: where rows are flattened, what fills them up to a multiple counts as well.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "ringshard/attention/plan.hpp"
@@ -38,6 +39,13 @@ struct MlpSpec {
     bool is_fused = false;  // gate and up are one tensor
 };
 
+// A low-rank adapter of a linear layer: y += scaling x B A dropout(x), A [rank, in], B [out, rank].
+struct AdapterSpec {
+    int64_t rank = 0;
+    double scaling = 0;
+    double dropout = 0;  // probability
+};
+
 struct BlockSpec {
     int64_t width = 0;  // hidden_size
     double norm_epsilon = 0;
@@ -45,6 +53,7 @@ struct BlockSpec {
     AttentionSpec attention{};
     BranchNormSpec mlp_norms{.before = "post_attention_layernorm", .behind = {}};
     MlpSpec mlp{};
+    std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
 };
 
 }  // namespace ringshard::model

@@ -15,11 +15,15 @@
 
 namespace ringshard::model {
 
+// A whole model, without adapters; or what is trained where there are adapters, as PEFT stores it.
+enum class ExportContent { model, adapter };
+
 // How weights lie in a Hugging Face folder.
 struct ExportForm {
     StoredType type = StoredType::fp32;
     // Bytes of tensors that may share a file. A larger tensor gets a file of its own.
     int64_t max_shard_size = 5'000'000'000;
+    ExportContent content = ExportContent::model;
 };
 
 // Why the folder may not be written to, if so.

@@ -30,6 +30,9 @@ struct ModelSpec {
     int64_t max_positions = 0;
     std::string config_json;  // of this model: the file's content, corrected where it differs
     std::set<std::string> frozen{};  // tensors that a run does not train
+    // The head begins as the embedding, which alone is in the files: one of the two is trained
+    // beside an adapter.
+    bool reads_head_from_embedding = false;
 
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
     // Returns each mask that a block has, in the order of the blocks that have it first.

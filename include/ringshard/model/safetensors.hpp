@@ -36,6 +36,10 @@ public:
     static comm::Agreed<StoredModel> open(const std::filesystem::path& folder,
                                           const comm::Group& group);
 
+    // The same of one file. Collective over the group.
+    static comm::Agreed<StoredModel> open_file(const std::filesystem::path& file,
+                                               const comm::Group& group);
+
     const StoredTensor* find(const std::string& name) const;
     const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
@@ -50,6 +54,7 @@ private:
         mutable std::shared_ptr<Mapping> mapping;  // null before the first read
     };
     std::optional<Failure> add_file(const std::filesystem::path& file);
+    static comm::Agreed<StoredModel> share(Expected<StoredModel> of_root, const comm::Group& group);
     std::string to_text() const;
     static StoredModel from_text(const std::string& text);
 

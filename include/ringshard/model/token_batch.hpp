@@ -18,6 +18,7 @@ struct TokenBatch {
     at::Tensor targets{};                  // [n] int64: the next token of the document
     at::Tensor weights{};                  // [n] fp32: of their losses; undefined: 1 each
     std::vector<attention::Plan> plans{};  // one for each of ModelSpec::masks()
+    at::Tensor dropout_keys{};             // [t] int64, random bits; undefined: no dropout
 };
 
 }  // namespace ringshard::model

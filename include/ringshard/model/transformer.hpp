@@ -53,6 +53,8 @@ public:
 
     const ModelSpec& spec() const { return spec_; }
     const Operations& operations() const { return operations_; }
+    // Batches that are trained on need keys of dropout.
+    bool has_dropout() const { return has_dropout_; }
     // Those for which a batch has plans.
     const std::vector<attention::Mask>& masks() const { return masks_; }
 
@@ -118,8 +120,9 @@ private:
     shard::Zero& zero_;
     std::vector<std::vector<size_t>> units_;  // of every module, in zero_
     bool trains_table_ = true;                // the embedding
-    size_t first_backward_block_ = 0;         // no backward pass goes below it
-    at::Tensor inverse_frequencies_;          // [head_dim / 2], fp32
+    bool has_dropout_ = false;
+    size_t first_backward_block_ = 0;  // no backward pass goes below it
+    at::Tensor inverse_frequencies_;   // [head_dim / 2], fp32
     attention::SequenceAttention attention_;
     std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
     const ops::Gemms& gemms_;

@@ -30,6 +30,7 @@ struct ParameterGroup {
     std::vector<TensorSpec> tensors;
     InitialValues initial = InitialValues::normal;
     Role role = Role::trained;
+    bool is_adapter = false;  // made by a run: the files of a model do not hold it
 };
 
 // A group of parameters, named by the layout that it was added to.
@@ -43,6 +44,7 @@ struct PlacedTensor {
     InitialValues initial;
     int64_t offset;
     int64_t size;
+    bool is_adapter = false;
 };
 
 // The part of a tensor that lies in a range of the flat buffer.
@@ -98,6 +100,7 @@ public:
         : module_name_(std::move(module_name)), prefix_(std::move(prefix)) {}
 
     ParameterId add(ParameterGroup group);
+    const std::string& prefix() const { return prefix_; }
     const std::vector<ParameterGroup>& groups() const { return groups_; }
     Role role_of(ParameterId id) const { return groups_.at(id.group).role; }
     // Freezes these tensors. Those of a group must be frozen together.

@@ -27,7 +27,7 @@ class Trainer {
 public:
     Trainer(const config::TrainingSettings& settings, const comm::Group& world,
             const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
-            shard::Zero& zero, optim::Optimizer& optimizer);
+            shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed = 42);
 
     int64_t num_steps() const { return num_steps_; }
     double epochs_done() const { return loader_.epochs_done(); }
@@ -61,6 +61,7 @@ private:
     const model::Transformer& model_;
     shard::Zero& zero_;
     optim::Optimizer& optimizer_;
+    uint64_t seed_;  // of dropout
     int64_t num_steps_;
     optim::Schedule schedule_;
     checkpoint::Progress progress_;

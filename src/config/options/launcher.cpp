@@ -68,17 +68,6 @@ void add_launcher_options(OptionTable& table) {
 // Features of TRL that this program does not have.
 void add_refused_options(OptionTable& table) {
     ForeignGroup group(table, "Not served");
-    const std::string adapters = "LoRA and other adapters are not served: all weights are trained";
-    group.refuse("use_peft", Shape::boolean, "false", adapters);
-    group.refuse("lora_r", Shape::integer, "16", adapters);
-    group.refuse("lora_alpha", Shape::integer, "32", adapters);
-    group.refuse("lora_dropout", Shape::number, "0.05", adapters);
-    group.refuse("lora_target_modules", Shape::list, "null", adapters);
-    group.refuse("lora_target_parameters", Shape::list, "null", adapters);
-    group.refuse("lora_modules_to_save", Shape::list, "null", adapters);
-    group.refuse("lora_task_type", Shape::word, "CAUSAL_LM", adapters);
-    group.refuse("use_rslora", Shape::boolean, "false", adapters);
-    group.refuse("use_dora", Shape::boolean, "false", adapters);
     const std::string quantised = "quantised weights are not served: load bf16 or fp32 weights";
     group.refuse("load_in_8bit", Shape::boolean, "false", quantised);
     group.refuse("load_in_4bit", Shape::boolean, "false", quantised);

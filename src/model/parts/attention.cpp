@@ -15,7 +15,8 @@ ProjectionSpec qkv_of(const BlockSpec& block) {
                                    {"self_attn.k_proj", keys},
                                    {"self_attn.v_proj", keys}},
                         .in = block.width,
-                        .has_bias = block.attention.has_bias};
+                        .has_bias = block.attention.has_bias,
+                        .adapters = block.adapters};
     if (block.attention.is_fused)
         spec.layers = {{"self_attn.qkv_proj", block.attention.qkv_width()}};
     return spec;
@@ -47,7 +48,8 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
       qkv_projection_(unit, qkv_of(block)),
       out_(unit, {.layers = {{"self_attn.o_proj", block.width}},
                   .in = block.attention.out_width(),
-                  .has_bias = block.attention.has_out_bias}),
+                  .has_bias = block.attention.has_out_bias,
+                  .adapters = block.adapters}),
       head_norms_(head_norms_of(unit, saved, block)),
       qkv_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
@@ -55,7 +57,7 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
 
 void Attention::project(const BlockContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& x, Saved& saved) const {
-    const at::Tensor qkv = qkv_projection_.forward(context.gemms, weights, x);
+    const at::Tensor qkv = qkv_projection_.forward(context.projections(), weights, x);
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
     ops::rope(qkv, turned_heads(), context.rope, ops::Turn::forward);
     saved[qkv_] = qkv;
@@ -65,7 +67,7 @@ at::Tensor Attention::project_backward(const BlockContext& context,
                                        const shard::UnitTensors& weights,
                                        const shard::UnitTensors& gradients, const at::Tensor& d_qkv,
                                        const at::Tensor& x) const {
-    return qkv_projection_.backward(context.gemms, weights, gradients, d_qkv, x);
+    return qkv_projection_.backward(context.projections(), weights, gradients, d_qkv, x);
 }
 
 void Attention::attend(const BlockContext& context, Saved& saved) const {
@@ -81,14 +83,15 @@ void Attention::attend(const BlockContext& context, Saved& saved) const {
 
 at::Tensor Attention::output(const BlockContext& context, const shard::UnitTensors& weights,
                              const Saved& saved) const {
-    return out_.forward(context.gemms, weights, saved[seen_]);
+    return out_.forward(context.projections(), weights, saved[seen_]);
 }
 
 at::Tensor Attention::output_backward(const BlockContext& context,
                                       const shard::UnitTensors& weights,
                                       const shard::UnitTensors& gradients, const at::Tensor& dy,
                                       const Saved& saved) const {
-    const at::Tensor d_seen = out_.backward(context.gemms, weights, gradients, dy, saved[seen_]);
+    const at::Tensor d_seen =
+        out_.backward(context.projections(), weights, gradients, dy, saved[seen_]);
     at::Tensor d_qkv =
         context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan);
     ops::rope(d_qkv, turned_heads(), context.rope, ops::Turn::backward);

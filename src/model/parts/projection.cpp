@@ -32,29 +32,42 @@ shard::ParameterGroup biases_of(const ProjectionSpec& spec) {
 Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
     : shape_{width_of(spec.layers), spec.in}, weight_(unit.add(weights_of(spec))) {
     if (spec.has_bias) bias_ = unit.add(biases_of(spec));
+    low_rank_ = LowRank::of(unit, spec);
 }
 
-at::Tensor Projection::forward(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                const at::Tensor& x) const {
-    return ops::linear(gemms, x, weights[weight_], bias_ ? weights[*bias_] : at::Tensor());
+    at::Tensor y =
+        ops::linear(context.gemms, x, weights[weight_], bias_ ? weights[*bias_] : at::Tensor());
+    if (low_rank_) low_rank_->forward(context, weights, x, y);
+    return y;
 }
 
-at::Tensor Projection::backward(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
                                 const at::Tensor& x) const {
-    add_gradients(gemms, gradients, dy, x);
-    return backward_input(gemms, weights, dy);
+    add_gradients(context, weights, gradients, dy, x);
+    return backward_input(context, weights, dy);
 }
 
-at::Tensor Projection::backward_input(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+at::Tensor Projection::backward_input(const ProjectionContext& context,
+                                      const shard::UnitTensors& weights,
                                       const at::Tensor& dy) const {
-    return ops::linear_backward_input(gemms, dy, weights[weight_]);
+    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, weights[weight_]);
+    if (low_rank_)
+        low_rank_->add_input_gradient(context, weights,
+                                      low_rank_->inner_gradient(context, weights, dy), dx);
+    return dx;
 }
 
-void Projection::add_gradients(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
-                               const at::Tensor& dy, const at::Tensor& x) const {
-    ops::add_weight_gradient(gemms, gradients[weight_], dy, x);
+void Projection::add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
+                               const shard::UnitTensors& gradients, const at::Tensor& dy,
+                               const at::Tensor& x) const {
+    ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
     if (bias_) ops::add_bias_gradient(gradients[*bias_], dy);
+    if (low_rank_)
+        low_rank_->add_gradients(context, weights, gradients, dy,
+                                 low_rank_->inner_gradient(context, weights, dy), x);
 }
 
 }  // namespace ringshard::model

@@ -13,13 +13,13 @@ public:
     Swiglu(shard::UnitLayout& unit, const BlockSpec& block);
 
     // Returns [t, 2i]: a row is gate, then up.
-    at::Tensor gate_up(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+    at::Tensor gate_up(const ProjectionContext& context, const shard::UnitTensors& weights,
                        const at::Tensor& x) const;
     // Returns [t, w].
-    at::Tensor output(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+    at::Tensor output(const ProjectionContext& context, const shard::UnitTensors& weights,
                       const at::Tensor& gate_up) const;
     // Returns the gradient of x; writes over gate_up.
-    at::Tensor backward(const ops::Gemms& gemms, const shard::UnitTensors& weights,
+    at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
                         const at::Tensor& gate_up, const at::Tensor& x) const;
 

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ringshard::config {
+
+// Low-rank adapters, under the names of TRL's ModelConfig.
+struct AdapterSettings {
+    bool use_peft = false;
+    int64_t lora_r = 16;
+    double lora_alpha = 32;
+    double lora_dropout = 0.05;
+    std::vector<std::string> lora_target_modules;  // empty: PEFT's default of the architecture
+    std::vector<std::string> lora_modules_to_save;
+    bool use_rslora = false;
+    std::string lora_task_type = "CAUSAL_LM";
+    std::string adapter_name_or_path;  // a folder with an adapter to go on from
+    bool merge = false;                // for export
+};
+
+}  // namespace ringshard::config

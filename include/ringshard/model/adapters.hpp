@@ -1,0 +1,73 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ringshard/base/expected.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/safetensors.hpp"
+#include "ringshard/shard/tensor_sums.hpp"
+
+// Low-rank adapters (LoRA) beside a frozen model, as PEFT has them: names, settings, first values.
+namespace ringshard::model {
+
+// The fields of adapter_config.json that are served, under their names there.
+struct LoraConfig {
+    int64_t r = 8;
+    double lora_alpha = 8;
+    double lora_dropout = 0;
+    // Names of layers, or the ends of their names; or one regular expression of the whole name.
+    std::vector<std::string> target_modules{};
+    bool targets_are_expression = false;
+    std::vector<std::string> modules_to_save{};
+    bool use_rslora = false;
+    std::map<std::string, int64_t> rank_pattern{};  // by the end of a layer's name, an expression
+    std::map<std::string, double> alpha_pattern{};
+    std::optional<std::vector<int64_t>> layers_to_transform{};
+    std::string task_type = "CAUSAL_LM";
+};
+
+inline constexpr const char* adapter_config_name = "adapter_config.json";
+inline constexpr const char* adapter_weights_name = "adapter_model.safetensors";
+
+// The text of a checkpoint's state that holds adapter_config.json.
+inline constexpr const char* adapter_text = "adapter";
+
+// Reads adapter_config.json. Fails where a field asks for what is not served. `file`: for messages.
+Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::string& file);
+// Returns adapter_config.json as PEFT writes it. `base`: the model's name or folder.
+std::string print_adapter_config(const LoraConfig& config, const std::string& base);
+
+// Adds adapters to the linear layers that the configuration names, and freezes all weights of the
+// model but those of modules_to_save. Lists "all-linear" and missing targets are replaced by names.
+// Fails (78) where a name matches no layer, or a rank exceeds a matrix.
+std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config);
+bool has_adapters(const ModelSpec& spec);
+bool has_dropout(const ModelSpec& spec);
+bool has_adapters(const std::vector<shard::FlatUnit>& units);
+// Returns the names of the tensors of all adapters.
+std::set<std::string> adapter_tensors(const ModelSpec& spec);
+
+// Turns the files beside a model's weights into those beside an adapter: with adapter_config.json,
+// and without config.json, which is of the base.
+void turn_into_adapter_files(std::map<std::string, std::string>& files,
+                             const std::string& adapter_config);
+
+// The name of a tensor in the file of an adapter.
+std::string name_in_adapter(const std::string& tensor);
+
+// Fails unless the files of an adapter hold its tensors, in their shapes, and no others.
+std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec& spec,
+                                     const std::string& folder);
+
+// Returns a reader that takes tensors of adapters and of modules_to_save from `stored`, and all
+// others from `model`. Without `stored`, adapters have their first values: A is uniform within
+// 1 / sqrt(in) (PEFT's kaiming_uniform with a = sqrt(5)), a function of the seed, the tensor's name
+// and the element; B is 0. The arguments must outlive it.
+shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec, uint64_t seed,
+                                const StoredModel* stored);
+
+}  // namespace ringshard::model

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace ringshard::ops {
+
+// Which elements of a matrix [t, n] are dropped: a function of the token's key, the salt and the
+// column, and so the same wherever the token is computed.
+struct DropoutMask {
+    at::Tensor keys;  // [t] int64, of random bits
+    uint64_t salt = 0;
+    double probability = 0;
+};
+
+// Returns x with the dropped elements 0 and the others divided by 1 - probability. The same of a
+// gradient is its backward pass.
+at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask);
+
+}  // namespace ringshard::ops

@@ -1,0 +1,135 @@
+#include "run_adapters.hpp"
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/model/freeze.hpp"
+
+namespace ringshard::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+template <class... Parts>
+Failure refuse(const Parts&... parts) {
+    return {ExitCode::settings, concat(parts...)};
+}
+
+model::LoraConfig config_of(const config::AdapterSettings& settings) {
+    return {.r = settings.lora_r,
+            .lora_alpha = settings.lora_alpha,
+            .lora_dropout = settings.lora_dropout,
+            .target_modules = settings.lora_target_modules,
+            // TRL takes a list of one name for a regular expression.
+            .targets_are_expression = settings.lora_target_modules.size() == 1,
+            .modules_to_save = settings.lora_modules_to_save,
+            .use_rslora = settings.use_rslora,
+            .task_type = settings.lora_task_type};
+}
+
+// Settings that say something else than the adapter's own file.
+std::optional<Failure> check_against(const config::Settings& settings,
+                                     const model::LoraConfig& config) {
+    const config::AdapterSettings& asked = settings.values.adapter;
+    const std::pair<const char*, bool> pairs[] = {
+        {"lora_r", asked.lora_r == config.r},
+        {"lora_alpha", asked.lora_alpha == config.lora_alpha},
+        {"use_rslora", asked.use_rslora == config.use_rslora}};
+    for (const auto& [name, is_same] : pairs)
+        if (settings.is_fixed(name) && !is_same)
+            return refuse(name, " [", settings.origin_of(name).place, "]: the adapter in ",
+                          asked.adapter_name_or_path, " has another one; leave the setting out");
+    for (const char* name : {"lora_target_modules", "lora_modules_to_save"})
+        if (settings.is_fixed(name))
+            return refuse(name, " [", settings.origin_of(name).place,
+                          "]: adapter_name_or_path says which modules are trained; leave it out");
+    return std::nullopt;
+}
+
+struct AdapterFile {
+    std::string folder;
+    std::string text;
+};
+
+Expected<AdapterFile> read_adapter_file(const config::Settings& settings, const HubCache& hub) {
+    const std::string& name = settings.values.adapter.adapter_name_or_path;
+    const auto folder = hub.model_folder(name, "main", "adapter_name_or_path");
+    if (!folder) return folder.failure();
+    const fs::path file = folder.value() / model::adapter_config_name;
+    auto text = read_file(file);
+    if (!text)
+        return Failure{ExitCode::missing_input,
+                       concat("adapter_name_or_path = ", name, ": ", file.string(),
+                              " is not there, and so it is not the folder of a PEFT adapter")};
+    return AdapterFile{folder.value().string(), std::move(*text)};
+}
+
+Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFile& file) {
+    auto config = model::parse_adapter_config(
+        file.text, (fs::path(file.folder) / model::adapter_config_name).string());
+    if (!config) return config.failure();
+    if (const auto failure = check_against(settings, config.value())) return *failure;
+    if (settings.is_fixed("lora_dropout"))
+        config.value().lora_dropout = settings.values.adapter.lora_dropout;
+    return AskedAdapters{std::move(config).value(), file.folder};
+}
+
+}  // namespace
+
+bool asks_for_adapters(const config::Config& config) {
+    return config.adapter.use_peft || !config.adapter.adapter_name_or_path.empty();
+}
+
+Expected<AskedAdapters> read_asked_adapters(const config::Settings& settings, const HubCache& hub) {
+    if (settings.values.adapter.adapter_name_or_path.empty())
+        return AskedAdapters{config_of(settings.values.adapter)};
+    const auto file = read_adapter_file(settings, hub);
+    return file ? parse(settings, file.value()) : file.failure();
+}
+
+comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings,
+                                                const HubCache& hub, const comm::Group& world) {
+    if (settings.values.adapter.adapter_name_or_path.empty())
+        return AskedAdapters{config_of(settings.values.adapter)};
+    AdapterFile file;
+    std::optional<Failure> failure;
+    if (world.is_root()) {
+        auto read = read_adapter_file(settings, hub);
+        if (read)
+            file = std::move(read).value();
+        else
+            failure = read.failure();
+    }
+    if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
+    file = {world.broadcast(file.folder), world.broadcast(file.text)};
+    auto parsed = parse(settings, file);
+    if (!parsed) return comm::found_by_all(parsed.failure());
+    return std::move(parsed).value();
+}
+
+std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
+                                      AskedAdapters& adapters) {
+    const config::ModelSettings& model = settings.values.model;
+    if (!asks_for_adapters(settings.values)) {
+        auto frozen = model::find_frozen(spec, model.freeze, model.train_only);
+        if (!frozen) return frozen.failure();
+        spec.frozen = std::move(frozen).value();
+        return std::nullopt;
+    }
+    for (const char* name : {"freeze", "train_only"})
+        if (settings.is_fixed(name))
+            return refuse(name, " [", settings.origin_of(name).place,
+                          "]: with adapters all weights of the model are frozen but those of "
+                          "lora_modules_to_save; leave it out");
+    return model::add_adapters(spec, adapters.config);
+}
+
+Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint) {
+    const auto text = checkpoint.state.texts.find(model::adapter_text);
+    if (text == checkpoint.state.texts.end()) return std::optional<model::LoraConfig>();
+    auto config = model::parse_adapter_config(text->second, checkpoint.folder.string());
+    if (!config) return config.failure();
+    return std::optional(std::move(config).value());
+}
+
+}  // namespace ringshard::cli

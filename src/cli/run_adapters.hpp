@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "ringshard/base/hub_cache.hpp"
+#include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/config/settings.hpp"
+#include "ringshard/model/adapters.hpp"
+
+namespace ringshard::cli {
+
+// The adapters that the settings ask for.
+struct AskedAdapters {
+    model::LoraConfig config{};
+    std::filesystem::path folder{};  // of an adapter to go on from; empty: they begin anew
+};
+
+// Whether the settings ask for adapters.
+bool asks_for_adapters(const config::Config& config);
+// Reads adapter_config.json where the settings name an adapter. Fails (78) where they contradict
+// it. For one rank.
+Expected<AskedAdapters> read_asked_adapters(const config::Settings& settings, const HubCache& hub);
+// The same, read by rank 0. Collective over the world.
+comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings,
+                                                const HubCache& hub, const comm::Group& world);
+
+// Gives the model the adapters that the settings ask for, or freezes what freeze and train_only
+// name.
+std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
+                                      AskedAdapters& adapters);
+
+// Returns the adapters that a checkpoint was made with, if any.
+Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint);
+
+}  // namespace ringshard::cli

@@ -1,0 +1,62 @@
+#include "../option_group.hpp"
+
+namespace ringshard::config {
+
+void add_adapter_options(OptionTable& table) {
+    OptionGroup group(table, "Adapters", &Config::adapter);
+    group
+        .serve("use_peft", &AdapterSettings::use_peft,
+               "Train low-rank adapters (LoRA) beside the frozen model; the result is an adapter "
+               "that PEFT loads.")
+        .shapes_loss_if_set();
+    group
+        .serve("lora_r", &AdapterSettings::lora_r,
+               "Rank of the adapters: A is [r, in], B is [out, r].")
+        .at_least(1)
+        .shapes_loss_if_set();
+    group
+        .serve("lora_alpha", &AdapterSettings::lora_alpha,
+               "The update of a weight is lora_alpha / lora_r x B A.")
+        .above(0)
+        .shapes_loss_if_set();
+    group
+        .serve("lora_dropout", &AdapterSettings::lora_dropout,
+               "Probability with which an input of A is dropped in training.")
+        .at_least(0)
+        .below(1)
+        .shapes_loss_if_set();
+    group
+        .serve("lora_target_modules", &AdapterSettings::lora_target_modules,
+               "Linear layers that get an adapter: names such as q_proj,v_proj, or one regular "
+               "expression of the whole name, or all-linear. By default PEFT's choice for the "
+               "model, q_proj and v_proj.")
+        .shapes_loss_if_set();
+    group
+        .serve("lora_modules_to_save", &AdapterSettings::lora_modules_to_save,
+               "Modules that are trained whole and stored with the adapter, such as lm_head.")
+        .shapes_loss_if_set();
+    group
+        .serve("use_rslora", &AdapterSettings::use_rslora,
+               "Scale by lora_alpha / sqrt(lora_r) in place of lora_alpha / lora_r.")
+        .shapes_loss_if_set();
+    group
+        .serve("lora_task_type", &AdapterSettings::lora_task_type,
+               "PEFT's name of the task, written into adapter_config.json.")
+        .but_not({"SEQ_CLS", "SEQ_2_SEQ_LM", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"},
+                 "causal language models are trained: CAUSAL_LM")
+        .suggest({"CAUSAL_LM"});
+    group
+        .serve("adapter_name_or_path", &AdapterSettings::adapter_name_or_path,
+               "Folder of a PEFT adapter to go on from; its adapter_config.json takes the place of "
+               "the lora settings.")
+        .shapes_loss_if_set();
+    group.serve("merge", &AdapterSettings::merge,
+                "For export of a checkpoint with adapters: write the model with the adapters added "
+                "to its weights, in place of the adapter.");
+    group.refuse("lora_target_parameters", Shape::list, "null",
+                 "adapters belong to linear layers here; name them in lora_target_modules");
+    group.refuse("use_dora", Shape::boolean, "false",
+                 "magnitudes of weights are not trained; leave it out, or use TRL for DoRA");
+}
+
+}  // namespace ringshard::config

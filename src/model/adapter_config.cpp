@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/model/adapters.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::json;
+
+namespace {
+
+// All fields that PEFT 0.21 writes, as they are for an adapter without any extra.
+constexpr const char* plain_config = R"({
+  "alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null, "auto_mapping": null,
+  "base_model_name_or_path": null, "bias": "none", "corda_config": null,
+  "ensure_weight_tying": false, "eva_config": null, "exclude_modules": null,
+  "fan_in_fan_out": false, "inference_mode": true, "init_lora_weights": true, "kasa_config": null,
+  "layer_replication": null, "layers_pattern": null, "layers_to_transform": null,
+  "loftq_config": {}, "lora_alpha": 8, "lora_bias": false, "lora_dropout": 0.0,
+  "lora_ga_config": null, "megatron_config": null, "megatron_core": "megatron.core",
+  "modules_to_save": null, "monteclora_config": null, "peft_type": "LORA",
+  "peft_version": "0.21.2", "qalora_group_size": 16, "r": 8, "rank_pattern": {}, "revision": null,
+  "target_modules": null, "target_parameters": null, "task_type": null,
+  "trainable_token_indices": null, "use_bdlora": null, "use_dora": false, "use_qalora": false,
+  "use_rslora": false, "velora_config": null})";
+
+// Fields that are read, and those that say nothing about the numbers.
+constexpr std::array<std::string_view, 20> known_fields{"alpha_pattern",
+                                                        "auto_mapping",
+                                                        "base_model_name_or_path",
+                                                        "eva_config",
+                                                        "inference_mode",
+                                                        "layers_pattern",
+                                                        "layers_to_transform",
+                                                        "lora_alpha",
+                                                        "lora_dropout",
+                                                        "megatron_core",
+                                                        "modules_to_save",
+                                                        "peft_version",
+                                                        "qalora_group_size",
+                                                        "r",
+                                                        "rank_pattern",
+                                                        "revision",
+                                                        "runtime_config",
+                                                        "target_modules",
+                                                        "task_type",
+                                                        "use_rslora"};
+
+bool asks_for_nothing(const json& value) {
+    return value.is_null() || value == false || value == json::object() || value == json::array();
+}
+
+// The first field that asks for something that is not served.
+std::string find_unknown(const json& config) {
+    const json plain = json::parse(plain_config);
+    for (const auto& [name, value] : config.items()) {
+        if (std::ranges::find(known_fields, name) != known_fields.end()) continue;
+        if (asks_for_nothing(value)) continue;
+        if (!plain.contains(name) || plain[name] != value) return name;
+    }
+    return {};
+}
+
+template <class Number>
+json whole_if_it_is(Number value) {
+    const auto whole = static_cast<int64_t>(value);
+    return static_cast<Number>(whole) == value ? json(whole) : json(value);
+}
+
+std::vector<std::string> sorted(std::vector<std::string> names) {
+    std::ranges::sort(names);
+    return names;
+}
+
+// Throws where a field has another type.
+LoraConfig read_fields(const json& config) {
+    LoraConfig lora;
+    lora.r = config.value("r", lora.r);
+    lora.lora_alpha = config.value("lora_alpha", lora.lora_alpha);
+    lora.lora_dropout = config.value("lora_dropout", lora.lora_dropout);
+    lora.use_rslora = config.value("use_rslora", false);
+    const auto given = [&](const char* name) {
+        return config.contains(name) && !config[name].is_null();
+    };
+    if (given("task_type")) lora.task_type = config["task_type"].get<std::string>();
+    if (given("target_modules")) {
+        const json& targets = config["target_modules"];
+        lora.targets_are_expression = targets.is_string();
+        lora.target_modules = targets.is_string() ? std::vector{targets.get<std::string>()}
+                                                  : targets.get<std::vector<std::string>>();
+    }
+    if (given("modules_to_save"))
+        lora.modules_to_save = config["modules_to_save"].get<std::vector<std::string>>();
+    if (given("rank_pattern"))
+        lora.rank_pattern = config["rank_pattern"].get<std::map<std::string, int64_t>>();
+    if (given("alpha_pattern"))
+        lora.alpha_pattern = config["alpha_pattern"].get<std::map<std::string, double>>();
+    if (given("layers_to_transform")) {
+        const json& layers = config["layers_to_transform"];
+        lora.layers_to_transform = layers.is_number() ? std::vector{layers.get<int64_t>()}
+                                                      : layers.get<std::vector<int64_t>>();
+    }
+    return lora;
+}
+
+}  // namespace
+
+Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::string& file) {
+    const auto refuse = [&](const auto&... what) {
+        return Failure{ExitCode::bad_data, concat(file, ": ", what...)};
+    };
+    const json config = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
+    if (!config.is_object()) return refuse("is not the configuration of an adapter");
+    if (config.value("peft_type", json()) != "LORA")
+        return refuse("peft_type is ", config.value("peft_type", json()).dump(),
+                      ", and LORA is served");
+    if (const std::string unknown = find_unknown(config); !unknown.empty())
+        return refuse(unknown, " = ", config[unknown].dump(),
+                      " is not served; train this adapter with PEFT");
+    try {
+        return read_fields(config);
+    } catch (const json::exception& problem) {
+        return refuse("is not the configuration of an adapter: ", problem.what());
+    }
+}
+
+std::string print_adapter_config(const LoraConfig& lora, const std::string& base) {
+    json config = json::parse(plain_config);
+    config["base_model_name_or_path"] = base;
+    config["r"] = lora.r;
+    config["lora_alpha"] = whole_if_it_is(lora.lora_alpha);
+    config["lora_dropout"] = lora.lora_dropout;
+    config["use_rslora"] = lora.use_rslora;
+    config["task_type"] = lora.task_type;
+    config["target_modules"] = lora.targets_are_expression ? json(lora.target_modules.front())
+                                                           : json(sorted(lora.target_modules));
+    if (!lora.modules_to_save.empty()) config["modules_to_save"] = sorted(lora.modules_to_save);
+    for (const auto& [layers, rank] : lora.rank_pattern) config["rank_pattern"][layers] = rank;
+    for (const auto& [layers, alpha] : lora.alpha_pattern)
+        config["alpha_pattern"][layers] = whole_if_it_is(alpha);
+    if (lora.layers_to_transform) config["layers_to_transform"] = *lora.layers_to_transform;
+    return config.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ringshard::model

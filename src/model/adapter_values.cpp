@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "model_parts.hpp"
+#include "ringshard/base/mix.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/model/adapters.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// Uniform within [-bound, bound).
+void fill_uniform(uint64_t key, int64_t first, double bound, std::span<float> into) {
+    for (size_t i = 0; i < into.size(); ++i) {
+        const uint64_t bits = mix_bits(key, static_cast<uint64_t>(first) + i);
+        const double unit = static_cast<double>(bits >> 11) * 0x1p-53;
+        into[i] = static_cast<float>((2 * unit - 1) * bound);
+    }
+}
+
+std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const ModelSpec& spec) {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const shard::UnitLayout& module : ModelParts(spec).modules)
+        for (const shard::ParameterGroup& group : module.groups())
+            if (group.role == shard::Role::trained)
+                for (const shard::TensorSpec& tensor : group.tensors)
+                    shapes[tensor.name] = tensor.shape;
+    return shapes;
+}
+
+}  // namespace
+
+std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec& spec,
+                                     const std::string& folder) {
+    const auto refuse = [&](const auto&... what) {
+        return Failure{ExitCode::bad_data, concat(folder, ": ", what...)};
+    };
+    std::set<std::string> wanted;
+    for (const auto& [name, shape] : shapes_in_adapter(spec)) {
+        const std::string stored_name = name_in_adapter(name);
+        wanted.insert(stored_name);
+        const StoredTensor* const found = stored.find(stored_name);
+        if (found == nullptr)
+            return refuse(stored_name, " is not in ", adapter_weights_name,
+                          ": the adapter is not of this model, or its configuration not of it");
+        if (found->shape != shape)
+            return refuse(stored_name, " has another shape in ", adapter_weights_name,
+                          " than in this model: the adapter is of another model");
+    }
+    for (const auto& [name, tensor] : stored.tensors())
+        if (!wanted.contains(name))
+            return refuse(name, " is in ", adapter_weights_name,
+                          ", and adapter_config.json names no such weight");
+    return std::nullopt;
+}
+
+shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec, uint64_t seed,
+                                const StoredModel* stored) {
+    const auto shapes = std::make_shared<const std::map<std::string, std::vector<int64_t>>>(
+        shapes_in_adapter(spec));
+    const auto adapters = std::make_shared<const std::set<std::string>>(adapter_tensors(spec));
+    return [model = std::move(model), shapes, adapters, seed, stored](
+               const std::string& tensor, int64_t first,
+               std::span<float> into) -> std::optional<Failure> {
+        const auto shape = shapes->find(tensor);
+        const bool is_adapter = adapters->contains(tensor);
+        if (shape == shapes->end() || (stored == nullptr && !is_adapter))
+            return model(tensor, first, into);
+        if (stored != nullptr) {
+            const StoredTensor* const found = stored->find(name_in_adapter(tensor));
+            return stored->read(*found, first, into);
+        }
+        if (tensor.ends_with(".lora_A.weight"))
+            fill_uniform(mix_bits(seed) ^ hash_text(tensor), first,
+                         1 / std::sqrt(static_cast<double>(shape->second[1])), into);
+        else
+            std::ranges::fill(into, 0.0F);
+        return std::nullopt;
+    };
+}
+
+}  // namespace ringshard::model

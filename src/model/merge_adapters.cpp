@@ -1,0 +1,89 @@
+#include "ringshard/model/merge_adapters.hpp"
+
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+struct Factors {
+    at::Tensor a;  // [rank, in]
+    at::Tensor b;  // [out, rank]
+    double scaling;
+};
+
+// The adapters of a block by the name of the weight that they belong to.
+std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::string& prefix,
+                                          const shard::FlatUnit& unit, const at::Tensor& flat) {
+    std::map<std::string, at::Tensor> tensors;
+    for (const shard::PlacedTensor& tensor : unit.tensors())
+        if (tensor.is_adapter)
+            tensors[tensor.spec.name] =
+                flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
+    std::map<std::string, Factors> factors;
+    for (const auto& [layer, adapter] : block.adapters) {
+        const std::string name = concat(prefix, layer);
+        factors[name + ".weight"] = {tensors.at(name + ".lora_A.weight"),
+                                     tensors.at(name + ".lora_B.weight"), adapter.scaling};
+    }
+    return factors;
+}
+
+// Elements [first, first + count) of scaling x B A, some rows at a time.
+void add_product(const Factors& factors, int64_t first, const at::Tensor& into) {
+    constexpr int64_t elements_at_once = int64_t{1} << 22;
+    const int64_t width = factors.a.size(1);
+    const int64_t rows_at_once = std::max<int64_t>(1, elements_at_once / width);
+    const int64_t end = first + into.numel();
+    for (int64_t row = first / width; row * width < end; row += rows_at_once) {
+        const int64_t rows = std::min(rows_at_once, factors.b.size(0) - row);
+        const at::Tensor product = at::mm(factors.b.narrow(0, row, rows), factors.a).view({-1});
+        const shard::Range of_rows{row * width, (row + rows) * width};
+        const shard::Range both = intersect(of_rows, {first, end});
+        into.narrow(0, both.begin - first, both.size())
+            .add_(product.narrow(0, both.begin - of_rows.begin, both.size()), factors.scaling);
+    }
+}
+
+void merge_unit(const std::map<std::string, Factors>& factors, size_t unit, shard::Zero& zero) {
+    const auto [chunks, shards] = zero.weights_at_rest_of(unit);
+    for (size_t chunk = chunks.first_of(unit); chunk < chunks.end_of(unit); ++chunk) {
+        const at::Tensor numbers = shards.load(chunk, shard::Access::read);
+        for (const shard::TensorPiece& piece : zero.units()[unit].pieces(chunks[chunk].range))
+            if (const auto found = factors.find(piece.tensor->spec.name); found != factors.end())
+                add_product(found->second, piece.first,
+                            numbers.narrow(0, piece.in_range, piece.size));
+        shards.store(chunk, numbers);
+    }
+}
+
+}  // namespace
+
+void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
+    RINGSHARD_CHECK(zero.compute_type() == at::kFloat, "weights are merged in fp32");
+    for (size_t block = 0; block < spec.blocks.size(); ++block) {
+        if (spec.blocks[block].adapters.empty()) continue;
+        std::map<std::string, Factors> factors;
+        std::vector<size_t> frozen;
+        for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+            if (zero.units()[unit].module() != ModuleIndex::block(block)) continue;
+            if (!zero.is_trained(unit)) {
+                frozen.push_back(unit);
+                continue;
+            }
+            zero.begin_pass({unit});
+            factors = factors_of(spec.blocks[block], concat("model.layers.", block, "."),
+                                 zero.units()[unit], zero.weights(unit));
+            zero.release(unit, shard::Zero::NextUse::none);
+        }
+        for (const size_t unit : frozen) merge_unit(factors, unit, zero);
+    }
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ringshard/model/block_spec.hpp"
+#include "ringshard/ops/gemm.hpp"
+
+namespace ringshard::model {
+
+// One or several linear layers of the same input, side by side: one product.
+struct ProjectionSpec {
+    struct Layer {
+        std::string name;  // of its tensors, without ".weight" and ".bias"
+        int64_t out;
+    };
+    std::vector<Layer> layers;
+    int64_t in;
+    bool has_bias = false;
+    std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
+};
+
+// What a projection needs of the run, and of the tokens that go through it.
+struct ProjectionContext {
+    const ops::Gemms& gemms;
+    at::Tensor dropout_keys{};  // [t] int64; undefined: nothing is dropped
+};
+
+}  // namespace ringshard::model

@@ -1,0 +1,93 @@
+#include "dropout_mask.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/bitwise_right_shift.h>
+#include <ATen/ops/bitwise_xor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/mul.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ringshard/base/simd.hpp"
+#include "rows.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+constexpr uint32_t column_step = 0x9e3779b9;
+constexpr uint32_t first_factor = 0x7feb352d;
+constexpr uint32_t second_factor = 0x846ca68b;
+
+uint32_t threshold_of(double probability) {
+    return static_cast<uint32_t>(std::min(std::ldexp(probability, 32), 4294967295.0));
+}
+
+template <class T>
+RINGSHARD_SIMD void drop_row(T* __restrict to, const T* __restrict from, int64_t width,
+                             uint64_t key, uint32_t threshold, float scale) {
+    const auto low = static_cast<uint32_t>(key);
+    const auto high = static_cast<uint32_t>(key >> 32);
+    for (int64_t column = 0; column < width; ++column) {
+        uint32_t bits = low + static_cast<uint32_t>(column) * column_step;
+        bits = (bits ^ (bits >> 16)) * first_factor;
+        bits ^= high;
+        bits = (bits ^ (bits >> 15)) * second_factor;
+        bits ^= bits >> 16;
+        store(to[column], bits >= threshold ? load(from[column]) * scale : 0.0F);
+    }
+}
+
+void drop_on_host(const at::Tensor& y, const at::Tensor& x, const DropoutMask& mask, float scale) {
+    const int64_t width = x.size(1);
+    const uint32_t threshold = threshold_of(mask.probability);
+    with_type(x, [&]<class T>(T*) {
+        at::parallel_for(0, x.size(0), 16, [&](int64_t first, int64_t last) {
+            for (int64_t t = first; t < last; ++t)
+                drop_row(data<T>(y) + t * width, data<T>(x) + t * x.stride(0), width,
+                         static_cast<uint64_t>(data<int64_t>(mask.keys)[t]) ^ mask.salt, threshold,
+                         scale);
+        });
+    });
+}
+
+}  // namespace
+
+// 32 bits in an int64 each.
+at::Tensor kept_elements(const at::Tensor& keys, const DropoutMask& mask, int64_t width) {
+    constexpr int64_t low_bits = 0xffffffff;
+    const auto shifted = [](const at::Tensor& bits, int64_t by) {
+        return at::bitwise_right_shift(bits, by);
+    };
+    const auto low = [](const at::Tensor& bits) { return at::bitwise_and(bits, low_bits); };
+    const at::Tensor key = at::bitwise_xor(keys, static_cast<int64_t>(mask.salt)).unsqueeze(1);
+    const at::Tensor columns = at::arange(width, keys.options()).mul_(int64_t{column_step});
+    at::Tensor bits = low(low(key) + columns.unsqueeze(0));
+    bits = low(at::bitwise_xor(bits, shifted(bits, 16)) * int64_t{first_factor});
+    bits = at::bitwise_xor(bits, low(shifted(key, 32)));
+    bits = low(at::bitwise_xor(bits, shifted(bits, 15)) * int64_t{second_factor});
+    bits = at::bitwise_xor(bits, shifted(bits, 16));
+    return at::ge(bits, int64_t{threshold_of(mask.probability)});
+}
+
+at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask) {
+    at::Tensor y = at::empty(x.sizes(), x.options());
+    const double scale = 1 / (1 - mask.probability);
+    if (x.is_cpu()) {
+        drop_on_host(y, x, mask, static_cast<float>(scale));
+        return y;
+    }
+    constexpr int64_t rows_at_once = 1024;  // the bits of a chunk take 8 bytes an element
+    for (int64_t t = 0; t < x.size(0); t += rows_at_once) {
+        const int64_t count = std::min(rows_at_once, x.size(0) - t);
+        const at::Tensor kept = kept_elements(mask.keys.narrow(0, t, count), mask, x.size(1));
+        y.narrow(0, t, count).copy_(x.narrow(0, t, count) * kept * scale);
+    }
+    return y;
+}
+
+}  // namespace ringshard::ops

@@ -1,0 +1,84 @@
+"""Adapters beside PEFT: it loads what a run wrote, computes the same, and merges to the same weights."""
+
+import json
+import os
+import tempfile
+import unittest
+import warnings
+
+from beside_transformers import DATA, MODELS as FOLDERS, TrainerTest, run
+
+import torch
+from peft import PeftModel
+from peft.utils.save_and_load import load_peft_weights, set_peft_model_state_dict
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
+CASES = {"qwen3-tiny": ["--lora_target_modules", "all-linear"],
+         "llama3-tiny": ["--lora_target_modules", "q_proj,v_proj", "--lora_modules_to_save", "lm_head", "--use_rslora"],
+         "qwen2-tiny": ["--lora_target_modules", r".*layers\.[01]\.mlp\.(up|down)_proj", "--lora_modules_to_save", "embed_tokens"],
+         "phi3-tiny": ["--lora_target_modules", "qkv_proj,gate_up_proj"]}
+
+
+def their_eval_loss(model):
+    """The mean over all targets of the rows."""
+    total = count = 0
+    with open(ROWS) as file, torch.no_grad():
+        for line in file:
+            row = json.loads(line)
+            ids = torch.tensor([row["input_ids"][:48]])
+            labels = torch.tensor(row.get("labels", row["input_ids"])[:48])[1:]
+            loss = torch.nn.functional.cross_entropy(model(ids).logits[0, :-1].float(), labels, reduction="sum", ignore_index=-100)
+            total, count = total + loss.item(), count + int((labels != -100).sum())
+    return total / count
+
+
+class Adapters(TrainerTest):
+    def train(self, model, output, flags):
+        self.expect(run("train", "--model_name_or_path", os.path.join(FOLDERS, model), "--dataset_name", ROWS, "--bf16", "false",
+                        "--use_peft", "--lora_r", "4", *flags, "--learning_rate", "0.01", "--max_length", "48", "--max_steps", "3",
+                        "--save_steps", "3", "--eval_strategy", "steps", "--eval_steps", "3", "--eval_dataset_name", ROWS,
+                        "--profile", "zero3", "--output_dir", output, ranks=2), 0)
+        with open(os.path.join(output, "metrics.jsonl")) as file:
+            return next(line["eval_loss"] for line in map(json.loads, file) if "eval_loss" in line)
+
+    def check_loading(self, base, output, eval_loss):
+        model = PeftModel.from_pretrained(base, output)
+        found = set_peft_model_state_dict(model, load_peft_weights(output))
+        self.assertEqual(found.unexpected_keys, [])
+        self.assertEqual([name for name in found.missing_keys if "lora_" in name or "modules_to_save" in name], [])
+        self.assertAlmostEqual(their_eval_loss(model.eval()), eval_loss, delta=1e-5)
+        return model
+
+    def check_merging(self, model, output, merged, *dtypes):
+        for dtype in dtypes:
+            folder = os.path.join(merged, dtype)
+            self.expect(run("export", os.path.join(output, "checkpoint-3"), "--merge", "true", "--dtype", dtype, "--output_dir",
+                            folder, ranks=2), 0)
+            ours = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
+            theirs = model.state_dict()
+            self.assertEqual(set(ours), set(theirs))
+            for name, tensor in theirs.items():
+                one_unit = 1e-6 if dtype == "float32" else 2.0 ** -7
+                self.assertTrue(torch.all((ours[name] - tensor).abs() <= one_unit * tensor.abs() + 1e-7), (name, dtype))
+
+    def test_loading_and_merging(self):
+        warnings.simplefilter("ignore")
+        for name, flags in CASES.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                output = os.path.join(folder, "out")
+                eval_loss = self.train(name, output, flags)
+                base = AutoModelForCausalLM.from_pretrained(os.path.join(FOLDERS, name), dtype=torch.float32,
+                                                            attn_implementation="eager")
+                model = self.check_loading(base, output, eval_loss)
+                again = os.path.join(folder, "again")
+                model.save_pretrained(again)
+                theirs, ours = (load_file(os.path.join(path, "adapter_model.safetensors")) for path in (again, output))
+                self.assertEqual(set(theirs), set(ours))
+                self.check_merging(model.merge_and_unload(), output, os.path.join(folder, "merged"), "bfloat16",
+                                   *(["float32"] if name == "qwen3-tiny" else []))
+
+
+if __name__ == "__main__":
+    unittest.main()

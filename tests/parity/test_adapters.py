@@ -1,0 +1,86 @@
+"""Adapters: 30 steps of TRL's SFTTrainer on PEFT models from the same adapter (generator/adapters.py)."""
+
+import array
+import json
+import math
+import os
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_steps, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "data")
+ADAPTERS = os.path.join(DATA, "adapters")
+IGNORED = {"use_cpu", "logging_nan_inf_filter", "disable_tqdm", "dataloader_pin_memory", "report_to"}
+SPARSE = 16  # of a whole matrix the trace holds each 16th row
+
+
+def flags(trace, output):
+    yield from ("--model_name_or_path", os.path.join(DATA, trace["model"]), "--adapter_name_or_path",
+                os.path.join(DATA, trace["adapter"]), "--dataset_name", os.path.join(DATA, "rows", os.path.basename(trace["data"])),
+                "--output_dir", output, "--data_cache_dir", os.path.join(output, "data"))
+    for key, value in trace["args"].items():
+        if key == "chat_template_path":
+            value = os.path.join(DATA, value)
+        if key not in IGNORED:
+            yield from ("--" + key, value if isinstance(value, str) else json.dumps(value))
+
+
+def read_tensors(file):
+    """fp32: shape and numbers, by name."""
+    with open(file, "rb") as opened:
+        header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+        content = opened.read()
+    header.pop("__metadata__", None)
+    return {name: (entry["shape"], array.array("f", content[slice(*entry["data_offsets"])])) for name, entry in header.items()}
+
+
+def sparse(tensor):
+    (_, width), numbers = tensor
+    return [numbers[row * width + i] for row in range(0, len(numbers) // width, SPARSE) for i in range(width)]
+
+
+class Adapters(TrainerTest):
+    def check(self, name, *profile, ranks=None):
+        with open(os.path.join(ADAPTERS, name + ".json")) as file:
+            trace = json.load(file)
+        is_bf16 = trace["args"]["bf16"]
+        loss, norm, weights = (1e-2, 5e-2, 5e-2) if is_bf16 else (1e-4, 1e-3, 1e-4)
+        with self.subTest(trace=name, profile=profile), tempfile.TemporaryDirectory() as output:
+            self.expect(run("train", *flags(trace, output), *profile, ranks=ranks), 0)
+            for ours, theirs in zip(read_steps(output), trace["steps"], strict=True):
+                self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=loss)
+                self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=norm * theirs["grad_norm"])
+                self.assertAlmostEqual(ours["learning_rate"], theirs["learning_rate"], delta=1e-12)
+                self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
+            ours, theirs = (read_tensors(file) for file in (os.path.join(output, "adapter_model.safetensors"),
+                                                            os.path.join(ADAPTERS, name + ".safetensors")))
+            self.assertEqual(set(ours), set(theirs))
+            for tensor, (_, numbers) in theirs.items():
+                is_whole = tensor.endswith(("embed_tokens.weight", "lm_head.weight"))
+                mine = sparse(ours[tensor]) if is_whole else ours[tensor][1]
+                distance = math.sqrt(math.fsum((a - b) ** 2 for a, b in zip(mine, numbers, strict=True)))
+                self.assertLess(distance, weights * math.sqrt(math.fsum(b * b for b in numbers)), tensor)
+            with open(os.path.join(output, "adapter_config.json")) as file, \
+                    open(os.path.join(DATA, trace["adapter"], "adapter_config.json")) as start:
+                config, begun = json.load(file), json.load(start)
+            config["base_model_name_or_path"] = begun["base_model_name_or_path"]
+            self.assertEqual(config, begun)
+
+    def test_one_rank(self):
+        for name in ("qwen2", "qwen3", "llama3_packed", "rslora", "patterns", "lm_head", "embed_tokens", "accumulation_packed",
+                     "bf16", "bf16_base"):
+            self.check(name)
+
+    def test_two_ranks(self):
+        for name, *split in (("qwen3", "--profile", "zero3", "--sp_size", "2"), ("llama3_packed", "--profile", "zero3", "--cp_size", "2"),
+                             ("lm_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
+                             ("embed_tokens", "--profile", "zero3", "--per_device_train_batch_size", "2")):
+            self.check(name, *split, ranks=2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,191 @@
+"""Runs with adapters: checkpoints hold adapters alone, runs go on with them, adapters and merged models are exported."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_steps, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+MODEL = os.path.join(DATA, "models", "qwen2-tiny")
+ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
+LORA = ["--use_peft", "--lora_r", "4", "--lora_alpha", "8", "--lora_target_modules", "q_proj,v_proj,down_proj"]
+COMMON = ["--dataset_name", ROWS, "--bf16", "true", "--learning_rate", "2e-3", "--max_length", "48", "--max_steps", "6",
+          "--logging_steps", "1", "--save_steps", "3", "--full_determinism"]
+CUT = ["--profile", "zero3", "--cp_size", "2", "--per_device_train_batch_size", "4"]
+
+
+def read_file(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def tensors(file):
+    with open(file, "rb") as opened:
+        header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+    header.pop("__metadata__", None)
+    return {name: entry["shape"] for name, entry in header.items()}
+
+
+class Adapters(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = os.path.join(cls.folder.name, "model")
+        shutil.copytree(MODEL, cls.model)
+        cls.whole = os.path.join(cls.folder.name, "whole")
+        whole = cls.train(cls.whole, *CUT, "--save_model_in_checkpoints", "true", ranks=2)
+        assert whole.returncode == 0, whole.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def train(cls, output, *flags, lora=LORA, model=None, ranks=None, **variables):
+        return run("train", *COMMON, "--model_name_or_path", model or cls.model, *lora, *flags, "--output_dir", output,
+                   ranks=ranks, **variables)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, self.id(), name)
+
+    def stopped_at_3(self, name="out"):
+        output = self.path(name)
+        shutil.copytree(self.whole, output)
+        shutil.rmtree(os.path.join(output, "checkpoint-6"))
+        return output
+
+    def expect_the_adapter(self, folder):
+        self.assertEqual(read_file(folder, "adapter_model.safetensors"), read_file(self.whole, "adapter_model.safetensors"))
+
+    def test_files(self):
+        names = tensors(os.path.join(self.whole, "adapter_model.safetensors"))
+        layer = "base_model.model.model.layers.0."
+        self.assertEqual(names[layer + "self_attn.v_proj.lora_A.weight"][0], 4)
+        self.assertEqual(names[layer + "mlp.down_proj.lora_B.weight"][1], 4)
+        self.assertTrue(all(name.endswith(("lora_A.weight", "lora_B.weight")) for name in names), names)
+        for folder in (self.whole, os.path.join(self.whole, "checkpoint-6")):
+            self.assertFalse(os.path.exists(os.path.join(folder, "model.safetensors")))
+            self.expect_the_adapter(folder)
+        self.assertFalse(os.path.exists(os.path.join(self.whole, "config.json")))
+        config = json.loads(read_file(self.whole, "adapter_config.json"))
+        self.assertEqual((config["r"], config["lora_alpha"], config["lora_dropout"], config["base_model_name_or_path"]),
+                         (4, 8, 0.05, self.model))
+        self.assertEqual(config["target_modules"], ["down_proj", "q_proj", "v_proj"])
+        found = json.loads(run("inspect", os.path.join(self.whole, "checkpoint-6"), "--json").stdout)
+        self.assertEqual({name for name in found["datasets"] if name.startswith("/model/")},
+                         {"/model/" + name.removeprefix("base_model.model.") for name in names})
+        self.assertEqual(set(found["frozen"]["tensors"]), set(tensors(os.path.join(MODEL, "model.safetensors"))))
+
+    def test_going_on_to_the_bit(self):
+        output = self.stopped_at_3()
+        self.expect(self.train(output, *CUT, "--save_model_in_checkpoints", "true", ranks=2), 0, "checkpoint-3")
+        for ours, whole in zip(read_steps(output), read_steps(self.whole), strict=True):
+            for key in ("loss", "grad_norm"):
+                self.assertEqual(ours[key], whole[key], (ours["step"], key))
+        self.expect_the_adapter(output)
+
+    def test_killed_in_a_save(self):
+        output = self.path("out")
+        self.train(output, *CUT, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
+        self.expect(self.train(output, *CUT, ranks=2), 0, "checkpoint-3")
+        self.expect_the_adapter(output)
+
+    def test_going_on_in_another_layout(self):
+        output = self.stopped_at_3()
+        self.expect(self.train(output, "--profile", "multi_gpu", "--per_device_train_batch_size", "4"), 0, "checkpoint-3")
+        for ours, whole in zip(read_steps(output), read_steps(self.whole), strict=True):
+            self.assertAlmostEqual(ours["loss"], whole["loss"], delta=1e-2)
+
+    def test_another_base_or_rank_is_refused(self):
+        changed = self.path("changed")
+        shutil.copytree(MODEL, changed)
+        with open(os.path.join(changed, "model.safetensors"), "r+b") as file:
+            file.seek(-2, os.SEEK_END)
+            bits = file.read(1)
+            file.seek(-2, os.SEEK_END)
+            file.write(bytes([bits[0] ^ 1]))
+        output = self.stopped_at_3()
+        self.expect_one_message(self.train(output, *CUT, model=changed, ranks=2), 65, changed, self.model, "model_name_or_path")
+        self.expect(self.train(output, *CUT, lora=LORA[:2] + ["2"] + LORA[3:], ranks=2), 65, "shape")
+
+    def test_export(self):
+        checkpoint = os.path.join(self.whole, "checkpoint-6")
+        self.expect(run("export", checkpoint, "--output_dir", self.path("adapter"), ranks=2), 0, "its adapter", stream="stdout")
+        self.expect_the_adapter(self.path("adapter"))
+        self.assertEqual(read_file(self.path("adapter"), "adapter_config.json"), read_file(self.whole, "adapter_config.json"))
+        for ranks in (None, 3):
+            self.expect(run("export", checkpoint, "--merge", "true", "--output_dir", self.path(f"merged-{ranks}"), ranks=ranks), 0)
+        merged = tensors(os.path.join(self.path("merged-3"), "model.safetensors"))
+        self.assertEqual(merged, tensors(os.path.join(MODEL, "model.safetensors")))
+        self.assertEqual(read_file(self.path("merged-None"), "model.safetensors"), read_file(self.path("merged-3"), "model.safetensors"))
+        # The loss goes on where that of the adapter ended.
+        self.expect(self.train(self.path("next"), "--max_steps", "1", "--learning_rate", "0", lora=[], model=self.path("merged-3")), 0)
+        self.expect(self.train(self.path("same"), "--max_steps", "1", "--learning_rate", "0",
+                               lora=["--adapter_name_or_path", self.whole, "--lora_dropout", "0"]), 0)
+        self.assertAlmostEqual(read_steps(self.path("next"))[0]["loss"], read_steps(self.path("same"))[0]["loss"], delta=5e-3)
+        self.expect_one_message(run("export", os.path.join(self.path("next"), "checkpoint-1"), "--merge", "true", "--output_dir",
+                                    self.path("no")), 78, "no adapters")
+
+    def test_dropout_is_of_training(self):
+        losses = []
+        for dropout in ("0", "0.5"):
+            output = self.path(dropout)
+            self.expect(self.train(output, "--max_steps", "2", "--eval_strategy", "steps", "--eval_steps", "2", "--eval_dataset_name",
+                                   ROWS, lora=["--adapter_name_or_path", self.whole, "--lora_dropout", dropout],
+                                   ), 0)
+            losses.append([step["loss"] for step in read_steps(output)])
+        self.assertNotEqual(*losses)
+        for step in range(2):
+            self.assertAlmostEqual(losses[0][step], losses[1][step], delta=0.2)
+
+    def test_a_checkpoint_is_no_model(self):
+        checkpoint = os.path.join(self.whole, "checkpoint-3")
+        self.expect_one_message(self.train(self.path("no"), lora=[], model=self.whole), 65, "adapter", "merge")
+        shutil.copytree(checkpoint, self.path("checkpoint-3"))
+        self.expect(self.train(self.path("no"), model=self.path("checkpoint-3")), 65, "adapter")
+
+    def test_settings_that_make_no_sense(self):
+        start = ["--adapter_name_or_path", self.whole]
+        for lora, code, words in (
+                (["--use_peft", "--lora_target_modules", "q_prog"], 78, ("no linear layer has this name", "self_attn.q_proj")),
+                (["--use_peft", "--lora_target_modules", r"model\.layer\..*"], 78, ("matches no linear layer", "model.layers.0")),
+                (["--use_peft", "--lora_target_modules", "q_proj("], 78, ("is no regular expression",)),
+                (["--use_peft", "--lora_target_modules", "lm_head"], 78, ("lora_modules_to_save lm_head",)),
+                (["--use_peft", "--lora_modules_to_save", "head"], 78, ("no module has this name", "lm_head")),
+                (["--use_peft", "--lora_modules_to_save", "k_proj"], 78, ("one matrix product",)),
+                (["--use_peft", "--lora_r", "1000"], 78, ("lora_r = 1000", "a rank is from 1 to")),
+                (["--use_peft", "--freeze", "norm"], 78, ("freeze", "leave it out")),
+                (["--use_peft", "--use_dora"], 78, ("use_dora", "is not served")),
+                (["--use_peft", "--load_in_4bit"], 78, ("load_in_4bit", "is not served")),
+                (["--use_peft", "--lora_target_parameters", "weight"], 78, ("lora_target_modules",)),
+                (["--use_peft", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], 78, ("lora_modules_to_save embed_tokens",)),
+                ([*start, "--lora_r", "8"], 78, ("lora_r", "leave the setting out")),
+                (["--adapter_name_or_path", MODEL], 66, ("adapter_config.json", "PEFT adapter"))):
+            with self.subTest(lora):
+                self.expect(self.train(self.path("no"), lora=lora), code, *words)
+                self.assertFalse(os.path.exists(os.path.join(self.path("no"), "attempt-1")))
+        self.expect(self.train(self.path("no"), lora=start, model=os.path.join(DATA, "models", "llama3-tiny")), 65, "another model")
+
+    def test_the_plan(self):
+        def plan(*flags):
+            result = run("plan", "--world", "2", "--profile", "zero3", "--model_name_or_path", MODEL, "--json", "--bf16", "true", *flags)
+            self.expect(result, 0)
+            return json.loads(result.stdout)
+
+        sizes = [shape[0] * shape[1] for shape in tensors(os.path.join(self.whole, "adapter_model.safetensors")).values()]
+        planned = plan(*LORA, *CUT[2:], "--max_length", "48")
+        self.assertAlmostEqual(planned["checkpoint_bytes"], 12 * sum(sizes), delta=12 * 4096)
+        with open(os.path.join(self.whole, "metrics.jsonl")) as file:
+            measured = json.loads(file.readline())
+        for kind in ("weights", "optimizer"):
+            self.assertEqual(planned["memory_bytes"][kind], measured[f"memory_{kind}_bytes"], kind)
+
+
+if __name__ == "__main__":
+    unittest.main()
