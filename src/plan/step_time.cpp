@@ -19,8 +19,8 @@ double attention_seconds(const model::Operations& operations, double tokens, dou
         const double pairs = tokens / length * attention::visible_pairs(length, mask);
         seconds += (of_pair.attention + of_pair.attention_again) *
                    (pairs + tokens * rates.attention_extra_keys) / rates.attention;
-        constexpr double of_backward = 2.5;  // the scores are made again in it
-        seconds += of_backward * of_pair.attention *
+        constexpr double with_scores = 1.25;  // the scores are made again in it
+        seconds += with_scores * of_pair.attention_backward *
                    (pairs + tokens * rates.attention_backward_extra_keys) /
                    rates.attention_backward;
     }
@@ -58,7 +58,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
 
     StepTime time;
     time.products = tokens * ((operations.products + operations.products_again) / rates.products +
-                              2 * operations.products / rates.products_backward);
+                              operations.products_backward / rates.products_backward);
     time.attention = attention_seconds(operations, tokens, length, rates);
     // About so many times the residual stream and the MLP's inner rows are read or written.
     constexpr double passes_of_rows = 14;

@@ -179,8 +179,9 @@ class Adapters(TrainerTest):
             return json.loads(result.stdout)
 
         sizes = [shape[0] * shape[1] for shape in tensors(os.path.join(self.whole, "adapter_model.safetensors")).values()]
-        planned = plan(*LORA, *CUT[2:], "--max_length", "48")
+        planned, full = plan(*LORA, *CUT[2:], "--max_length", "48"), plan(*CUT[2:], "--max_length", "48")
         self.assertAlmostEqual(planned["checkpoint_bytes"], 12 * sum(sizes), delta=12 * 4096)
+        self.assertLess(planned["step_seconds"]["products"], full["step_seconds"]["products"] * 0.8)
         with open(os.path.join(self.whole, "metrics.jsonl")) as file:
             measured = json.loads(file.readline())
         for kind in ("weights", "optimizer"):

@@ -11,15 +11,18 @@
 
 namespace ringshard::model {
 
-// Counts of multiplications and additions in a forward pass, where a member names no other pass. A
-// backward pass makes twice as many.
+// Counts of multiplications and additions in a forward pass, where a member names no other pass.
 struct Operations {
     double products = 0;        // of a token with weights
     double products_again = 0;  // of these, those that the backward pass makes again
+    // In the backward pass: twice as many, less the gradients of frozen weights, and none below the
+    // lowest block that has something to train.
+    double products_backward = 0;
     // Of a query and a key that it sees, in all blocks of a mask.
     struct OfPair {
         double attention = 0;
         double attention_again = 0;  // of these, those that the backward pass makes again
+        double attention_backward = 0;
     };
     std::map<attention::Mask, OfPair> of_pair{};
 
