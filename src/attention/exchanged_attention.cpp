@@ -33,6 +33,7 @@ class ReceivedKeys {
 public:
     ReceivedKeys(const Heads& heads, const KeyExchange& exchange, comm::Communicator& ring)
         : queries_(heads.q),
+          form_(heads.form),
           sent_(make_rows(exchange.num_sent, heads, heads.k.scalar_type())),
           received_(make_rows(exchange.num_received, heads, heads.k.scalar_type())) {
         for_sent(exchange, [&](const Run& run, int64_t row) {
@@ -45,11 +46,12 @@ public:
     }
     Heads wait() {
         arriving_.wait();
-        return {queries_, keys_of(received_), values_of(received_)};
+        return {queries_, keys_of(received_), values_of(received_), form_};
     }
 
 private:
     at::Tensor queries_;
+    ops::ScoreForm form_;
     at::Tensor sent_;
     at::Tensor received_;
     comm::Pending arriving_;

@@ -31,7 +31,7 @@ void for_steps(const Heads& heads, const Plan& plan, comm::Communicator& ring, W
     for (size_t step = 0; step < plan.steps.size(); ++step) {
         if (step == 1) arriving.wait();
         const at::Tensor met = all[rank_at(step, ring)];
-        work(step, Heads{heads.q, met[0], met[1]});
+        work(step, Heads{heads.q, met[0], met[1], heads.form});
     }
 }
 

@@ -32,13 +32,13 @@ LocalAttention local_attention_of(const at::Tensor& heads, c10::DeviceType plann
 
 ops::AttentionInput input_of(const Heads& heads, const TileGroup& group) {
     return {query_rows(heads.q, group), key_rows(heads.k, group), key_rows(heads.v, group),
-            group.first.band};
+            group.first.band, heads.form};
 }
 
-std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,
+std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const HeadForm& form,
                                    at::Device device) {
     if constexpr (has_gpu_kernels)
-        if (device.is_cuda()) return cuda::operators_of(plan, type, head_dim, device);
+        if (device.is_cuda()) return cuda::operators_of(plan, type, form, device);
     return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "ringshard/ops/block_attention.hpp"
 #include "tile_group.hpp"
+#include "tile_pack.hpp"
 
 // Attention between the queries and the keys that one rank holds at one moment, tile by tile.
 // Dimensions: t tokens, h query heads, g key heads (h is a multiple of g), d head_dim.
@@ -18,6 +19,7 @@ struct Heads {
     at::Tensor q;  // [t, h, d]
     at::Tensor k;  // [t, g, d]
     at::Tensor v;
+    ops::ScoreForm form{};
 };
 
 // The partial result of the queries over some of the keys.
@@ -62,7 +64,7 @@ LocalAttention local_attention_of(const at::Tensor& heads,
 ops::AttentionInput input_of(const Heads& heads, const TileGroup& group);
 
 // Which operators attend by a plan, by their names, where a device has a choice: on a GPU.
-std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,
+std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const HeadForm& form,
                                    at::Device device);
 
 namespace cpu {

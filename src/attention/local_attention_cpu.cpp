@@ -18,7 +18,7 @@ std::tuple<at::Tensor, at::Tensor> attention_of(const ops::AttentionInput& input
     if (!ops::suits_block_attention(input))
         return at::_scaled_dot_product_flash_attention_for_cpu(
             heads_first(input.q), heads_first(input.k), heads_first(input.v), 0.0,
-            input.band == ops::causal);
+            input.band == ops::causal, std::nullopt, input.form.scale_of(input.q.size(3)));
     const at::Tensor out = at::empty(input.q.sizes(), fp32);
     const at::Tensor lse = at::empty(input.q.sizes().slice(0, 3), fp32);
     ops::block_attention(input, out, lse);
@@ -84,7 +84,8 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
         const auto [dq_rows, dk_rows, dv_rows] =
             at::_scaled_dot_product_flash_attention_for_cpu_backward(
                 prepare(d_out_rows), prepare(input.q), prepare(input.k), prepare(input.v),
-                prepare(out_rows), heads_first(lse_rows), 0.0, input.band == ops::causal);
+                prepare(out_rows), heads_first(lse_rows), 0.0, input.band == ops::causal,
+                std::nullopt, input.form.scale_of(input.q.size(3)));
         put(into_rows.dq, dq_rows, into);
         put(into_rows.dk, dk_rows, into);
         put(into_rows.dv, dv_rows, into);

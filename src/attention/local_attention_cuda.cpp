@@ -32,7 +32,9 @@ struct Input {
     at::Tensor k;
     at::Tensor v;
     const TilePack& pack;
+    ops::ScoreForm form{};
 
+    double scale() const { return form.scale_of(q.size(3)); }
     const ops::Band& band() const { return pack.group.first.band; }
     bool is_causal() const { return band() == ops::causal; }
     // The window of FlashAttention-2, which it counts on both sides of a token.
@@ -55,7 +57,7 @@ at::Tensor keys(const at::Tensor& rows, const TilePack& pack) {
 }
 
 Input input_of(const Heads& heads, const TilePack& pack) {
-    return {queries(heads.q, pack), keys(heads.k, pack), keys(heads.v, pack), pack};
+    return {queries(heads.q, pack), keys(heads.k, pack), keys(heads.v, pack), pack, heads.form};
 }
 
 at::Tensor heads_first(const at::Tensor& rows) { return rows.transpose(1, 2); }
@@ -66,7 +68,7 @@ std::tuple<at::Tensor, at::Tensor> cudnn_result(const Input& input) {
     constexpr bool with_lse = true;
     const auto result = at::_scaled_dot_product_cudnn_attention(
         heads_first(input.q), heads_first(input.k), heads_first(input.v), std::nullopt, with_lse,
-        0.0, input.is_causal());
+        0.0, input.is_causal(), false, input.scale());
     return {std::get<0>(result), std::get<1>(result)};
 }
 
@@ -93,7 +95,7 @@ HeadGradients cudnn_backward(const Input& input, const at::Tensor& d_out, const 
     const auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
         heads_first(d_out), heads_first(input.q), heads_first(input.k), heads_first(input.v),
         heads_first(whole.out), lse, no_seed, no_seed, {}, {}, {}, input.q.size(1), input.k.size(1),
-        0.0, input.is_causal());
+        0.0, input.is_causal(), input.scale());
     return {heads_first(dq), heads_first(dk), heads_first(dv)};
 }
 
@@ -127,7 +129,7 @@ SeenKeys flash_forward(const Input& input) {
     const Starts starts = starts_of(input);
     const auto result = at::_flash_attention_forward(
         rows(input.q), rows(input.k), rows(input.v), if_any(starts.q), if_any(starts.k),
-        input.pack.longest_q, input.pack.longest_k, 0.0, input.is_causal(), false, std::nullopt,
+        input.pack.longest_q, input.pack.longest_k, 0.0, input.is_causal(), false, input.scale(),
         input.window_left(), input.window_right());
     const at::Tensor& out = std::get<0>(result);
     const at::Tensor& lse = std::get<1>(result);  // [n, h, t], or [h, t]
@@ -144,7 +146,7 @@ HeadGradients flash_backward(const Input& input, const at::Tensor& d_out, const 
     const auto [dq, dk, dv] = at::_flash_attention_backward(
         rows(d_out), rows(input.q), rows(input.k), rows(input.v), rows(whole.out), lse, starts.q,
         starts.k, input.pack.longest_q, input.pack.longest_k, 0.0, input.is_causal(), no_seed,
-        no_seed, std::nullopt, input.window_left(), input.window_right());
+        no_seed, input.scale(), input.window_left(), input.window_right());
     if (is_ragged) return {dq.unsqueeze(0), dk.unsqueeze(0), dv.unsqueeze(0)};
     return {dq, dk, dv};
 }
@@ -171,7 +173,7 @@ SeenKeys products_forward(const Input& input) {
                   at::empty(input.q.sizes().slice(0, 3), input.q.options().dtype(at::kFloat))};
     for_tiles(input.pack, [&](auto queries_of, auto keys_of) {
         const SeenKeys part = ops::plain_attention(
-            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.band()});
+            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.band(), input.form});
         queries_of(seen.out).copy_(part.out);
         queries_of(seen.lse).copy_(part.lse);
     });
@@ -185,7 +187,7 @@ HeadGradients products_backward(const Input& input, const at::Tensor& d_out,
                             at::empty(input.v.sizes(), fp32)};
     for_tiles(input.pack, [&](auto queries_of, auto keys_of) {
         const ops::PlainGradients part = ops::plain_attention_backward(
-            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.band()},
+            {queries_of(input.q), keys_of(input.k), keys_of(input.v), input.band(), input.form},
             queries_of(d_out), {queries_of(whole.out), queries_of(whole.lse)});
         queries_of(gradients.dq).copy_(part.dq);
         keys_of(gradients.dk).copy_(part.dk);
@@ -224,12 +226,12 @@ void put(const at::Tensor& rows, const at::Tensor& more, Into into) {
 
 }  // namespace
 
-std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, int64_t head_dim,
+std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const HeadForm& form,
                                    at::Device device) {
     std::set<std::string> names;
     for (const std::vector<Tile>& tiles : plan.steps)
         for (const TilePack& pack : pack_tiles(tiles))
-            names.insert(to_text(choose_kernel(pack, type, head_dim, traits_of(device))));
+            names.insert(to_text(choose_kernel(pack, type, form, traits_of(device))));
     return names;
 }
 
@@ -237,7 +239,7 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial&
     const GpuTraits gpu = traits_of(heads.q.device());
     for (const TilePack& pack : pack_tiles(tiles)) {
         const AttentionKernel kernel =
-            choose_kernel(pack, heads.q.scalar_type(), heads.q.size(2), gpu);
+            choose_kernel(pack, heads.q.scalar_type(), {heads.q.size(2), heads.form}, gpu);
         const SeenKeys seen = forward(kernel, input_of(heads, pack));
         const SeenKeys place{queries(partial.out, pack), queries(partial.lse, pack)};
         if (into == Into::sums) {
@@ -254,7 +256,8 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
     const GpuTraits gpu = traits_of(heads.q.device());
     const at::ScalarType type = heads.q.scalar_type();
     for (const TilePack& pack : pack_tiles(tiles)) {
-        const AttentionKernel kernel = choose_kernel(pack, type, heads.q.size(2), gpu);
+        const AttentionKernel kernel =
+            choose_kernel(pack, type, {heads.q.size(2), heads.form}, gpu);
         const HeadGradients more =
             backward(kernel, input_of(heads, pack), queries(d_out, pack),
                      {queries(whole.out, pack).to(type), queries(whole.lse, pack)});

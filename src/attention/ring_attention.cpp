@@ -18,7 +18,7 @@ public:
         if (ring_.size() == 1) return;
         packed_ = at::stack({heads.k, heads.v});
         arriving_ = at::empty_like(packed_);
-        here_ = {heads.q, packed_[0], packed_[1]};
+        here_ = {heads.q, packed_[0], packed_[1], heads.form};
     }
     const Heads& here() const { return here_; }
 
@@ -26,7 +26,7 @@ public:
     void arrive() {
         travel_.wait();
         std::swap(packed_, arriving_);
-        here_ = {here_.q, packed_[0], packed_[1]};
+        here_ = {here_.q, packed_[0], packed_[1], here_.form};
     }
 
 private:

@@ -33,7 +33,7 @@ std::vector<int64_t> ulysses_sizes(const HeadCounts& heads) {
 SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
                                      comm::Communicator& ulysses,
                                      const ContextParallelOptions& context_parallel,
-                                     c10::DeviceType planned)
+                                     c10::DeviceType planned, const ops::ScoreForm& form)
     : heads_(heads),
       ring_(ring),
       ulysses_(ulysses),
@@ -41,20 +41,21 @@ SequenceAttention::SequenceAttention(const HeadCounts& heads, comm::Communicator
       gathers_keys_(context_parallel.keys == ContextParallelOptions::Keys::all_gather &&
                     ring.size() > 1),
       exchange_type_of_heads_(context_parallel.heads),
-      planned_(planned) {
+      planned_(planned),
+      form_(form) {
     RINGSHARD_CHECK(why_heads_do_not_split(heads, ulysses.size()).empty());
 }
 
 namespace {
 
 // Views of the heads in packed rows.
-Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts) {
+Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts, const ops::ScoreForm& form) {
     const auto part = [&](int64_t first_head, int64_t num_heads) {
         return qkv.narrow(1, first_head * counts.head_dim, num_heads * counts.head_dim)
             .unflatten(1, {num_heads, counts.head_dim});
     };
     return {part(0, counts.query_heads), part(counts.query_heads, counts.key_heads),
-            part(counts.query_heads + counts.key_heads, counts.key_heads)};
+            part(counts.query_heads + counts.key_heads, counts.key_heads), form};
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts) {
 SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
                                                      const Plan& plan) const {
     const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), exchange_type_of_heads_});
-    const Heads heads = split_heads(exchange.qkv_in(qkv), exchange.mine());
+    const Heads heads = split_heads(exchange.qkv_in(qkv), exchange.mine(), form_);
     const LocalAttention local = local_attention_of(qkv, planned_);
     const auto forward = way_of(plan, ring_forward, gathered_forward, exchanged_forward);
     const Partial partial = forward(local, heads, plan, ring_);
@@ -76,11 +77,11 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     const auto as_heads = [&](const at::Tensor& rows) {
         return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
     };
-    const Heads heads = split_heads(exchange.qkv_in(qkv), mine);
+    const Heads heads = split_heads(exchange.qkv_in(qkv), mine, form_);
     const int64_t width = (mine.query_heads + 2 * mine.key_heads) * mine.head_dim;
     const at::Tensor d_qkv =
         at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.exchange_type()));
-    const Heads gradients = split_heads(d_qkv, mine);
+    const Heads gradients = split_heads(d_qkv, mine, form_);
     const auto backward = way_of(plan, ring_backward, gathered_backward, exchanged_backward);
     backward(local_attention_of(qkv, planned_), as_heads(d_out), heads,
              {as_heads(result.out), result.lse}, plan, ring_,
@@ -101,7 +102,7 @@ at::Tensor SequenceAttention::attend_cached(const at::Tensor& qkv, const Plan& p
 
 std::set<std::string> SequenceAttention::operators(const Plan& plan, at::ScalarType type,
                                                    at::Device device) const {
-    return operators_of(plan, type, heads_.head_dim, device);
+    return operators_of(plan, type, {heads_.head_dim, form_}, device);
 }
 
 bool SequenceAttention::can_be_recorded(const Plan& plan) const {

@@ -78,9 +78,11 @@ bool is_in_flash(const TilePack& pack) {
 
 }  // namespace
 
-AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t head_dim,
+AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const HeadForm& form,
                               const GpuTraits& gpu) {
     const bool has_kernels = gpu.compute_capability > 0 && type != at::kFloat;
+    const int64_t head_dim = form.head_dim;
+    if (form.scores.cap > 0) return AttentionKernel::products;
     if (!has_kernels || head_dim % 8 != 0 || head_dim > 256) return AttentionKernel::products;
     const bool has_fast_cudnn = gpu.compute_capability == 9 || gpu.compute_capability == 10;
     if (!is_in_flash(pack)) return AttentionKernel::products;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/ops/score_form.hpp"
 #include "tile_group.hpp"
 
 namespace ringshard::attention {
@@ -28,14 +29,19 @@ std::vector<TilePack> pack_tiles(std::span<const Tile> tiles);
 enum class AttentionKernel {
     cudnn,  // the fastest on Hopper and newer, for shapes that come again: it plans each shape anew
     flash,  // FlashAttention-2
-    products  // ops::plain_attention: fp32, and heads that the others do not take
+    products  // ops::plain_attention: fp32, and heads and scores that the others do not take
+};
+struct HeadForm {
+    HeadForm(int64_t width, ops::ScoreForm form = {}) : head_dim(width), scores(form) {}
+    int64_t head_dim;
+    ops::ScoreForm scores;
 };
 struct GpuTraits {
     int compute_capability = 0;  // 9 on Hopper; 0 where a test has none
     bool must_be_deterministic = false;
 };
 std::string to_text(AttentionKernel kernel);
-AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, int64_t head_dim,
+AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const HeadForm& form,
                               const GpuTraits& gpu);
 
 }  // namespace ringshard::attention

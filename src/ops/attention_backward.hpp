@@ -46,11 +46,13 @@ struct BackwardMemory {
     int64_t bytes;
 };
 
-// With p = e^(scale * score - lse), the gradient of a score is scale * p * (d_p - delta).
+// With p = e^(scale * score - lse), the gradient of a score is scale * p * (d_p - delta). Scores
+// under a cap are whole: their gradient is that of the product, by the slope of the cap.
 struct ScoreRow {
     const float* scores;
     const float* d_weights;
     float scale;
+    float cap;
     float lse;
     float delta;
     VisibleKeys visible;
@@ -60,12 +62,18 @@ struct WeightAndGradient {
     typename M::Float weight;
     typename M::Float gradient;
 };
-template <class M, bool hides_first>
+template <class M, bool hides_first, bool caps>
 RINGSHARD_KERNEL WeightAndGradient<M> score_gradient(const ScoreRow& row, int64_t i) {
     using Float = typename M::Float;
     const Float weight = keep_visible<M, hides_first>(
-        exponential<M>(load<M>(row.scores + i) * row.scale - row.lse), row.visible, i, Float{});
-    const Float gradient = weight * row.scale * (load<M>(row.d_weights + i) - row.delta);
+        exponential<M>(caps ? load<M>(row.scores + i) - row.lse
+                            : load<M>(row.scores + i) * row.scale - row.lse),
+        row.visible, i, Float{});
+    Float gradient = weight * row.scale * (load<M>(row.d_weights + i) - row.delta);
+    if constexpr (caps) {
+        const Float part = load<M>(row.scores + i) / row.cap;
+        gradient *= 1.0F - part * part;
+    }
     return {weight, keep_visible<M, hides_first>(gradient, row.visible, i, Float{})};
 }
 
@@ -106,10 +114,15 @@ private:
                     depth_, memory_.scores, keys_of_block, false);
         multiply<M>(count, {memory_.d_out + row * depth_, depth_, 1}, {memory_.v, stride, depth_},
                     end, depth_, memory_.d_weights, keys_of_block, false);
-        if (hidden > 0)
-            write_gradients<true>(r, count, end);
-        else
-            write_gradients<false>(r, count, end);
+        if (forward_.cap > 0) {
+            for (int64_t i = 0; i < count; ++i)
+                cap_scores<M>(forward_, memory_.scores + i * keys_of_block, end);
+            write_gradients<true, true>(r, count, end);
+        } else if (hidden > 0) {
+            write_gradients<true, false>(r, count, end);
+        } else {
+            write_gradients<false, false>(r, count, end);
+        }
         multiply<M>(count, d_scores_of(r), {memory_.k_rows, wide_, elements_of<M>(keys_)}, wide_,
                     elements_of<M>(visible), task_.dq + row * wide_, wide_, true);
     }
@@ -127,13 +140,14 @@ private:
         return {memory_.scores + i * keys_of_block,
                 memory_.d_weights + i * keys_of_block,
                 forward_.scale,
+                forward_.cap,
                 task_.lse[row],
                 task_.delta[row],
                 visible};
     }
 
     // The products with columns of weights read up to `rows` keys beyond the last that is seen.
-    template <bool hides_first>
+    template <bool hides_first, bool caps>
     void write_gradients(int64_t r, int64_t count, int64_t end) const {
         const int64_t zeros = least(keys_of_block, rounded_up(end + M::rows + 1, M::lanes));
         for (int64_t i = 0; i < count; i += M::per_element) {
@@ -143,8 +157,8 @@ private:
                 const ScoreRow even = score_row(r, i, count);
                 const ScoreRow odd = score_row(r, i + 1, count);
                 for (int64_t c = 0; c < end; c += M::lanes) {
-                    const auto a = score_gradient<M, hides_first>(even, c);
-                    const auto b = score_gradient<M, hides_first>(odd, c);
+                    const auto a = score_gradient<M, hides_first, caps>(even, c);
+                    const auto b = score_gradient<M, hides_first, caps>(odd, c);
                     M::store_pair(memory_.weights + place + c, a.weight, b.weight);
                     M::store_pair(memory_.d_scores + place + c, a.gradient, b.gradient);
                     M::store_row(plain, c, a.gradient);
@@ -153,7 +167,7 @@ private:
             } else {
                 const ScoreRow row = score_row(r, i, count);
                 for (int64_t c = 0; c < end; c += M::lanes) {
-                    const auto a = score_gradient<M, hides_first>(row, c);
+                    const auto a = score_gradient<M, hides_first, caps>(row, c);
                     put<M>(memory_.weights + place + c, a.weight);
                     put<M>(memory_.d_scores + place + c, a.gradient);
                 }

@@ -58,6 +58,14 @@ RINGSHARD_KERNEL typename M::Float keep_visible(typename M::Float values,
     return kept;
 }
 
+// Turns `count` products of queries and keys into scores under a cap.
+template <class M, class T>
+void cap_scores(const AttentionTask<T>& task, float* scores, int64_t count) {
+    const float inner = task.scale / task.cap;
+    for (int64_t i = 0; i < count; i += M::lanes)
+        put<M>(scores + i, hyperbolic_tangent<M>(load<M>(scores + i) * inner) * task.cap);
+}
+
 // The rows of the task that see one of the keys from `key` on are those from first_row(), which is
 // even, to end_of_rows().
 template <class T>

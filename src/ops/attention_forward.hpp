@@ -105,16 +105,18 @@ private:
                     {memory_.k, rounded_up(keys_, M::lanes), depth_}, end, depth_, memory_.scores,
                     keys_of_block, false);
         constexpr int64_t weights_row = elements_of<M>(keys_of_block);
+        const bool caps = task_.cap > 0;
+        const float scale = caps ? 1.0F : task_.scale;
         for (int64_t i = 0; i < count; ++i) {
             const VisibleKeys seen = visible_keys(task_, task_.first + r + i, key_, keys_);
             Element* const weights = memory_.weights + i * weights_row;
-            const float* const scores = memory_.scores + i * keys_of_block;
+            float* const scores = memory_.scores + i * keys_of_block;
+            if (caps) cap_scores<M>(task_, scores, end);
             float& largest = memory_.largest[row + i];
             Float& sum = memory_.sums[row + i];
             const float factor =
-                hides_first
-                    ? weigh_row<M, true>(weights, scores, task_.scale, seen, end, largest, sum)
-                    : weigh_row<M, false>(weights, scores, task_.scale, seen, end, largest, sum);
+                hides_first ? weigh_row<M, true>(weights, scores, scale, seen, end, largest, sum)
+                            : weigh_row<M, false>(weights, scores, scale, seen, end, largest, sum);
             if (factor != 1.0F) scale_out(row + i, factor);
         }
         multiply<M>(count, {memory_.weights, weights_row, 1},

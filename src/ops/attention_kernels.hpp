@@ -28,6 +28,7 @@ struct AttentionTask {
     int64_t back;   // query i sees the keys from i - back to i + ahead
     int64_t ahead;
     float scale;  // of the scores
+    float cap;    // of the scores; 0: none
     HeadRows<const T> q;
     HeadRows<const T> k;
     HeadRows<const T> v;

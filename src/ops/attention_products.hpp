@@ -84,6 +84,23 @@ RINGSHARD_KERNEL typename M::Float exponential(typename M::Float x) {
     return x < lowest ? Float{} : y * power;
 }
 
+// tanh(x) to a few units in the last place.
+template <class M>
+RINGSHARD_KERNEL typename M::Float hyperbolic_tangent(typename M::Float x) {
+    using Float = typename M::Float;
+    const Float size = x < 0.0F ? -x : x;
+    const Float z = x * x;
+    Float y = spread<M>(-5.70498872745e-3F);
+    y = y * z + 2.06390887954e-2F;
+    y = y * z - 5.37397155531e-2F;
+    y = y * z + 1.33314422036e-1F;
+    y = y * z - 3.33332819422e-1F;
+    const Float near_0 = x + x * z * y;
+    const Float limit = spread<M>(20.0F);
+    const Float far = 1.0F - 2.0F / (exponential<M>(2.0F * (size < limit ? size : limit)) + 1.0F);
+    return size < 0.625F ? near_0 : (x < 0.0F ? -far : far);
+}
+
 // Rows of a left matrix: element k of row r is at r * row + k * step.
 template <class Element>
 struct Left {

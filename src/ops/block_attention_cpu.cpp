@@ -71,7 +71,8 @@ AttentionTask<Bits<T>> task_of(const AttentionInput& input, const Sizes& s, int6
             s.width,
             input.band.back,
             input.band.ahead,
-            1.0F / std::sqrt(static_cast<float>(s.width)),
+            static_cast<float>(input.form.scale_of(s.width)),
+            static_cast<float>(input.form.cap),
             rows_of<const Bits<T>>(input.q, document, key_head * s.group),
             rows_of<const Bits<T>>(input.k, document, key_head),
             rows_of<const Bits<T>>(input.v, document, key_head)};
@@ -270,8 +271,8 @@ void backward(const AttentionKernels& kernels, const BackwardInput& in) {
 
 // MKL multiplies bf16 by the processor's tiles, where it has them. Its loops know common masks.
 bool uses_mkl(const AttentionInput& input) {
-    return is_common(input.band) && input.q.scalar_type() == at::kBFloat16 && has_bf16_tiles() &&
-           has_block_products();
+    return is_common(input.band) && input.form.cap == 0 && input.q.scalar_type() == at::kBFloat16 &&
+           has_bf16_tiles() && has_block_products();
 }
 
 bool has_numbers(const AttentionInput& input) {
@@ -309,7 +310,8 @@ void block_attention(const AttentionInput& input, const at::Tensor& out, const a
 }
 
 bool suits_block_attention_backward(const AttentionInput& input) {
-    return !is_common(input.band) || input.k.size(0) * input.k.size(2) >= at::get_num_threads();
+    return !is_common(input.band) || input.form.cap > 0 ||
+           input.k.size(0) * input.k.size(2) >= at::get_num_threads();
 }
 
 void block_attention_backward(const AttentionInput& input, const at::Tensor& d_out,

@@ -89,7 +89,7 @@ struct Sizes {
           query_heads(input.q.size(2)),
           key_heads(input.k.size(2)),
           width(input.q.size(3)),
-          scale(1.0F / std::sqrt(static_cast<float>(width))) {}
+          scale(static_cast<float>(input.form.scale_of(width))) {}
     int64_t documents, queries, keys, query_heads, key_heads, width;
     float scale;
 };

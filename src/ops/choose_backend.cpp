@@ -58,31 +58,31 @@ void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     backend_of(dy).add_bias_gradient(d_bias, dy);
 }
 
-RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {
     return backend_of(x).rms_norm(x, weight, epsilon);
 }
 
-at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
+at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms) {
     return backend_of(x).rms_norm_again(x, weight, inverse_rms);
 }
 
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const at::Tensor& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
     if (!d_weight.defined())
-        return rms_norm_backward(dy, x, inverse_rms, weight, dx, unused_gradient(weight));
+        return rms_norm_backward(dy, x, inverse_rms, weight, dx, unused_gradient(weight.values));
     backend_of(x).rms_norm_backward(dy, x, inverse_rms, weight, dx, d_weight);
 }
 
-HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight,
+HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWeight& weight,
                           double epsilon) {
     return backend_of(rows).head_norm(rows, heads, weight, epsilon);
 }
 
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
-                        const at::Tensor& weight, const at::Tensor& d_weight) {
+                        const NormWeight& weight, const at::Tensor& d_weight) {
     if (!d_weight.defined())
-        return head_norm_backward(d_rows, heads, before, weight, unused_gradient(weight));
+        return head_norm_backward(d_rows, heads, before, weight, unused_gradient(weight.values));
     backend_of(d_rows).head_norm_backward(d_rows, heads, before, weight, d_weight);
 }
 

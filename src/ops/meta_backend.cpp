@@ -55,28 +55,28 @@ void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     sums_of_threads(dy.size(1), d_bias);
 }
 
-RmsNormed rms_norm(const at::Tensor& x, const at::Tensor&, double) {
+RmsNormed rms_norm(const at::Tensor& x, const NormWeight&, double) {
     return {at::empty_like(x), fp32({x.size(0)}, x)};
 }
 
-at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor&, const at::Tensor&) {
+at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight&, const at::Tensor&) {
     return at::empty_like(x);
 }
 
-void rms_norm_backward(const at::Tensor&, const at::Tensor& x, const at::Tensor&, const at::Tensor&,
+void rms_norm_backward(const at::Tensor&, const at::Tensor& x, const at::Tensor&, const NormWeight&,
                        const at::Tensor&, const at::Tensor&) {
     sums_of_threads(x.size(1), x);
 }
 
-HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight,
+HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWeight& weight,
                           double) {
-    return {at::empty({rows.size(0), heads.count, weight.size(0)}, rows.options()),
+    return {at::empty({rows.size(0), heads.count, weight.values.size(0)}, rows.options()),
             fp32({rows.size(0), heads.count}, rows)};
 }
 
 void head_norm_backward(const at::Tensor& d_rows, HeadRange, const HeadsBeforeNorm&,
-                        const at::Tensor& weight, const at::Tensor&) {
-    sums_of_threads(weight.size(0), d_rows);
+                        const NormWeight& weight, const at::Tensor&) {
+    sums_of_threads(weight.values.size(0), d_rows);
 }
 
 RopeTable make_rope_table(const at::Tensor& positions, const at::Tensor& inverse_frequencies,

@@ -49,10 +49,20 @@ void for_blocks(const PlainAttention& input, Work work) {
     }
 }
 
-// [n, g, r, queries, keys], minus infinity where a query does not see a key.
+double scale_of(const PlainAttention& input) { return input.form.scale_of(input.q.size(3)); }
+
+// [n, g, r, queries, keys], minus infinity where a query does not see a key. slope: of the cap in
+// each score, if it is asked for and there is a cap.
 at::Tensor scores_of(const PlainAttention& input, const Block& block, const at::Tensor& q,
-                     const at::Tensor& k, double scale) {
-    at::Tensor scores = at::matmul(block.queries(q), block.keys(k).transpose(-1, -2)).mul_(scale);
+                     const at::Tensor& k, at::Tensor* slope = nullptr) {
+    const double cap = input.form.cap;
+    at::Tensor scores =
+        at::matmul(block.queries(q), block.keys(k).transpose(-1, -2)).mul_(scale_of(input));
+    if (cap > 0) {
+        scores.div_(cap).tanh_();
+        if (slope != nullptr) *slope = 1 - scores.square();
+        scores.mul_(cap);
+    }
     const auto ones = [&] {
         return at::ones({block.length, block.num_keys}, q.options().dtype(at::kBool));
     };
@@ -65,10 +75,6 @@ at::Tensor scores_of(const PlainAttention& input, const Block& block, const at::
     if (behind < block.num_keys) hide(ones().triu_(behind));
     if (before + block.length > 0) hide(ones().tril_(before));
     return scores;
-}
-
-double scale_of(const PlainAttention& input) {
-    return 1 / std::sqrt(static_cast<double>(input.q.size(3)));
 }
 
 }  // namespace
@@ -84,7 +90,7 @@ SeenKeys plain_attention(const PlainAttention& input) {
     const at::Tensor out = seen.out.transpose(1, 2).unflatten(1, {g, -1});
     const at::Tensor lse = seen.lse.transpose(1, 2).unflatten(1, {g, -1});
     for_blocks(input, [&](const Block& block) {
-        at::Tensor weights = scores_of(input, block, q, k, scale_of(input));
+        at::Tensor weights = scores_of(input, block, q, k);
         const at::Tensor sums = at::logsumexp(weights, {-1});
         weights.sub_(sums.unsqueeze(-1)).exp_();
         block.queries(out).copy_(at::matmul(weights, block.keys(v)));
@@ -113,14 +119,16 @@ PlainGradients plain_attention_backward(const PlainAttention& input, const at::T
     const at::Tensor dk = gradients.dk.transpose(1, 2);  // summed over the queries' heads
     const at::Tensor dv = gradients.dv.transpose(1, 2);
     for_blocks(input, [&](const Block& block) {
+        at::Tensor slope;
         const at::Tensor weights =
-            scores_of(input, block, q, k, scale).sub_(block.queries(lse)).exp_();
+            scores_of(input, block, q, k, &slope).sub_(block.queries(lse)).exp_();
         const at::Tensor d_block = block.queries(d);
         block.keys(dv).add_(at::matmul(weights.transpose(-1, -2), d_block).sum(2));
         const at::Tensor d_scores = at::matmul(d_block, block.keys(v).transpose(-1, -2))
                                         .sub_(block.queries(common))
                                         .mul_(weights)
                                         .mul_(scale);
+        if (slope.defined()) d_scores.mul_(slope);
         block.queries(dq).copy_(at::matmul(d_scores, block.keys(k)));
         block.keys(dk).add_(at::matmul(d_scores.transpose(-1, -2), block.queries(q)).sum(2));
     });

@@ -21,24 +21,27 @@ RINGSHARD_SIMD float mean_square(const T* __restrict x, int64_t width) {
 
 template <class T>
 RINGSHARD_SIMD void scale_row(T* __restrict y, const T* __restrict x, const T* __restrict weight,
-                              float inverse_rms, int64_t width) {
-    for (int64_t i = 0; i < width; ++i) store(y[i], load(weight[i]) * (load(x[i]) * inverse_rms));
+                              float offset, float inverse_rms, int64_t width) {
+    for (int64_t i = 0; i < width; ++i)
+        store(y[i], (load(weight[i]) + offset) * (load(x[i]) * inverse_rms));
 }
 
 // With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
 template <class T>
 RINGSHARD_SIMD void backward_row(T* __restrict dx, float* __restrict d_weight,
                                  const T* __restrict dy, const T* __restrict x,
-                                 const T* __restrict weight, float inverse_rms, int64_t width) {
+                                 const T* __restrict weight, float offset, float inverse_rms,
+                                 int64_t width) {
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
     for (int64_t i = 0; i < width; ++i)
-        dot += load(x[i]) * inverse_rms * load(weight[i]) * load(dy[i]);
+        dot += load(x[i]) * inverse_rms * (load(weight[i]) + offset) * load(dy[i]);
     const float mean = dot / static_cast<float>(width);
     for (int64_t i = 0; i < width; ++i) {
         const float normed = load(x[i]) * inverse_rms;
         d_weight[i] += normed * load(dy[i]);
-        store(dx[i], load(dx[i]) + inverse_rms * (load(weight[i]) * load(dy[i]) - normed * mean));
+        store(dx[i], load(dx[i]) +
+                         inverse_rms * ((load(weight[i]) + offset) * load(dy[i]) - normed * mean));
     }
 }
 
@@ -46,17 +49,17 @@ RINGSHARD_SIMD void backward_row(T* __restrict dx, float* __restrict d_weight,
 template <class T>
 RINGSHARD_SIMD void backward_row_in_place(T* __restrict gradient, float* __restrict d_weight,
                                           const T* __restrict x, const T* __restrict weight,
-                                          float inverse_rms, int64_t width) {
+                                          float offset, float inverse_rms, int64_t width) {
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
     for (int64_t i = 0; i < width; ++i)
-        dot += load(x[i]) * inverse_rms * load(weight[i]) * load(gradient[i]);
+        dot += load(x[i]) * inverse_rms * (load(weight[i]) + offset) * load(gradient[i]);
     const float mean = dot / static_cast<float>(width);
     for (int64_t i = 0; i < width; ++i) {
         const float normed = load(x[i]) * inverse_rms;
         const float dy = load(gradient[i]);
         d_weight[i] += normed * dy;
-        store(gradient[i], inverse_rms * (load(weight[i]) * dy - normed * mean));
+        store(gradient[i], inverse_rms * ((load(weight[i]) + offset) * dy - normed * mean));
     }
 }
 
@@ -72,13 +75,13 @@ void add_rows(const at::Tensor& into, const at::Tensor& partial) {
 
 }  // namespace
 
-RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {
     const int64_t tokens = x.size(0);
     const int64_t width = x.size(1);
     RmsNormed out{at::empty_like(x), at::empty({tokens}, x.options().dtype(at::kFloat))};
     with_type(x, [&]<class T>(T*) {
         const T* const all_x = data<T>(x);
-        const T* const w = data<T>(weight);
+        const T* const w = data<T>(weight.values);
         T* const all_y = data<T>(out.y);
         float* const all_inverse = data<float>(out.inverse_rms);
         at::parallel_for(0, tokens, grain(width), [&](int64_t begin, int64_t end) {
@@ -87,32 +90,33 @@ RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon
                 const float inverse =
                     1.0F / std::sqrt(mean_square(row, width) + static_cast<float>(epsilon));
                 all_inverse[t] = inverse;
-                scale_row(all_y + t * width, row, w, inverse, width);
+                scale_row(all_y + t * width, row, w, weight.offset, inverse, width);
             }
         });
     });
     return out;
 }
 
-at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
+at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms) {
     const int64_t width = x.size(1);
     at::Tensor y = at::empty_like(x);
     with_type(x, [&]<class T>(T*) {
         const T* const all_x = data<T>(x);
-        const T* const w = data<T>(weight);
+        const T* const w = data<T>(weight.values);
         T* const all_y = data<T>(y);
         const float* const inverse = data<float>(inverse_rms);
         at::parallel_for(0, x.size(0), grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t)
-                scale_row(all_y + t * width, all_x + t * width, w, inverse[t], width);
+                scale_row(all_y + t * width, all_x + t * width, w, weight.offset, inverse[t],
+                          width);
         });
     });
     return y;
 }
 
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const at::Tensor& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight) {
     const int64_t tokens = x.size(0);
     const int64_t width = x.size(1);
     const int64_t num_threads = at::get_num_threads();
@@ -121,7 +125,7 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
         T* const all_dx = data<T>(dx);
         const T* const all_dy = data<T>(dy);
         const T* const all_x = data<T>(x);
-        const T* const w = data<T>(weight);
+        const T* const w = data<T>(weight.values);
         const float* const inverse = data<float>(inverse_rms);
         float* const sums = data<float>(partial);
         at::parallel_for(0, num_threads, 1, [&](int64_t first, int64_t last) {
@@ -129,7 +133,7 @@ void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tens
                 const RowRange rows = range_of_thread(thread, num_threads, tokens);
                 for (int64_t t = rows.begin; t < rows.end; ++t)
                     backward_row(all_dx + t * width, sums + thread * width, all_dy + t * width,
-                                 all_x + t * width, w, inverse[t], width);
+                                 all_x + t * width, w, weight.offset, inverse[t], width);
             }
         });
     });
@@ -140,8 +144,8 @@ namespace {
 
 // Where the heads of a range lie: head i of all heads of all tokens.
 struct HeadPlaces {
-    HeadPlaces(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight)
-        : row(rows.size(1)), width(weight.size(0)), first(heads.first), count(heads.count) {
+    HeadPlaces(const at::Tensor& rows, HeadRange heads, const NormWeight& weight)
+        : row(rows.size(1)), width(weight.values.size(0)), first(heads.first), count(heads.count) {
         RINGSHARD_CHECK((first + count) * width <= row);
     }
     int64_t operator()(int64_t i) const { return i / count * row + (first + i % count) * width; }
@@ -154,7 +158,7 @@ struct HeadPlaces {
 
 }  // namespace
 
-HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight,
+HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWeight& weight,
                           double epsilon) {
     const int64_t tokens = rows.size(0);
     const HeadPlaces place(rows, heads, weight);
@@ -165,14 +169,14 @@ HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Ten
         T* const all_y = data<T>(rows);
         T* const all_x = data<T>(before.x);
         float* const inverse = data<float>(before.inverse_rms);
-        const T* const w = data<T>(weight);
+        const T* const w = data<T>(weight.values);
         at::parallel_for(0, tokens * heads.count, grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) {
                 T* const y = all_y + place(i);
                 T* const x = all_x + i * width;
                 std::copy_n(y, width, x);
                 inverse[i] = 1.0F / std::sqrt(mean_square(x, width) + static_cast<float>(epsilon));
-                scale_row(y, x, w, inverse[i], width);
+                scale_row(y, x, w, weight.offset, inverse[i], width);
             }
         });
     });
@@ -180,7 +184,7 @@ HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Ten
 }
 
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
-                        const at::Tensor& weight, const at::Tensor& d_weight) {
+                        const NormWeight& weight, const at::Tensor& d_weight) {
     const HeadPlaces place(d_rows, heads, weight);
     const int64_t width = place.width;
     const int64_t num_heads = d_rows.size(0) * heads.count;
@@ -190,14 +194,14 @@ void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBe
         T* const gradient = data<T>(d_rows);
         const T* const x = data<T>(before.x);
         const float* const inverse = data<float>(before.inverse_rms);
-        const T* const w = data<T>(weight);
+        const T* const w = data<T>(weight.values);
         at::parallel_for(0, num_threads, 1, [&](int64_t first, int64_t last) {
             for (int64_t thread = first; thread < last; ++thread) {
                 float* const sums = data<float>(partial) + thread * width;
                 const RowRange mine = range_of_thread(thread, num_threads, num_heads);
                 for (int64_t i = mine.begin; i < mine.end; ++i)
-                    backward_row_in_place(gradient + place(i), sums, x + i * width, w, inverse[i],
-                                          width);
+                    backward_row_in_place(gradient + place(i), sums, x + i * width, w,
+                                          weight.offset, inverse[i], width);
             }
         });
     });

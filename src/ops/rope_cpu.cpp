@@ -24,10 +24,10 @@ RINGSHARD_INLINE void turn_pair(T& first, T& second, float cosine, float sine) {
 template <class T>
 RINGSHARD_SIMD void turn_heads(T* __restrict heads, const float* __restrict cosine,
                                const float* __restrict sine, float sign, int64_t half,
-                               int64_t num_heads) {
+                               int64_t head_dim, int64_t num_heads) {
     constexpr int64_t whole = 64 / sizeof(T);
     for (int64_t h = 0; h < num_heads; ++h) {
-        T* __restrict first = heads + h * 2 * half;
+        T* __restrict first = heads + h * head_dim;
         T* __restrict second = first + half;
         if (half >= whole) {
             for (int64_t i = 0; i < half; ++i)
@@ -37,6 +37,17 @@ RINGSHARD_SIMD void turn_heads(T* __restrict heads, const float* __restrict cosi
             for (int64_t i = 0; i < half; ++i)
                 turn_pair(first[i], second[i], cosine[i], sign * sine[i]);
         }
+    }
+}
+
+template <class T>
+RINGSHARD_SIMD void turn_interleaved_heads(T* __restrict heads, const float* __restrict cosine,
+                                           const float* __restrict sine, float sign, int64_t half,
+                                           int64_t head_dim, int64_t num_heads) {
+    for (int64_t h = 0; h < num_heads; ++h) {
+        T* __restrict head = heads + h * head_dim;
+        for (int64_t i = 0; i < half; ++i)
+            turn_pair(head[2 * i], head[2 * i + 1], cosine[i], sign * sine[i]);
     }
 }
 
@@ -65,17 +76,20 @@ RopeTable make_rope_table(const at::Tensor& positions, const at::Tensor& inverse
 void rope(const at::Tensor& heads, int64_t num_heads, const RopeTable& table, Turn turn) {
     const int64_t row = heads.size(1);
     const int64_t half = table.cosine.size(1);
+    const int64_t head_dim = table.head_width();
     const float sign = turn == Turn::forward ? 1.0F : -1.0F;
-    RINGSHARD_CHECK(num_heads * 2 * half <= row && table.cosine.size(0) == heads.size(0));
+    RINGSHARD_CHECK(2 * half <= head_dim && num_heads * head_dim <= row &&
+                    table.cosine.size(0) == heads.size(0));
     const float* const cosine = data<float>(table.cosine);
     const float* const sine = data<float>(table.sine);
     with_type(heads, [&]<class T>(T*) {
         T* const all_heads = data<T>(heads);
+        const auto turn_row = table.is_interleaved ? turn_interleaved_heads<T> : turn_heads<T>;
         at::parallel_for(0, heads.size(0), grain(num_heads * 2 * half),
                          [&](int64_t begin, int64_t end) {
                              for (int64_t t = begin; t < end; ++t)
-                                 turn_heads(all_heads + t * row, cosine + t * half, sine + t * half,
-                                            sign, half, num_heads);
+                                 turn_row(all_heads + t * row, cosine + t * half, sine + t * half,
+                                          sign, half, head_dim, num_heads);
                          });
     });
 }

@@ -26,7 +26,9 @@ ops::RopeTable make_rope_table(const at::Tensor& positions, const at::Tensor& in
 
 void rope(const at::Tensor& heads, int64_t num_heads, const ops::RopeTable& table, Turn turn) {
     const int64_t half = table.cosine.size(1);
-    RINGSHARD_CHECK(num_heads * 2 * half <= heads.size(1) && table.cosine.size(0) == heads.size(0));
+    const int64_t head_dim = table.head_width();
+    RINGSHARD_CHECK(2 * half <= head_dim && num_heads * head_dim <= heads.size(1) &&
+                    table.cosine.size(0) == heads.size(0));
     gpu::rope(queue_of(heads), {.type = type_of(heads),
                                 .heads = data(heads),
                                 .cosine = data<float>(table.cosine),
@@ -34,6 +36,8 @@ void rope(const at::Tensor& heads, int64_t num_heads, const ops::RopeTable& tabl
                                 .tokens = heads.size(0),
                                 .num_heads = num_heads,
                                 .half = half,
+                                .head_dim = head_dim,
+                                .is_interleaved = table.is_interleaved,
                                 .row = heads.size(1),
                                 .sign = turn == Turn::forward ? 1.0F : -1.0F});
 }

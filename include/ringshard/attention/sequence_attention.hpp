@@ -9,6 +9,7 @@
 
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/comm/communicator.hpp"
+#include "ringshard/ops/score_form.hpp"
 
 namespace ringshard::attention {
 
@@ -51,7 +52,8 @@ public:
     SequenceAttention(const HeadCounts& heads, comm::Communicator& ring,
                       comm::Communicator& ulysses,
                       const ContextParallelOptions& context_parallel = {},
-                      c10::DeviceType planned = c10::DeviceType::CPU);
+                      c10::DeviceType planned = c10::DeviceType::CPU,
+                      const ops::ScoreForm& form = {});
 
     struct Result {
         at::Tensor out;  // [t, h d] for this rank's tokens, type of qkv
@@ -91,6 +93,7 @@ private:
     bool gathers_keys_;
     std::optional<at::ScalarType> exchange_type_of_heads_;
     c10::DeviceType planned_;
+    ops::ScoreForm form_;
 };
 
 }  // namespace ringshard::attention

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "ringshard/ops/band.hpp"
+#include "ringshard/ops/score_form.hpp"
 
 // Attention within documents of one length, in blocks of queries and keys that stay in the
 // processor's cache, with the widest products that the processor has: those of bf16 where it has
@@ -17,6 +18,7 @@ struct AttentionInput {
     at::Tensor k;  // [n, t, g, d]
     at::Tensor v;
     Band band;
+    ScoreForm form{};
 };
 
 // False on processors with tiles for bf16, where LibTorch attends by them unless the band is

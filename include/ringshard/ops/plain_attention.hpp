@@ -4,6 +4,7 @@
 
 #include "ringshard/ops/band.hpp"
 #include "ringshard/ops/merge_attention.hpp"
+#include "ringshard/ops/score_form.hpp"
 
 // Attention as products of matrices in fp32, over blocks of queries, on any device: exact, and
 // slower than what the kernels for bf16 do. It is the way of fp32 on GPUs, whose kernels have no
@@ -16,6 +17,7 @@ struct PlainAttention {
     at::Tensor k;  // [n, t, g, d]
     at::Tensor v;
     Band band;
+    ScoreForm form{};
 };
 // Of the type of q.
 SeenKeys plain_attention(const PlainAttention& input);

@@ -3,23 +3,32 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace ringshard::ops {
 
-// y = weight * x / rms(x), row by row. Dimensions: t tokens, w width.
+// The factor of a normed number is its weight plus the offset: 1 in models that learn the
+// difference from 1.
+struct NormWeight {
+    NormWeight(at::Tensor of_width, float added = 0) : values(std::move(of_width)), offset(added) {}
+    at::Tensor values;  // [w]
+    float offset;
+};
+
+// y = (weight + offset) * x / rms(x), row by row. Dimensions: t tokens, w width.
 struct RmsNormed {
     at::Tensor y;            // [t, w], type of x
     at::Tensor inverse_rms;  // [t], fp32
 };
-RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
+RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon);
 
 // The same y again, from what was kept: as cheap as reading x.
-at::Tensor rms_norm_again(const at::Tensor& x, const at::Tensor& weight,
+at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms);
 
 // Adds to dx [t, w] and to d_weight [w], fp32; d_weight undefined: the weight is frozen.
 void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
-                       const at::Tensor& weight, const at::Tensor& dx, const at::Tensor& d_weight);
+                       const NormWeight& weight, const at::Tensor& dx, const at::Tensor& d_weight);
 
 // The same for each head by itself. Heads first, first + 1, ... of every row; d is the width of a
 // head and of the weight.
@@ -32,12 +41,12 @@ struct HeadsBeforeNorm {
     at::Tensor inverse_rms;  // [t, count], fp32
 };
 // rows [t, at least (first + count) * d]: the heads are written over.
-HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const at::Tensor& weight,
+HeadsBeforeNorm head_norm(const at::Tensor& rows, HeadRange heads, const NormWeight& weight,
                           double epsilon);
 
 // Turns the gradient of the normed heads into that of what they were, in place, and adds to
 // d_weight [d], fp32; undefined: the weight is frozen.
 void head_norm_backward(const at::Tensor& d_rows, HeadRange heads, const HeadsBeforeNorm& before,
-                        const at::Tensor& weight, const at::Tensor& d_weight);
+                        const NormWeight& weight, const at::Tensor& d_weight);
 
 }  // namespace ringshard::ops

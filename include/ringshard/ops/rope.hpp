@@ -2,14 +2,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace ringshard::ops {
 
-// Rotary positions: element i of a head turns together with element i + head_dim / 2.
+// Rotary positions of the first r elements of every head: element i turns together with element
+// i + r / 2, or, where the pairs are interleaved, element 2 i with element 2 i + 1.
 struct RopeTable {
-    at::Tensor cosine;  // [t, head_dim / 2], fp32
+    at::Tensor cosine;  // [t, r / 2], fp32
     at::Tensor sine;
+    int64_t head_dim = 0;  // 0: r
+    bool is_interleaved = false;
+
+    int64_t head_width() const { return head_dim > 0 ? head_dim : 2 * cosine.size(1); }
 };
-// inverse_frequencies [head_dim / 2], fp32; positions [t], int64.
+// inverse_frequencies [r / 2], fp32; positions [t], int64.
 RopeTable make_rope_table(const at::Tensor& positions, const at::Tensor& inverse_frequencies,
                           double scale);
 

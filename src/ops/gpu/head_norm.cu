@@ -39,7 +39,7 @@ struct NormalizeHead {
             Floats<n> numbers = load<n>(y + i * n);
             const Floats<n> w = load<n>(weight + i * n);
             store<n>(x + i * n, numbers);
-            for (int k = 0; k < n; ++k) numbers[k] = w[k] * (numbers[k] * inverse);
+            for (int k = 0; k < n; ++k) numbers[k] = (w[k] + work.offset) * (numbers[k] * inverse);
             store<n>(y + i * n, numbers);
         });
     }
@@ -67,7 +67,8 @@ struct HeadBackward {
             const float dot = team.reduce(
                 width / n, 0.0F,
                 [&](int64_t i) {
-                    return dot_of<T, n>(x + i * n, gradient + i * n, weight + i * n, inverse);
+                    return dot_of<T, n>(x + i * n, gradient + i * n, weight + i * n, work.offset,
+                                        inverse);
                 },
                 Sum());
             const float mean = dot / static_cast<float>(width);
@@ -78,7 +79,7 @@ struct HeadBackward {
                 for (int k = 0; k < n; ++k) {
                     const float normed = a[k] * inverse;
                     sums[i * n + k] += normed * d[k];
-                    d[k] = inverse * (w[k] * d[k] - normed * mean);
+                    d[k] = inverse * ((w[k] + work.offset) * d[k] - normed * mean);
                 }
                 store<n>(gradient + i * n, d);
             });

@@ -24,6 +24,7 @@ struct RmsNorm {
     int64_t rows;
     int64_t width;
     float epsilon;
+    float offset;  // is added to the weights
 };
 void rms_norm(const Queue& queue, const RmsNorm& work);
 void rms_norm_again(const Queue& queue, const RmsNorm& work);  // reads inverse_rms
@@ -42,6 +43,7 @@ struct RmsNormBackward {
     float* d_weight;           // [num_row_ranges(rows, width), width]: of each range
     int64_t rows;
     int64_t width;
+    float offset;
 };
 void rms_norm_backward(const Queue& queue, const RmsNormBackward& work);
 
@@ -60,6 +62,7 @@ struct HeadNorm {
     int64_t width;
     int64_t row;
     float epsilon;
+    float offset;
 };
 int64_t num_head_ranges(int64_t heads);
 void head_norm(const Queue& queue, const HeadNorm& work);
@@ -87,6 +90,8 @@ struct Rope {
     int64_t tokens;
     int64_t num_heads;
     int64_t half;
+    int64_t head_dim;
+    bool is_interleaved;
     int64_t row;
     float sign;  // -1 turns back
 };

@@ -59,7 +59,7 @@ struct Normalize {
         team.each(width / n, [&](int64_t i) {
             Floats<n> numbers = load<n>(x + i * n);
             const Floats<n> w = load<n>(weight + i * n);
-            for (int k = 0; k < n; ++k) numbers[k] = w[k] * (numbers[k] * inverse);
+            for (int k = 0; k < n; ++k) numbers[k] = (w[k] + work.offset) * (numbers[k] * inverse);
             store<n>(y + i * n, numbers);
         });
     }
@@ -100,7 +100,8 @@ struct NormBackward {
             const float dot = team.reduce(
                 width / n, 0.0F,
                 [&](int64_t i) {
-                    return dot_of<T, n>(x + i * n, dy + i * n, weight + i * n, inverse);
+                    return dot_of<T, n>(x + i * n, dy + i * n, weight + i * n, work.offset,
+                                        inverse);
                 },
                 Sum());
             const float mean = dot / static_cast<float>(width);
@@ -112,7 +113,7 @@ struct NormBackward {
                 for (int k = 0; k < n; ++k) {
                     const float normed = a[k] * inverse;
                     sums[i * n + k] += normed * b[k];
-                    gradient[k] += inverse * (w[k] * b[k] - normed * mean);
+                    gradient[k] += inverse * ((w[k] + work.offset) * b[k] - normed * mean);
                 }
                 store<n>(dx + i * n, gradient);
             });

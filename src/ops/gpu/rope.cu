@@ -23,7 +23,7 @@ struct MakeTable {
     }
 };
 
-// A team turns the heads of one token.
+// A team turns the heads of one token. n is 1 where pairs are interleaved.
 template <class T, int n>
 struct TurnHeads {
     Rope work;
@@ -38,8 +38,9 @@ struct TurnHeads {
         const float* const sine = work.sine + team.number() * half;
         team.each(work.num_heads * packs_of_half, [&](int64_t i) {
             const int64_t element = i % packs_of_half * n;
-            T* const first = heads + i / packs_of_half * 2 * half + element;
-            T* const second = first + half;
+            T* const head = heads + i / packs_of_half * work.head_dim;
+            T* const first = head + (work.is_interleaved ? 2 * element : element);
+            T* const second = first + (work.is_interleaved ? 1 : half);
             Floats<n> a = load<n>(first);
             Floats<n> b = load<n>(second);
             for (int k = 0; k < n; ++k) {
@@ -66,7 +67,8 @@ void rope(const Queue& queue, const Rope& work) {
         using T = std::remove_pointer_t<decltype(type)>;
         constexpr int n = 16 / static_cast<int>(sizeof(T));
         constexpr int threads = 128;  // a model of half a billion has 64 packs to a token
-        if (fits<T>(n, work.row, work.heads) && work.half % n == 0)
+        if (fits<T>(n, work.row, work.heads) && work.half % n == 0 && work.head_dim % n == 0 &&
+            !work.is_interleaved)
             run<threads>(queue, work.tokens, TurnHeads<T, n>{work});
         else
             run<threads>(queue, work.tokens, TurnHeads<T, 1>{work});

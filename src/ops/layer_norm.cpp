@@ -1,0 +1,68 @@
+#include "ringshard/ops/layer_norm.hpp"
+
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+
+namespace ringshard::ops {
+
+namespace {
+
+// Calls `work` with a function that cuts the rows of one slice out of a tensor [t, ...].
+template <class Work>
+void for_slices(const at::Tensor& x, Work work) {
+    constexpr int64_t elements_of_slice = int64_t{1} << 20;
+    const int64_t rows = std::max<int64_t>(1, elements_of_slice / x.size(1));
+    for (int64_t begin = 0; begin < x.size(0); begin += rows)
+        work([begin, length = std::min(rows, x.size(0) - begin)](const at::Tensor& all) {
+            return all.narrow(0, begin, length);
+        });
+}
+
+struct Normed {
+    at::Tensor x;        // fp32, of mean 0 and deviation 1
+    at::Tensor inverse;  // [t, 1]: 1 / deviation
+};
+
+Normed normalize(const at::Tensor& rows, double epsilon) {
+    const at::Tensor x = rows.to(at::kFloat);
+    at::Tensor centred = x - x.mean({1}, true);
+    const at::Tensor inverse = centred.square().mean({1}, true).add_(epsilon).rsqrt_();
+    return {centred.mul_(inverse), inverse};
+}
+
+at::Tensor factors(const LayerNorm& norm) {
+    return norm.weight.values.to(at::kFloat) + norm.weight.offset;
+}
+
+}  // namespace
+
+at::Tensor layer_norm(const at::Tensor& x, const LayerNorm& norm) {
+    at::Tensor y = at::empty_like(x);
+    const at::Tensor weight = factors(norm);
+    for_slices(x, [&](auto slice) {
+        const at::Tensor rows = normalize(slice(x), norm.epsilon).x.mul_(weight);
+        if (norm.bias.defined()) rows.add_(norm.bias);
+        slice(y).copy_(rows);
+    });
+    return y;
+}
+
+// With n the normed x, g = weight dy: dx = (g - mean(g) - n mean(n g)) / deviation.
+void layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const LayerNorm& norm,
+                         const at::Tensor& dx, const at::Tensor& d_weight,
+                         const at::Tensor& d_bias) {
+    const at::Tensor weight = factors(norm);
+    for_slices(x, [&](auto slice) {
+        const Normed normed = normalize(slice(x), norm.epsilon);
+        const at::Tensor d = slice(dy).to(at::kFloat);
+        if (d_weight.defined()) d_weight.add_((d * normed.x).sum({0}));
+        if (d_bias.defined()) d_bias.add_(d.sum({0}));
+        at::Tensor gradient = d * weight;
+        const at::Tensor common = (gradient * normed.x).mean({1}, true);
+        gradient.sub_(gradient.mean({1}, true)).sub_(normed.x * common).mul_(normed.inverse);
+        slice(dx).add_(gradient);
+    });
+}
+
+}  // namespace ringshard::ops
