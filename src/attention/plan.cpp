@@ -222,4 +222,16 @@ std::vector<int64_t> positions_in_documents(int64_t num_tokens,
     return positions;
 }
 
+std::vector<int64_t> document_lengths(int64_t num_tokens,
+                                      std::span<const int64_t> document_starts) {
+    std::vector<int64_t> lengths(static_cast<size_t>(num_tokens));
+    for (size_t document = 0; document < document_starts.size(); ++document) {
+        const int64_t begin = document_starts[document];
+        const int64_t end =
+            document + 1 < document_starts.size() ? document_starts[document + 1] : num_tokens;
+        std::fill_n(lengths.begin() + begin, end - begin, end - begin);
+    }
+    return lengths;
+}
+
 }  // namespace ringshard::attention

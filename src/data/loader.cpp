@@ -87,7 +87,9 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
             there(targets.tokens),
             is_weighted ? there(targets.weights) : at::Tensor(),
             attention::make_plans(partition, mesh.coordinates().ring, masks),
-            dropout_of_step ? there(part(dropout_keys(batch, *dropout_of_step))) : at::Tensor()};
+            dropout_of_step ? there(part(dropout_keys(batch, *dropout_of_step))) : at::Tensor(),
+            there(part(attention::document_lengths(partition.filled_length(),
+                                                   partition.document_starts())))};
 }
 
 Loader::Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,

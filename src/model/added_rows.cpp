@@ -16,7 +16,7 @@ struct Rows {
     size_t unit;
     int64_t num_stored;
 
-    int64_t width() const { return tensor.spec.shape.back(); }
+    int64_t width() const { return tensor.spec.shape.size() > 1 ? tensor.spec.shape.back() : 1; }
     int64_t end_of_stored() const { return num_stored * width(); }
 };
 

@@ -15,7 +15,7 @@ namespace {
 std::optional<Norm> norm_if_named(shard::UnitLayout& unit, const BlockSpec& block,
                                   const std::string& name) {
     if (name.empty()) return std::nullopt;
-    return Norm(unit, {name, block.width, block.norm_epsilon});
+    return Norm(unit, {name, block.width, block.norm});
 }
 
 // Returns the gradient of x, from that of the normed x.
@@ -41,7 +41,9 @@ Block::BranchNorms::BranchNorms(shard::UnitLayout& unit, const BlockSpec& block,
       behind(norm_if_named(unit, block, spec.behind)) {}
 
 Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
-    : attention_norms_(unit, spec, spec.attention_norms),
+    : is_parallel_(spec.is_parallel),
+      residual_multiplier_(spec.residual_multiplier),
+      attention_norms_(unit, spec, spec.attention_norms),
       mlp_norms_(unit, spec, spec.mlp_norms),
       input_(slots_.add(ActivationPolicy::input)),
       attention_inverse_rms_(slots_.add(ActivationPolicy::all_but_gate_up)),
@@ -70,9 +72,20 @@ at::Tensor Block::forward(const BlockContext& context, const UnitTensors& weight
 void Block::backward(const BlockContext& context, const UnitTensors& weights,
                      const UnitTensors& gradients, const at::Tensor& gradient, Saved saved) const {
     complete(context, weights, saved);
+    // In a parallel block the output's gradient is that of both branches.
+    const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
     mlp_backward(context, weights, gradients, gradient, saved);
     for (const SavedSlot& slot : {gate_up_, mlp_out_, attention_residual_}) saved[slot].reset();
-    attention_backward(context, weights, gradients, gradient, saved);
+    attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
+}
+
+at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual) const {
+    if (residual_multiplier_ != 1) branch.mul_(residual_multiplier_);
+    return branch.add_(residual);
+}
+
+at::Tensor Block::branch_gradient(const at::Tensor& gradient) const {
+    return residual_multiplier_ == 1 ? gradient : gradient * residual_multiplier_;
 }
 
 void Block::complete(const BlockContext& context, const UnitTensors& weights, Saved& saved) const {
@@ -90,18 +103,18 @@ void Block::complete(const BlockContext& context, const UnitTensors& weights, Sa
         saved[attention_out_] = out;
         out = attention_norms_.behind->forward(weights, out).y;
     }
-    saved[attention_residual_] = out.add_(input);
+    saved[attention_residual_] = add_branch(std::move(out), input);
 }
 
 void Block::attention_backward(const BlockContext& context, const UnitTensors& weights,
-                               const UnitTensors& gradients, const at::Tensor& gradient,
-                               const Saved& saved) const {
+                               const UnitTensors& gradients, const at::Tensor& d_branch,
+                               const at::Tensor& gradient, const Saved& saved) const {
     const at::Tensor& input = saved[input_];
     const auto& [before, behind] = attention_norms_;
     const at::Tensor d_qkv = attention_.output_backward(
         context, weights, gradients,
-        behind ? behind_backward(*behind, weights, gradients, gradient, saved[attention_out_])
-               : gradient,
+        behind ? behind_backward(*behind, weights, gradients, d_branch, saved[attention_out_])
+               : d_branch,
         saved);
     const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
     const at::Tensor x = before ? before->again(weights, input, inverse_rms) : input;
@@ -113,18 +126,19 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
 }
 
 Block::MlpChunk Block::make_chunk(const ProjectionContext& context, const UnitTensors& weights,
-                                  const at::Tensor& attention_residual) const {
-    ops::RmsNormed normed{attention_residual, {}};
-    if (mlp_norms_.before) normed = mlp_norms_.before->forward(weights, attention_residual);
+                                  const at::Tensor& input) const {
+    ops::RmsNormed normed{input, {}};
+    if (const auto& before = before_mlp()) normed = before->forward(weights, input);
     return {normed.y, normed.inverse_rms, mlp_.gate_up(context, weights, normed.y)};
 }
 
 at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights,
                               Saved& saved) const {
-    const at::Tensor& attention_residual = saved[attention_residual_];
+    const at::Tensor& input = mlp_input(saved);
+    const at::Tensor& residual = saved[attention_residual_];
     const auto& behind = mlp_norms_.behind;
     if (gate_up_.is_kept(context.policy)) {
-        const MlpChunk whole = make_chunk(context.projections(), weights, attention_residual);
+        const MlpChunk whole = make_chunk(context.projections(), weights, input);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.gate_up;
         at::Tensor out = mlp_.output(context.projections(), weights, whole.gate_up);
@@ -132,16 +146,16 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
             saved[mlp_out_] = out;
             out = behind->forward(weights, out).y;
         }
-        return out.add_(attention_residual);
+        return add_branch(std::move(out), residual);
     }
-    at::Tensor output = at::empty_like(attention_residual);
-    for_chunks(attention_residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
-        const at::Tensor of_chunk = attention_residual.narrow(0, begin, length);
+    at::Tensor output = at::empty_like(residual);
+    for_chunks(residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+        const auto chunk_of = [&](const at::Tensor& rows) { return rows.narrow(0, begin, length); };
         const ProjectionContext projections = context.projections(begin, length);
-        const at::Tensor gate_up = make_chunk(projections, weights, of_chunk).gate_up;
+        const at::Tensor gate_up = make_chunk(projections, weights, chunk_of(input)).gate_up;
         at::Tensor out = mlp_.output(projections, weights, gate_up);
         if (behind) out = behind->forward(weights, out).y;
-        output.narrow(0, begin, length).copy_(out.add_(of_chunk));
+        chunk_of(output).copy_(add_branch(std::move(out), chunk_of(residual)));
     });
     return output;
 }
@@ -149,18 +163,16 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
 void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights,
                          const UnitTensors& gradients, const at::Tensor& gradient,
                          const Saved& saved) const {
-    const at::Tensor& attention_residual = saved[attention_residual_];
+    const at::Tensor& input = mlp_input(saved);
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
-        const auto& before = mlp_norms_.before;
-        const MlpChunk whole{
-            before ? before->again(weights, attention_residual, inverse_rms) : attention_residual,
-            inverse_rms, saved[gate_up_], saved[mlp_out_]};
-        return chunk_backward(context.projections(), weights, gradients, attention_residual, whole,
-                              gradient);
+        const auto& before = before_mlp();
+        const MlpChunk whole{before ? before->again(weights, input, inverse_rms) : input,
+                             inverse_rms, saved[gate_up_], saved[mlp_out_]};
+        return chunk_backward(context.projections(), weights, gradients, input, whole, gradient);
     }
-    for_chunks(attention_residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
-        const at::Tensor of_chunk = attention_residual.narrow(0, begin, length);
+    for_chunks(input.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+        const at::Tensor of_chunk = input.narrow(0, begin, length);
         const ProjectionContext projections = context.projections(begin, length);
         chunk_backward(projections, weights, gradients, of_chunk,
                        make_chunk(projections, weights, of_chunk),
@@ -169,18 +181,19 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
 }
 
 void Block::chunk_backward(const ProjectionContext& context, const UnitTensors& weights,
-                           const UnitTensors& gradients, const at::Tensor& attention_residual,
+                           const UnitTensors& gradients, const at::Tensor& input,
                            const MlpChunk& chunk, const at::Tensor& gradient) const {
-    const auto& [before, behind] = mlp_norms_;
-    at::Tensor dy = gradient;
+    const auto& before = before_mlp();
+    const auto& behind = mlp_norms_.behind;
+    at::Tensor dy = branch_gradient(gradient);
     if (behind) {
         const at::Tensor out =
             chunk.out.defined() ? chunk.out : mlp_.output(context, weights, chunk.gate_up);
-        dy = behind_backward(*behind, weights, gradients, gradient, out);
+        dy = behind_backward(*behind, weights, gradients, dy, out);
     }
     const at::Tensor dx = mlp_.backward(context, weights, gradients, dy, chunk.gate_up, chunk.x);
     if (before)
-        before->backward(weights, gradients, dx, attention_residual, chunk.inverse_rms, gradient);
+        before->backward(weights, gradients, dx, input, chunk.inverse_rms, gradient);
     else
         gradient.add_(dx);
 }

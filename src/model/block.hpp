@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "parts/attention.hpp"
+#include "parts/mlp.hpp"
 #include "parts/norm.hpp"
-#include "parts/swiglu.hpp"
 #include "saved.hpp"
 
 namespace ringshard::model {
@@ -50,25 +50,39 @@ private:
     // pass, what was not kept in the backward pass.
     void complete(const BlockContext& context, const shard::UnitTensors& weights,
                   Saved& saved) const;
-    // Turns the gradient of the attention residual into that of the input.
+    // Adds the branch's part to the gradient of the input. d_branch: of what the branch adds.
     void attention_backward(const BlockContext& context, const shard::UnitTensors& weights,
-                            const shard::UnitTensors& gradients, const at::Tensor& gradient,
-                            const Saved& saved) const;
+                            const shard::UnitTensors& gradients, const at::Tensor& d_branch,
+                            const at::Tensor& gradient, const Saved& saved) const;
+    // The input of the MLP's branch, and the norm before it.
+    const at::Tensor& mlp_input(const Saved& saved) const {
+        return saved[is_parallel_ ? input_ : attention_residual_];
+    }
+    const std::optional<Norm>& before_mlp() const {
+        return is_parallel_ && !mlp_norms_.before ? attention_norms_.before : mlp_norms_.before;
+    }
+    // Returns branch * multiplier + residual; may write over the branch.
+    at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual) const;
+    // Returns the gradient of a branch, from that of the sum.
+    at::Tensor branch_gradient(const at::Tensor& gradient) const;
 
     // Returns the output. Where gate and up are not kept, the MLP runs in chunks of tokens, so
     // that they never exist for the whole row.
     at::Tensor mlp_forward(const BlockContext& context, const shard::UnitTensors& weights,
                            Saved& saved) const;
-    // Turns the gradient of the output into that of the attention residual.
+    // Adds the branch's part to `gradient`, which is that of the output before, and of the branch's
+    // input and what is added to it after.
     void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
                       const Saved& saved) const;
     MlpChunk make_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
-                        const at::Tensor& attention_residual) const;
+                        const at::Tensor& input) const;
     void chunk_backward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                        const shard::UnitTensors& gradients, const at::Tensor& attention_residual,
+                        const shard::UnitTensors& gradients, const at::Tensor& input,
                         const MlpChunk& chunk, const at::Tensor& gradient) const;
 
+    bool is_parallel_;
+    double residual_multiplier_;
     SavedLayout slots_;
     BranchNorms attention_norms_;
     BranchNorms mlp_norms_;
@@ -77,7 +91,7 @@ private:
     Attention attention_;
     SavedSlot attention_out_;       // [t, w], before the norm behind the attention
     SavedSlot attention_residual_;  // [t, w]: input + attention
-    Swiglu mlp_;
+    Mlp mlp_;
     SavedSlot mlp_inverse_rms_;  // of the norm before the MLP
     SavedSlot gate_up_;          // [t, 2i]
     SavedSlot mlp_out_;          // [t, w], before the norm behind the MLP

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "parts/projection_spec.hpp"
+#include "positions.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/ops/gemm.hpp"
-#include "ringshard/ops/rope.hpp"
 
 namespace ringshard::model {
 
@@ -12,7 +12,7 @@ namespace ringshard::model {
 struct BlockContext {
     const attention::SequenceAttention& attention;
     const attention::Plan& plan;
-    const ops::RopeTable& rope;
+    const Positions& positions;
     const ops::Gemms& gemms;
     config::ActivationPolicy policy;
     int64_t mlp_chunk;                                // tokens

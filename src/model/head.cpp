@@ -10,7 +10,6 @@
 
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/linear.hpp"
-#include "ringshard/ops/rms_norm.hpp"
 
 namespace ringshard::model {
 
@@ -42,8 +41,29 @@ at::Tensor for_chunks(const TokenBatch& batch, int64_t tokens_per_chunk, Work wo
 
 }  // namespace
 
-HeadViews::HeadViews(const shard::UnitTensors& unit, const HeadParameters& parameters)
-    : projection(unit[parameters.projection]), norm(unit[parameters.norm]) {}
+HeadViews::HeadViews(shard::UnitTensors tensors, const HeadParameters& parameters)
+    : unit(std::move(tensors)),
+      norm(*parameters.norm),
+      projection(unit[parameters.projection]),
+      bias(parameters.bias ? unit[*parameters.bias] : at::Tensor()) {}
+
+namespace {
+
+// Returns the logits of normed rows. Their factor is the rows', which are fewer numbers.
+at::Tensor logits_of(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
+                     const at::Tensor& normed) {
+    if (spec.logits_multiplier != 1) normed.mul_(spec.logits_multiplier);
+    at::Tensor logits = ops::linear(gemms, normed, weights.projection, weights.bias);
+    if (spec.logits_cap > 0) logits.div_(spec.logits_cap).tanh_().mul_(spec.logits_cap);
+    return logits;
+}
+
+// Turns the gradient of capped logits into that of the logits before.
+void cap_backward(const ModelSpec& spec, const at::Tensor& d_logits, const at::Tensor& capped) {
+    d_logits.mul_(1 - (capped / spec.logits_cap).square_());
+}
+
+}  // namespace
 
 HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights,
                                  const HeadViews& gradients, const at::Tensor& x,
@@ -51,17 +71,21 @@ HeadResult head_forward_backward(const ModelSpec& spec, const HeadViews& weights
     at::Tensor d_x = at::zeros_like(x);
     at::Tensor token_stats = for_chunks(batch, work.tokens_per_chunk, [&](const Chunk& chunk) {
         const at::Tensor rows = ops::embedding(chunk.places, x);  // of x
-        const ops::RmsNormed normed = ops::rms_norm(rows, weights.norm, spec.norm_epsilon);
-        const at::Tensor logits = ops::linear(work.gemms, normed.y, weights.projection);
+        const ops::RmsNormed normed = weights.norm.forward(weights.unit, rows);
+        const at::Tensor logits = logits_of(spec, work.gemms, weights, normed.y);
+        const at::Tensor capped = spec.logits_cap > 0 ? logits.clone() : at::Tensor();
         ops::cross_entropy(logits, chunk.targets, work.gradient_scale, work.loss,
                            chunk.token_stats);
         const at::Tensor& d_logits = logits;  // written over
+        if (capped.defined()) cap_backward(spec, d_logits, capped);
+        if (weights.bias.defined()) ops::add_bias_gradient(gradients.bias, d_logits);
         ops::add_weight_gradient(work.gemms, gradients.projection, d_logits, normed.y);
         const at::Tensor d_normed =
             ops::linear_backward_input(work.gemms, d_logits, weights.projection);
+        if (spec.logits_multiplier != 1) d_normed.mul_(spec.logits_multiplier);
         const at::Tensor d_rows = at::zeros_like(rows);
-        ops::rms_norm_backward(d_normed, rows, normed.inverse_rms, weights.norm, d_rows,
-                               gradients.norm);
+        weights.norm.backward(weights.unit, gradients.unit, d_normed, rows, normed.inverse_rms,
+                              d_rows);
         d_x.index_copy_(0, chunk.places, d_rows);
     });
     return {std::move(token_stats), std::move(d_x)};
@@ -103,8 +127,7 @@ TokenScores head_scores(const ModelSpec& spec, const HeadViews& weights, const a
 
 at::Tensor head_logits(const ModelSpec& spec, const ops::Gemms& gemms, const HeadViews& weights,
                        const at::Tensor& x) {
-    return ops::linear(gemms, ops::rms_norm(x, weights.norm, spec.norm_epsilon).y,
-                       weights.projection);
+    return logits_of(spec, gemms, weights, weights.norm.forward(weights.unit, x).y);
 }
 
 }  // namespace ringshard::model

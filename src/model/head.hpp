@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
+#include "parts/norm.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/model/token_scores.hpp"
@@ -14,15 +17,19 @@
 namespace ringshard::model {
 
 struct HeadParameters {
-    shard::ParameterId projection;
-    shard::ParameterId norm;
+    shard::ParameterId projection{};
+    std::optional<Norm> norm;  // always there, once declared
+    std::optional<shard::ParameterId> bias{};
 };
 
+// The weights of the head, or their gradients.
 struct HeadViews {
-    HeadViews(const shard::UnitTensors& unit, const HeadParameters& parameters);
+    HeadViews(shard::UnitTensors unit, const HeadParameters& parameters);
 
+    shard::UnitTensors unit;
+    const Norm& norm;
     at::Tensor projection;  // [v, w]
-    at::Tensor norm;        // [w]
+    at::Tensor bias;        // [v], or undefined
 };
 
 struct HeadResult {

@@ -12,7 +12,10 @@ ModelParts::ModelParts(const ModelSpec& spec) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
     table = embedding.add({{{"model.embed_tokens.weight", {spec.vocabulary, spec.width}}}});
     const auto add_head = [&](shard::UnitLayout& unit, shard::ParameterId projection) {
-        head = {projection, unit.add({{{"model.norm.weight", {spec.width}}}, InitialValues::ones})};
+        head.projection = projection;
+        head.norm.emplace(unit, Norm::Spec{spec.final_norm, spec.width, spec.norm});
+        if (spec.has_head_bias)
+            head.bias = unit.add({{{"lm_head.bias", {spec.vocabulary}}}, InitialValues::zeros});
     };
     if (spec.tied) add_head(embedding, table);
     modules.push_back(std::move(embedding));

@@ -29,7 +29,11 @@ const std::vector<Kind>& kinds() {
         {"yarn",
          RopeKind::yarn,
          {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast",
-          "beta_slow", "mscale", "mscale_all_dim", "truncate", "finetuned"}}};
+          "beta_slow", "mscale", "mscale_all_dim", "truncate", "finetuned"}},
+        {"longrope",
+         RopeKind::longrope,
+         {"factor", "original_max_position_embeddings", "attention_factor", "short_factor",
+          "long_factor"}}};
     return all;
 }
 
@@ -40,34 +44,35 @@ const Kind* find_kind(ConfigReader& rope) {
     for (const Kind& kind : kinds())
         if (type == kind.name) return &kind;
     rope.complain(concat(key, " = ", type.dump(),
-                         ": this program knows the positions \"default\", \"linear\", \"llama3\" "
-                         "and \"yarn\""));
+                         ": this program knows the positions \"default\", \"linear\", \"llama3\", "
+                         "\"yarn\" and \"longrope\""));
     return nullptr;
 }
 
-bool turns_whole_heads(const ConfigReader& config) {
-    return !config.has("partial_rotary_factor") || config.part("partial_rotary_factor") == 1.0;
-}
-
-void refuse_partial_rotation(ConfigReader& config) {
+void read_rotated_part(ConfigReader& config, const RopeForm& form, RopeSpec& spec) {
+    spec.rotated_part = config.number_above_0("partial_rotary_factor", spec.rotated_part);
+    if (spec.rotated_part == 1 || (form.may_be_partial && spec.rotated_part < 1)) return;
     config.complain(concat("partial_rotary_factor = ", config.part("partial_rotary_factor").dump(),
-                           ": heads that rotate only in part are not served yet"));
+                           form.may_be_partial
+                               ? ": must be at most 1"
+                               : ": whole heads rotate in this architecture; set it to 1"));
 }
 
 // Everything that would change the positions must be known. transformers ignores a plain value
 // under another name; an object holds positions of its own for some of the layers.
-void check_keys(ConfigReader& rope, const Kind& kind) {
+void check_keys(ConfigReader& rope, const RopeForm& form, const Kind& kind) {
     for (const auto& [key, value] : rope.content().items()) {
         const bool is_general = key == "rope_type" || key == "type" || key == "rope_theta" ||
                                 key == "partial_rotary_factor";
-        if (value.is_null() || is_general || std::ranges::count(kind.keys, key) > 0) continue;
+        if (value.is_null() || is_general || std::ranges::count(kind.keys, key) > 0 ||
+            std::ranges::count(form.other_keys, key) > 0)
+            continue;
         if (value.is_object())
             rope.complain(
                 concat(key, ": positions that differ from layer to layer are not served"));
         rope.complain(concat(key, " = ", value.dump(), ": rope_type \"", kind.name,
                              "\" does not use it, in transformers neither; remove it"));
     }
-    if (!turns_whole_heads(rope)) refuse_partial_rotation(rope);
 }
 
 double mscale(double factor, double weight) {
@@ -87,16 +92,29 @@ void read_yarn(ConfigReader& rope, RopeSpec& spec) {
     spec.attention_scaling = rope.number_above_0("attention_factor", spec.attention_scaling);
 }
 
-void read_scaling(ConfigReader& rope, RopeSpec& spec, int64_t original, int64_t positions) {
-    spec.original_positions = static_cast<double>(
-        rope.whole_number_or("original_max_position_embeddings", most_positions, original));
-    // Where yarn's factor is null, it is how much longer the context has become.
-    const bool tells_by_length = spec.kind == RopeKind::yarn && rope.content().contains("factor");
-    spec.factor = tells_by_length ? rope.number_above_0("factor", static_cast<double>(positions) /
-                                                                      spec.original_positions)
-                                  : rope.number_above_0("factor");
-    if (spec.kind == RopeKind::yarn) read_yarn(rope, spec);
-    if (spec.kind != RopeKind::llama3) return;
+std::vector<double> read_factors(ConfigReader& rope, const char* name, int64_t count) {
+    const json given = rope.part(name);
+    const auto is_factor = [](const json& factor) {
+        return factor.is_number() && factor.get<double>() > 0;
+    };
+    if (given.is_array() && std::ssize(given) == count && std::ranges::all_of(given, is_factor))
+        return given.get<std::vector<double>>();
+    rope.complain(concat(name, ": must be a list of ", count,
+                         " numbers above 0, one for each pair of elements that rotates"));
+    return std::vector<double>(static_cast<size_t>(count), 1.0);
+}
+
+void read_longrope(ConfigReader& rope, const RopeForm& form, RopeSpec& spec) {
+    const int64_t pairs = spec.rotated_width(form.head_dim) / 2;
+    spec.short_factors = read_factors(rope, "short_factor", pairs);
+    spec.long_factors = read_factors(rope, "long_factor", pairs);
+    spec.attention_scaling =
+        spec.factor <= 1 ? 1.0
+                         : std::sqrt(1 + std::log(spec.factor) / std::log(spec.original_positions));
+    spec.attention_scaling = rope.number_above_0("attention_factor", spec.attention_scaling);
+}
+
+void read_llama3(ConfigReader& rope, RopeSpec& spec) {
     spec.low_frequency_factor = rope.number_above_0("low_freq_factor");
     spec.high_frequency_factor = rope.number_above_0("high_freq_factor");
     if (spec.high_frequency_factor <= spec.low_frequency_factor)
@@ -104,33 +122,99 @@ void read_scaling(ConfigReader& rope, RopeSpec& spec, int64_t original, int64_t 
                              ": must be above low_freq_factor = ", spec.low_frequency_factor));
 }
 
-}  // namespace
+void read_scaling(ConfigReader& rope, const RopeForm& form, int64_t original, RopeSpec& spec) {
+    spec.original_positions = static_cast<double>(
+        rope.whole_number_or("original_max_position_embeddings", most_positions, original));
+    if (form.original_positions > 0)
+        spec.original_positions = static_cast<double>(form.original_positions);
+    // Where yarn's factor is null, and where longrope has none, it is how much longer the context
+    // has become.
+    const bool tells_by_length = spec.kind == RopeKind::longrope ||
+                                 (spec.kind == RopeKind::yarn && rope.content().contains("factor"));
+    const double lengthening = static_cast<double>(form.max_positions) / spec.original_positions;
+    spec.factor = tells_by_length ? rope.number_above_0("factor", lengthening)
+                                  : rope.number_above_0("factor");
+    if (spec.kind == RopeKind::yarn) read_yarn(rope, spec);
+    if (spec.kind == RopeKind::longrope) read_longrope(rope, form, spec);
+    if (spec.kind == RopeKind::llama3) read_llama3(rope, spec);
+}
 
-RopeSpec read_rope(ConfigReader& config, int64_t max_positions) {
+RopeSpec plain_rope(ConfigReader& config, const RopeForm& form) {
     RopeSpec spec;
-    spec.theta = config.number_above_0("rope_theta", spec.theta);
-    if (!turns_whole_heads(config)) refuse_partial_rotation(config);
-    // Where there are both, transformers takes the older one.
-    const json older = config.part("rope_scaling");
-    const bool is_older = !older.is_null() && !(older.is_object() && older.empty());
-    const std::string name = is_older ? "rope_scaling" : "rope_parameters";
-    const json content = config.part(name.c_str());
-    if (content.is_null()) return spec;
-    if (!content.is_object()) {
-        config.complain(concat(name, " = ", content.dump(), ": must be an object"));
-        return spec;
-    }
+    spec.is_interleaved = form.is_interleaved;
+    spec.rotated_part = form.rotated_part;
+    spec.theta = config.number_above_0(form.theta_name, form.theta);
+    read_rotated_part(config, form, spec);
+    return spec;
+}
+
+// transformers reads nothing but alpha then.
+bool stretches_theta(const ConfigReader& rope) {
+    return rope.has("alpha") &&
+           rope.part(rope.has("rope_type") ? "rope_type" : "type") == "dynamic";
+}
+
+// Reads an object of positions.
+void read_positions(ConfigReader& config, const std::string& name, const json& content,
+                    const RopeForm& form, RopeSpec& spec) {
+    if (content.is_null()) return;
+    if (!content.is_object())
+        return config.complain(concat(name, " = ", content.dump(), ": must be an object"));
     ConfigReader rope(config.file(), content, name + ": ");
     spec.theta = rope.number_above_0("rope_theta", spec.theta);
-    if (const Kind* const kind = find_kind(rope)) {
+    read_rotated_part(rope, form, spec);
+    if (form.knows_alpha && stretches_theta(rope)) {
+        const auto width = static_cast<double>(form.head_dim);
+        spec.theta *= std::pow(rope.number_above_0("alpha"), width / (width - 2));
+    } else if (const Kind* const kind = find_kind(rope)) {
         spec.kind = kind->kind;
-        check_keys(rope, *kind);
+        check_keys(rope, form, *kind);
         const int64_t original = config.whole_number_or("original_max_position_embeddings",
-                                                        most_positions, max_positions);
-        if (spec.kind != RopeKind::plain) read_scaling(rope, spec, original, max_positions);
+                                                        most_positions, form.max_positions);
+        if (spec.kind != RopeKind::plain) read_scaling(rope, form, original, spec);
     }
     config.complain(rope);
+}
+
+bool is_filled(const json& older) {
+    return !older.is_null() && !(older.is_object() && older.empty());
+}
+
+}  // namespace
+
+RopeSpec read_rope(ConfigReader& config, const RopeForm& form) {
+    RopeSpec spec = plain_rope(config, form);
+    // Where there are both, transformers takes the older one.
+    const std::string name =
+        is_filled(config.part("rope_scaling")) ? "rope_scaling" : "rope_parameters";
+    read_positions(config, name, config.part(name.c_str()), form, spec);
     return spec;
+}
+
+std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& full,
+                                          const RopeForm& sliding) {
+    RopeSpec of_full = plain_rope(config, full);
+    RopeSpec of_sliding = plain_rope(config, sliding);
+    const json older = config.part("rope_scaling");
+    const json both = config.part("rope_parameters");
+    if (is_filled(older)) {
+        read_positions(config, "rope_scaling", older, full, of_full);
+    } else if (both.is_object()) {
+        for (const auto& [key, value] : both.items())
+            if (key != "full_attention" && key != "sliding_attention")
+                config.complain(concat("rope_parameters: ", key,
+                                       ": must be an object for each of "
+                                       "\"full_attention\" and \"sliding_attention\""));
+        const auto part = [&](const char* layers, const RopeForm& form, RopeSpec& spec) {
+            read_positions(config, concat("rope_parameters: ", layers), both.value(layers, json()),
+                           form, spec);
+        };
+        part("full_attention", full, of_full);
+        part("sliding_attention", sliding, of_sliding);
+    } else if (!both.is_null()) {
+        config.complain(concat("rope_parameters = ", both.dump(), ": must be an object"));
+    }
+    return {of_full, of_sliding};
 }
 
 }  // namespace ringshard::model

@@ -1,12 +1,33 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "config_reader.hpp"
 #include "ringshard/model/rope_spec.hpp"
 
 namespace ringshard::model {
 
-// transformers 5 writes rope_parameters; older releases rope_theta, and rope_scaling where
-// positions are scaled. Complains to `config`.
-RopeSpec read_rope(ConfigReader& config, int64_t max_positions);
+// What an architecture makes of its positions, and what transformers takes where config.json says
+// nothing.
+struct RopeForm {
+    int64_t head_dim = 0;
+    int64_t max_positions = 0;
+    double theta = 10000.0;
+    const char* theta_name = "rope_theta";
+    bool may_be_partial = false;  // partial_rotary_factor
+    double rotated_part = 1.0;
+    bool is_interleaved = false;
+    bool knows_alpha = false;               // "dynamic" with an alpha scales theta
+    int64_t original_positions = 0;         // above 0: whatever the positions say
+    std::vector<std::string> other_keys{};  // that somebody else reads
+};
+
+// Reads rope_theta, and rope_scaling or rope_parameters.
+RopeSpec read_rope(ConfigReader& config, const RopeForm& form);
+
+// Returns the positions of layers that see everything, and of those that look through a window.
+std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& full,
+                                          const RopeForm& sliding);
 
 }  // namespace ringshard::model

@@ -40,19 +40,19 @@ struct Backward {
 }  // namespace
 
 // The tensors that recordings read keep their addresses. The plans say where documents begin, so
-// the table of positions is that of every batch with these plans.
+// the positions are those of every batch with these plans.
 struct RecordedBlocks::Shape {
-    Shape(const RecordedBlocks& all, Plans of_batch, const ops::RopeTable& table)
+    Shape(const RecordedBlocks& all, Plans of_batch, const Positions& of_all)
         : blocks(all),
           plans(std::move(of_batch)),
-          rope(table),
+          positions(of_all),
           forward(blocks.blocks_.size()),
           backward(blocks.blocks_.size()) {}
 
     BlockContext context_of(size_t block) const {
         return {blocks.attention_,
                 plans.at(blocks.plan_of_block_[block]),
-                rope,
+                positions,
                 blocks.gemms_,
                 blocks.policies_[block],
                 blocks.mlp_chunk_};
@@ -60,7 +60,7 @@ struct RecordedBlocks::Shape {
 
     const RecordedBlocks& blocks;
     Plans plans;
-    ops::RopeTable rope;
+    Positions positions;
     std::vector<Forward> forward;
     std::vector<Backward> backward;
 };
@@ -81,7 +81,7 @@ RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
 
 RecordedBlocks::~RecordedBlocks() = default;
 
-bool RecordedBlocks::try_begin_replay(const Plans& plans, const ops::RopeTable& rope) {
+bool RecordedBlocks::try_begin_replay(const Plans& plans, const Positions& positions) {
     ++replays_.batches;
     if (!shape_ || shape_->plans != plans) {
         const bool comes_again = last_plans_ == plans;
@@ -90,7 +90,7 @@ bool RecordedBlocks::try_begin_replay(const Plans& plans, const ops::RopeTable& 
             return attention_.can_be_recorded(plan);
         };
         if (!comes_again || !std::ranges::all_of(plans, can_be_recorded)) return false;
-        shape_ = std::make_unique<Shape>(*this, plans, rope);
+        shape_ = std::make_unique<Shape>(*this, plans, positions);
     }
     ++replays_.replayed;
     return true;

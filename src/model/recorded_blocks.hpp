@@ -25,7 +25,7 @@ public:
     // Begins a batch that has a backward pass. Returns true if recordings serve its shape: then
     // call forward() from the first block to the last and backward() from the last to the first,
     // in place of Block::forward() and Block::backward().
-    bool try_begin_replay(const Plans& plans, const ops::RopeTable& rope);
+    bool try_begin_replay(const Plans& plans, const Positions& positions);
     const Replays& replays() const { return replays_; }
     at::Tensor forward(size_t block, const shard::UnitTensors& weights, Saved& saved);
     // Returns the gradient of the input.

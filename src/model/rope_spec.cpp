@@ -3,6 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
@@ -54,17 +55,30 @@ at::Tensor yarn_frequencies(const RopeSpec& rope, const at::Tensor& powers, int6
     return slowed * (1 - stays) + powers.reciprocal() * stays;
 }
 
+at::Tensor longrope_frequencies(const RopeSpec& rope, const at::Tensor& powers, Document document) {
+    const bool is_long = document == Document::is_long;
+    const std::vector<double>& given = is_long ? rope.long_factors : rope.short_factors;
+    const std::vector<float> factors(given.begin(), given.end());
+    return (at::tensor(factors, powers.options()) * powers).reciprocal();
+}
+
 }  // namespace
 
-at::Tensor inverse_frequencies(const RopeSpec& rope, int64_t head_dim) {
+int64_t RopeSpec::rotated_width(int64_t head_dim) const {
+    return static_cast<int64_t>(static_cast<double>(head_dim) * rotated_part);
+}
+
+at::Tensor inverse_frequencies(const RopeSpec& rope, int64_t head_dim, Document document) {
+    const int64_t width = rope.rotated_width(head_dim);
     const at::Tensor exponents =
-        at::arange(0, head_dim, 2, at::TensorOptions(at::kFloat)) / static_cast<double>(head_dim);
+        at::arange(0, width, 2, at::TensorOptions(at::kFloat)) / static_cast<double>(width);
     const at::Tensor powers = at::pow(rope.theta, exponents);
     switch (rope.kind) {
         case RopeKind::plain: break;
         case RopeKind::linear: return powers.reciprocal() / rope.factor;
         case RopeKind::llama3: return llama3_frequencies(rope, powers.reciprocal());
-        case RopeKind::yarn: return yarn_frequencies(rope, powers, head_dim);
+        case RopeKind::yarn: return yarn_frequencies(rope, powers, width);
+        case RopeKind::longrope: return longrope_frequencies(rope, powers, document);
     }
     return powers.reciprocal();
 }

@@ -3,11 +3,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 
 #include "activation_store.hpp"
 #include "model_parts.hpp"
+#include "positions.hpp"
 #include "recorded_blocks.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
@@ -51,6 +53,11 @@ std::vector<std::vector<size_t>> units_by_module(const std::vector<shard::FlatUn
     return by_module;
 }
 
+double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
+    if (!spec.rounds_embedding_multiplier) return spec.embedding_multiplier;
+    return at::scalar_tensor(spec.embedding_multiplier, at::TensorOptions(type)).item().toDouble();
+}
+
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
     return std::make_unique<ops::Gemms>(device.is_cuda() ? ops::Gemms()
                                                          : ops::Gemms::open().value());
@@ -71,9 +78,11 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       trains_table_(parts_->modules[index_.embedding].role_of(parts_->table) ==
                     shard::Role::trained),
       has_dropout_(model::has_dropout(spec_)),
+      positions_(std::make_unique<const PositionTables>(spec_, mesh.device())),
+      embedding_multiplier_(multiplier_of(spec_, zero.compute_type())),
       first_backward_block_(model::first_backward_block(*parts_)),
       attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.context_parallel,
-                 options.planned_device.value_or(mesh.device().type())),
+                 options.planned_device.value_or(mesh.device().type()), spec_.scores),
       own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
@@ -89,8 +98,6 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
             std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_, gemms_,
                                              policies_, chunks_.mlp, *options.recorder);
     }
-    inverse_frequencies_ =
-        inverse_frequencies(spec_.rope, spec_.heads().head_dim).to(mesh.device());
 }
 
 Transformer::~Transformer() = default;
@@ -123,15 +130,10 @@ void Transformer::reduce(size_t module) const {
         if (zero_.is_trained(unit)) zero_.reduce(unit);
 }
 
-ops::RopeTable Transformer::rope_of(const TokenBatch& batch) const {
-    return ops::make_rope_table(batch.positions, inverse_frequencies_,
-                                spec_.rope.attention_scaling);
-}
-
 BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
     return {attention_,
             pass.batch.plans.at(plan_of_block_[block]),
-            pass.rope,
+            pass.positions,
             gemms_,
             policies_[block],
             chunks_.mlp,
@@ -162,7 +164,7 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
 }
 
 at::Tensor Transformer::forward(const Pass& pass) const {
-    const auto& [batch, rope, has_backward, recorded, caches] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches] = pass;
     const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
@@ -170,6 +172,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
     report_phase("embedding");
     const at::Tensor table = weights_of(index_.embedding)[parts_->table];
     at::Tensor x = ops::embedding(batch.tokens, table);
+    if (embedding_multiplier_ != 1) x.mul_(embedding_multiplier_);
     // A tied table is the head's too.
     release(index_.embedding, is_tied ? next_use : NextUse::none);
 
@@ -189,7 +192,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 }
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
-    const auto& [batch, rope, has_backward, recorded, caches] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches] = pass;
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
         report_phase("backward of block ", block);
         const size_t module = ModuleIndex::block(block);
@@ -207,6 +210,7 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     }
     if (trains_table_) {
         report_phase("backward of the embedding");
+        if (embedding_multiplier_ != 1) gradient.mul_(embedding_multiplier_);
         ops::embedding_backward(gradient, batch.tokens,
                                 gradients_of(index_.embedding)[parts_->table], spec_.padding_token);
     }
@@ -216,10 +220,10 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
 }
 
 at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
-    const ops::RopeTable rope = rope_of(batch);
+    const Positions positions = positions_->of(batch);
     const bool replays = recorded_ && !batch.dropout_keys.defined() &&
-                         recorded_->try_begin_replay(batch.plans, rope);
-    const Pass pass{batch, rope, true, replays ? recorded_.get() : nullptr};
+                         recorded_->try_begin_replay(batch.plans, positions);
+    const Pass pass{batch, positions, true, replays ? recorded_.get() : nullptr};
     at::Tensor x = forward(pass);
 
     report_phase("loss");
@@ -239,7 +243,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
 Replays Transformer::replays() const { return recorded_ ? recorded_->replays() : Replays{}; }
 
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
-    const at::Tensor x = forward({batch, rope_of(batch), false});
+    const at::Tensor x = forward({batch, positions_->of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor token_stats =
         head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
@@ -248,7 +252,7 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
 }
 
 TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
-    const at::Tensor x = forward({batch, rope_of(batch), false});
+    const at::Tensor x = forward({batch, positions_->of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     TokenScores scores =
         head_scores(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head}, top_k);
@@ -257,7 +261,7 @@ TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
 }
 
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
-    const at::Tensor x = forward({batch, rope_of(batch), false});
+    const at::Tensor x = forward({batch, positions_->of(batch), false});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor logits = head_logits(spec_, gemms_, weights, x);
     release(index_.head, NextUse::none);
@@ -277,7 +281,7 @@ std::vector<attention::KeyValueCache> Transformer::make_caches(int64_t capacity)
 
 at::Tensor Transformer::next_logits(const TokenBatch& batch,
                                     std::span<const attention::KeyValueCache> caches) const {
-    const at::Tensor x = forward({batch, rope_of(batch), false, nullptr, caches});
+    const at::Tensor x = forward({batch, positions_->of(batch), false, nullptr, caches});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor logits = head_logits(spec_, gemms_, weights, x.index_select(0, batch.target_places));
     release(index_.head, NextUse::none);

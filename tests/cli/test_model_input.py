@@ -38,14 +38,14 @@ class ModelInput(TrainerTest):
         llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0}
         for changes, words in (
             ({"rope_parameters": {"rope_type": "dynamic", "factor": 4.0}}, "rope_parameters: rope_type = \"dynamic\""),
-            ({"rope_scaling": {"type": "longrope"}}, "rope_scaling: type = \"longrope\""),
+            ({"rope_scaling": {"type": "longrope"}}, "rope_scaling: short_factor: must be a list of 8 numbers above 0, one for each pair of elements that rotates"),
             ({"rope_parameters": {"rope_type": "yarn"}}, "factor = null: must be a number above 0"),
             ({"rope_scaling": {"type": "linear", "factor": 0}}, "rope_scaling: factor = 0: must be a number above 0"),
             ({"rope_scaling": {"type": "linear", "factor": 2, "beta_fast": 3}}, 
              "beta_fast = 3: rope_type \"linear\" does not use it, in transformers neither; remove it"),
             ({"rope_scaling": llama3}, "high_freq_factor = 1: must be above low_freq_factor = 1"),
             ({"rope_parameters": {"partial_rotary_factor": 0.5}},
-             "rope_parameters: partial_rotary_factor = 0.5: heads that rotate only in part are not served yet"),
+             "rope_parameters: partial_rotary_factor = 0.5: whole heads rotate in this architecture; set it to 1"),
             ({"rope_parameters": {"full_attention": {"rope_type": "default"}}},
              "full_attention: positions that differ from layer to layer are not served"),
             ({"rope_parameters": {"factor": 2.0}}, "factor = 2.0"),
@@ -76,8 +76,7 @@ class ModelInput(TrainerTest):
 
     def test_biases_and_activations_of_other_models(self):
         for changes, words in (
-            ({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "mlp_bias": True}, "mlp_bias = true"),
-            ({"hidden_act": "gelu"}, "hidden_act = gelu: must be silu"),
+            ({"hidden_act": "tanh"}, "hidden_act = tanh: must be one of silu, swish, gelu"),
             ({"attention_dropout": 0.1}, "attention_dropout = 0.1: dropout is not served; set it to 0"),
             ({"pad_token_id": 512}, "pad_token_id = 512: must be a token below vocab_size = 512"),
         ):
@@ -87,13 +86,13 @@ class ModelInput(TrainerTest):
 
     def test_what_phi3_does_not_do_here(self):
         self.config.update(architectures=["Phi3ForCausalLM"], model_type="phi3")
-        scaled = "rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone, which is not served"
+        scaled = "rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone"
         for changes, words in (
-            ({"rope_scaling": {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}}, "type = \"longrope\""),
+            ({"rope_scaling": {"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}}, "short_factor: must be a list of 8 numbers"),
             ({"rope_scaling": {"type": "su"}}, "type = \"su\""),
             ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, scaled),
             ({"rope_scaling": {"type": "linear", "factor": 4.0}}, scaled),
-            ({"partial_rotary_factor": 0.75}, "partial_rotary_factor = 0.75: heads that rotate only in part are not served yet"),
+            ({"partial_rotary_factor": 1.75}, "partial_rotary_factor = 1.75: must be at most 1"),
             ({"resid_pdrop": 0.1}, "resid_pdrop = 0.1: dropout is not served; set it to 0"),
         ):
             with self.subTest(words):
@@ -105,8 +104,31 @@ class ModelInput(TrainerTest):
         self.write_config(pad_token_id=None, sliding_window=None)
         self.expect_one_message(self.train(), 65, "self_attn.qkv_proj.weight is not in the model's files")
 
+    def test_fields_of_families_that_are_not_served(self):
+        def of(name, kind, **other):
+            return {"architectures": [name], "model_type": kind, **other}
+
+        for changes, words in (
+            (of("SmolLM3ForCausalLM", "smollm3", no_rope_layers=[1]), "no_rope_layers = [1]: must be a list with 1 or 0 for each"),
+            (of("SeedOssForCausalLM", "seed_oss"), "residual_dropout: is 0.1 by default, and dropout is not served; set it to 0"),
+            (of("CohereForCausalLM", "cohere", use_qk_norm=True), "use_qk_norm = true: is not served; must be false"),
+            (of("StableLmForCausalLM", "stablelm", qk_layernorm=True), "qk_layernorm = true: is not served; must be false"),
+            (of("Gemma3ForCausalLM", "gemma3_text", hidden_activation="gelu_pytorch_tanh", rope_parameters=None,
+                use_bidirectional_attention=True), "use_bidirectional_attention = true: is not served"),
+            (of("Gemma3ForCausalLM", "gemma3_text", attn_logit_softcapping=50.0, rope_parameters=None), "attn_logit_softcapping: "),
+            (of("Gemma3ForCausalLM", "gemma3_text", rope_parameters={"rope_theta": 1e6}), "rope_parameters: rope_theta: must be an object for each of \"full_attention\""),
+            (of("Gemma2ForCausalLM", "gemma2", final_logit_softcapping=0), "final_logit_softcapping = 0: must be a number above 0"),
+            (of("Olmo3ForCausalLM", "olmo3", rope_parameters=None, layer_types=["chunked_attention"]), "layer_types: \"chunked_attention\""),
+            (of("Ministral3ForCausalLM", "ministral3", rope_parameters={}), "rope_parameters: llama_4_scaling_beta = null: must be a number above 0"),
+            (of("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", rope_parameters={"rope_type": "dynamic", "factor": 2.0}),
+             "rope_parameters: rope_type = \"dynamic\""),
+        ):
+            with self.subTest(words):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), 78, words)
+
     def test_configs_that_name_no_model_or_two(self):
-        known = "llama, qwen2, qwen3, mistral, phi3, olmo2"
+        known = "llama, qwen2, qwen3, mistral, phi3, olmo2, smollm3, seed_oss, ernie4_5"
         for changes, words in (
             ({"architectures": ["BertModel"]}, "architectures = [BertModel]: this program trains LlamaForCausalLM"),
             ({"architectures": [], "model_type": "bert"}, "model_type = bert: this program trains " + known),

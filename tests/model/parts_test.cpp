@@ -24,7 +24,7 @@ constexpr double scaling = 1.5;  // of adapters
 const std::vector<int64_t> document_starts{0, 8};
 
 BlockSpec plain_spec() {
-    BlockSpec spec{.width = width, .norm_epsilon = epsilon};
+    BlockSpec spec{.width = width, .norm = {.epsilon = epsilon}};
     spec.attention.heads = {4, 2, 8};
     spec.mlp.intermediate = 20;
     return spec;
@@ -155,9 +155,9 @@ struct Setting {
     ops::Gemms gemms = ops::Gemms::open().value();
     attention::SequencePartition partition{tokens, document_starts, 1, 1};
     attention::Plan plan = attention::make_plan(partition, 0);
-    ops::RopeTable rope =
-        ops::make_rope_table(at::tensor(attention::positions_in_documents(tokens, document_starts)),
-                             inverse_frequencies({}, 8), 1.0);
+    Positions positions{{ops::make_rope_table(
+        at::tensor(attention::positions_in_documents(tokens, document_starts)),
+        inverse_frequencies({}, 8), 1.0)}};
 };
 
 void freeze_every_second_group(shard::UnitLayout& layout) {
@@ -189,7 +189,8 @@ void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
 
     const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
                                                  setting.mesh.ulysses());
-    const BlockContext context{attention, setting.plan, setting.rope, setting.gemms, policy, 5};
+    const BlockContext context{attention,     setting.plan, setting.positions,
+                               setting.gemms, policy,       5};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
@@ -203,7 +204,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
         for (const shard::PlacedTensor& tensor : unit->tensors())
             leaves[tensor.spec.name] = test::leaf(part(flat, tensor));
     const at::Tensor input = test::leaf(x);
-    const at::Tensor wished = reference(spec, leaves, input, setting.rope);
+    const at::Tensor wished = reference(spec, leaves, input, setting.positions.ropes.front());
     test::backward(wished, dy);
 
     constexpr double tolerance = 1e-5;

@@ -147,9 +147,9 @@ BOOST_AUTO_TEST_CASE(positions_turn_as_in_transformers) {
         const Golden golden = test::read_golden(test::golden_folder() / "forward" / file);
         const auto spec = model::read_model_spec(model_folder(file) / "config.json");
         const at::Tensor ours =
-            model::inverse_frequencies(spec.value().rope, spec.value().heads().head_dim);
+            model::inverse_frequencies(spec.value().ropes.front(), spec.value().heads().head_dim);
         BOOST_TEST(test::relative_distance(ours, golden.at("inv_freq")) < 1e-7);
-        BOOST_TEST(std::abs(spec.value().rope.attention_scaling -
+        BOOST_TEST(std::abs(spec.value().ropes.front().attention_scaling -
                             golden.at("attention_scaling").item<double>()) < 1e-7);
     }
 }

@@ -64,5 +64,7 @@ std::vector<Plan> make_plans(const SequencePartition& partition, int64_t ring_ra
 // Positions count within the document.
 std::vector<int64_t> positions_in_documents(int64_t num_tokens,
                                             std::span<const int64_t> document_starts);
+// For each token, how many tokens its document has.
+std::vector<int64_t> document_lengths(int64_t num_tokens, std::span<const int64_t> document_starts);
 
 }  // namespace ringshard::attention

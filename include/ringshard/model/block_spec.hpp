@@ -1,14 +1,26 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/ops/activation.hpp"
+#include "ringshard/ops/score_form.hpp"
 
 // The parts that a block is made of, and their sizes: an architecture is a list of these.
 namespace ringshard::model {
+
+// An RMSNorm, or a LayerNorm.
+struct NormForm {
+    double epsilon = 0;
+    bool is_centred = false;  // LayerNorm: the mean is subtracted
+    bool has_bias = false;    // of a LayerNorm
+    bool adds_one = false;    // the factor is 1 + weight
+};
 
 // Norms around a branch of a block: y = x + behind(branch(before(x))). Names of tensors without
 // ".weight"; empty where there is no norm.
@@ -26,17 +38,27 @@ struct AttentionSpec {
     bool is_fused = false;  // queries, keys and values are one tensor
     bool has_bias = false;  // of the query, key and value projections
     bool has_out_bias = false;
+    std::string out = "self_attn.o_proj";
     HeadNormKind head_norm = HeadNormKind::none;
+    bool norms_rotated_heads = false;  // heads are normed after they have rotated, not before
+    std::string query_norm = "self_attn.q_norm";
+    std::string key_norm = "self_attn.k_norm";
+    std::optional<size_t> rope = 0;  // of ModelSpec::ropes; nothing: the heads do not rotate
     attention::Mask mask{};
 
     int64_t out_width() const { return heads.query_heads * heads.head_dim; }
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
 };
 
-// down(silu(gate) * up).
+// down(activation(gate) * up), or down(activation(up)).
 struct MlpSpec {
     int64_t intermediate = 0;
     bool is_fused = false;  // gate and up are one tensor
+    bool is_gated = true;
+    bool has_bias = false;
+    ops::Activation activation = ops::Activation::silu;
+    std::string up = "mlp.up_proj";
+    std::string down = "mlp.down_proj";
 };
 
 // A low-rank adapter of a linear layer: y += scaling x B A dropout(x), A [rank, in], B [out, rank].
@@ -48,12 +70,16 @@ struct AdapterSpec {
 
 struct BlockSpec {
     int64_t width = 0;  // hidden_size
-    double norm_epsilon = 0;
+    NormForm norm{};    // of all norms of the block
     BranchNormSpec attention_norms{.before = "input_layernorm", .behind = {}};
     AttentionSpec attention{};
     BranchNormSpec mlp_norms{.before = "post_attention_layernorm", .behind = {}};
     MlpSpec mlp{};
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
+    // The MLP reads the input of the block, as the attention does. Without a norm before it, it
+    // reads what the attention reads.
+    bool is_parallel = false;
+    double residual_multiplier = 1;  // of both branches
 };
 
 }  // namespace ringshard::model

@@ -22,8 +22,16 @@ struct ModelSpec {
     int64_t width = 0;              // hidden_size
     std::vector<BlockSpec> blocks;  // at least one; all have the same heads
     bool tied = false;              // the head is the embedding
-    double norm_epsilon = 0;        // of the final norm
-    RopeSpec rope;
+    NormForm norm{};                // of the final norm
+    std::string final_norm = "model.norm";
+    bool has_head_bias = false;
+    std::vector<RopeSpec> ropes;              // of which each block names one
+    std::optional<QueryScale> query_scale{};  // by position
+    ops::ScoreForm scores{};                  // of all blocks
+    double embedding_multiplier = 1;
+    bool rounds_embedding_multiplier = false;  // to the type of the computation
+    double logits_multiplier = 1;
+    double logits_cap = 0;  // cap * tanh(logits / cap); 0: none
     // transformers' embedding never learns this token, wherever it stands.
     std::optional<int64_t> padding_token;
     double initializer_range = 0.02;

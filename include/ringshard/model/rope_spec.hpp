@@ -3,12 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace ringshard::model {
 
-// How positions turn the heads: the kinds of transformers that do not depend on the length of a
-// row.
-enum class RopeKind { plain, linear, llama3, yarn };
+// How positions turn the heads. In longrope documents that are longer than the original positions
+// turn in another way.
+enum class RopeKind { plain, linear, llama3, yarn, longrope };
 
 struct RopeSpec {
     RopeKind kind = RopeKind::plain;
@@ -19,11 +20,26 @@ struct RopeSpec {
     double high_frequency_factor = 4.0;
     double fast_rotations = 32.0;  // beta_fast, beta_slow
     double slow_rotations = 1.0;
-    bool rounds_dimensions = true;   // truncate
-    double attention_scaling = 1.0;  // of cosines and sines
+    bool rounds_dimensions = true;        // truncate
+    double attention_scaling = 1.0;       // of cosines and sines
+    double rotated_part = 1.0;            // of a head, from its first element on
+    bool is_interleaved = false;          // neighbours are a pair, not elements of the two halves
+    std::vector<double> short_factors{};  // of longrope, for each frequency
+    std::vector<double> long_factors{};
+
+    int64_t rotated_width(int64_t head_dim) const;
 };
 
-// [head_dim / 2], fp32, to the bit as transformers computes them.
-at::Tensor inverse_frequencies(const RopeSpec& rope, int64_t head_dim);
+// Queries are scaled by 1 + beta * log(1 + floor(position / original_positions)).
+struct QueryScale {
+    double beta;
+    double original_positions;
+};
+
+enum class Document { is_short, is_long };  // longer than the original positions
+
+// [rotated_width / 2], fp32, to the bit as transformers computes them.
+at::Tensor inverse_frequencies(const RopeSpec& rope, int64_t head_dim,
+                               Document document = Document::is_short);
 
 }  // namespace ringshard::model

@@ -19,6 +19,7 @@ struct TokenBatch {
     at::Tensor weights{};                  // [n] fp32: of their losses; undefined: 1 each
     std::vector<attention::Plan> plans{};  // one for each of ModelSpec::masks()
     at::Tensor dropout_keys{};             // [t] int64, random bits; undefined: no dropout
+    at::Tensor document_lengths{};         // [t] int64: of the token's document
 };
 
 }  // namespace ringshard::model

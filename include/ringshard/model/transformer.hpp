@@ -17,7 +17,6 @@
 #include "ringshard/model/token_scores.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/gemm.hpp"
-#include "ringshard/ops/rope.hpp"
 #include "ringshard/shard/zero.hpp"
 
 namespace ringshard::model {
@@ -26,6 +25,8 @@ class ActivationStore;
 class RecordedBlocks;
 struct BlockContext;
 struct ModelParts;
+class PositionTables;
+struct Positions;
 
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
 // released, and when. The model knows nothing of what profile cuts its units.
@@ -94,7 +95,7 @@ private:
     // are replayed. caches: one of each block, where a text is generated.
     struct Pass {
         const TokenBatch& batch;
-        const ops::RopeTable& rope;
+        const Positions& positions;
         bool has_backward;
         RecordedBlocks* recorded = nullptr;
         std::span<const attention::KeyValueCache> caches{};
@@ -106,7 +107,6 @@ private:
     void release(size_t module, shard::Zero::NextUse next_use) const;
     shard::UnitTensors gradients_of(size_t module) const;
     void reduce(size_t module) const;  // the gradient of what is trained
-    ops::RopeTable rope_of(const TokenBatch& batch) const;
     BlockContext context_of(size_t block, const Pass& pass) const;
     template <class... Parts>
     void report_phase(const Parts&... parts) const;
@@ -121,8 +121,9 @@ private:
     std::vector<std::vector<size_t>> units_;  // of every module, in zero_
     bool trains_table_ = true;                // the embedding
     bool has_dropout_ = false;
+    std::unique_ptr<const PositionTables> positions_;
+    double embedding_multiplier_ = 1;
     size_t first_backward_block_ = 0;  // no backward pass goes below it
-    at::Tensor inverse_frequencies_;   // [head_dim / 2], fp32
     attention::SequenceAttention attention_;
     std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
     const ops::Gemms& gemms_;

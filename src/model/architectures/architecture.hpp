@@ -14,12 +14,31 @@ struct Architecture {
 };
 
 // One file each; listed in table.cpp.
+ModelSpec read_cohere(ConfigReader& config);
+ModelSpec read_cohere2(ConfigReader& config);
+ModelSpec read_ernie4_5(ConfigReader& config);
+ModelSpec read_exaone4(ConfigReader& config);
+ModelSpec read_gemma(ConfigReader& config);
+ModelSpec read_gemma2(ConfigReader& config);
+ModelSpec read_gemma3(ConfigReader& config);
+ModelSpec read_glm(ConfigReader& config);
+ModelSpec read_glm4(ConfigReader& config);
+ModelSpec read_granite(ConfigReader& config);
+ModelSpec read_hunyuan_v1_dense(ConfigReader& config);
 ModelSpec read_llama(ConfigReader& config);
+ModelSpec read_ministral3(ConfigReader& config);
 ModelSpec read_mistral(ConfigReader& config);
+ModelSpec read_nemotron(ConfigReader& config);
 ModelSpec read_olmo2(ConfigReader& config);
+ModelSpec read_olmo3(ConfigReader& config);
+ModelSpec read_phi(ConfigReader& config);
 ModelSpec read_phi3(ConfigReader& config);
 ModelSpec read_qwen2(ConfigReader& config);
 ModelSpec read_qwen3(ConfigReader& config);
+ModelSpec read_seed_oss(ConfigReader& config);
+ModelSpec read_smollm3(ConfigReader& config);
+ModelSpec read_stablelm(ConfigReader& config);
+ModelSpec read_starcoder2(ConfigReader& config);
 
 // Returns the architecture that `architectures` and `model_type` name; one of them is enough.
 // Complains to `config`, and returns nullptr, where they name none, or two different ones.

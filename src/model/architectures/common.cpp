@@ -54,7 +54,8 @@ Sizes read_sizes(ConfigReader& config, const Defaults& defaults, ModelSpec& spec
 }
 
 void refuse_dropout(ConfigReader& config) {
-    for (const char* name : {"attention_dropout", "resid_pdrop"})
+    for (const char* name : {"attention_dropout", "resid_pdrop", "embd_pdrop", "residual_dropout",
+                             "embedding_dropout", "hidden_dropout"})
         if (config.has(name) && config.part(name) != 0.0)
             config.complain(concat(name, " = ", config.part(name).dump(),
                                    ": dropout is not served; set it to 0"));
@@ -88,42 +89,27 @@ std::optional<int64_t> read_padding_token(ConfigReader& config, const Defaults& 
     return std::nullopt;
 }
 
-void refuse_other_activations(ConfigReader& config) {
-    const std::string activation = config.word("hidden_act", "silu");
-    if (activation != "silu" && activation != "swish")
-        config.complain(concat("hidden_act = ", activation, ": must be silu"));
-}
+// The functions that transformers has under these names.
+struct NamedActivation {
+    const char* name;
+    ops::Activation activation;
+};
+constexpr NamedActivation activations[] = {
+    {"silu", ops::Activation::silu},          {"swish", ops::Activation::silu},
+    {"gelu", ops::Activation::gelu},          {"gelu_pytorch_tanh", ops::Activation::gelu_tanh},
+    {"gelu_new", ops::Activation::gelu_tanh}, {"gelu_fast", ops::Activation::gelu_tanh},
+    {"relu", ops::Activation::relu},          {"relu2", ops::Activation::relu_squared}};
 
-// Whether the blocks look through the window, from the first one to the last.
-std::vector<bool> windows_of_layers(ConfigReader& config, size_t num_blocks) {
-    std::vector<bool> windows(num_blocks, false);
-    if (!config.has("layer_types")) {  // the first max_window_layers see everything
-        const int64_t first = config.part("max_window_layers") == 0
-                                  ? 0
-                                  : config.whole_number_or("max_window_layers", most_blocks, 28);
-        for (size_t block = static_cast<size_t>(first); block < num_blocks; ++block)
-            windows[block] = true;
-        return windows;
+ops::Activation read_activation(ConfigReader& config, const Defaults& defaults) {
+    const std::string name = config.word(defaults.activation_name, defaults.activation);
+    std::vector<std::string> names;
+    for (const NamedActivation& known : activations) {
+        if (name == known.name) return known.activation;
+        names.emplace_back(known.name);
     }
-    const json types = config.part("layer_types");
-    if (!types.is_array()) {
-        config.complain(concat("layer_types = ", types.dump(), ": must be a list"));
-        return windows;
-    }
-    for (const json& type : types) {
-        if (type == "full_attention" || type == "sliding_attention") continue;
-        config.complain(concat("layer_types: ", type.dump(),
-                               ": must be \"full_attention\" or \"sliding_attention\""));
-        return windows;
-    }
-    if (types.size() != num_blocks) {
-        config.complain(concat("layer_types: has ", types.size(), " entries, and ",
-                               "num_hidden_layers = ", num_blocks));
-        return windows;
-    }
-    for (size_t block = 0; block < num_blocks; ++block)
-        windows[block] = types[block] == "sliding_attention";
-    return windows;
+    config.complain(
+        concat(defaults.activation_name, " = ", name, ": must be one of ", join(names, ", ")));
+    return ops::Activation::silu;
 }
 
 }  // namespace
@@ -133,42 +119,61 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     const Sizes sizes = read_sizes(config, defaults, spec);
     refuse_dropout(config);
     refuse_quantised(config);
-    refuse_other_activations(config);
     spec.padding_token = read_padding_token(config, defaults, spec.vocabulary);
-    spec.tied = config.boolean("tie_word_embeddings", false);
-    spec.norm_epsilon = config.number_above_0("rms_norm_eps", defaults.norm_epsilon);
+    spec.tied = config.boolean("tie_word_embeddings", defaults.tied);
+    spec.norm = defaults.norm;
+    spec.norm.epsilon = config.number_above_0(defaults.norm_name, defaults.norm.epsilon);
     spec.initializer_range = config.number_above_0("initializer_range", 0.02);
     spec.max_positions = config.whole_number_or("max_position_embeddings", most_positions, 32768);
-    spec.rope = read_rope(config, spec.max_positions);
+    const MlpSpec mlp{.intermediate = sizes.intermediate,
+                      .activation = read_activation(config, defaults)};
     spec.blocks.assign(static_cast<size_t>(sizes.num_blocks),
                        BlockSpec{.width = spec.width,
-                                 .norm_epsilon = spec.norm_epsilon,
+                                 .norm = spec.norm,
                                  .attention = {.heads = sizes.heads},
-                                 .mlp = {.intermediate = sizes.intermediate}});
+                                 .mlp = mlp});
+    RopeForm rope = rope_form(spec, defaults);
+    if (!defaults.has_ropes_by_layer) spec.ropes = {read_rope(config, rope)};
     return spec;
 }
 
-void read_biases(ConfigReader& config, ModelSpec& spec) {
-    const bool has_bias = config.boolean("attention_bias", false);
+RopeForm rope_form(const ModelSpec& spec, const Defaults& defaults) {
+    RopeForm form = defaults.rope;
+    form.head_dim = spec.heads().head_dim;
+    form.max_positions = spec.max_positions;
+    return form;
+}
+
+void read_biases(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults) {
+    const bool of_attention = config.boolean("attention_bias", defaults.attention);
+    const bool of_mlp = config.boolean("mlp_bias", false);
+    for (BlockSpec& block : spec.blocks) {
+        block.attention.has_bias = of_attention;
+        block.attention.has_out_bias = of_attention && defaults.has_out;
+        block.mlp.has_bias = of_mlp;
+    }
+}
+
+void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
+    const bool has_bias = config.boolean("use_bias", usual);
     for (BlockSpec& block : spec.blocks)
-        block.attention.has_bias = block.attention.has_out_bias = has_bias;
-    if (config.boolean("mlp_bias", false))
-        config.complain("mlp_bias = true: biases in the MLP are not served");
+        block.attention.has_bias = block.attention.has_out_bias = block.mlp.has_bias = has_bias;
+}
+
+void refuse_flag(ConfigReader& config, const char* name) {
+    if (config.boolean(name, false))
+        config.complain(concat(name, " = true: is not served; must be false"));
+}
+
+double read_cap(ConfigReader& config, const char* name, double usual) {
+    if (!config.content().contains(name)) return usual;
+    return config.has(name) ? config.number_above_0(name) : 0;
 }
 
 std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> usual) {
     if (!config.content().contains("sliding_window")) return usual;
     if (!config.has("sliding_window")) return std::nullopt;
     return config.whole_number("sliding_window", most_positions);
-}
-
-void read_windows_of_layers(ConfigReader& config, ModelSpec& spec) {
-    if (!config.boolean("use_sliding_window", false)) return;
-    const std::vector<bool> windows = windows_of_layers(config, spec.blocks.size());
-    if (std::find(windows.begin(), windows.end(), true) == windows.end()) return;
-    const std::optional<int64_t> window = read_window(config, usual_window);
-    for (size_t block = 0; block < windows.size(); ++block)
-        if (windows[block]) spec.blocks[block].attention.mask.window = window;
 }
 
 }  // namespace ringshard::model

@@ -1,28 +1,61 @@
 #pragma once
 
+#include <functional>
+#include <vector>
+
+#include "../read_rope.hpp"
 #include "architecture.hpp"
 
 // Functions that several families of models share.
 namespace ringshard::model {
 
-// Defaults of transformers for fields that config.json leaves out. 0: they follow from other
-// fields.
+// Defaults of transformers for fields that config.json leaves out, and the names of fields that
+// families name differently. 0: they follow from other fields.
 struct Defaults {
     int64_t head_dim = 0;
     int64_t key_heads = 0;
-    double norm_epsilon = 1e-6;
+    NormForm norm{.epsilon = 1e-6};
+    const char* norm_name = "rms_norm_eps";
     std::optional<int64_t> padding_token{};
+    bool tied = false;
+    const char* activation = "silu";
+    const char* activation_name = "hidden_act";
+    RopeForm rope{};
+    bool has_ropes_by_layer = false;  // the family reads its positions by itself
 };
 
 // Returns a model of equal blocks as BlockSpec has them by itself: norms before both branches, no
 // biases, no norms of heads, no windows.
 ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults);
 
-// Gives the projections of the attention biases where attention_bias says so; refuses mlp_bias.
-void read_biases(ConfigReader& config, ModelSpec& spec);
+// Returns the form of a model's positions, with its sizes.
+RopeForm rope_form(const ModelSpec& spec, const Defaults& defaults);
+
+// Gives the projections of the attention and of the MLP biases where attention_bias and mlp_bias
+// say so.
+struct BiasDefaults {
+    bool attention = false;
+    bool has_out = true;  // attention_bias is the output's too
+};
+void read_biases(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults = {});
+
+// Gives every projection of the blocks a bias where use_bias says so.
+void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual);
+// Complains where a field is true that stands for something that is not served.
+void refuse_flag(ConfigReader& config, const char* name);
+// Returns a cap of scores or logits: 0 where the field is null.
+double read_cap(ConfigReader& config, const char* name, double usual);
 
 // Returns sliding_window: `usual` where config.json has no such field, nothing where it is null.
 std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> usual);
+// Returns whether each block looks through the window, by layer_types; `usual` without it.
+std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
+                                   const std::function<bool(size_t)>& usual);
+// The same, where by default every sliding_window_pattern-th block, or `usual`-th, sees everything.
+std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);
+void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window);
+// Gives the positions of read_ropes_by_layer() to the blocks.
+void set_ropes(ModelSpec& spec, const std::vector<bool>& windows);
 // Gives blocks the window where use_sliding_window and layer_types, or max_window_layers, say so.
 void read_windows_of_layers(ConfigReader& config, ModelSpec& spec);
 

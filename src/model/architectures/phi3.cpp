@@ -2,14 +2,17 @@
 
 namespace ringshard::model {
 
-// Queries, keys and values are one tensor, gate and up another. Its long models scale positions in
-// a way of their own.
+// Queries, keys and values are one tensor, gate and up another.
 ModelSpec read_phi3(ConfigReader& config) {
-    ModelSpec spec = read_plain_model(config, {.norm_epsilon = 1e-5, .padding_token = 32000});
-    if (spec.rope.kind != RopeKind::plain)
-        config.complain(
-            "rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone, which is not "
-            "served");
+    const int64_t original =
+        config.whole_number_or("original_max_position_embeddings", int64_t{1} << 40, 4096);
+    ModelSpec spec = read_plain_model(
+        config, {.norm = {.epsilon = 1e-5},
+                 .padding_token = 32000,
+                 .rope = {.may_be_partial = true, .original_positions = original}});
+    const RopeKind kind = spec.ropes.front().kind;
+    if (kind != RopeKind::plain && kind != RopeKind::longrope)
+        config.complain("rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone");
     const std::optional<int64_t> window = read_window(config, std::nullopt);
     for (BlockSpec& block : spec.blocks) {
         block.attention.is_fused = block.mlp.is_fused = true;

@@ -7,9 +7,31 @@ using nlohmann::json;
 namespace {
 
 constexpr Architecture architectures[] = {
-    {"LlamaForCausalLM", "llama", read_llama}, {"Qwen2ForCausalLM", "qwen2", read_qwen2},
-    {"Qwen3ForCausalLM", "qwen3", read_qwen3}, {"MistralForCausalLM", "mistral", read_mistral},
-    {"Phi3ForCausalLM", "phi3", read_phi3},    {"Olmo2ForCausalLM", "olmo2", read_olmo2},
+    {"LlamaForCausalLM", "llama", read_llama},
+    {"Qwen2ForCausalLM", "qwen2", read_qwen2},
+    {"Qwen3ForCausalLM", "qwen3", read_qwen3},
+    {"MistralForCausalLM", "mistral", read_mistral},
+    {"Phi3ForCausalLM", "phi3", read_phi3},
+    {"Olmo2ForCausalLM", "olmo2", read_olmo2},
+    {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
+    {"SeedOssForCausalLM", "seed_oss", read_seed_oss},
+    {"Ernie4_5ForCausalLM", "ernie4_5", read_ernie4_5},
+    {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", read_hunyuan_v1_dense},
+    {"Olmo3ForCausalLM", "olmo3", read_olmo3},
+    {"GraniteForCausalLM", "granite", read_granite},
+    {"GemmaForCausalLM", "gemma", read_gemma},
+    {"Gemma2ForCausalLM", "gemma2", read_gemma2},
+    {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
+    {"GlmForCausalLM", "glm", read_glm},
+    {"Glm4ForCausalLM", "glm4", read_glm4},
+    {"CohereForCausalLM", "cohere", read_cohere},
+    {"Cohere2ForCausalLM", "cohere2", read_cohere2},
+    {"Ministral3ForCausalLM", "ministral3", read_ministral3},
+    {"Exaone4ForCausalLM", "exaone4", read_exaone4},
+    {"Starcoder2ForCausalLM", "starcoder2", read_starcoder2},
+    {"StableLmForCausalLM", "stablelm", read_stablelm},
+    {"NemotronForCausalLM", "nemotron", read_nemotron},
+    {"PhiForCausalLM", "phi", read_phi},
 };
 
 std::string names_of(const char* Architecture::*field) {

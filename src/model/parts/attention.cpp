@@ -26,16 +26,16 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
                                     const BlockSpec& block) {
     const auto& [query_heads, key_heads, head_dim] = block.attention.heads;
     std::vector<HeadNorm> norms;
-    const auto add = [&](const char* name, int64_t width, ops::HeadRange range) {
-        norms.emplace_back(unit, saved, Norm::Spec{name, width, block.norm_epsilon}, range);
+    const auto add = [&](const std::string& name, int64_t width, ops::HeadRange range) {
+        norms.emplace_back(unit, saved, Norm::Spec{name, width, block.norm}, range);
     };
     const HeadNormKind kind = block.attention.head_norm;
     if (kind == HeadNormKind::each_head) {
-        add("self_attn.q_norm", head_dim, {0, query_heads});
-        add("self_attn.k_norm", head_dim, {query_heads, key_heads});
+        add(block.attention.query_norm, head_dim, {0, query_heads});
+        add(block.attention.key_norm, head_dim, {query_heads, key_heads});
     } else if (kind == HeadNormKind::all_heads) {
-        add("self_attn.q_norm", query_heads * head_dim, {0, 1});
-        add("self_attn.k_norm", key_heads * head_dim, {query_heads / key_heads, 1});
+        add(block.attention.query_norm, query_heads * head_dim, {0, 1});
+        add(block.attention.key_norm, key_heads * head_dim, {query_heads / key_heads, 1});
     }
     return norms;
 }
@@ -46,20 +46,35 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
     : heads_(block.attention.heads),
       mask_(block.attention.mask),
       qkv_projection_(unit, qkv_of(block)),
-      out_(unit, {.layers = {{"self_attn.o_proj", block.width}},
+      out_(unit, {.layers = {{block.attention.out, block.width}},
                   .in = block.attention.out_width(),
                   .has_bias = block.attention.has_out_bias,
                   .adapters = block.adapters}),
       head_norms_(head_norms_of(unit, saved, block)),
+      norms_rotated_heads_(block.attention.norms_rotated_heads),
+      rope_(block.attention.rope),
       qkv_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
       lse_(saved.add(ActivationPolicy::attention)) {}
 
+void Attention::rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const {
+    if (!rope_) return;
+    ops::rope(heads, heads_.query_heads + heads_.key_heads, context.positions.ropes[*rope_], turn);
+}
+
+void Attention::scale_queries(const BlockContext& context, const at::Tensor& heads) const {
+    const at::Tensor& scale = context.positions.query_scale;
+    if (!scale.defined()) return;
+    heads.narrow(1, 0, heads_.query_heads * heads_.head_dim).mul_(scale.to(heads.scalar_type()));
+}
+
 void Attention::project(const BlockContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& x, Saved& saved) const {
     const at::Tensor qkv = qkv_projection_.forward(context.projections(), weights, x);
+    if (norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
-    ops::rope(qkv, turned_heads(), context.rope, ops::Turn::forward);
+    if (!norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
+    scale_queries(context, qkv);
     saved[qkv_] = qkv;
 }
 
@@ -94,8 +109,10 @@ at::Tensor Attention::output_backward(const BlockContext& context,
         out_.backward(context.projections(), weights, gradients, dy, saved[seen_]);
     at::Tensor d_qkv =
         context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan);
-    ops::rope(d_qkv, turned_heads(), context.rope, ops::Turn::backward);
+    scale_queries(context, d_qkv);
+    if (!norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
     for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);
+    if (norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
     return d_qkv;
 }
 

@@ -43,13 +43,18 @@ public:
     std::vector<const Projection*> projections() const { return {&qkv_projection_, &out_}; }
 
 private:
-    int64_t turned_heads() const { return heads_.query_heads + heads_.key_heads; }
+    // Turns queries and keys to their positions, or their gradients back. In place.
+    void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
+    // By their positions, in place; gradients too.
+    void scale_queries(const BlockContext& context, const at::Tensor& heads) const;
 
     attention::HeadCounts heads_;
     attention::Mask mask_;
     Projection qkv_projection_;  // rows of qkv: query heads, key heads, value heads
     Projection out_;
     std::vector<HeadNorm> head_norms_;
+    bool norms_rotated_heads_;
+    std::optional<size_t> rope_;
     SavedSlot qkv_;   // [t, qkv_width]
     SavedSlot seen_;  // [t, h d], the attention's result
     SavedSlot lse_;

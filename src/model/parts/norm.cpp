@@ -8,49 +8,79 @@ using config::ActivationPolicy;
 
 namespace {
 
-shard::ParameterGroup weight_of(const Norm::Spec& spec) {
-    return {{{concat(spec.name, ".weight"), {spec.width}}}, shard::InitialValues::ones};
+shard::ParameterGroup weight_group(const Norm::Spec& spec) {
+    using shard::InitialValues;
+    return {{{concat(spec.name, ".weight"), {spec.width}}},
+            spec.form.adds_one ? InitialValues::zeros : InitialValues::ones};
+}
+
+shard::ParameterGroup bias_group(const Norm::Spec& spec) {
+    return {{{concat(spec.name, ".bias"), {spec.width}}}, shard::InitialValues::zeros};
+}
+
+ops::NormWeight with_offset(at::Tensor weight, const NormForm& form) {
+    return {std::move(weight), form.adds_one ? 1.0F : 0.0F};
 }
 
 }  // namespace
 
 Norm::Norm(shard::UnitLayout& unit, const Spec& spec)
-    : epsilon_(spec.epsilon), weight_(unit.add(weight_of(spec))) {}
+    : form_(spec.form), weight_(unit.add(weight_group(spec))) {
+    if (form_.has_bias) bias_ = unit.add(bias_group(spec));
+}
+
+ops::NormWeight Norm::weight_of(const shard::UnitTensors& weights) const {
+    return with_offset(weights[weight_], form_);
+}
+
+ops::LayerNorm Norm::layer_norm(const shard::UnitTensors& weights) const {
+    return {weight_of(weights), bias_ ? weights[*bias_] : at::Tensor(), form_.epsilon};
+}
 
 ops::RmsNormed Norm::forward(const shard::UnitTensors& weights, const at::Tensor& x) const {
-    return ops::rms_norm(x, weights[weight_], epsilon_);
+    if (form_.is_centred) return {ops::layer_norm(x, layer_norm(weights)), {}};
+    return ops::rms_norm(x, weight_of(weights), form_.epsilon);
 }
 
 at::Tensor Norm::again(const shard::UnitTensors& weights, const at::Tensor& x,
                        const at::Tensor& inverse_rms) const {
-    return ops::rms_norm_again(x, weights[weight_], inverse_rms);
+    if (form_.is_centred) return ops::layer_norm(x, layer_norm(weights));
+    return ops::rms_norm_again(x, weight_of(weights), inverse_rms);
 }
 
 void Norm::backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
                     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
                     const at::Tensor& dx) const {
-    ops::rms_norm_backward(dy, x, inverse_rms, weights[weight_], dx, gradients[weight_]);
+    if (form_.is_centred)
+        return ops::layer_norm_backward(dy, x, layer_norm(weights), dx, gradients[weight_],
+                                        bias_ ? gradients[*bias_] : at::Tensor());
+    ops::rms_norm_backward(dy, x, inverse_rms, weight_of(weights), dx, gradients[weight_]);
 }
 
 HeadNorm::HeadNorm(shard::UnitLayout& unit, SavedLayout& saved, const Norm::Spec& spec,
                    ops::HeadRange range)
-    : epsilon_(spec.epsilon),
+    : form_(spec.form),
       range_(range),
-      weight_(unit.add(weight_of(spec))),
+      weight_(unit.add(weight_group(spec))),
       before_(saved.add(ActivationPolicy::all_but_gate_up)),
       inverse_rms_(saved.add(ActivationPolicy::all_but_gate_up)) {}
 
+ops::NormWeight HeadNorm::weight_of(const shard::UnitTensors& weights) const {
+    return with_offset(weights[weight_], form_);
+}
+
 void HeadNorm::forward(const shard::UnitTensors& weights, const at::Tensor& rows,
                        Saved& saved) const {
-    const ops::HeadsBeforeNorm before = ops::head_norm(rows, range_, weights[weight_], epsilon_);
+    const ops::HeadsBeforeNorm before =
+        ops::head_norm(rows, range_, weight_of(weights), form_.epsilon);
     saved[before_] = before.x;
     saved[inverse_rms_] = before.inverse_rms;
 }
 
 void HeadNorm::backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
                         const at::Tensor& d_rows, const Saved& saved) const {
-    ops::head_norm_backward(d_rows, range_, {saved[before_], saved[inverse_rms_]}, weights[weight_],
-                            gradients[weight_]);
+    ops::head_norm_backward(d_rows, range_, {saved[before_], saved[inverse_rms_]},
+                            weight_of(weights), gradients[weight_]);
 }
 
 }  // namespace ringshard::model

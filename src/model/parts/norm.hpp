@@ -2,24 +2,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 
 #include "../saved.hpp"
+#include "ringshard/model/block_spec.hpp"
+#include "ringshard/ops/layer_norm.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 
 namespace ringshard::model {
 
-// An RMSNorm of rows.
+// An RMSNorm or a LayerNorm of rows.
 class Norm {
 public:
     struct Spec {
         std::string name;  // of its tensor, without ".weight"
         int64_t width;
-        double epsilon;
+        NormForm form;
     };
     Norm(shard::UnitLayout& unit, const Spec& spec);
 
+    // Of a LayerNorm inverse_rms is undefined.
     ops::RmsNormed forward(const shard::UnitTensors& weights, const at::Tensor& x) const;
     // Returns the normed rows again.
     at::Tensor again(const shard::UnitTensors& weights, const at::Tensor& x,
@@ -30,8 +34,12 @@ public:
                   const at::Tensor& dx) const;
 
 private:
-    double epsilon_;
+    ops::NormWeight weight_of(const shard::UnitTensors& weights) const;
+    ops::LayerNorm layer_norm(const shard::UnitTensors& weights) const;
+
+    NormForm form_;
     shard::ParameterId weight_;
+    std::optional<shard::ParameterId> bias_;
 };
 
 // An RMSNorm of ranges of rows, each by itself with the same weight: of the heads of the queries or
@@ -48,7 +56,9 @@ public:
                   const at::Tensor& d_rows, const Saved& saved) const;
 
 private:
-    double epsilon_;
+    ops::NormWeight weight_of(const shard::UnitTensors& weights) const;
+
+    NormForm form_;
     ops::HeadRange range_;
     shard::ParameterId weight_;
     SavedSlot before_;

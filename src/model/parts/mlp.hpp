@@ -7,12 +7,12 @@
 
 namespace ringshard::model {
 
-// down(silu(gate) * up).
-class Swiglu {
+// down(activation(gate) * up), or down(activation(up)).
+class Mlp {
 public:
-    Swiglu(shard::UnitLayout& unit, const BlockSpec& block);
+    Mlp(shard::UnitLayout& unit, const BlockSpec& block);
 
-    // Returns [t, 2i]: a row is gate, then up.
+    // Returns [t, 2i]: a row is gate, then up. Without a gate, [t, i].
     at::Tensor gate_up(const ProjectionContext& context, const shard::UnitTensors& weights,
                        const at::Tensor& x) const;
     // Returns [t, w].
@@ -29,6 +29,8 @@ public:
     std::vector<const Projection*> projections() const { return {&gate_up_, &down_}; }
 
 private:
+    ops::Activation activation_;
+    bool is_gated_;
     Projection gate_up_;
     Projection down_;
 };

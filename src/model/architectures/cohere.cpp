@@ -1,0 +1,42 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// Attention and MLP read the same LayerNorm without bias; neighbours rotate as pairs.
+ModelSpec read_common(ConfigReader& config, double theta) {
+    ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5, .is_centred = true},
+                                               .norm_name = "layer_norm_eps",
+                                               .padding_token = 0,
+                                               .tied = true,
+                                               .rope = {.theta = theta, .is_interleaved = true}});
+    read_biases(config, spec);
+    spec.logits_multiplier = config.number_above_0("logit_scale", 0.0625);
+    for (BlockSpec& block : spec.blocks) {
+        block.is_parallel = true;
+        block.mlp_norms = {};
+    }
+    return spec;
+}
+
+}  // namespace
+
+ModelSpec read_cohere(ConfigReader& config) {
+    ModelSpec spec = read_common(config, 500000.0);
+    refuse_flag(config, "use_qk_norm");
+    return spec;
+}
+
+// Blocks with a window rotate, and those that see everything do not.
+ModelSpec read_cohere2(ConfigReader& config) {
+    ModelSpec spec = read_common(config, 10000.0);
+    const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
+    const std::optional<int64_t> window = read_window(config, usual_window);
+    set_windows(spec, windows, window);
+    for (BlockSpec& block : spec.blocks)
+        if (!block.attention.mask.window) block.attention.rope.reset();
+    return spec;
+}
+
+}  // namespace ringshard::model

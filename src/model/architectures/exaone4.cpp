@@ -1,0 +1,23 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+// Norms stand behind the branches, every head is normed by itself, and in models with windows the
+// blocks that see everything do not rotate.
+ModelSpec read_exaone4(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(config, {.key_heads = 32, .norm = {.epsilon = 1e-5}});
+    for (BlockSpec& block : spec.blocks) {
+        block.attention_norms = {.before = {}, .behind = "post_attention_layernorm"};
+        block.attention.head_norm = HeadNormKind::each_head;
+        block.mlp_norms = {.before = {}, .behind = "post_feedforward_layernorm"};
+    }
+    const std::optional<int64_t> window = read_window(config, usual_window);
+    if (!window) return spec;
+    const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
+    set_windows(spec, windows, window);
+    for (BlockSpec& block : spec.blocks)
+        if (!block.attention.mask.window) block.attention.rope.reset();
+    return spec;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,84 @@
+#include <cmath>
+
+#include "common.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// What all Gemmas have: factors of norms that are learned as the difference from 1, GeGLU, and an
+// embedding that is scaled by the root of its width.
+Defaults gemma_defaults(const char* activation_name, int64_t key_heads) {
+    return {.head_dim = 256,
+            .key_heads = key_heads,
+            .norm = {.epsilon = 1e-6, .adds_one = true},
+            .padding_token = 0,
+            .tied = true,
+            .activation = "gelu_pytorch_tanh",
+            .activation_name = activation_name};
+}
+
+ModelSpec read_common(ConfigReader& config, const Defaults& defaults) {
+    ModelSpec spec = read_plain_model(config, defaults);
+    read_biases(config, spec);
+    refuse_flag(config, "use_bidirectional_attention");
+    spec.embedding_multiplier = std::sqrt(static_cast<double>(spec.width));
+    spec.rounds_embedding_multiplier = true;
+    return spec;
+}
+
+// Four norms in a block, and the scale of the scores by a field of its own.
+void read_second_generation(ConfigReader& config, ModelSpec& spec) {
+    for (BlockSpec& block : spec.blocks) {
+        block.attention_norms.behind = "post_attention_layernorm";
+        block.mlp_norms = {.before = "pre_feedforward_layernorm",
+                           .behind = "post_feedforward_layernorm"};
+    }
+    spec.scores.scale = 1 / std::sqrt(config.number_above_0("query_pre_attn_scalar", 256));
+}
+
+}  // namespace
+
+ModelSpec read_gemma(ConfigReader& config) {
+    ModelSpec spec = read_common(config, gemma_defaults("hidden_act", 16));
+    // An old name of what the releases were trained with.
+    if (config.word("hidden_act", "") == "gelu")
+        for (BlockSpec& block : spec.blocks) block.mlp.activation = ops::Activation::gelu_tanh;
+    return spec;
+}
+
+ModelSpec read_gemma2(ConfigReader& config) {
+    ModelSpec spec = read_common(config, gemma_defaults("hidden_activation", 4));
+    read_second_generation(config, spec);
+    spec.scores.cap = read_cap(config, "attn_logit_softcapping", 50);
+    spec.logits_cap = read_cap(config, "final_logit_softcapping", 30);
+    const std::vector<bool> windows =
+        read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; });
+    set_windows(spec, windows, read_window(config, usual_window));
+    return spec;
+}
+
+ModelSpec read_gemma3(ConfigReader& config) {
+    Defaults defaults = gemma_defaults("hidden_activation", 4);
+    defaults.rope.theta = 1000000.0;
+    defaults.has_ropes_by_layer = true;
+    ModelSpec spec = read_common(config, defaults);
+    read_second_generation(config, spec);
+    if (config.has("attn_logit_softcapping"))
+        config.complain(
+            "attn_logit_softcapping: transformers does not use it in Gemma 3; set it "
+            "to null");
+    spec.logits_cap = read_cap(config, "final_logit_softcapping", 0);
+    const RopeForm full = rope_form(spec, defaults);
+    RopeForm sliding = full;
+    sliding.theta = 10000.0;
+    sliding.theta_name = "rope_local_base_freq";
+    spec.ropes = read_ropes_by_layer(config, full, sliding);
+    const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 6);
+    set_windows(spec, windows, read_window(config, usual_window));
+    set_ropes(spec, windows);
+    for (BlockSpec& block : spec.blocks) block.attention.head_norm = HeadNormKind::each_head;
+    return spec;
+}
+
+}  // namespace ringshard::model

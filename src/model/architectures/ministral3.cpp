@@ -1,0 +1,29 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+// Queries at far positions are scaled, by two fields of rope_parameters.
+ModelSpec read_ministral3(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(
+        config, {.head_dim = 128,
+                 .key_heads = 8,
+                 .norm = {.epsilon = 1e-5},
+                 .padding_token = 11,
+                 .rope = {.other_keys = {"llama_4_scaling_beta", "max_position_embeddings",
+                                         "original_max_position_embeddings"}}});
+    const std::optional<int64_t> window = read_window(config, std::nullopt);
+    for (BlockSpec& block : spec.blocks) block.attention.mask.window = window;
+    ConfigReader rope(config.file(), config.part("rope_parameters"), "rope_parameters: ");
+    if (!rope.content().is_object()) {
+        config.complain(
+            "rope_parameters: must be an object with llama_4_scaling_beta and "
+            "original_max_position_embeddings");
+        return spec;
+    }
+    spec.query_scale = {rope.number_above_0("llama_4_scaling_beta"),
+                        rope.number_above_0("original_max_position_embeddings")};
+    config.complain(rope);
+    return spec;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,17 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+// LayerNorms whose factors are learned as the difference from 1, and squared ReLU without a gate.
+ModelSpec read_nemotron(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(
+        config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true, .adds_one = true},
+                 .norm_name = "norm_eps",
+                 .activation = "relu2",
+                 .rope = {.may_be_partial = true, .rotated_part = 0.5}});
+    read_biases(config, spec);
+    for (BlockSpec& block : spec.blocks) block.mlp.is_gated = false;
+    return spec;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "common.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// Returns whether the heads of each block rotate: all but every no_rope_layer_interval-th, or as
+// no_rope_layers says with 1 and 0.
+std::vector<bool> read_rotating_layers(ConfigReader& config, size_t num_blocks) {
+    std::vector<bool> rotates(num_blocks, true);
+    if (!config.has("no_rope_layers")) {
+        const int64_t every = config.whole_number_or("no_rope_layer_interval", 4096, 4);
+        for (size_t block = 0; block < num_blocks; ++block)
+            rotates[block] = (block + 1) % static_cast<size_t>(every) != 0;
+        return rotates;
+    }
+    const auto given = config.part("no_rope_layers");
+    const auto is_flag = [](const auto& layer) { return layer == 0 || layer == 1; };
+    if (!given.is_array() || given.size() < num_blocks ||
+        !std::all_of(given.begin(), given.end(), is_flag)) {
+        config.complain(concat("no_rope_layers = ", given.dump(),
+                               ": must be a list with 1 or 0 "
+                               "for each of num_hidden_layers = ",
+                               num_blocks));
+        return rotates;
+    }
+    for (size_t block = 0; block < num_blocks; ++block) rotates[block] = given[block] == 1;
+    return rotates;
+}
+
+}  // namespace
+
+// The heads of some blocks do not rotate; those blocks alone may look through a window.
+ModelSpec read_smollm3(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(
+        config,
+        {.key_heads = 4, .padding_token = 128004, .tied = true, .rope = {.theta = 2000000.0}});
+    read_biases(config, spec);
+    const std::vector<bool> rotates = read_rotating_layers(config, spec.blocks.size());
+    for (size_t block = 0; block < rotates.size(); ++block)
+        if (!rotates[block]) spec.blocks[block].attention.rope.reset();
+    const std::optional<int64_t> window = read_window(config, std::nullopt);
+    const bool has_windows = config.boolean("use_sliding_window", false) && window;
+    const auto usual = [&](size_t block) { return has_windows && !rotates[block]; };
+    const std::vector<bool> windows = read_layer_types(config, spec.blocks.size(), usual);
+    if (has_windows) set_windows(spec, windows, window);
+    return spec;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,24 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+// LayerNorms, biases and an MLP without a gate.
+ModelSpec read_starcoder2(ConfigReader& config) {
+    ModelSpec spec =
+        read_plain_model(config, {.key_heads = 2,
+                                  .norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
+                                  .norm_name = "norm_epsilon",
+                                  .tied = true,
+                                  .activation = "gelu_pytorch_tanh"});
+    read_use_bias(config, spec, true);
+    const std::optional<int64_t> window = read_window(config, std::nullopt);
+    for (BlockSpec& block : spec.blocks) {
+        block.attention.mask.window = window;
+        block.mlp.is_gated = false;
+        block.mlp.up = "mlp.c_fc";
+        block.mlp.down = "mlp.c_proj";
+    }
+    return spec;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "common.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t most_blocks = 4096;
+
+}  // namespace
+
+std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
+                                   const std::function<bool(size_t)>& usual) {
+    std::vector<bool> windows(num_blocks, false);
+    if (!config.has("layer_types")) {
+        for (size_t block = 0; block < num_blocks; ++block) windows[block] = usual(block);
+        return windows;
+    }
+    const json types = config.part("layer_types");
+    if (!types.is_array()) {
+        config.complain(concat("layer_types = ", types.dump(), ": must be a list"));
+        return windows;
+    }
+    for (const json& type : types) {
+        if (type == "full_attention" || type == "sliding_attention") continue;
+        config.complain(concat("layer_types: ", type.dump(),
+                               ": must be \"full_attention\" or \"sliding_attention\""));
+        return windows;
+    }
+    if (types.size() != num_blocks) {
+        config.complain(concat("layer_types: has ", types.size(), " entries, and ",
+                               "num_hidden_layers = ", num_blocks));
+        return windows;
+    }
+    for (size_t block = 0; block < num_blocks; ++block)
+        windows[block] = types[block] == "sliding_attention";
+    return windows;
+}
+
+std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual) {
+    const auto every =
+        static_cast<size_t>(config.whole_number_or("sliding_window_pattern", most_blocks, usual));
+    return read_layer_types(config, num_blocks,
+                            [every](size_t block) { return (block + 1) % every != 0; });
+}
+
+void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window) {
+    for (size_t block = 0; block < windows.size(); ++block)
+        if (windows[block]) spec.blocks[block].attention.mask.window = window;
+}
+
+void set_ropes(ModelSpec& spec, const std::vector<bool>& windows) {
+    for (size_t block = 0; block < windows.size(); ++block)
+        spec.blocks[block].attention.rope = windows[block] ? 1 : 0;
+}
+
+void read_windows_of_layers(ConfigReader& config, ModelSpec& spec) {
+    if (!config.boolean("use_sliding_window", false)) return;
+    // The first max_window_layers see everything.
+    const int64_t first = config.part("max_window_layers") == 0
+                              ? 0
+                              : config.whole_number_or("max_window_layers", most_blocks, 28);
+    const auto usual = [first](size_t block) { return block >= static_cast<size_t>(first); };
+    const std::vector<bool> windows = read_layer_types(config, spec.blocks.size(), usual);
+    if (std::find(windows.begin(), windows.end(), true) == windows.end()) return;
+    set_windows(spec, windows, read_window(config, usual_window));
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,53 @@
+#include "mlp.hpp"
+
+#include "ringshard/ops/activation.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+ProjectionSpec gate_up_of(const BlockSpec& block) {
+    const MlpSpec& mlp = block.mlp;
+    ProjectionSpec spec{.layers = {{mlp.up, mlp.intermediate}},
+                        .in = block.width,
+                        .has_bias = mlp.has_bias,
+                        .adapters = block.adapters};
+    if (mlp.is_gated)
+        spec.layers = {{"mlp.gate_proj", mlp.intermediate}, {mlp.up, mlp.intermediate}};
+    if (mlp.is_fused) spec.layers = {{"mlp.gate_up_proj", 2 * mlp.intermediate}};
+    return spec;
+}
+
+}  // namespace
+
+Mlp::Mlp(shard::UnitLayout& unit, const BlockSpec& block)
+    : activation_(block.mlp.activation),
+      is_gated_(block.mlp.is_gated),
+      gate_up_(unit, gate_up_of(block)),
+      down_(unit, {.layers = {{block.mlp.down, block.width}},
+                   .in = block.mlp.intermediate,
+                   .has_bias = block.mlp.has_bias,
+                   .adapters = block.adapters}) {}
+
+at::Tensor Mlp::gate_up(const ProjectionContext& context, const shard::UnitTensors& weights,
+                        const at::Tensor& x) const {
+    return gate_up_.forward(context, weights, x);
+}
+
+at::Tensor Mlp::output(const ProjectionContext& context, const shard::UnitTensors& weights,
+                       const at::Tensor& gate_up) const {
+    return down_.forward(context, weights, ops::activate(activation_, is_gated_, gate_up));
+}
+
+at::Tensor Mlp::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
+                         const shard::UnitTensors& gradients, const at::Tensor& dy,
+                         const at::Tensor& gate_up, const at::Tensor& x) const {
+    const at::Tensor d_product = down_.backward_input(context, weights, dy);
+    ops::activate_backward(activation_, is_gated_, d_product, gate_up);
+    const at::Tensor& product = d_product;  // written over
+    const at::Tensor& d_gate_up = gate_up;  // written over
+    down_.add_gradients(context, weights, gradients, dy, product);
+    return gate_up_.backward(context, weights, gradients, d_gate_up, x);
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,50 @@
+#include "positions.hpp"
+
+#include <ATen/ops/where.h>
+
+namespace ringshard::model {
+
+PositionTables::PositionTables(const ModelSpec& spec, c10::Device device)
+    : ropes_(spec.ropes), query_scale_(spec.query_scale), head_dim_(spec.heads().head_dim) {
+    for (const RopeSpec& rope : ropes_) {
+        frequencies_.push_back(inverse_frequencies(rope, head_dim_).to(device));
+        long_frequencies_.push_back(
+            rope.kind == RopeKind::longrope
+                ? inverse_frequencies(rope, head_dim_, Document::is_long).to(device)
+                : at::Tensor());
+    }
+}
+
+ops::RopeTable PositionTables::table(size_t rope, const TokenBatch& batch) const {
+    const RopeSpec& spec = ropes_[rope];
+    const auto make = [&](const at::Tensor& frequencies) {
+        return ops::make_rope_table(batch.positions, frequencies, spec.attention_scaling);
+    };
+    ops::RopeTable table = make(frequencies_[rope]);
+    if (long_frequencies_[rope].defined()) {
+        const ops::RopeTable of_long = make(long_frequencies_[rope]);
+        const at::Tensor is_long = batch.document_lengths.gt(spec.original_positions).unsqueeze(1);
+        table.cosine = at::where(is_long, of_long.cosine, table.cosine);
+        table.sine = at::where(is_long, of_long.sine, table.sine);
+    }
+    table.head_dim = head_dim_;
+    table.is_interleaved = spec.is_interleaved;
+    return table;
+}
+
+Positions PositionTables::of(const TokenBatch& batch) const {
+    Positions positions;
+    for (size_t rope = 0; rope < ropes_.size(); ++rope)
+        positions.ropes.push_back(table(rope, batch));
+    if (query_scale_)
+        positions.query_scale = batch.positions.to(at::kFloat)
+                                    .div_(query_scale_->original_positions)
+                                    .floor_()
+                                    .log1p_()
+                                    .mul_(query_scale_->beta)
+                                    .add_(1)
+                                    .unsqueeze(1);
+    return positions;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/token_batch.hpp"
+#include "ringshard/ops/rope.hpp"
+
+namespace ringshard::model {
+
+// What the positions of a batch do to the heads of its tokens.
+struct Positions {
+    std::vector<ops::RopeTable> ropes;  // as ModelSpec::ropes
+    at::Tensor query_scale{};           // [t, 1], fp32; undefined: 1
+};
+
+// The frequencies of a model, on its device.
+class PositionTables {
+public:
+    PositionTables(const ModelSpec& spec, c10::Device device);
+    Positions of(const TokenBatch& batch) const;
+
+private:
+    ops::RopeTable table(size_t rope, const TokenBatch& batch) const;
+
+    std::vector<RopeSpec> ropes_;
+    std::optional<QueryScale> query_scale_;
+    int64_t head_dim_;
+    std::vector<at::Tensor> frequencies_;       // [r / 2], fp32
+    std::vector<at::Tensor> long_frequencies_;  // of long documents; undefined: the same
+};
+
+}  // namespace ringshard::model

@@ -1,0 +1,200 @@
+// One tiny model of each family, in every layout of so many ranks, against transformers. Weights
+// and tokens follow from names, as in generator/families.py.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "golden.hpp"
+#include "mpi_test.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/model/safetensors.hpp"
+#include "test_model.hpp"
+
+using namespace ringshard;
+using config::ActivationPolicy;
+using nlohmann::json;
+using test::TestModel;
+
+namespace {
+
+// Uniform numbers in [0, 1): SplitMix64 from the FNV-1a hash of a name.
+std::vector<double> numbers(const std::string& name, size_t count) {
+    uint64_t seed = 14695981039346656037U;
+    for (const char c : name) seed = (seed ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    std::vector<double> values(count);
+    for (double& value : values) {
+        seed += 0x9E3779B97F4A7C15U;
+        uint64_t z = seed;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+        value = static_cast<double>((z ^ (z >> 31)) >> 40) / static_cast<double>(1 << 24);
+    }
+    return values;
+}
+
+struct Family {
+    std::string name;
+    json golden;
+    std::filesystem::path folder;
+    data::FlatBatch batch;
+    std::vector<int64_t> last_tokens;  // of the documents
+};
+
+void write_model(const json& golden, const std::filesystem::path& folder) {
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "config.json") << golden["config"].dump(2);
+    std::vector<model::TensorEntry> entries;
+    for (const auto& [name, tensor] : golden["tensors"].items())
+        entries.push_back({name, model::StoredType::fp32, tensor["shape"]});
+    model::SafetensorsWriter writer(folder / "model.safetensors", entries);
+    for (const auto& [name, tensor] : golden["tensors"].items()) {
+        size_t count = 1;
+        for (const auto& size : tensor["shape"]) count *= size.get<size_t>();
+        std::vector<float> values;
+        const double mean = tensor["mean"];
+        const double spread = tensor["spread"];
+        for (const double number : numbers(name, count))
+            values.push_back(static_cast<float>(mean + spread * (2 * number - 1)));
+        writer.write(values);
+    }
+    if (const auto failure = writer.close()) throw Error(*failure);
+}
+
+// All documents are one packed row.
+Family open_family(const std::filesystem::path& file) {
+    Family family;
+    family.name = file.stem();
+    std::ifstream stream(file);
+    family.golden = json::parse(stream);
+    family.folder = std::filesystem::temp_directory_path() /
+                    concat("ringshard-family-", test::world().broadcast(std::to_string(getpid())),
+                           "-", family.name);
+    if (test::world().rank() == 0) write_model(family.golden, family.folder);
+    test::world().barrier();
+    const std::vector<int32_t> lengths = family.golden["lengths"];
+    int64_t total = 0;
+    for (const int32_t length : lengths) family.last_tokens.push_back((total += length) - 1);
+    const double vocabulary = family.golden["config"]["vocab_size"];
+    std::vector<int32_t> tokens;
+    for (const double number : numbers("tokens", static_cast<size_t>(total)))
+        tokens.push_back(static_cast<int32_t>(number * vocabulary));
+    std::vector<int32_t> labels = tokens;
+    for (size_t document = 0; document < lengths.size(); ++document)
+        labels[static_cast<size_t>(family.last_tokens[document] + 1 - lengths[document])] = -100;
+    data::SampleList rows;
+    rows.add(tokens, labels, lengths);
+    const std::vector<int64_t> first{0};
+    family.batch = data::flatten(test::one_row_each(std::move(rows)), first);
+    return family;
+}
+
+std::vector<std::filesystem::path> golden_files() {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(test::golden_folder() / "families"))
+        files.push_back(entry.path());
+    std::ranges::sort(files);
+    return files;
+}
+
+at::Tensor rows_of(const json& rows) {
+    const std::vector<std::vector<float>> values = rows;
+    std::vector<at::Tensor> tensors;
+    for (const std::vector<float>& row : values) tensors.push_back(at::tensor(row));
+    return at::stack(tensors);
+}
+
+void check_logits(const Family& family, TestModel& model, const json& golden, double tolerance) {
+    const at::Tensor logits = model.logits(family.batch);
+    const at::Tensor some = logits.index_select(0, at::tensor(family.last_tokens));
+    BOOST_TEST(test::largest_difference(some, rows_of(golden["logits"])) < tolerance);
+}
+
+double mean_loss(const Family& family, TestModel& model) {
+    const auto targets =
+        static_cast<int64_t>(family.batch.tokens.size() - family.last_tokens.size());
+    const auto sums = ops::add_up(model.transformer.forward_backward(
+        model.cut(family.batch), 1.0 / static_cast<double>(targets)));
+    model.zero.finish_gradients();
+    const double loss = test::world().sum(std::vector<double>{sums.loss}).front();
+    return loss / static_cast<double>(targets);
+}
+
+// The golden has the norm of a gradient, its sum, and its product with numbers between -1 and 1.
+void check_gradient(const at::Tensor& gradient, const std::string& name,
+                    const std::vector<double>& sketch) {
+    const at::Tensor ours = gradient.to(at::kDouble).flatten();
+    const auto count = static_cast<size_t>(ours.numel());
+    const at::Tensor signs = at::tensor(numbers("sketch of " + name, count)).mul_(2).sub_(1);
+    const double near = 2e-5 * sketch[0] + 1e-7;  // what nearly cancels has no digits
+    BOOST_TEST(std::abs(ours.norm().item<double>() - sketch[0]) < near);
+    BOOST_TEST(std::abs(ours.sum().item<double>() - sketch[1]) <
+               near * std::sqrt(static_cast<double>(count)));
+    BOOST_TEST(std::abs((ours * signs).sum().item<double>() - sketch[2]) < 2 * near);
+}
+
+void check_gradients(const Family& family, TestModel& model) {
+    const auto gradients = model.gradients();
+    BOOST_TEST(gradients.size() == family.golden["tensors"].size());
+    for (const auto& [name, tensor] : family.golden["tensors"].items()) {
+        BOOST_TEST_INFO_SCOPE(name);
+        BOOST_TEST_REQUIRE(gradients.contains(name));
+        check_gradient(gradients.at(name), name, tensor["gradient"]);
+    }
+}
+
+// A changed token of one document moves no logit of another by a bit.
+void check_leak(const Family& family, TestModel& model) {
+    data::FlatBatch batch = family.batch;
+    const at::Tensor before = model.logits(batch);
+    const int64_t place = family.last_tokens.front() - 3;
+    auto& token = batch.tokens[static_cast<size_t>(place)];
+    token = token == 7 ? 8 : 7;
+    const at::Tensor after = model.logits(batch);
+    const int64_t second = family.last_tokens.front() + 1;
+    const int64_t rest = after.size(0) - second;
+    BOOST_TEST(after.narrow(0, 0, place).equal(before.narrow(0, 0, place)));
+    BOOST_TEST(!after[place].equal(before[place]));
+    BOOST_TEST(after.narrow(0, second, rest).equal(before.narrow(0, second, rest)));
+}
+
+std::vector<mesh::MeshShape> layouts() {
+    std::vector<mesh::MeshShape> all;
+    for (const mesh::MeshShape& shape :
+         {mesh::MeshShape{1, 1, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {1, 1, 2, 2}, {1, 1, 4, 1}})
+        if (shape.world() == test::world().size()) all.push_back(shape);
+    return all;
+}
+
+void check_layout(const Family& family, const mesh::MeshShape& shape) {
+    for (const ActivationPolicy policy : {ActivationPolicy::all, ActivationPolicy::input}) {
+        TestModel model(test::world(), family.folder, {.shape = shape, .policies = policy});
+        check_logits(family, model, family.golden, 2e-5);
+        BOOST_TEST(std::abs(mean_loss(family, model) - family.golden["loss"].get<double>()) < 3e-6);
+        check_gradients(family, model);
+        if (policy == ActivationPolicy::all) check_leak(family, model);
+    }
+    TestModel model(test::world(), family.folder, {.shape = shape, .compute = at::kBFloat16});
+    const json& golden = family.golden["bf16"];
+    check_logits(family, model, golden, 0.15);
+    BOOST_TEST(std::abs(mean_loss(family, model) - golden["loss"].get<double>()) < 2e-2);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_family_gives_transformers_numbers) {
+    BOOST_TEST(golden_files().size() >= 20U);
+    for (const std::filesystem::path& file : golden_files()) {
+        const Family family = open_family(file);
+        BOOST_TEST_INFO_SCOPE(family.name);
+        for (const mesh::MeshShape& shape : layouts()) {
+            BOOST_TEST_INFO_SCOPE(to_text(shape));
+            check_layout(family, shape);
+        }
+        test::world().barrier();
+        if (test::world().rank() == 0) std::filesystem::remove_all(family.folder);
+    }
+}

@@ -1,0 +1,119 @@
+"""Numbers of one tiny random model for each family, one JSON file each.
+
+    .deps/venv/bin/python tests/parity/generator/families.py --out tests/parity/data/families [name ...]
+
+Weights and tokens are not stored: they follow from names (`numbers`), here as in tests/parity/families_test.cpp."""
+import argparse
+import json
+import math
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from family_configs import CONFIGS
+
+torch.set_num_threads(1)
+LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
+VOCABULARY = 96
+
+
+def numbers(name, count):
+    """Uniform numbers in [0, 1) that follow from a name: SplitMix64 from its FNV-1a hash."""
+    with np.errstate(over="ignore"):
+        seed = np.uint64(14695981039346656037)
+        for byte in name.encode():
+            seed = (seed ^ np.uint64(byte)) * np.uint64(1099511628211)
+        z = seed + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(40)).astype(np.float64) / float(1 << 24)
+
+
+def distribution(name, shape, model):
+    """Mean and half the width of the values of a tensor: enough spread that every part matters."""
+    if "norm" in name and name.endswith("weight"):
+        adds_one = type(model.get_submodule(name[:-7])).__name__ in ("GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P")
+        return (0.0 if adds_one else 1.0), 0.2
+    if name.endswith("bias"):
+        return 0.0, 0.2
+    if "embed_tokens" in name:
+        spread = 0.23 if model.config.tie_word_embeddings else 0.9
+        scales = model.config.model_type.startswith("gemma")
+        return 0.0, spread / (math.sqrt(shape[1]) if scales and not model.config.tie_word_embeddings else 1)
+    if "lm_head" in name:
+        return 0.0, 0.23
+    gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj")) else 1.2
+    return 0.0, gain / math.sqrt(shape[1])
+
+
+def fill(model):
+    tensors = {}
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            mean, spread = distribution(name, p.shape, model)
+            values = mean + spread * (2 * numbers(name, p.numel()) - 1)
+            p.copy_(torch.from_numpy(values.astype(np.float32)).reshape(p.shape))
+            tensors[name] = {"shape": list(p.shape), "mean": mean, "spread": spread}
+    return tensors
+
+
+def run(model, tokens):
+    """Every document by itself: nothing there can leak."""
+    loss, logits, begin = 0.0, [], 0
+    for length in LENGTHS:
+        ids = tokens[None, begin:begin + length]
+        out = model(input_ids=ids, use_cache=False).logits[0].float()
+        loss = loss + F.cross_entropy(out[:-1], ids[0, 1:], reduction="sum")
+        logits.append(out[-1])
+        begin += length
+    return loss / (len(tokens) - len(LENGTHS)), torch.stack(logits)
+
+
+def sketch(name, gradient):
+    g = gradient.double().flatten()
+    signs = torch.from_numpy(2 * numbers("sketch of " + name, g.numel()) - 1)
+    return [g.norm().item(), g.sum().item(), (g * signs).sum().item()]
+
+
+def rows(logits):
+    return [[float(f"{x:.8g}") for x in row] for row in logits.tolist()]
+
+
+def make(family):
+    config = AutoConfig.for_model(**CONFIGS[family], vocab_size=VOCABULARY, attn_implementation="eager")
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").train()
+    tensors = fill(model)
+    tokens = torch.from_numpy((numbers("tokens", sum(LENGTHS)) * VOCABULARY).astype(np.int64))
+    loss, logits = run(model, tokens)
+    loss.backward()
+    for name, p in model.named_parameters():
+        tensors[name]["gradient"] = sketch(name, p.grad)
+    with torch.no_grad():
+        half_loss, half_logits = run(model.to(torch.bfloat16), tokens)
+    written = json.loads(config.to_json_string(use_diff=False))
+    written["architectures"] = [type(model).__name__]
+    written["dtype"] = "float32"
+    for key in ("_name_or_path", "transformers_version", "_attn_implementation", "attn_implementation"):
+        written.pop(key, None)
+    return {"config": written, "lengths": LENGTHS, "tensors": tensors, "loss": loss.item(), "logits": rows(logits),
+            "bf16": {"loss": half_loss.item(), "logits": rows(half_logits)}}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for family in args.names or CONFIGS:
+        golden = make(family)
+        (args.out / f"{family}.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+        print(family, golden["loss"], golden["bf16"]["loss"], len(golden["tensors"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Configurations of tiny models, one for each family and for each form of it that computes otherwise."""
+
+
+def sizes(**other):
+    return {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 128, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2, **other}
+
+
+def rope(theta=10000.0, **other):
+    return {"rope_type": "default", "rope_theta": theta, **other}
+
+
+WINDOWS = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+           "num_hidden_layers": 4}
+NO_DROPOUT = {"attention_dropout": 0.0, "residual_dropout": 0.0}
+BY_LAYER = {"full_attention": rope(1000000.0, rope_type="linear", factor=8.0), "sliding_attention": rope(10000.0)}
+YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+
+
+def longrope(pairs):
+    return rope(rope_type="longrope", short_factor=[1.0 + 0.1 * i for i in range(pairs)],
+                long_factor=[2.0 + 0.7 * i for i in range(pairs)], original_max_position_embeddings=32)
+
+
+CONFIGS = {
+    "smollm3": sizes(model_type="smollm3", num_hidden_layers=4, rope_parameters=rope(50000.0), attention_bias=True, mlp_bias=True),
+    "smollm3-windows": sizes(model_type="smollm3", num_hidden_layers=4, rope_parameters=rope(50000.0), use_sliding_window=True,
+                             sliding_window=8, no_rope_layers=[1, 0, 1, 0]),
+    "seed_oss": sizes(model_type="seed_oss", head_dim=16, rope_parameters=rope(), attention_out_bias=True, **NO_DROPOUT),
+    "ernie4_5": sizes(model_type="ernie4_5", head_dim=8, rope_parameters=rope(), use_bias=True),
+    "hunyuan_v1_dense": sizes(model_type="hunyuan_v1_dense", head_dim=8, rope_parameters=rope(rope_type="dynamic", alpha=50.0, factor=1.0)),
+    "olmo3": sizes(model_type="olmo3", **WINDOWS, rope_parameters={"full_attention": {**YARN, "rope_theta": 500000.0, "attention_factor": 1.2},
+                                                                   "sliding_attention": rope(500000.0)}),
+    "granite": sizes(model_type="granite", rope_parameters=rope(), embedding_multiplier=3.3, logits_scaling=4.5, residual_multiplier=0.22,
+                     attention_multiplier=0.3, attention_bias=True, mlp_bias=True),
+    "gemma": sizes(model_type="gemma", head_dim=16, rope_parameters=rope()),
+    "gemma2": sizes(model_type="gemma2", head_dim=16, rope_parameters=rope(), query_pre_attn_scalar=24, attn_logit_softcapping=2.0,
+                    final_logit_softcapping=3.0, **WINDOWS),
+    "gemma3": sizes(model_type="gemma3_text", head_dim=16, query_pre_attn_scalar=24, rope_parameters=BY_LAYER, **WINDOWS),
+    "gemma3-caps": sizes(model_type="gemma3_text", head_dim=16, rope_parameters=BY_LAYER, final_logit_softcapping=3.0, **WINDOWS),
+    "glm": sizes(model_type="glm", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
+    "glm4": sizes(model_type="glm4", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
+    "cohere": sizes(model_type="cohere", rope_parameters=rope(), logit_scale=0.3, attention_bias=True),
+    "cohere2": sizes(model_type="cohere2", rope_parameters=rope(), logit_scale=0.3, **WINDOWS),
+    "ministral3": sizes(model_type="ministral3", head_dim=8, rope_parameters={**YARN, "llama_4_scaling_beta": 0.3, "mscale": 1.0,
+                                                                             "mscale_all_dim": 1.0, "max_position_embeddings": 128}),
+    "exaone4": sizes(model_type="exaone4", rope_parameters=rope(), **WINDOWS),
+    "exaone4-full": sizes(model_type="exaone4", rope_parameters=rope(), sliding_window=None, layer_types=["full_attention"] * 2),
+    "phi3-longrope": sizes(model_type="phi3", rope_parameters=longrope(4), original_max_position_embeddings=32),
+    "phi4-mini": sizes(model_type="phi3", rope_parameters={**longrope(3), "partial_rotary_factor": 0.75}, original_max_position_embeddings=32,
+                       tie_word_embeddings=True, sliding_window=16),
+    "starcoder2": sizes(model_type="starcoder2", rope_parameters=rope(), sliding_window=8),
+    "stablelm": sizes(model_type="stablelm", rope_parameters=rope(partial_rotary_factor=0.25), use_qkv_bias=True),
+    "stablelm-parallel": sizes(model_type="stablelm", rope_parameters=rope(partial_rotary_factor=0.5), use_parallel_residual=True),
+    "nemotron": sizes(model_type="nemotron", rope_parameters=rope(partial_rotary_factor=0.5), attention_bias=True, mlp_bias=True),
+    "phi": sizes(model_type="phi", rope_parameters=rope(partial_rotary_factor=0.5)),
+    "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
+}
