@@ -1,0 +1,41 @@
+"""Folders of the tiny models whose weights follow from names, as generator/families.py has them."""
+
+import array
+import json
+import math
+import os
+import shutil
+
+MASK = (1 << 64) - 1
+
+
+def numbers(name, count):
+    """Uniform numbers in [0, 1): SplitMix64 from the FNV-1a hash of a name."""
+    seed = 14695981039346656037
+    for byte in name.encode():
+        seed = (seed ^ byte) * 1099511628211 & MASK
+    for _ in range(count):
+        seed = seed + 0x9E3779B97F4A7C15 & MASK
+        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+        yield ((z ^ z >> 31) >> 40) / (1 << 24)
+
+
+def write_model(golden, folder):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(golden["config"], file)
+    header, values = {}, array.array("f")
+    for name, tensor in golden["tensors"].items():
+        begin = 4 * len(values)
+        mean, spread = tensor["mean"], tensor["spread"]
+        values.extend(mean + spread * (2 * x - 1) for x in numbers(name, math.prod(tensor["shape"])))
+        header[name] = {"dtype": "F32", "shape": tensor["shape"], "data_offsets": [begin, 4 * len(values)]}
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + values.tobytes())
+
+
+def add_tokenizer(source, folder):
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(os.path.join(source, name), folder)

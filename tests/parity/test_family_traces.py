@@ -1,0 +1,54 @@
+"""Runs of TRL's SFTTrainer on models of six families, by this program on one rank and on a ring (generator/family_traces.py)."""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from family_models import add_tokenizer, write_model
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_metrics, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "data")
+
+
+class FamilyTraces(TrainerTest):
+    def check(self, trace, *profile, ranks=None):
+        with tempfile.TemporaryDirectory() as folder:
+            model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+            write_model(trace, model)
+            add_tokenizer(os.path.join(DATA, "models", "qwen2-tiny"), model)
+            flags = [word for key, value in trace["args"].items()
+                     for word in ("--" + key, value if isinstance(value, str) else json.dumps(value))]
+            self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--data_cache_dir",
+                            os.path.join(folder, "data"), "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"),
+                            *flags, *profile, ranks=ranks), 0)
+            lines = [line for line in read_metrics(output) if "loss" in line]
+        self.assertEqual(len(lines), len(trace["steps"]))
+        for index, (ours, theirs) in enumerate(zip(lines, trace["steps"])):
+            loss, norm = (1e-5, 1e-5) if index == 0 else (1e-4, 1e-3)
+            with self.subTest(step=index + 1):
+                self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=loss)
+                self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=norm * theirs["grad_norm"])
+                self.assertAlmostEqual(ours["entropy"], theirs["entropy"], delta=1e-3)
+                self.assertAlmostEqual(ours["epoch"], theirs["epoch"], delta=1e-12)
+                self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
+
+    def test_traces(self):
+        names = sorted(os.listdir(os.path.join(DATA, "family_traces")))
+        self.assertGreater(len(names), 5)
+        for name in names:
+            with open(os.path.join(DATA, "family_traces", name)) as file:
+                trace = json.load(file)
+            with self.subTest(family=name):
+                self.check(trace)
+            if trace["args"].get("packing"):
+                with self.subTest(family=name, layout="ring"):
+                    self.check(trace, "--profile", "zero3", "--cp_size", "2", ranks=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
