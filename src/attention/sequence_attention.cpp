@@ -91,10 +91,10 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
 
 at::Tensor SequenceAttention::attend_cached(const at::Tensor& qkv, const Plan& plan,
                                             const KeyValueCache& cache) const {
-    const Heads heads = split_heads(qkv, heads_);
+    const Heads heads = split_heads(qkv, heads_, form_);
     cache.keys.index_copy_(0, cache.places, heads.k);
     cache.values.index_copy_(0, cache.places, heads.v);
-    const Heads seen{heads.q, cache.keys, cache.values};
+    const Heads seen{heads.q, cache.keys, cache.values, form_};
     Partial partial = make_partial(seen, plan);
     local_attention_of(qkv, planned_).attend(seen, plan.steps.front(), Into::fresh, partial);
     return partial.out.flatten(1);

@@ -25,7 +25,7 @@ at::Tensor numbers(const std::vector<int64_t>& values, at::Device device) {
     return at::tensor(values, at::kLong).to(device);
 }
 
-// The tokens of a text that one pass takes: all of the prompt, or the newest one.
+// The tokens of a text that one pass takes: all of them, or the newest one.
 struct Passage {
     int64_t first;  // position
     int64_t length;
@@ -43,6 +43,14 @@ attention::Tile tile_of(const Passage& passage, int64_t query, int64_t key,
     ops::Band band = ops::causal;
     if (mask.window && *mask.window < seen) band.back = *mask.window - 1;
     return {query, key, passage.length, seen, band};
+}
+
+// Where documents are longer than this, longrope rotates all of their keys by other frequencies.
+std::optional<int64_t> length_of_short(const model::ModelSpec& spec) {
+    for (const model::RopeSpec& rope : spec.ropes)
+        if (rope.kind == model::RopeKind::longrope)
+            return static_cast<int64_t>(rope.original_positions);
+    return std::nullopt;
 }
 
 }  // namespace
@@ -73,27 +81,31 @@ Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) cons
     std::vector<int64_t> places;
     std::vector<int64_t> last;  // of each text
     std::vector<std::vector<attention::Tile>> tiles(masks.size());
+    std::vector<int64_t> lengths;  // so far, of the text of each token
+    const std::optional<int64_t> longest_short = length_of_short(model_.spec());
     for (size_t i = 0; i < mine_.size(); ++i) {
-        const Tokens& prompt = prompts_[mine_[i]].tokens;
-        const int64_t num_prompt = std::ssize(prompt);
-        const int64_t num_new = std::ssize(generated[i]);
-        const Passage passage =
-            num_new == 0 ? Passage{0, num_prompt} : Passage{num_prompt + num_new - 1, 1};
+        Tokens text = prompts_[mine_[i]].tokens;
+        text.insert(text.end(), generated[i].begin(), generated[i].end());
+        const int64_t length = std::ssize(text);
+        const bool takes_all =
+            generated[i].empty() || (longest_short && length == *longest_short + 1);
+        const Passage passage = takes_all ? Passage{0, length} : Passage{length - 1, 1};
         const int64_t key = static_cast<int64_t>(i) * capacity_;
         for (size_t mask = 0; mask < masks.size(); ++mask)
             tiles[mask].push_back(tile_of(passage, std::ssize(tokens), key, masks[mask]));
         for (int64_t position = passage.first; position < passage.first + passage.length;
              ++position) {
-            tokens.push_back(num_new == 0 ? prompt[static_cast<size_t>(position)]
-                                          : generated[i].back());
+            tokens.push_back(text[static_cast<size_t>(position)]);
             positions.push_back(position);
+            lengths.push_back(length);
             places.push_back(key + position);
         }
         last.push_back(std::ssize(tokens) - 1);
     }
     Pass pass{{.tokens = numbers(tokens, device_),
                .positions = numbers(positions, device_),
-               .target_places = numbers(last, device_)},
+               .target_places = numbers(last, device_),
+               .document_lengths = numbers(lengths, device_)},
               numbers(places, device_)};
     for (std::vector<attention::Tile>& of_mask : tiles)
         pass.batch.plans.push_back(
