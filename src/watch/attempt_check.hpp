@@ -10,7 +10,7 @@
 
 namespace ringshard::watch {
 
-// Checks now and then whether a newer attempt of the run has begun, from a thread of its own: the
+// Checks regularly whether a newer attempt of the run has begun. It has its own thread, so that
 // heartbeats continue if the file system hangs.
 class AttemptCheck {
 public:
@@ -31,9 +31,9 @@ private:
     std::function<bool(double)> is_due_;
     std::function<void(const Failure&)> leave_;
     Timer clock_;
-    mutable std::mutex mutex_;  // of the attempt
+    mutable std::mutex mutex_;  // guards attempt_
     std::optional<Watchdog::Attempt> attempt_;
-    std::jthread thread_;  // last: it uses the others
+    std::jthread thread_;  // last, since it uses the other members
 };
 
 }  // namespace ringshard::watch

@@ -49,7 +49,8 @@ uint16_t port_of(int socket) {
 std::string host_on(const std::string& endpoint) { return endpoint.substr(0, endpoint.find('\t')); }
 
 // Returns a text for each rank: a line with the watchers, and a line with rank and endpoint for
-// every rank that it may send to. Empty if there are no endpoints, as on ranks other than 0.
+// every rank to which it may send. Returns nothing if there are no endpoints, as on ranks other
+// than 0.
 std::vector<std::string> address_books(const std::vector<std::string>& endpoints) {
     std::vector<std::string> hosts;
     std::map<std::string, std::string> of_host;  // lines
@@ -82,13 +83,13 @@ std::string random_session_id() {
 
 }  // namespace
 
-// If the host has no sockets, receive() returns nothing, and the table stays empty.
+// If the host has no sockets, send() and receive() do nothing, and this rank hears no heartbeats.
 DatagramChannel::DatagramChannel(const comm::Group& world)
     : socket_(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
       wake_event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       own_rank_(concat(world.rank())),
       session_id_(world.broadcast(world.is_root() ? random_session_id() : "")) {
-    const int wide = 1 << 22;  // bytes: a message of each of a few thousand ranks
+    const int wide = 1 << 22;  // bytes: one message from each of a few thousand ranks
     setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &wide, sizeof(wide));
     sockaddr_in any{};
     any.sin_family = AF_INET;
@@ -152,7 +153,7 @@ std::optional<std::string> DatagramChannel::receive() const {
         if (!message.starts_with(session_id_)) continue;
         message.remove_prefix(session_id_.size());
         const size_t end = message.find('\n');
-        // Several hosts may have the same address, and it may lead back to this one.
+        // Several hosts may have the same address, so a message for another rank can arrive here.
         if (end == std::string_view::npos || message.substr(0, end) != own_rank_) continue;
         return std::string(message.substr(end + 1));
     }

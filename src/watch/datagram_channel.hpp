@@ -11,8 +11,8 @@
 
 namespace ringshard::watch {
 
-// Sends short messages between ranks outside MPI: UDP over IPv4. A message may be lost; no call
-// blocks.
+// Sends short messages between ranks outside MPI, by UDP over IPv4. The network may lose a message;
+// send() and receive() do not block.
 class DatagramChannel {
 public:
     // Collective over the world.
@@ -21,17 +21,17 @@ public:
     DatagramChannel(const DatagramChannel&) = delete;
     DatagramChannel& operator=(const DatagramChannel&) = delete;
 
-    // Returns the ranks that watch, in the order in which they act.
+    // Returns the watchers, in the order in which they act.
     const std::vector<size_t>& watchers() const { return watchers_; }
-    // Returns the hosts of all ranks, by rank; empty on a rank that does not watch.
+    // Returns the hosts of all ranks, by rank; empty on a rank that is not a watcher.
     const std::vector<std::string>& hosts() const { return hosts_; }
-    // Returns the ranks that this one can send to, and their hosts: the watchers and the ranks of
-    // its own host; on a watcher, all ranks.
+    // Returns the ranks to which this rank can send, with their hosts: the watchers and the ranks
+    // of its own host; on a watcher, all ranks.
     const std::map<size_t, std::string>& known() const { return known_; }
 
-    // `to` is in known().
+    // Requires that `to` is in known().
     void send(size_t to, std::string_view message) const;
-    // Returns the next message of this job that has arrived, if any.
+    // Returns the next message of this job that has arrived; nothing if there is no message.
     std::optional<std::string> receive() const;
     // Waits until a message arrives, wake() is called, or the time has passed.
     void wait(double seconds) const;
@@ -39,7 +39,7 @@ public:
 
 private:
     struct Address {
-        uint32_t host;  // both in network order
+        uint32_t host;  // network byte order, as is port
         uint16_t port;
     };
     void add_endpoint(size_t rank, const std::string& endpoint);
@@ -47,7 +47,7 @@ private:
     int socket_ = -1;
     int wake_event_ = -1;
     std::string own_rank_;
-    std::string session_id_;  // messages of this job begin with it
+    std::string session_id_;  // prefix of all messages of this job
     std::vector<size_t> watchers_;
     std::vector<std::string> hosts_;
     std::map<size_t, std::string> known_;

@@ -14,7 +14,7 @@ using Ranks = std::set<size_t>;
 
 // An operation that at least one rank waits for.
 struct Awaited {
-    comm::GroupLogState group;  // of a waiting rank
+    comm::GroupLogState group;  // as a waiting rank reports it
     Ranks waiting;
     Ranks missing;  // members of the group that have not reached it
 };
@@ -26,7 +26,7 @@ const comm::GroupLogState* find_group(const Heartbeat& heartbeat,
     return found == heartbeat.groups.end() ? nullptr : &*found;
 }
 
-// Returns the operations that training threads wait for, or that any thread waits for.
+// Returns the operations for which training threads, or any threads, wait.
 std::vector<Awaited> find_awaited(const std::vector<RankView>& ranks, bool main_threads_only) {
     std::vector<Awaited> all;
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -87,8 +87,7 @@ std::string doing(const RankView& view) {
                   view.heartbeat.doing);
 }
 
-// Returns the missing ranks that do not wait for others themselves; all missing ranks if each
-// waits.
+// Returns the missing ranks that do not wait for others; all missing ranks if each of them waits.
 Ranks roots_of(const std::vector<Awaited>& awaited) {
     Ranks missing;
     Ranks blocked;

@@ -18,11 +18,11 @@ namespace ringshard::watch {
 
 namespace {
 
-// A signal handler has no arguments: it reads these.
+// State of the signal handler, which takes no arguments.
 std::atomic<int> backtrace_file = -1;  // file descriptor, or -1
 std::atomic<bool> has_written = false;
 
-int sample_signal() { return SIGRTMIN + 3; }  // a signal that nobody else is likely to use
+int sample_signal() { return SIGRTMIN + 3; }  // a signal that hardly any library uses
 
 void write_backtrace(int) {
     const int error_before = errno;
@@ -38,7 +38,7 @@ void write_backtrace(int) {
 
 StackSampler::StackSampler() : thread_(pthread_self()) {
     std::array<void*, 1> first{};
-    backtrace(first.data(), first.size());  // the first call loads a library
+    backtrace(first.data(), first.size());  // the first call loads a library; a handler must not
     struct sigaction action {};
     action.sa_handler = write_backtrace;
     action.sa_flags = SA_RESTART;
@@ -58,14 +58,15 @@ bool StackSampler::append_backtrace(const std::filesystem::path& file) const {
     constexpr auto pause = std::chrono::milliseconds(10);
     for (int i = 0; i < patience && !has_written; ++i) std::this_thread::sleep_for(pause);
     backtrace_file = -1;
-    // A thread inside a system call answers when it returns; the file stays open for it.
+    // A thread inside a system call writes its backtrace when the call returns, so keep the file
+    // open.
     if (has_written) close(opened);
     return has_written;
 }
 
 namespace {
 
-// Returns name and state of every thread, and where in the kernel it sleeps.
+// Returns name and state of every thread, and the kernel function in which it sleeps.
 std::string describe_threads() {
     std::string text;
     std::error_code error;
@@ -112,8 +113,7 @@ void write_dump(const std::filesystem::path& file, const std::string& headline,
         if (group.begun > 0) text += describe_group(group, now);
     text +=
         "\nthe thread that trains, the innermost call first (c++filt makes the names readable):\n";
-    // If the file cannot be written, standard error has the one line of the watchdog; nothing else
-    // helps.
+    // If this file cannot be written, the watchdog's line on standard error is all that remains.
     if (write_file_atomically(file, text)) return;
     if (!stack_sampler.append_backtrace(file))
         static_cast<void>(append_line(

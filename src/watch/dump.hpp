@@ -7,7 +7,7 @@
 
 namespace ringshard::watch {
 
-// Installs a signal handler with which the calling thread, which trains, can write its backtrace.
+// Installs a signal handler that lets the calling thread, which trains, write its backtrace.
 class StackSampler {
 public:
     StackSampler();

@@ -34,7 +34,7 @@ std::string to_text(const Heartbeat& heartbeat) {
 
 namespace {
 
-// Reads numbers one after another, and remembers whether all were well-formed.
+// Reads numbers one by one and records whether all were well-formed.
 class Numbers {
 public:
     template <class Number>

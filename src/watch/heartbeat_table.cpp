@@ -42,8 +42,9 @@ double HeartbeatTable::seconds_without_progress(double now) const {
     return least;
 }
 
-// A silent rank is a problem only if another rank waits: heartbeats can be lost while training goes
-// on. A late rank is one only if no rank makes progress: it may wait for a rank whose row is long.
+// A silent rank is a problem only if another rank waits for it: UDP can lose heartbeats while
+// training continues. A late rank is a problem only if no rank makes progress: it may wait for a
+// rank with a long row.
 bool HeartbeatTable::is_stalled(double now) {
     find_silent(now);
     const double idle = seconds_without_progress(now);

@@ -7,7 +7,7 @@
 
 namespace ringshard::watch {
 
-// Seconds that a rank may spend on its work without progress.
+// Computes the seconds that a rank may spend on its work without progress.
 class Limits {
 public:
     static constexpr double none = 0;
@@ -15,19 +15,19 @@ public:
     Limits(std::optional<double> hang_timeout, const Pace& pace)
         : hang_timeout_(hang_timeout), shortest_(pace.shortest_limit), other_(pace.other_limit) {}
 
-    // operations: of this step or batch, on the rank that has most; 0 if not counted yet.
+    // operations: of this step or batch, the maximum over ranks; 0 if not counted yet.
     double of(Work work, double operations = 0) const {
         if (hang_timeout_ == none || work == Work::preparation) return none;
         if (work == Work::other) return std::max(other_, hang_timeout_.value_or(0));
         if (hang_timeout_) return *hang_timeout_;
         const Past& past = past_of(work);
         if (past.slowest == 0) return std::max(hour, shortest_);
-        // Time grows with the operations of a row, except for work without operations, such as
-        // reading offloaded state: that takes as long as before.
+        // Time grows with the operations of a row, except for work without operations: reading
+        // offloaded state takes as long as before.
         const double expected = std::max(past.slowest, past.seconds_per_operation() * operations);
         return std::max(shortest_, longer * expected);
     }
-    // Seconds that a rank may be silent while others wait for it.
+    // Returns the seconds that a rank may be silent while others wait for it.
     double of_silence() const { return hang_timeout_.value_or(silence); }
 
     void took(Work work, double seconds, double operations) {
@@ -42,10 +42,10 @@ private:
     static constexpr double hour = 3600;
     static constexpr double silence = 60;
     static constexpr double longer = 10;
-    static constexpr double kept = 0.9;  // weight of the past: it decays with every step
+    static constexpr double kept = 0.9;  // weight of the past, which decays with every step
 
     struct Past {
-        double slowest = 0;  // 0: none has ended yet
+        double slowest = 0;  // 0: no work of this kind has ended yet
         double seconds = 0;
         double operations = 0;
         double seconds_per_operation() const { return operations > 0 ? seconds / operations : 0; }

@@ -25,12 +25,12 @@ namespace ringshard::watch {
 namespace {
 
 // Prefixes of the messages that are not heartbeats.
-constexpr std::string_view alarm = "alarm\n";            // followed by the line for people
+constexpr std::string_view alarm = "alarm\n";            // followed by the diagnosis, one line
 constexpr std::string_view answer = "answer\n";          // from a watcher, to each heartbeat
-constexpr std::string_view superseded = "superseded\n";  // a newer attempt owns the run
+constexpr std::string_view superseded = "superseded\n";  // a newer attempt has claimed the run
 
-// Seconds between heartbeats. With thousands of ranks they become rarer, so that a watcher keeps
-// up.
+// Returns the seconds between heartbeats. With thousands of ranks they become rarer, so that a
+// watcher can process all.
 double heartbeat_interval(double silence, size_t ranks) {
     constexpr double usual = 1;
     constexpr double heartbeats_per_silence = 8;
@@ -108,32 +108,32 @@ private:
     const StackSampler stack_sampler_{};
     Timer clock_;
 
-    // Written by the thread that trains, read by the thread that watches.
-    std::atomic<double> began_at_ = 0;  // the work
+    // The training thread writes these, the watchdog thread reads them.
+    std::atomic<double> began_at_ = 0;  // start of the current work
     std::atomic<double> progress_at_ = 0;
     std::atomic<double> limit_ = Limits::none;  // seconds without progress
-    std::atomic<bool> counts_bytes_ = false;    // as progress
+    std::atomic<bool> counts_bytes_ = false;    // whether bytes count as progress
     std::atomic<int64_t> step_ = 0;
 
-    // Used by the thread that trains alone.
+    // Only the training thread uses these.
     Work work_ = Work::preparation;
     double operations_ = 0;
     const Pace pace_;
     Limits limits_;
 
-    // Used by the thread that watches alone.
+    // Only the watchdog thread uses these.
     DatagramChannel channel_;
     const double interval_;  // seconds between heartbeats
     const std::vector<size_t> watchers_;
-    const std::ptrdiff_t turn_;  // position in the order of action: watchers first
+    const std::ptrdiff_t turn_;  // position in the order of action, in which watchers come first
     const double cut_off_ = std::max(10.0, 8 * interval_);  // seconds without an answer
     HeartbeatTable table_;
     std::optional<double> stalled_since_{};
     int64_t bytes_before_ = 0;
-    // When a watcher that acts before this rank last answered. The thread of check_ reads it too.
+    // Time at which an earlier watcher last answered this rank. The thread of check_ reads it too.
     std::atomic<double> outranked_at_ = 0;
 
-    // Last: their threads use the others.
+    // Last, since their threads use the other members.
     AttemptCheck check_{pace_.between_checks / 10,
                         [this](double since_last) { return has_to_check(since_last); },
                         [this](const Failure& failure) { leave(failure); }};
@@ -147,8 +147,8 @@ void Watchdog::Monitor::watch(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
         read_messages();
         const double now = clock_.seconds();
-        // The whole process was suspended meanwhile (`scontrol suspend`), and perhaps the others
-        // too: the time since the last look says nothing.
+        // The scheduler suspended this process (`scontrol suspend`), and perhaps others: the time
+        // since the last pass of this loop says nothing about progress.
         constexpr double stopped = 2;  // seconds
         if (now - looked_at > stopped + interval_) reset_after_suspend();
         looked_at = now;
@@ -181,15 +181,15 @@ void Watchdog::Monitor::read_messages() {
     }
 }
 
-// The answer tells a rank that a watcher, which knows the state of all ranks, receives its
-// heartbeats.
+// Answers every heartbeat: so a rank knows that a watcher, which has the state of all ranks, hears
+// it.
 void Watchdog::Monitor::receive(Heartbeat heartbeat) {
     const auto from = static_cast<size_t>(heartbeat.rank);
     if (watches() && from < channel_.hosts().size()) channel_.send(from, concat(answer, turn_));
     table_.record(std::move(heartbeat), clock_.seconds());
 }
 
-// Bytes count as progress only outside steps: a save writes beside the training.
+// Bytes count as progress only outside steps: a save writes while training continues.
 void Watchdog::Monitor::count_bytes() {
     const int64_t bytes = flight_recorder_.bytes().total();
     if (counts_bytes_ && bytes != bytes_before_) made_progress();
@@ -208,7 +208,7 @@ void Watchdog::Monitor::send_heartbeat(bool is_last) {
                         .doing = flight_recorder_.activity(),
                         .groups = groups_for_heartbeat(flight_recorder_)};
     const std::string message = to_text(heartbeat);
-    // The next heartbeat makes up for a lost one, except for the last.
+    // Send the last heartbeat three times: no later one makes up for its loss.
     for (int times = is_last ? 3 : 1; times > 0; --times)
         for (const size_t watcher : watchers_)
             if (watcher != rank_) channel_.send(watcher, message);
@@ -228,15 +228,16 @@ void Watchdog::Monitor::check_for_stall() {
     if (now - *stalled_since_ >= patience) raise_alarm();
 }
 
-// A rank that does not watch knows only its own state: it decides only if no watcher answers it.
+// A rank that is not a watcher knows only its own state: it decides only if no watcher answers it.
 bool Watchdog::Monitor::sees_stall(double now) {
     if (watches()) return table_.is_stalled(now);
     const double limit = limit_;
     return limit > 0 && now - progress_at_ > limit && !is_outranked();
 }
 
-// The first watcher checks for the whole job. If it does not answer, the next one checks, and last
-// one rank of each host: then more often, since the job may continue elsewhere without this host.
+// The first watcher checks for the whole job. If it does not answer, the next watcher checks, and
+// at last one rank of each host: then more often, since the job may continue elsewhere without this
+// host.
 bool Watchdog::Monitor::has_to_check(double since_last) const {
     const bool is_first = turn_ == 0;
     const bool is_alone = !is_outranked() && (watches() || is_host_leader_);
@@ -253,7 +254,7 @@ void Watchdog::Monitor::leave(const Failure& failure) const {
     std::_Exit(number(failure.code));
 }
 
-// Several times, since messages may be lost.
+// Sends several times, since messages may be lost.
 void Watchdog::Monitor::send_to_all(const std::string& message) const {
     constexpr int times = 3;
     constexpr auto pause = std::chrono::milliseconds(200);
@@ -294,7 +295,7 @@ void Watchdog::Monitor::raise_alarm() {
     const std::string message =
         concat("training is stalled: ", describe_cause(), where_files_are());
     send_to_all(concat(alarm, message));
-    // On another thread, since the file system may hang.
+    // A detached thread writes the dump, since the file system may hang.
     std::thread([this, message] { dump(message); }).detach();
     constexpr auto for_all = std::chrono::seconds(3);  // for the other ranks to write their files
     std::this_thread::sleep_for(for_all);
@@ -304,7 +305,7 @@ void Watchdog::Monitor::raise_alarm() {
 
 void Watchdog::Monitor::follow_alarm(const std::string& message) {
     std::thread([this, message] { dump(message); }).detach();
-    // The rank that raised the alarm ends the job; if that does not reach this process, it ends
+    // The rank that raised the alarm ends the job. If MPI cannot end this process, it exits by
     // itself.
     constexpr auto until_the_end = std::chrono::seconds(15);
     std::this_thread::sleep_for(until_the_end);

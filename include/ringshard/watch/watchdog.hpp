@@ -10,15 +10,15 @@
 
 namespace ringshard::watch {
 
-// The work of the thread that trains. The limit of a step or an evaluation batch follows from how
-// long they took before. Preparation of data has no limit; all other work has an hour.
+// Kind of work that the training thread does. The limit of a step or an evaluation batch follows
+// from the duration of earlier ones. Preparation of data has no limit; all other work has an hour.
 enum class Work { step, evaluation, preparation, other };
 
-// Seconds; tests make them shorter.
+// Durations in seconds; tests shorten them.
 struct Pace {
-    double shortest_limit = 600;  // of an automatic limit: a file server may fail over meanwhile
-    double other_limit = 3600;    // of loading, saving and all else that is no step or batch
-    double between_checks = 30;   // of the file system for a newer attempt
+    double shortest_limit = 600;  // minimum of an automatic limit: a file server may fail over
+    double other_limit = 3600;    // limit of Work::other: loading, saving
+    double between_checks = 30;   // pause between checks for a newer attempt in the file system
 };
 
 // Watches, from a thread of its own on every rank, for a job that is stalled. Each rank sends a
@@ -33,8 +33,8 @@ class Watchdog {
 public:
     // hang_timeout: seconds without progress that a step or an evaluation batch may take. Default:
     // ten times the time that its operations took before, at least pace.shortest_limit. 0: no
-    // limits. The work is Work::preparation at first. Called by the thread that trains; collective
-    // over the world.
+    // limits. Starts with Work::preparation. The training thread calls it. Collective over the
+    // world.
     Watchdog(const comm::Group& world, std::optional<double> hang_timeout, const Pace& pace = {});
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
@@ -48,9 +48,9 @@ public:
     void at_attempt(std::optional<Attempt> attempt);
 
     void at_step(int64_t step);
-    // Begins other work, and ends the work before it.
+    // Ends the current work and begins another.
     void begin(Work work);
-    // Sets the limit of the current step or batch. operations: of the rank that has most.
+    // Sets the limit of the current step or batch. operations: the maximum over all ranks.
     void expect(double operations);
     void made_progress();
 
