@@ -6,7 +6,7 @@
 
 namespace ringshard::offload {
 
-// Where the device is the host: copies are made at once.
+// Synchronous copies, for a device that is the host.
 class HostCopies final : public SideStream {
 public:
     void pin(void*, size_t) override {}

@@ -48,7 +48,7 @@ at::Tensor HostOffloadStore::staging_buffer(int64_t elements, at::ScalarType typ
     return at::empty({elements}, at::TensorOptions(device_).dtype(type));
 }
 
-// Calls copy(memory of the host, memory of the buffer, bytes) for the parts that lie in one piece.
+// Calls copy(host memory, buffer memory, bytes) for each piece that the range overlaps.
 template <class Copy>
 Transfer HostOffloadStore::start(const at::Tensor& buffer, int64_t bytes, int64_t offset,
                                  Copy copy) {

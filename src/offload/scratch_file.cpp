@@ -15,7 +15,7 @@ namespace ringshard::offload {
 
 namespace {
 
-// A new file in the folder that no name leads to any more, or -1.
+// Creates a file in the folder and unlinks it. Returns its descriptor, or -1.
 int open_without_name(const std::filesystem::path& folder) {
     std::string name = folder / "ringshard-offload-XXXXXX";
     const int descriptor = mkostemp(name.data(), O_CLOEXEC);
@@ -38,7 +38,7 @@ Expected<ScratchFile> ScratchFile::open(const std::filesystem::path& folder, Que
         if (errno == ENOENT || errno == ENOTDIR) failure.code = ExitCode::missing_input;
         return failure;
     }
-    // Some file systems cannot do without the page cache.
+    // Some file systems do not support O_DIRECT.
     const bool is_direct = fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
     return ScratchFile(folder, is_direct, make_queue(descriptor, wish));
 }
@@ -71,7 +71,7 @@ std::optional<Failure> ScratchFile::allocate() {
     const int descriptor = queue_->descriptor();
     if (bytes_ == 0 || descriptor < 0) return std::nullopt;
     if (fallocate(descriptor, 0, 0, bytes_) == 0) return std::nullopt;
-    // Where room cannot be kept in advance, a full file system shows only when it is written to.
+    // Without fallocate, a full file system shows only when it is written to.
     if (errno == EOPNOTSUPP && ftruncate(descriptor, bytes_) == 0) return std::nullopt;
     return io_failure(folder_, concat("a file of ", bytes_,
                                       " bytes for what is moved out of "

@@ -25,7 +25,7 @@ public:
     explicit CudaSideStream(at::Device device)
         : device_(device), stream_(c10::cuda::getStreamFromPool(false, device.index())) {}
 
-    // Copies to and from other memory give the same, and hold the host up.
+    // Copies to and from memory that is not pinned give the same result, but block the host.
     void pin(void* memory, size_t bytes) override {
         const c10::cuda::CUDAGuard guard(device_);
         const cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterDefault);
@@ -33,13 +33,13 @@ public:
             pinned_.insert(memory);
             return;
         }
-        cudaGetLastError();  // clears it
+        cudaGetLastError();  // clears the error
         std::cerr << concat("warning: ", human_bytes(static_cast<double>(bytes)),
                             " of the host's memory cannot be pinned (", cudaGetErrorString(error),
                             "): copies between it and the GPU are slow; look at `ulimit -l` and "
                             "the limits of the job\n");
     }
-    // Whoever waits for a mark makes the device wait: copies may still be under way.
+    // wait() makes the device wait, not the host: copies may still be in flight.
     void unpin(void* memory) override {
         const c10::cuda::CUDAGuard guard(device_);
         cudaDeviceSynchronize();

@@ -1,7 +1,7 @@
 #include "host_copies.hpp"
 #include "ringshard/base/error.hpp"
 
-// For programs that are built without CUDA.
+// For builds without CUDA.
 namespace ringshard::offload {
 
 std::unique_ptr<SideStream> make_side_stream(at::Device device) {

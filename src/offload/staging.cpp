@@ -11,7 +11,7 @@
 
 namespace ringshard::offload {
 
-// Tensors may be given up by any thread, and after Staging itself.
+// Shared with all tensors: any thread may free one, and later than Staging itself.
 struct Staging::Pages {
     explicit Pages(at::Device its_device) : device(its_device) {}
     ~Pages() { release_free(); }

@@ -14,7 +14,7 @@ namespace ringshard::offload {
 
 namespace {
 
-// 0, or errno.
+// Returns 0 or errno.
 int carry_out(int descriptor, FileRequest request) {
     while (request.size > 0) {
         const ssize_t moved = request.is_write
@@ -96,7 +96,7 @@ private:
     std::condition_variable wakes_;
     std::condition_variable ended_;
     std::deque<Job> waiting_;
-    std::unordered_map<Operation, int> results_;  // of those that nobody has waited for
+    std::unordered_map<Operation, int> results_;  // also of failed ones after wait()
     Operation last_ = 0;
     bool stops_ = false;
     std::array<std::thread, 4> threads_;

@@ -45,7 +45,7 @@ public:
 
 private:
     void submit(Operation operation, const FileRequest& request) {
-        // The kernel moves no more than this at a time.
+        // The kernel transfers less than 2 GiB at a time.
         constexpr size_t most = size_t{1} << 30;
         io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
         RINGSHARD_CHECK(entry != nullptr, "no room in the queue, though it was counted");
@@ -89,8 +89,8 @@ private:
     int descriptor_;
     io_uring ring_;
     Operation last_ = 0;
-    std::unordered_map<Operation, FileRequest> under_way_;  // what is left of them
-    std::unordered_map<Operation, int> failed_;             // with their errno
+    std::unordered_map<Operation, FileRequest> under_way_;  // with the bytes that remain
+    std::unordered_map<Operation, int> failed_;             // errno
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace ringshard::offload {
 
-// An offload store in a file, for ranks that compute on the CPU. Staging buffers come from
+// An offload store in a file, for ranks that compute on the CPU. It takes staging buffers from
 // `staging`, which several stores may share.
 class FileOffloadStore final : public OffloadStore {
 public:

@@ -19,22 +19,23 @@ struct FileRequest {
     int64_t offset;
 };
 
-// A file whose reads and writes go on in the background. One thread asks and waits. The destructor
-// waits for all and closes the file.
+// A file with asynchronous reads and writes. One thread starts them and waits for them. The
+// destructor waits for all and closes the file.
 class FileQueue {
 public:
     virtual ~FileQueue() = default;
     virtual int descriptor() const = 0;
     virtual const char* name() const = 0;
     virtual Operation start(const FileRequest& request) = 0;
-    // 0, or the errno of what went wrong; an end of the file before the last byte is EIO.
+    // Waits for an operation, and returns 0 or its errno; EIO if the file ends before the last
+    // byte.
     virtual int wait(Operation operation) = 0;
 };
 
-// The kernel's own queue; null where it does not offer one (old kernels, containers that forbid
-// it).
+// Returns a queue over io_uring; nullptr if the kernel does not offer it (old kernels, containers
+// that forbid it).
 std::unique_ptr<FileQueue> make_uring_queue(int descriptor);
-// Threads that call pread and pwrite: anywhere.
+// Returns a queue of threads that call pread and pwrite, which works everywhere.
 std::unique_ptr<FileQueue> make_thread_queue(int descriptor);
 
 }  // namespace ringshard::offload

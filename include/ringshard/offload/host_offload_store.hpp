@@ -8,27 +8,27 @@
 
 namespace ringshard::offload {
 
-// Copies between the memory of a device and the host's, beside what the device computes.
+// Copies between device and host memory while the device computes: on CUDA, a stream of its own.
 class SideStream {
 public:
     virtual ~SideStream() = default;
-    // Memory of the host that the device can reach by itself, until it is let go; where the system
-    // does not allow it, copies are slow. To let it go waits for all copies.
+    // Pins host memory until unpin(), so that copies run asynchronously. Prints a warning if the
+    // system refuses; copies are then slow. unpin() waits for all copies.
     virtual void pin(void* memory, size_t bytes) = 0;
     virtual void unpin(void* memory) = 0;
-    // After everything that the device was given so far.
+    // Makes later copies wait for all work that the device's current stream holds so far.
     virtual void begin() = 0;
     virtual void copy(void* into, const void* from, size_t bytes) = 0;
-    // A mark behind the copies so far; what the device is given after wait() comes after it.
+    // Marks the end of the copies so far. wait() makes the device's later work wait for a mark.
     using Mark = uint64_t;
     virtual Mark mark() = 0;
     virtual void wait(Mark mark) = 0;
 };
 
-// On the CPU, copies are made at once.
+// Makes a stream for a GPU. On the CPU, copies are done when copy() returns.
 std::unique_ptr<SideStream> make_side_stream(at::Device device);
 
-// An offload store in the memory of the host, for ranks that compute on a GPU.
+// An offload store in host memory, for ranks that compute on a GPU.
 class HostOffloadStore final : public OffloadStore {
 public:
     explicit HostOffloadStore(at::Device device);
@@ -45,7 +45,7 @@ public:
     std::string describe() const override { return "the memory of the host"; }
 
 private:
-    // It grows by pieces, and what lies there stays.
+    // Memory of one allocate(). Later calls add pieces and do not move earlier ones.
     struct Piece {
         int64_t begin;
         int64_t end;
@@ -53,13 +53,13 @@ private:
     };
     struct Staged {
         SideStream::Mark mark;
-        at::Tensor numbers;  // kept until the device's work is behind the transfer
+        at::Tensor numbers;  // keeps the buffer alive until wait()
     };
     template <class Copy>
     Transfer start(const at::Tensor& buffer, int64_t bytes, int64_t offset, Copy copy);
 
     at::Device device_;
-    std::unique_ptr<SideStream> in_;  // two, for they go both ways at once
+    std::unique_ptr<SideStream> in_;  // two streams, since copies run in both directions at once
     std::unique_ptr<SideStream> out_;
     std::vector<Piece> pieces_;
     int64_t reserved_ = 0;

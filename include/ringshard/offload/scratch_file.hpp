@@ -12,33 +12,33 @@
 
 namespace ringshard::offload {
 
-// Addresses, sizes and places in the file are multiples of it, so that the page cache can be left
-// out: what leaves memory for a file should not come back as a copy that the system keeps.
+// Addresses, sizes and offsets are multiples of a page, as O_DIRECT requires: without it, the page
+// cache would keep a copy of offloaded state in host memory.
 inline constexpr int64_t page_bytes = 4096;
 
 inline constexpr int64_t whole_pages(int64_t bytes) {
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-// A file of this process for what does not fit its memory. It has no name, so nothing of it is left
-// behind, however the process ends. Reads and writes go on while the caller computes; one that
-// fails ends the job, since what it carried is lost.
+// A file of this process for offloaded state. It has no name, so nothing remains however the
+// process ends. Reads and writes run while the caller computes; a failed one ends the job, since
+// its data is lost.
 class ScratchFile {
 public:
     static Expected<ScratchFile> open(const std::filesystem::path& folder,
                                       QueueKind wish = QueueKind::io_uring);
 
-    // A file that is none: what is written goes nowhere, and what is read is what it was. For
-    // asking what a step would take.
+    // Returns a file that stores nothing, for the planner: writes are dropped, and reads leave
+    // their buffers unchanged.
     static ScratchFile imaginary();
 
-    // Room for so many bytes, whole pages, zeros until they are written. First everybody asks, then
-    // all of it is made at once: it fails where the file system is too small for it.
+    // Reserves `bytes` (whole pages, zero-filled) and returns their offset. Call allocate() after
+    // all reservations; it fails if the file system is too small.
     int64_t reserve(int64_t bytes);
     std::optional<Failure> allocate();
     int64_t bytes() const { return bytes_; }
 
-    // The memory of `bytes` must stay until wait() has returned.
+    // The caller keeps the memory of `bytes` until wait() returns.
     Operation read(std::span<std::byte> bytes, int64_t offset);
     Operation write(std::span<const std::byte> bytes, int64_t offset);
     void wait(Operation operation);

@@ -8,24 +8,24 @@
 
 namespace ringshard::offload {
 
-// Memory for what is on its way to and from a file: whole pages, used again when a tensor is done
-// with them. Copies of a Staging share it.
+// A pool of page-aligned staging buffers for file transfers. A buffer returns to the pool with its
+// tensor. Copies of a Staging share one pool.
 class Staging {
 public:
-    // On meta: sizes without memory.
+    // On the meta device, tensors have sizes but no memory.
     explicit Staging(at::Device device = at::kCPU);
-    // Numbers as the memory has them.
+    // Returns an uninitialized tensor.
     at::Tensor take(int64_t elements, at::ScalarType type);
-    // Gives free memory back to the system: for those who ask for other sizes from now on.
+    // Frees the buffers that no tensor holds. Call before taking buffers of other sizes.
     void release_free();
-    int64_t bytes() const;  // of all that is held, by tensors or for the next ones
+    int64_t bytes() const;  // in tensors and in the pool
 
 private:
     struct Pages;
     std::shared_ptr<Pages> pages_;
 };
 
-// A tensor of Staging with the rest of its last page.
+// Returns a tensor of Staging with the rest of its last page.
 std::span<std::byte> pages_of(const at::Tensor& staged);
 
 }  // namespace ringshard::offload
