@@ -20,7 +20,7 @@ std::string array_text(const std::vector<int64_t>& ascending) {
 std::optional<std::set<int64_t>> elements_in_queue(const std::vector<std::string>& job_ids) {
     std::set<int64_t> elements;
     for (const std::string& id : job_ids) {
-        // Of a job that it has forgotten SLURM says an error, and that no longer waits.
+        // squeue fails for a job that SLURM has forgotten; such a job has no elements in the queue.
         const auto listed =
             output_of({"squeue", "--noheader", "--array", "--jobs", id, "--format", "%K"}, {});
         if (!listed && !output_of({"squeue", "--version"}, {})) return std::nullopt;

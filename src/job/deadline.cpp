@@ -46,7 +46,7 @@ void Deadline::keep_asking(const std::stop_token& stop, const std::string& job) 
     std::condition_variable_any never_notified;
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
-        // No answer (no squeue here, or the controller is away) leaves what was known.
+        // If squeue does not answer (not installed, or no controller), keep the end that is known.
         const auto answer = output_of({"squeue", "--noheader", "--jobs", job, "-o", "%L"}, stop);
         if (answer) {
             const std::string text(trim(*answer));

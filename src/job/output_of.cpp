@@ -15,7 +15,7 @@ namespace ringshard::job {
 
 namespace {
 
-// A program under way, whose output can be read. Ends and reaps it.
+// A child process whose output can be read. The destructor ends and reaps it.
 class Child {
 public:
     explicit Child(std::vector<std::string> command) {
@@ -43,7 +43,7 @@ public:
 
     bool is_started() const { return pid_ > 0; }
     int output() const { return output_; }
-    // Its exit status, once it has ended by itself.
+    // Waits until the process exits by itself, and returns its status.
     int wait() {
         int status = -1;
         waitpid(pid_, &status, 0);

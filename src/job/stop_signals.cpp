@@ -10,7 +10,8 @@ namespace ringshard::job {
 
 namespace {
 
-// A handler takes no arguments of ours. All of this is lock-free, as a handler needs it.
+// State of the signal handler, which takes no arguments. All of it is lock-free, as a handler
+// needs.
 std::atomic<int> first_signal = 0;
 std::array<std::atomic<int64_t>, 64> received_at{};  // milliseconds, by signal; 0: not yet
 

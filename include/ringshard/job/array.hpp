@@ -8,7 +8,7 @@
 
 namespace ringshard::job {
 
-// Elements of arrays, as sbatch --array takes them: "0-3,7".
+// Formats array elements as `sbatch --array` takes them: "0-3,7".
 std::string array_text(const std::vector<int64_t>& ascending);
 
 // Returns the elements of these jobs that are pending or running; nothing if squeue cannot be run.

@@ -12,16 +12,16 @@
 
 namespace ringshard::job {
 
-// The end of this job: SLURM_JOB_END_TIME, then the end that squeue reports, which a thread reads
-// again every few minutes because the limit of a running job can change; or max_hours after the
-// construction, whichever is earlier.
+// Knows the end of this job, whichever comes first: the end that SLURM gives, or max_hours after
+// construction. SLURM gives it in SLURM_JOB_END_TIME and then through squeue, which a thread calls
+// every few minutes because the limit of a running job can change.
 class Deadline {
 public:
     Deadline(const Slurm& slurm, std::optional<double> max_hours);
     Deadline(const Deadline&) = delete;
     Deadline& operator=(const Deadline&) = delete;
 
-    std::optional<double> seconds_left() const;  // nothing: no end is known
+    std::optional<double> seconds_left() const;  // nothing if no end is known
 
 private:
     static constexpr double never = std::numeric_limits<double>::infinity();
@@ -31,10 +31,10 @@ private:
     Timer clock_;
     std::atomic<double> end_of_job_ = never;  // seconds on clock_
     double end_of_patience_ = never;
-    std::jthread asking_;  // last: it uses the others
+    std::jthread asking_;  // last, since it uses the other members
 };
 
-// The seconds in squeue's "1-02:03:04" or "03:04"; nothing for words such as UNLIMITED.
+// Returns the seconds in squeue's "1-02:03:04" or "03:04"; nothing for words such as UNLIMITED.
 std::optional<double> read_time_left(std::string_view text);
 
 }  // namespace ringshard::job

@@ -2,18 +2,18 @@
 
 #include <string>
 
-// Records the signals that request an end; the run acts on them after a step. A second signal of
-// the same kind ends the process at once (scancel and srun may both send the first: what comes
-// within a second of it is the same).
+// Records signals that request an end; the run acts on them after a step. A second signal of the
+// same kind ends the process at once, but not within a second of the first: scancel and srun may
+// both send it.
 namespace ringshard::job {
 
-// Makes SIGUSR1, a warning minutes ahead, only recorded.
+// Records SIGUSR1, which schedulers send minutes before the end, instead of dying of it.
 void note_warnings();
 
-// Makes SIGTERM and SIGINT recorded too.
+// Records SIGTERM and SIGINT too.
 void note_ends();
 
-// Returns the name of the first signal that came; empty if none came.
+// Returns the name of the first recorded signal; empty if no signal came.
 std::string noted_signal();
 
 }  // namespace ringshard::job
