@@ -1,11 +1,11 @@
 #pragma once
 
-// Tells the thread sanitizer, in a build that has it, that the bytes of a message are there for the
-// thread that waited for it, whichever thread's call of MPI took them in: how MPI keeps its threads
-// apart is not seen.
+// Tells the thread sanitizer, in builds that have it, that the thread that waited for a message
+// sees its bytes, whichever thread's MPI call received them. The sanitizer cannot see how MPI
+// synchronizes its threads.
 namespace ringshard::comm {
 
-void mark_may_have_taken_in();  // after a call of MPI
-void mark_waited();             // after the wait for a message
+void mark_may_have_taken_in();  // after an MPI call
+void mark_waited();             // after waiting for a message
 
 }  // namespace ringshard::comm

@@ -5,7 +5,7 @@
 namespace ringshard::comm {
 
 namespace {
-char order;  // has an address and no content
+char order;  // only its address matters
 }
 
 void mark_may_have_taken_in() { __tsan_release(&order); }

@@ -9,7 +9,7 @@
 
 namespace ringshard::comm {
 
-// Checks that hold for the tensors of every backend.
+// Checks common to the tensors of all backends.
 inline void check_tensor(const at::Tensor& tensor, at::DeviceType device) {
     RINGSHARD_CHECK(tensor.defined() && tensor.is_contiguous(),
                     "tensors that travel are contiguous");
@@ -21,7 +21,7 @@ inline void check_tensor(const at::Tensor& tensor, at::DeviceType device) {
                     "tensors of type ", c10::toString(type), " do not travel");
 }
 
-// `whole` holds one `part` for each rank.
+// Checks that `whole` holds one `part` for each rank.
 inline void check_parts(const at::Tensor& whole, const at::Tensor& part, int size,
                         at::DeviceType device) {
     check_tensor(whole, device);
@@ -31,7 +31,7 @@ inline void check_parts(const at::Tensor& whole, const at::Tensor& part, int siz
                     " times ", part.numel());
 }
 
-// `rows` has a number for each rank, and `tensor` has the rows of all.
+// Checks that `rows` has a number for each rank, and that `tensor` has the rows of all.
 inline void check_rows(const at::Tensor& tensor, const std::vector<int64_t>& rows, int size,
                        at::DeviceType device) {
     check_tensor(tensor, device);

@@ -28,7 +28,7 @@ namespace {
 constexpr std::array fatal_signals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr size_t signal_stack_size = size_t{64} << 10;
 
-// Everything that a signal handler needs, prepared beforehand, since a handler cannot allocate.
+// The state that a signal handler needs, prepared beforehand, since a handler cannot allocate.
 struct Scene {
     std::string file;
     std::string who;  // "rank 3 on hn2"
@@ -37,13 +37,13 @@ struct Scene {
 };
 Scene scene;
 std::atomic<bool> is_set = false;
-std::atomic_flag is_reported = ATOMIC_FLAG_INIT;  // two threads may fail at once
+std::atomic_flag is_reported = ATOMIC_FLAG_INIT;  // two threads may fail at the same time
 
 void put(int file, const char* text) {
-    if (write(file, text, std::strlen(text)) < 0) return;  // nobody is left to read it
+    if (write(file, text, std::strlen(text)) < 0) return;  // no one is left to handle the error
 }
 
-// "rank 3 on hn2, step 12"
+// Writes "rank 3 on hn2, step 12".
 void put_place(int file, const std::string& who) {
     put(file, who.c_str());
     int64_t step = scene.step;
@@ -94,7 +94,7 @@ void on_fatal_signal(int number) {
 }
 
 void take_over_signals() {
-    // A stack that has overflown has no room for a handler.
+    // After a stack overflow the handler needs a stack of its own.
     scene.stack = std::make_unique<std::array<char, signal_stack_size>>();
     stack_t stack{};
     stack.ss_sp = scene.stack->data();
@@ -123,7 +123,7 @@ std::string describe_this_process() {
     return concat("rank ", rank, " on ", host_name());
 }
 
-// Lets one thread of this process report why it ends.
+// Lets one thread of this process report the failure; other threads wait and exit.
 void claim_report(const Failure& cause) {
     if (is_reported.test_and_set()) {
         std::this_thread::sleep_for(std::chrono::minutes(1));  // the other thread ends the job
@@ -132,10 +132,10 @@ void claim_report(const Failure& cause) {
 }
 
 [[noreturn]] void leave(const Failure& cause) {
-    // The watchdog may end a job whose scene another thread has only begun to set.
+    // The watchdog may end a job while another thread still fills the scene.
     print_cause(is_set ? scene.who : describe_this_process(), cause.message.c_str());
     std::fflush(nullptr);
-    // Ending the others may take them; where it never comes back, this process ends all the same.
+    // MPI_Abort may hang; this process exits after ten seconds in any case.
     std::thread([code = number(cause.code)] {
         std::this_thread::sleep_for(std::chrono::seconds(10));
         std::_Exit(code);
@@ -149,8 +149,8 @@ void claim_report(const Failure& cause) {
 void abort_job() {
     const Failure cause = describe_current_exception();
     if (cause.code == ExitCode::peer_lost) {
-        // The peer itself, or the launcher that saw it die, has more to say and ends this process
-        // meanwhile. Who is still there after that speaks, the lowest rank first.
+        // The peer itself, or the launcher that saw it die, reports more and ends this process
+        // during this sleep. Of the ranks that remain, the lowest reports first.
         int rank = 0;
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         std::this_thread::sleep_for(std::chrono::seconds(3) +
@@ -171,7 +171,7 @@ CrashReport::CrashReport(const Group& world, std::filesystem::path file) {
     scene.who = concat("rank ", world.rank(), " on ", host_name());
     scene.step = 0;
     std::array<void*, 1> first{};
-    backtrace(first.data(), first.size());  // the first call loads a library
+    backtrace(first.data(), first.size());  // the first call loads a library; a handler must not
     is_set = true;
     handler_before_ = std::set_terminate(abort_job);
     take_over_signals();

@@ -13,7 +13,7 @@ namespace ringshard::comm {
 void Group::Free::operator()(MPI_Comm* communicator) const {
     int finalized = 0;
     MPI_Finalized(&finalized);
-    // Freeing is collective: while an exception unwinds, the peers are elsewhere.
+    // MPI_Comm_free is collective: while an exception unwinds, the peers do not call it.
     if (finalized == 0 && std::uncaught_exceptions() <= exceptions_at_birth)
         MPI_Comm_free(communicator);
     delete communicator;
@@ -27,7 +27,7 @@ MPI_Comm duplicate(MPI_Comm communicator) {
     return copy;
 }
 
-// The rank that the first of the communicator has in the world.
+// Returns the world rank of the communicator's first rank.
 int leader_of(MPI_Comm communicator) {
     MPI_Group world = MPI_GROUP_NULL;
     MPI_Group group = MPI_GROUP_NULL;
@@ -126,7 +126,7 @@ std::vector<int64_t> Group::gather(int64_t value) const {
 
 namespace {
 
-// Bytes that one call moves at most: MPI counts in an int.
+// Maximum bytes per call: MPI counts in an int.
 constexpr int64_t most_at_once = int64_t{1} << 30;
 
 }  // namespace
@@ -149,8 +149,8 @@ std::string Group::broadcast(const std::string& text, int root) const {
 
 namespace {
 
-// One call of a gather or scatter: bytes from `begin` on of every text, at most `share` of each,
-// one rank's behind the other's.
+// One call of a gather or scatter: of every rank's text the bytes from `begin` on, at most `share`
+// of each, concatenated by rank.
 struct Round {
     Round(const std::vector<int64_t>& lengths, int64_t begin, int64_t share) {
         int64_t total = 0;
@@ -185,7 +185,7 @@ std::string Group::scatter(const std::vector<std::string>& texts) const {
     if (is_root())
         for (const std::string& text : texts) lengths.push_back(std::ssize(text));
     const int64_t longest = is_root() ? std::ranges::max(lengths) : 0;
-    std::vector<std::array<int64_t, 2>> sizes;  // of a rank's text, and of the longest
+    std::vector<std::array<int64_t, 2>> sizes;  // of a rank's text, and of the longest one
     for (const int64_t length : lengths) sizes.push_back({length, longest});
     std::array<int64_t, 2> own{};
     MPI_Request request = MPI_REQUEST_NULL;

@@ -2,7 +2,7 @@
 #include "nccl_communicator.hpp"
 #include "staged_communicator.hpp"
 
-// For programs that are built with CUDA; they run on the CPU too.
+// For builds with CUDA, which run on the CPU too.
 namespace ringshard::comm {
 
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,

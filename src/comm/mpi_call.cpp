@@ -13,7 +13,7 @@ namespace ringshard::comm {
 
 namespace {
 
-// Errors of the network or of a peer, as against errors of the arguments.
+// Returns true for errors of the network or of a peer, false for errors of the arguments.
 bool is_about_peers(int result) {
     int kind = MPI_ERR_UNKNOWN;
     MPI_Error_class(result, &kind);
@@ -37,8 +37,8 @@ void throw_if_mpi_failed(int result, const char* call, const char* file, int lin
 
 void wait_for(std::span<MPI_Request> requests) {
     constexpr int patient_after = 20;
-    // The longer it has taken, the longer it may take: a rank that waits for a slow one sleeps a
-    // millisecond at a time and leaves it the core, and comes at most a sixteenth too late.
+    // Sleep longer the longer the wait has lasted: the rank leaves its core to a slow peer, and is
+    // late by at most a sixteenth of the wait.
     constexpr std::chrono::microseconds shortest(20);
     constexpr std::chrono::microseconds longest(1000);
     const Timer waiting;

@@ -13,7 +13,7 @@ namespace ringshard::comm {
 
 namespace {
 
-// Below this a message is all latency, and MPI's own trees beat a ring.
+// Up to this size latency dominates, and MPI's own trees beat a ring.
 constexpr size_t small_bytes = size_t{16} << 10;
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
@@ -40,7 +40,8 @@ std::vector<std::span<std::byte>> parts_of_rows(const at::Tensor& tensor, const 
     return parts;
 }
 
-// Parts for a tensor that need not divide: whole elements, the last parts shorter or empty.
+// Splits a tensor whose size the ranks need not divide: whole elements, the last parts shorter or
+// empty.
 std::vector<std::span<std::byte>> nearly_equal_parts(std::span<std::byte> whole, int count) {
     constexpr size_t alignment = 64;
     const size_t per_part =
@@ -88,7 +89,7 @@ public:
 
 private:
     Worker::Done done_;
-    GroupLog& log_;  // the communicator's, which outlives what is under way
+    GroupLog& log_;  // the communicator's, which outlives its operations
     int64_t number_;
 };
 

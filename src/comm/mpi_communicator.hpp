@@ -11,13 +11,12 @@
 
 namespace ringshard::comm {
 
-// Tensors in host memory over MPI, between two ranks or more. A worker thread with an MPI
-// communicator of its own does the operations in the order in which they were given, while the rank
-// computes.
+// Tensors in host memory over MPI, between two or more ranks. A worker thread with an MPI
+// communicator of its own runs the operations in order, while the rank computes.
 class MpiCommunicator final : public Communicator {
 public:
-    // delay: a sleep before every operation, for each of its messages to neighbours. For tests of
-    // what hides behind computation.
+    // delay: sleep before every operation, times its number of messages to neighbours. For tests of
+    // the overlap with computation.
     MpiCommunicator(Group group, std::chrono::microseconds delay)
         : group_(std::move(group)),
           ring_{group_.handle(), group_.rank(), group_.size()},
@@ -35,18 +34,18 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
-    // Runs the task, which holds the tensors, on the worker.
+    // Runs the task, which owns the tensors, on the worker.
     Pending start(const char* what, size_t bytes, std::function<void()> task);
 
-    // Each rank's part goes to it. On the worker.
+    // Sends sent[r] to rank r and receives received[r] from rank r. Runs on the worker.
     void exchange_parts(const std::vector<std::span<std::byte>>& received,
                         const std::vector<std::span<std::byte>>& sent);
 
     Group group_;
     RingPlace ring_;
     std::chrono::microseconds delay_;
-    RingBuffers ring_buffers_;  // the worker's
-    Worker worker_;             // last: it ends before what its tasks use
+    RingBuffers ring_buffers_;  // only the worker uses them
+    Worker worker_;             // last: it ends before the members that its tasks use
 };
 
 }  // namespace ringshard::comm

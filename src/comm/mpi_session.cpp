@@ -13,8 +13,8 @@ MpiSession::MpiSession() {
     int granted = 0;
     RINGSHARD_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &granted));
     std::set_terminate(abort_job);
-    // Without this a failing call ends the process before its result can be looked at.
-    // Communicators made from this one inherit it.
+    // By default MPI ends the process at a failing call, before the caller sees the result.
+    // Communicators made from this one inherit the handler.
     RINGSHARD_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     if (granted < MPI_THREAD_MULTIPLE)
         throw Error(ExitCode::settings,

@@ -66,7 +66,7 @@ void NcclCommunicator::connect() {
     const std::string id_of_root = group_.broadcast(std::string(id.internal, sizeof(id.internal)));
     std::copy(id_of_root.begin(), id_of_root.end(), id.internal);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.maxCTAs = 16;  // what travels while a block computes must leave it the GPU
+    config.maxCTAs = 16;  // leaves SMs to the block that computes meanwhile
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
     group_.log().set_backend([this] { note_what_has_ended(); },
                              [this] { ncclCommAbort(communicator_); });
@@ -75,7 +75,7 @@ void NcclCommunicator::connect() {
 NcclCommunicator::~NcclCommunicator() {
     if (communicator_ == nullptr) return;
     group_.log().set_backend({}, {});
-    // Ending is collective: while an exception unwinds, the peers are elsewhere.
+    // ncclCommFinalize is collective: while an exception unwinds, the peers do not call it.
     if (std::uncaught_exceptions() > 0)
         ncclCommAbort(communicator_);
     else if (ncclCommFinalize(communicator_) == ncclSuccess)

@@ -13,8 +13,8 @@
 namespace ringshard::comm {
 
 // Tensors on GPUs over NCCL. It connects with its first operation, since NCCL takes memory and time
-// for each communicator. Operations run on a stream of the communicator's own, after what the
-// caller's current stream holds; waiting for one makes the current stream wait, never the host.
+// for each communicator. Operations run on the communicator's own stream, after the work that the
+// caller's current stream holds; wait() makes the current stream wait, never the host.
 class NcclCommunicator final : public Communicator {
 public:
     NcclCommunicator(Group group, at::Device device);
@@ -32,7 +32,7 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
-    // An operation whose end is not recorded yet.
+    // An operation whose end the flight recorder does not have yet.
     struct UnderWay {
         int64_t number;
         std::shared_ptr<at::cuda::CUDAEvent> end;
@@ -45,8 +45,8 @@ private:
     Group group_;
     at::Device device_;
     c10::cuda::CUDAStream stream_;
-    ncclComm_t communicator_ = nullptr;  // null before the first operation
-    std::mutex mutex_;                   // of what follows: the one who watches asks too
+    ncclComm_t communicator_ = nullptr;  // nullptr before the first operation
+    std::mutex mutex_;                   // guards under_way_: the watchdog thread reads it too
     std::deque<UnderWay> under_way_;
 };
 

@@ -13,8 +13,8 @@ namespace {
 constexpr int tag = 1;
 constexpr size_t longest_message = size_t{1} << 30;  // MPI counts bytes in an int
 
-// A part of a reduction travels in segments, so that one is added while the next is on its way; the
-// buffers for what arrives hold a block of segments, however long the parts are.
+// A reduction sends each part in segments, so that it adds one while the next arrives. The receive
+// buffers hold one block of segments, however long the parts are.
 constexpr size_t segment_bytes = size_t{256} << 10;
 constexpr size_t block_bytes = 8 * segment_bytes;
 
@@ -27,15 +27,15 @@ std::span<Byte> cut(std::span<Byte> whole, size_t begin, size_t length) {
 size_t wrap(int index, int size) { return static_cast<size_t>((index % size + size) % size); }
 
 // One block of a ring reduction, pipelined by segments. At step s a rank receives the partial sum
-// of part rank-s-2, adds its own share and sends it on at step s+1. Where the sum is formed is the
-// one difference between the two forms: in what arrived, or in the rank's own part.
+// of part rank-s-2, adds its own share and sends the sum on at step s+1. Partial sums form in the
+// receive buffers, the last one in `out`.
 class BlockReduction {
 public:
     BlockReduction(const RingPlace& ring, const Adder& add,
                    std::array<std::span<std::byte>, 2> arrivals)
         : ring_(ring), add_(add), arrivals_(arrivals) {}
 
-    // own[p]: this rank's share of part p. `out`: where the last sum is formed.
+    // own[p]: this rank's share of part p. `out`: receives the sum of this rank's part.
     void run(const std::vector<std::span<const std::byte>>& own, std::span<std::byte> out) {
         own_ = own;
         out_ = out;
@@ -58,8 +58,7 @@ public:
                     cut(own_[part_received(step)], segment * segment_bytes, segment_bytes);
                 add_(sum.data(), share.data(), sum.size());
                 if (step == last_step) continue;
-                wait_for(
-                    sends_[segment]);  // it was sent from the buffer that the next receive fills
+                wait_for(sends_[segment]);  // the next receive fills the buffer of this send
                 start_receive_of(step + 1, segment);
                 start_send_of(sum, segment);
             }
@@ -159,8 +158,8 @@ void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
 
 void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
                           const Adder& add, RingBuffers& buffers) {
-    // The last sum of a block is formed beside its part, since what arrives must not overwrite this
-    // rank's own share, and is then copied over it.
+    // The last sum of a block forms in a third buffer, since the data received must not overwrite
+    // this rank's own share; then copy the sum over the share.
     const std::vector<std::span<const std::byte>> shares(parts.begin(), parts.end());
     const size_t longest = longest_of(shares);
     for (auto& buffer : buffers)

@@ -9,7 +9,7 @@
 #include <vector>
 
 // Collectives made of messages between neighbours. They move bytes; only the adder knows types.
-// Collective over the communicator; all block, and none spins.
+// Collective over the communicator; all block and sleep while they wait.
 namespace ringshard::comm {
 
 struct RingPlace {
@@ -20,7 +20,7 @@ struct RingPlace {
     int previous() const { return (rank + size - 1) % size; }
 };
 
-// Buffers for what arrives, kept from call to call: fresh pages cost more than the sums.
+// Receive buffers, kept between calls: the page faults of fresh ones cost more than the sums.
 using RingBuffers = std::array<std::vector<std::byte>, 3>;
 
 using Adder = std::function<void(std::byte* into, const std::byte* from, size_t bytes)>;
@@ -34,11 +34,11 @@ void ring_reduce_scatter(const RingPlace& ring, std::span<std::byte> out,
                          const std::vector<std::span<const std::byte>>& parts, const Adder& add,
                          RingBuffers& buffers);
 
-// The same in place: afterwards parts[r] of rank r holds the sum; the other parts are as before.
+// The same in place: parts[r] of rank r receives the sum; the other parts stay unchanged.
 void ring_reduce_in_place(const RingPlace& ring, const std::vector<std::span<std::byte>>& parts,
                           const Adder& add, RingBuffers& buffers);
 
-// Sends messages of any length, in pieces that MPI can count. The caller waits for the requests.
+// Sends messages of any length, in chunks that MPI can count. The caller waits for the requests.
 void start_send(const RingPlace& ring, std::span<const std::byte> bytes, int to,
                 std::vector<MPI_Request>& requests);
 void start_receive(const RingPlace& ring, std::span<std::byte> bytes, int from,

@@ -6,7 +6,7 @@ namespace ringshard::comm {
 
 Pending SelfCommunicator::copy(const at::Tensor& to, const at::Tensor& from) const {
     check_parts(to, from, size(), device_);
-    // Without a kernel where the part of an in-place operation is the whole.
+    // For an in-place operation the part is the whole: launch no kernel.
     if (to.data_ptr() != from.data_ptr()) to.view({-1}).copy_(from.view({-1}));
     return {};
 }

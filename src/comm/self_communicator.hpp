@@ -5,7 +5,7 @@
 namespace ringshard::comm {
 
 // A group of one rank: operations are copies within its device, done when the call returns (on a
-// GPU, in the current stream).
+// GPU, queued on the current stream).
 class SelfCommunicator final : public Communicator {
 public:
     explicit SelfCommunicator(at::Device device) : device_(device.type()) {}

@@ -9,7 +9,7 @@ namespace ringshard::comm {
 namespace {
 
 at::Tensor on_host(const at::Tensor& tensor) {
-    return tensor.to(tensor.options().device(at::kCPU), false, true);  // a copy in any case
+    return tensor.to(tensor.options().device(at::kCPU), false, true);  // always copies
 }
 
 at::Tensor room_on_host(const at::Tensor& tensor) {

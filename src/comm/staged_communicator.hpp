@@ -4,8 +4,8 @@
 
 namespace ringshard::comm {
 
-// Copies tensors of a device to the host, sends them with another communicator, and copies the
-// result back. For ranks that share a GPU, which NCCL refuses: slow, with the same results.
+// Copies device tensors to the host, sends them with another communicator, and copies the result
+// back. For ranks that share a GPU, which NCCL refuses: slow, with the same results.
 class StagedCommunicator final : public Communicator {
 public:
     explicit StagedCommunicator(std::unique_ptr<Communicator> of_host)

@@ -10,10 +10,10 @@ namespace ringshard::comm {
 
 namespace {
 
-// Integers are added as unsigned ones, which wrap around.
 RINGSHARD_SIMD void add_floats(float* __restrict into, const float* __restrict from, size_t count) {
     for (size_t i = 0; i < count; ++i) into[i] += from[i];
 }
+// Adds integers as unsigned ones, which wrap around.
 RINGSHARD_SIMD void add_longs(uint64_t* __restrict into, const uint64_t* __restrict from,
                               size_t count) {
     for (size_t i = 0; i < count; ++i) into[i] += from[i];

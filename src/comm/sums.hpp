@@ -6,7 +6,7 @@
 
 namespace ringshard::comm {
 
-// into[i] += from[i] for `bytes` bytes of the given type. bf16 is added in fp32 and rounded once.
+// Adds: into[i] += from[i], for `bytes` bytes of the given type. Adds bf16 in fp32 and rounds once.
 void add(std::byte* into, const std::byte* from, size_t bytes, at::ScalarType type);
 
 }  // namespace ringshard::comm

@@ -27,7 +27,8 @@ Worker::Done Worker::submit(std::function<void()> task) {
 }
 
 void Worker::run() {
-    // Waiting for messages means sleeps of some microseconds; the kernel's usual slack is fifty.
+    // A thread that waits for messages sleeps some microseconds at a time; the kernel's default
+    // slack is fifty.
     prctl(PR_SET_TIMERSLACK, 1000UL);
     for (;;) {
         Job job;
@@ -39,7 +40,7 @@ void Worker::run() {
             jobs_.pop_front();
         }
         job.task();
-        job.task = nullptr;  // what the task held is given up before anyone learns that it is done
+        job.task = nullptr;  // free the tensors before any thread sees the task as done
         job.done->store(true);
         job.done->notify_all();
     }

@@ -10,14 +10,14 @@
 
 namespace ringshard::comm {
 
-// A thread that runs its tasks in order. It starts with the first task.
+// A thread that runs its tasks in order. The first task starts it.
 class Worker {
 public:
-    // Set when the task is done; threads wait on it.
+    // Becomes true when the task is done; other threads wait on it.
     using Done = std::shared_ptr<std::atomic<bool>>;
 
     Worker() = default;
-    ~Worker();  // does what is left, then ends
+    ~Worker();  // runs the remaining tasks, then ends
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 

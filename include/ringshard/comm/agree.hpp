@@ -10,8 +10,7 @@
 namespace ringshard::comm {
 
 // A failure that every rank of a group knows, so that all return together. Only the functions below
-// make one: code that returns a rank's own Failure instead, and leaves the others waiting, does not
-// compile.
+// create one: code that returns a rank's own Failure while other ranks wait does not compile.
 class AgreedFailure {
 public:
     operator const Failure&() const { return failure_; }
@@ -31,15 +30,15 @@ template <class T>
 using Agreed = Expected<T, AgreedFailure>;
 
 // Returns on every rank the failure of the lowest rank that failed, with its rank and host in the
-// message. So no rank enters a collective that another rank will never reach. Collective over the
+// message. So no rank enters a collective that another rank never reaches. Collective over the
 // group.
 std::optional<AgreedFailure> first_failure(const Group& group, const std::optional<Failure>& mine);
 
-// For a failure that every rank finds by itself, from data that all ranks have.
+// Wraps a failure that every rank finds by itself, from data that all ranks have.
 AgreedFailure found_by_all(Failure failure);
 
-// Like first_failure(), for a value that each rank has made: every rank keeps its value, or all get
-// the same failure. Collective over the group.
+// Like first_failure(), for a value of each rank: every rank keeps its value, or all get the same
+// failure. Collective over the group.
 template <class T>
 Agreed<T> agreed(const Group& group, Expected<T> mine) {
     if (const auto failure =
@@ -48,8 +47,8 @@ Agreed<T> agreed(const Group& group, Expected<T> mine) {
     return std::move(mine).value();
 }
 
-// Returns on every rank the text that rank 0 makes, or its failure: one rank reads a file for all.
-// Collective over the group.
+// Returns on every rank the text that `make` returns on rank 0, or its failure: rank 0 reads a file
+// for all. Collective over the group.
 Agreed<std::string> of_root(const Group& group, const std::function<Expected<std::string>()>& make);
 
 std::string host_name();

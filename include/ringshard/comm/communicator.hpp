@@ -11,19 +11,20 @@
 
 namespace ringshard::comm {
 
-// The buffers of shift(): `send` goes to the next rank, `receive` is filled by the previous one.
+// Buffers of shift(): rank r sends `send` to rank r + 1, and fills `receive` from rank r - 1, round
+// the ring.
 struct Exchange {
     at::Tensor send;
     at::Tensor receive;
 };
 
-// Rows, of the first dimension of a tensor, for each rank.
+// Numbers of rows (of the first dimension of a tensor), by rank.
 using RowCounts = std::vector<int64_t>;
 
-// The collectives on tensors. Every call is collective over the communicator, comes in the same
-// order on all its ranks, and returns before the operation has ended. Tensors are contiguous and of
-// type fp32, bf16, int32, int64 or uint8; sums wrap around or round as their type does. At size 1
-// every operation exists too, as a copy or as nothing. Sums only: the caller knows the divisor.
+// Collectives on tensors. All ranks of the communicator make the same calls in the same order;
+// calls return before the operation has ended. Tensors are contiguous and of type fp32, bf16,
+// int32, int64 or uint8; sums wrap around or round as their type does. At size 1 every operation
+// works too, as a copy or a no-op. Reductions are sums: the caller divides.
 class Communicator {
 public:
     virtual ~Communicator() = default;
@@ -31,14 +32,14 @@ public:
     virtual int size() const = 0;
 
     virtual Pending all_reduce(at::Tensor in_out) = 0;
-    // Rank r's `in` becomes part r of everybody's `out`. `in` may be that very part of `out`.
+    // Copies rank r's `in` into part r of `out` on every rank. `in` may be that part of `out`.
     virtual Pending all_gather(at::Tensor out, at::Tensor in) = 0;
-    // The sum over ranks of part r of `in` becomes rank r's `out`.
+    // Writes the sum over ranks of part r of `in` into `out` on rank r.
     virtual Pending reduce_scatter(at::Tensor out, at::Tensor in) = 0;
-    // Part p of rank r's `in` becomes part r of rank p's `out`.
+    // Copies part p of rank r's `in` into part r of rank p's `out`.
     virtual Pending all_to_all(at::Tensor out, at::Tensor in) = 0;
-    // The same with parts of any numbers of rows, in the order of ranks: `received[r]` is what rank
-    // r has in its `sent` for this rank.
+    // The same with parts of any numbers of rows, in the order of ranks: `received[r]` on this rank
+    // equals rank r's `sent` for this rank.
     virtual Pending all_to_all_uneven(at::Tensor out, RowCounts received, at::Tensor in,
                                       RowCounts sent) = 0;
     virtual Pending shift(std::vector<Exchange> exchanges) = 0;
@@ -51,14 +52,14 @@ protected:
 };
 
 struct CommunicatorOptions {
-    // Delay of every message between neighbours, over MPI: for tests.
+    // Delay of every message between neighbours over MPI, for tests.
     std::chrono::microseconds test_delay;
-    // Tensors of a GPU go over MPI: for ranks that share one.
+    // Sends CUDA tensors over MPI through host memory, for ranks that share a GPU.
     bool by_way_of_host;
 };
 // Makes a communicator over NCCL for a CUDA device, over MPI for the CPU, and of copies for a group
-// of one rank. It owns the group: nothing else may use it. NCCL connects with the first operation,
-// so a group without tensors costs nothing there. Collective over the group.
+// of one rank. It owns the group: nothing else may use the group. NCCL connects with the first
+// operation, so a group that never sends tensors costs nothing there. Collective over the group.
 std::unique_ptr<Communicator> make_communicator(Group group, at::Device device,
                                                 const CommunicatorOptions& options = {});
 

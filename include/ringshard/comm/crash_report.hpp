@@ -9,22 +9,22 @@
 
 namespace ringshard::comm {
 
-// Prints the failure in one line, with rank, host and step, and ends the whole job with its code.
-// May be called by any thread.
+// Prints the failure in one line, with rank, host and step, and ends the whole job with its exit
+// code. Any thread may call it.
 [[noreturn]] void end_job(const Failure& cause);
 
-// While it lives, an uncaught exception or a signal such as SIGSEGV is reported with rank, host and
-// step, and written into a file with a backtrace. At most one exists at a time, since signal
-// handlers find it without arguments.
+// Reports an uncaught exception or a signal such as SIGSEGV, as long as this object lives, with
+// rank, host and step, and writes a file with a backtrace. At most one object exists at a time,
+// since signal handlers find it without arguments.
 class CrashReport {
 public:
-    // The file is made only when there is something to say.
+    // A crash creates the file, not the constructor.
     CrashReport(const Group& world, std::filesystem::path file);
     ~CrashReport();
     CrashReport(const CrashReport&) = delete;
     CrashReport& operator=(const CrashReport&) = delete;
 
-    void at_step(int64_t step);  // what is worked on from now on
+    void at_step(int64_t step);  // the step in progress
 
 private:
     std::terminate_handler handler_before_;

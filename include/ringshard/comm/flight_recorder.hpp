@@ -17,24 +17,24 @@ namespace ringshard::comm {
 
 class FlightRecorder;
 
-// An operation of a group. Times are seconds on the recorder's clock.
+// One operation of a group. Times are seconds on the recorder's clock.
 struct OperationRecord {
-    int64_t number = 0;     // in its group, from 1: the same on all its ranks
-    const char* what = "";  // lives as long as the program
-    int64_t bytes = 0;      // of what one rank gives or gets, whichever is more
-    double began = 0;       // when this rank came to it
-    double ended = -1;      // below zero: under way
+    int64_t number = 0;     // within its group, from 1; the same on all its ranks
+    const char* what = "";  // static lifetime
+    int64_t bytes = 0;      // the larger of this rank's input and output
+    double began = 0;       // when this rank started it
+    double ended = -1;      // negative: in flight
 };
 
 // The operations of one group on this rank.
 struct GroupLogState {
     std::string name;
-    int64_t leader = 0;  // rank in the world of the first of the group
-    int64_t copy = 0;    // so many groups of this name and leader were made before
+    int64_t leader = 0;  // world rank of the group's first rank
+    int64_t copy = 0;    // number of earlier groups with this name and leader
     int64_t begun = 0;
     int64_t ended = 0;
-    int64_t awaited = 0;           // number of the operation that a thread waits for; 0: none
-    bool is_main_waiting = false;  // and it is the thread that trains
+    int64_t awaited = 0;                  // number of the operation that a thread waits for, or 0
+    bool is_main_waiting = false;         // the training thread is the one that waits
     std::vector<OperationRecord> last{};  // oldest first
     bool is_same_group(const GroupLogState& other) const {
         return name == other.name && leader == other.leader && copy == other.copy;
@@ -48,10 +48,10 @@ public:
     GroupLog(std::shared_ptr<FlightRecorder> flight_recorder, GroupLogState about)
         : flight_recorder_(std::move(flight_recorder)), about_(std::move(about)) {}
 
-    int64_t begin(const char* what, int64_t bytes);  // the number of the operation
+    int64_t begin(const char* what, int64_t bytes);  // returns the operation's number
     void end(int64_t number);
 
-    // Marks, while it lives, that this thread waits for that operation.
+    // Marks for its lifetime that this thread waits for the operation.
     class Waiting {
     public:
         Waiting(GroupLog& log, int64_t number);
@@ -63,8 +63,7 @@ public:
         GroupLog& log_;
         Timer timer_;
     };
-    // An operation that the caller waits for from begin to end. If an exception leaves it, it has
-    // not ended.
+    // An operation during whose lifetime the caller waits for it. An exception leaves it unended.
     class Operation {
     public:
         Operation(GroupLog& log, const char* what, int64_t bytes);
@@ -77,8 +76,8 @@ public:
         Waiting waiting_;
     };
 
-    // For a backend whose operations end without the host: `refresh` records those that have ended,
-    // `abort` ends those that never will. Other threads call both.
+    // For backends whose operations end without the host: `refresh` records the ended operations,
+    // `abort` ends those that hang. Other threads call both.
     void set_backend(std::function<void()> refresh, std::function<void()> abort);
 
     FlightRecorder& flight_recorder() const { return *flight_recorder_; }
@@ -97,16 +96,16 @@ private:
     std::function<void()> abort_;
 };
 
-// Records the last operations of every group and the activity of the thread that trains, for the
-// diagnosis of a stalled job. Any thread may write to it and read it.
+// Records the last operations of every group and the activity of the training thread, for the
+// diagnosis of a stalled job. Thread-safe, except for the waits of the training thread.
 class FlightRecorder : public std::enable_shared_from_this<FlightRecorder> {
 public:
-    // The calling thread is the one whose waiting counts.
+    // The calling thread becomes the training thread, whose waits count.
     FlightRecorder() : main_(std::this_thread::get_id()) {}
 
     std::shared_ptr<GroupLog> open_log(std::string name, int64_t leader);
 
-    // Sets the activity of the thread that trains; `what` has static lifetime.
+    // Sets the activity of the training thread; `what` has static lifetime.
     void set_activity(const char* what) {
         activity_ = what;
         activity_since_ = clock_.seconds();
@@ -114,15 +113,15 @@ public:
     const char* activity() const { return activity_; }
     double seconds_in_activity() const { return clock_.seconds() - activity_since_; }
 
-    // Of files that this process reads or writes: checkpoints, models.
+    // Counts bytes that this process reads from or writes to files: checkpoints, models.
     ByteCounter& bytes() { return bytes_; }
 
     double now() const { return clock_.seconds(); }
     std::vector<GroupLogState> groups() const;
-    // Aborts operations on devices that will not end by themselves; the process is about to end.
+    // Aborts hanging operations on devices; the process is about to exit.
     void abort_backends() const;
 
-    // Returns the seconds that the thread that trains has waited for other ranks.
+    // Returns the seconds that the training thread has waited for other ranks.
     double seconds_waited() const { return seconds_waited_; }
     bool is_main_thread() const { return std::this_thread::get_id() == main_; }
     void add_wait(double seconds) { seconds_waited_ += seconds; }
@@ -135,7 +134,7 @@ private:
     std::atomic<const char*> activity_ = "starting";
     std::atomic<double> activity_since_ = 0;
     ByteCounter bytes_;
-    double seconds_waited_ = 0;  // the main thread's alone
+    double seconds_waited_ = 0;  // only the training thread uses it
     mutable std::mutex mutex_;
     std::vector<std::weak_ptr<GroupLog>> logs_;
     std::vector<std::pair<std::string, int64_t>> opened_;  // name and leader of every log so far

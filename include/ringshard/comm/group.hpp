@@ -12,13 +12,13 @@
 
 namespace ringshard::comm {
 
-// Ranks that exchange small values through host memory: owns an MPI communicator. Tensors travel
-// through a Communicator, which is made from a Group.
+// Ranks that exchange small values through host memory. Owns an MPI communicator. For tensors, make
+// a Communicator from a Group.
 class Group {
 public:
-    // Duplicates the communicator, so that messages of the caller never meet those of the group. It
-    // creates a flight recorder, in which all groups made from this one have their logs.
-    // Collective.
+    // Duplicates the communicator, so that messages of the caller and of the group never mix.
+    // Creates a flight recorder, which holds the logs of all groups made from this one. Collective
+    // over `communicator`.
     explicit Group(MPI_Comm communicator, std::string name = "world");
     ~Group();  // collective, unless an exception unwinds or MPI has ended
     Group(Group&&) noexcept = default;
@@ -28,9 +28,9 @@ public:
     int size() const { return size_; }
     bool is_root() const { return rank_ == 0; }
 
-    // Every function below is collective over this group, and sleeps while it waits.
+    // All functions below are collective over this group; they sleep while they wait.
 
-    // Ranks of one color, ordered by their rank here.
+    // Returns the group of this rank's color, ordered by the rank in this group.
     Group split(int64_t color, std::string name) const;
     Group split_by_host(std::string name = "host") const;  // ranks that share memory
 
@@ -39,12 +39,12 @@ public:
     int64_t minimum(int64_t value) const;
     int64_t maximum(int64_t value) const;
     std::vector<double> sum(std::vector<double> values) const;        // the same bits on every rank
-    std::vector<int64_t> maximum(std::vector<int64_t> values) const;  // of each by itself
+    std::vector<int64_t> maximum(std::vector<int64_t> values) const;  // by element
     bool all(bool value) const { return minimum(value ? 1 : 0) == 1; }
     std::string broadcast(const std::string& text, int root = 0) const;
     std::vector<std::string> gather(const std::string& text) const;  // of every rank, on every rank
     std::vector<int64_t> gather(int64_t value) const;
-    std::vector<std::string> gather_to_root(const std::string& text) const;  // empty elsewhere
+    std::vector<std::string> gather_to_root(const std::string& text) const;  // empty on other ranks
     // Sends text r of rank 0 to rank r; the arguments of other ranks are ignored.
     std::string scatter(const std::vector<std::string>& texts) const;
 
@@ -60,7 +60,7 @@ private:
     };
     struct Adopt {};
     Group(Adopt, MPI_Comm communicator, FlightRecorder& flight_recorder,
-          std::string name);  // takes it over
+          std::string name);  // takes ownership
     int64_t reduce(const char* what, int64_t value, MPI_Op operation) const;
     enum class Receivers { all, root };
     std::vector<std::string> gather(const std::string& text, Receivers receivers) const;

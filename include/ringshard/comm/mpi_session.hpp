@@ -7,9 +7,9 @@
 
 namespace ringshard::comm {
 
-// Initializes and finalizes MPI. While it lives, an uncaught exception on any rank prints one line
-// and ends the whole job with the exception's exit code: nothing unwinds, so no destructor waits
-// for peers that will never come.
+// Initializes and finalizes MPI. During its lifetime, an uncaught exception on any rank prints one
+// line and ends the whole job with the exception's exit code. The stack does not unwind, so no
+// destructor waits for peers that never come.
 class MpiSession {
 public:
     MpiSession();
@@ -23,7 +23,7 @@ private:
     std::optional<Group> world_;
 };
 
-// Returns the name and version of the MPI library. Needs no session.
+// Returns the name and version of the MPI library. Works without a session.
 std::string mpi_library();
 
 }  // namespace ringshard::comm

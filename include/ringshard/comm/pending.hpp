@@ -5,23 +5,23 @@
 
 namespace ringshard::comm {
 
-// A backend's operation under way. It owns the buffers of the operation.
+// An operation of a backend in flight. It owns the buffers of the operation.
 class Completion {
 public:
     virtual ~Completion() = default;
-    // After it returns, what this thread (MPI) or its current stream (NCCL) does next sees the
+    // Waits so that later work of this thread (MPI) or of its current stream (NCCL) sees the
     // result.
     virtual void wait() = 0;
 };
 
-// An operation under way. It keeps the operation's tensors alive; wait() or the destructor ends it.
+// An operation in flight. It keeps the operation's tensors alive; wait() or the destructor ends it.
 class [[nodiscard]] Pending {
 public:
-    Pending() = default;  // nothing under way
+    Pending() = default;  // no operation in flight
     explicit Pending(std::unique_ptr<Completion> completion);
     Pending(Pending&& other) noexcept = default;
     Pending& operator=(Pending&& other) noexcept;
-    ~Pending();  // waits, unless an exception unwinds: then the peers are elsewhere, and it leaks
+    ~Pending();  // waits; during an exception the peers may never come, so it leaks instead
 
     void wait();
     bool is_under_way() const { return completion_ != nullptr; }
