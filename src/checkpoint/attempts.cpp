@@ -24,14 +24,15 @@ std::filesystem::path attempt_folder(const std::filesystem::path& output_dir, in
 
 namespace {
 
-// "attempt-12" with "attempt-" is 12; nothing for other names, "checkpoint-4.tmp-1" among them.
+// Returns 12 for "attempt-12" with the prefix "attempt-"; nothing for other names, such as
+// "checkpoint-4.tmp-1".
 std::optional<int64_t> number_after(const std::string& name, std::string_view prefix) {
     if (!name.starts_with(prefix)) return std::nullopt;
     const auto number = read_whole_number(std::string_view(name).substr(prefix.size()));
     return number && *number >= 0 ? number : std::nullopt;
 }
 
-// Of a folder that is not there: none.
+// Returns no names if the folder does not exist.
 Expected<std::vector<std::string>> names_in(const std::filesystem::path& folder) {
     std::vector<std::string> names;
     std::error_code error;
@@ -40,9 +41,9 @@ Expected<std::vector<std::string>> names_in(const std::filesystem::path& folder)
     return Failure{ExitCode::io, concat(folder.string(), " cannot be read: ", error.message())};
 }
 
-const char* const owner = "owner";  // the file with the token, and with a note of the next attempt
+const char* const owner = "owner";  // the file with the token, and a line for the next attempt
 
-// Not: there, but out of reach.
+// Returns true if the path does not exist, false if it is unreachable.
 bool is_gone(const std::filesystem::path& path) {
     struct stat ignored {};
     return stat(path.c_str(), &ignored) != 0 && (errno == ENOENT || errno == ENOTDIR);
@@ -116,9 +117,9 @@ Failure superseded(const std::filesystem::path& output_dir, int64_t newer, int64
                                   "it alone")};
 }
 
-// Adds a line to the owner file of the attempt before, so that its processes notice this one
-// wherever they run: a client of NFS may answer from memory for a minute whether a folder is there,
-// but asks the server about a file that it opens. If there is no attempt before, nothing happens.
+// Adds a line to the owner file of the attempt before, so that its processes notice this attempt
+// wherever they run: an NFS client may answer from its cache for a minute whether a folder exists,
+// but asks the server about a file that it opens. Does nothing for the first attempt.
 void tell_attempt_before(const Claim& claim) {
     const auto file = attempt_folder(claim.output_dir, claim.attempt - 1) / owner;
     if (file_exists(file))
@@ -156,7 +157,7 @@ std::optional<Failure> record_start(const std::filesystem::path& output_dir, int
 
 namespace {
 
-// In the order of AttemptEnd::Kind.
+// Indexed by AttemptEnd::Kind.
 constexpr std::array end_names{"complete", "rewind", "failure"};
 
 }  // namespace
@@ -193,7 +194,7 @@ std::optional<Failure> check_newest(const Claim& mine) {
     const bool has_next = file_exists(attempt_folder(mine.output_dir, mine.attempt + 1));
     if (content == mine.token && !has_next) return std::nullopt;
     int64_t newest = Attempts(mine.output_dir).newest();
-    // A note of the next attempt stands behind the token, even if no list shows its folder yet.
+    // The next attempt adds a line after the token, even if no listing shows its folder yet.
     const bool is_mine = content && content->starts_with(mine.token);
     if (is_mine && content != mine.token) newest = std::max(newest, mine.attempt + 1);
     const bool is_other_run = content ? !is_mine : newest > 0 && is_gone(folder);

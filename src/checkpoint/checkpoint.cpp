@@ -28,7 +28,7 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
                     state.numbers.at("num_tokens")};
 }
 
-// The parts of a checkpoint that one process reads, without its elements.
+// Metadata of a checkpoint that one process reads, without its elements.
 struct Outline {
     StateFile state;
     Manifest manifest;
@@ -49,8 +49,8 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Contents con
     const auto file = folder / state_name;
     auto manifest = read_manifest(folder);
     if (!manifest) return manifest.failure();
-    // HDF5's library can crash over a damaged file, so its own bytes are looked at first. They are
-    // those of moments too, which may be damaged where weights alone are wanted.
+    // HDF5's library can crash on a damaged file, so check the bytes that it reads first. They
+    // include those of the moments, which may be damaged if the caller needs only weights.
     if (verification == Verification::hashes && contents == Contents::everything)
         if (auto failure = check_metadata_hashes(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
@@ -67,7 +67,7 @@ Expected<Outline> read_outline(const std::filesystem::path& folder, Contents con
     return outline;
 }
 
-// Every rank checks as many ranges as any other. On rank 0; empty elsewhere.
+// Deals the ranges to the ranks, the same number to each. On rank 0; empty on other ranks.
 std::vector<std::string> deal_out(const std::vector<WrittenRange>& ranges,
                                   const comm::Group& group) {
     std::vector<std::string> shares;
@@ -98,7 +98,7 @@ comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, C
     checkpoint.stored = broadcast_parts(join_ranges(outline.manifest.ranges), group);
     checkpoint.progress = to_progress(checkpoint.state, folder / state_name).value();
 
-    // Every rank reads its share of what is wanted once.
+    // Every rank reads its share of the needed ranges once.
     if (verification == Verification::hashes) {
         const auto share =
             ranges_from_text(group.scatter(deal_out(outline.manifest.ranges, group)));
@@ -120,8 +120,8 @@ std::string to_text(const std::vector<int64_t>& shape) {
 
 namespace {
 
-// Fails unless the group of the checkpoint has a dataset for every tensor of the units, in its
-// shape, and no other.
+// Fails unless the checkpoint's group has exactly one dataset for every tensor of the units, in its
+// shape.
 std::optional<Failure> check_group(const Checkpoint& checkpoint, const std::string& group,
                                    const std::vector<shard::FlatUnit>& units) {
     const auto file = (checkpoint.folder / state_name).string();

@@ -20,7 +20,7 @@ Commit::Commit(Claim claim, int64_t step)
 
 std::optional<Failure> Commit::begin(const std::map<std::string, std::string>& files) const {
     if (auto failure = check_newest(claim_)) return failure;
-    abandon();  // of a save that failed before
+    abandon();  // removes a failed earlier save
     std::error_code error;
     if (!std::filesystem::create_directory(temporary_, error) && error)
         return Failure{ExitCode::io,
@@ -39,14 +39,14 @@ namespace {
 
 constexpr std::string_view superseded_prefix = "superseded-";
 
-// Of "checkpoint-4", not of "checkpoint-4.tmp-1".
+// Accepts "checkpoint-4" but not "checkpoint-4.tmp-1".
 std::optional<int64_t> step_in_name(const std::string& name) {
     constexpr std::string_view prefix = "checkpoint-";
     if (!name.starts_with(prefix)) return std::nullopt;
     return read_whole_number(std::string_view(name).substr(prefix.size()));
 }
 
-// Renames checkpoint-<step>, if it is there: to superseded-<step>-<the attempt that wrote it>.
+// Renames checkpoint-<step>, if it exists, to superseded-<step>-<attempt that wrote it>.
 std::optional<Failure> move_aside(const std::filesystem::path& output_dir, int64_t step) {
     const auto folder = output_dir / checkpoint_name(step);
     if (!file_exists(folder)) return std::nullopt;
@@ -83,7 +83,7 @@ std::optional<Failure> move_later_aside(const std::filesystem::path& output_dir,
 
 namespace {
 
-// Of all files that the checkpoint cannot do without.
+// Returns the sizes of all files that the checkpoint needs.
 Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& folder) {
     std::map<std::string, int64_t> sizes;
     std::error_code error;
@@ -100,10 +100,10 @@ Expected<std::map<std::string, int64_t>> sizes_in(const std::filesystem::path& f
 std::optional<Failure> Commit::describe(std::vector<WrittenRange> ranges, bool has_moments,
                                         Faults& faults) const {
     const auto file = temporary_ / manifest_name;
-    std::set<std::string> files;  // made on other nodes, with SHARDED_STATE_DICT
+    std::set<std::string> files;  // other nodes create them with SHARDED_STATE_DICT
     for (const WrittenRange& range : ranges) files.insert(range.file);
     for (const std::string& name : files) {
-        if (!folder_exists(temporary_)) break;  // made by this process: it has gone away
+        if (!folder_exists(temporary_)) break;  // this process created it: another has removed it
         if (auto failure = wait_until_visible(temporary_ / name)) return failure;
     }
     Manifest manifest{step_, claim_.attempt, {}, {}, std::move(ranges), has_moments};
@@ -126,7 +126,7 @@ std::optional<Failure> Commit::describe(std::vector<WrittenRange> ranges, bool h
 
 std::optional<Failure> Commit::rename_to_final(Faults& faults) const {
     if (auto failure = check_newest(claim_)) return failure;
-    // A checkpoint of this name is void: this attempt started before that step.
+    // An existing checkpoint of this name is void: this attempt started before its step.
     if (auto failure = move_aside(claim_.output_dir, step_)) return failure;
     if (auto fault = faults.reach("save:name", temporary_)) return fault;
     if (std::rename(temporary_.c_str(), final_.c_str()) != 0)
@@ -146,8 +146,8 @@ std::optional<Failure> Commit::finish(std::vector<WrittenRange> ranges, bool has
     return std::nullopt;
 }
 
-// A process of an earlier attempt that still lives finds its files gone, and then the newer
-// attempt.
+// A process of an earlier attempt that is still alive fails on its removed files, and then finds
+// the newer attempt.
 void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) {
     std::error_code ignored;
     for (const std::filesystem::path& entry : folder_entries(output_dir, ignored)) {
@@ -165,8 +165,8 @@ void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt) 
 
 namespace {
 
-// Checkpoints that are void count as older than all others. Removes those that the limit does not
-// leave room for beside `valid` ones, the first attempts' first.
+// Removes the superseded checkpoints that exceed the limit together with `valid` valid ones, the
+// first attempts' first: superseded ones count as older than all others.
 std::optional<Failure> keep_newest_superseded(const Claim& claim, int64_t limit, int64_t valid) {
     std::vector<std::filesystem::path> superseded;
     std::error_code error;
@@ -194,7 +194,7 @@ std::optional<Failure> keep_newest_superseded(const Claim& claim, int64_t limit,
 }  // namespace
 
 std::optional<Failure> keep_newest(const Claim& claim, const Retention& retention) {
-    std::vector<std::string> damaged;  // are left for people to look at
+    std::vector<std::string> damaged;  // stay for the user to inspect
     const auto found = valid_checkpoints(claim.output_dir, damaged);
     if (!found) return found.failure();
     const std::vector<CheckpointEntry>& valid = found.value();
@@ -205,7 +205,7 @@ std::optional<Failure> keep_newest(const Claim& claim, const Retention& retentio
         if (is_newest || entry->step == retention.kept_step) continue;
         --left;
         if (auto failure = check_newest(claim)) return failure;
-        // It loses its name first: what is half removed must not look like a checkpoint.
+        // Rename it first: a half-removed folder must not look like a checkpoint.
         std::filesystem::path going = entry->folder;
         going += concat(".tmp-", claim.attempt);
         if (std::rename(entry->folder.c_str(), going.c_str()) != 0)

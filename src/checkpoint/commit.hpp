@@ -13,18 +13,18 @@
 
 namespace ringshard::checkpoint {
 
-// Commits a checkpoint: it is written under a temporary name, and renamed when all of it is on
-// disk. Used by one rank.
+// Commits a checkpoint: rank 0 writes it under a temporary name, and renames it once all of it is
+// on disk.
 class Commit {
 public:
     Commit(Claim claim, int64_t step);
 
     const std::filesystem::path& temporary() const { return temporary_; }
 
-    // Makes the temporary folder with the small files in it, content by name.
+    // Creates the temporary folder with its small files, content by name.
     std::optional<Failure> begin(const std::map<std::string, std::string>& files) const;
-    // Writes the manifest, renames the folder and updates `latest`. ranges: of every rank. An error
-    // after the rename is a warning.
+    // Writes the manifest, renames the folder and updates `latest`. ranges: of all ranks. An error
+    // after the rename becomes a warning.
     std::optional<Failure> finish(std::vector<WrittenRange> ranges, bool has_moments,
                                   Faults& faults, std::vector<std::string>& warnings) const;
     // Removes the temporary folder.
@@ -44,12 +44,12 @@ private:
 // Removes unfinished checkpoints of earlier attempts.
 void remove_leftovers(const std::filesystem::path& output_dir, int64_t attempt);
 
-// Renames the checkpoints of later steps, which an attempt that starts at `step` makes void, so
-// that no other program takes one for this run's; `latest` names the one that the attempt starts
-// from.
+// Renames the checkpoints of later steps, which become void when an attempt starts at `step`, so
+// that no other program takes them for this run's; `latest` names the one from which the attempt
+// starts.
 std::optional<Failure> move_later_aside(const std::filesystem::path& output_dir, int64_t step);
 
-// Removes the oldest checkpoints until `limit` are left; never a newer attempt's.
+// Removes the oldest checkpoints until `limit` remain; never those of a newer attempt.
 std::optional<Failure> keep_newest(const Claim& claim, const Retention& retention);
 
 }  // namespace ringshard::checkpoint

@@ -14,7 +14,7 @@ namespace ringshard::checkpoint {
 using offload::page_bytes;
 
 Expected<DirectFile> DirectFile::open(const std::filesystem::path& file) {
-    auto opened = open_when_visible(file, O_WRONLY);  // rank 0 has made it
+    auto opened = open_when_visible(file, O_WRONLY);  // rank 0 has created it
     if (!opened) return opened.failure();
     DirectFile direct;
     direct.name_ = file;
@@ -61,7 +61,7 @@ std::optional<Failure> DirectFile::end_oldest() {
     under_way_.pop_front();
     const int error = past_cache_->wait(write.operation);
     if (error == 0) return std::nullopt;
-    // Some file systems say so only now.
+    // Some file systems refuse O_DIRECT only at the write.
     if (error == EINVAL) return through_cache_.write_at(write.staged, write.offset);
     errno = error;
     return io_failure(name_, "cannot be written");

@@ -15,26 +15,25 @@
 
 namespace ringshard::checkpoint {
 
-// A file that is written past the page cache: whole pages leave from memory of ours while the
-// caller makes the next ones, and several ranks do not wait for each other's turn at the cache of
-// one file. Only ragged ends, and all of it where the file system has no such way, go through the
-// cache.
+// A file that a rank writes with O_DIRECT: whole pages go out from staging buffers while the caller
+// produces the next ones, and ranks do not contend for the page cache of one file. Unaligned ends
+// go through the page cache, and so do all bytes if the file system has no O_DIRECT.
 class DirectFile {
 public:
     static Expected<DirectFile> open(const std::filesystem::path& file);
 
-    // The size of one write; parts that end at multiples of it are best.
+    // Size of one write; calls whose ranges end at multiples of it are fastest.
     static constexpr int64_t part_bytes = int64_t{2} << 20;
 
-    // `bytes` may change as soon as this returns. A failure may be of an earlier write.
+    // `bytes` may change as soon as this returns. A failure may come from an earlier write.
     std::optional<Failure> write_at(std::span<const std::byte> bytes, int64_t offset);
-    // Everything is on disk.
+    // Returns when everything is on disk.
     std::optional<Failure> flush();
 
 private:
     struct Write {
         at::Tensor memory;
-        std::span<const std::byte> staged;  // the part of it that is written
+        std::span<const std::byte> staged;  // the range of `memory` to write
         int64_t offset;
         offload::Operation operation;
     };
@@ -45,7 +44,7 @@ private:
     File through_cache_;
     offload::Staging staging_;
     std::deque<Write> under_way_;
-    std::unique_ptr<offload::FileQueue> past_cache_;  // null where there is no such way
+    std::unique_ptr<offload::FileQueue> past_cache_;  // nullptr without O_DIRECT
 };
 
 }  // namespace ringshard::checkpoint

@@ -10,8 +10,8 @@ namespace ringshard::checkpoint::hdf5 {
 TypeId type_of(ElementType type) {
     TypeId id(H5Tcopy(H5T_IEEE_F32LE), "make a type");
     if (type == ElementType::fp32) return id;
-    // Sign in bit 15, eight bits of exponent from bit 7, seven of mantissa from bit 0. In this
-    // order: the fields must fit the size at every moment.
+    // The sign is bit 15; the exponent has eight bits from bit 7, the mantissa seven from bit 0.
+    // Set the fields before the size: they must fit it at every moment.
     expect(H5Tset_fields(id, 15, 7, 8, 0, 7), "set the fields of a type");
     expect(H5Tset_size(id, 2), "set the size of a type");
     expect(H5Tset_ebias(id, 127), "set the bias of a type");
@@ -24,7 +24,7 @@ int64_t product(std::span<const int64_t> sizes) {
     return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
 }
 
-// `shape` is what is left of the array behind the indices in `start`.
+// `shape`: the array's dimensions after the indices in `start`.
 void add_boxes(std::span<const int64_t> shape, std::vector<hsize_t> start, int64_t first,
                int64_t count, std::vector<Box>& boxes) {
     if (count == 0) return;
@@ -34,7 +34,7 @@ void add_boxes(std::span<const int64_t> shape, std::vector<hsize_t> start, int64
         longer.push_back(static_cast<hsize_t>(index));
         add_boxes(shape.subspan(1), std::move(longer), from, size, boxes);
     };
-    if (const int64_t skipped = first % row; skipped > 0) {  // the end of a row
+    if (const int64_t skipped = first % row; skipped > 0) {  // finish a row
         const int64_t size = std::min(row - skipped, count);
         inside_row(first / row, skipped, size);
         first += size;
@@ -50,7 +50,7 @@ void add_boxes(std::span<const int64_t> shape, std::vector<hsize_t> start, int64
         first += rows * row;
         count -= rows * row;
     }
-    if (count > 0) inside_row(first / row, 0, count);  // the beginning of one
+    if (count > 0) inside_row(first / row, 0, count);  // begin a row
 }
 
 SpaceId space_of(const std::vector<int64_t>& shape) {

@@ -9,30 +9,30 @@
 #include "ringshard/base/expected.hpp"
 #include "ringshard/checkpoint/state_file.hpp"
 
-// Types and places of elements, as HDF5 has them.
+// HDF5 types and selections of elements.
 namespace ringshard::checkpoint::hdf5 {
 
-// bf16 is a float of 16 bits that every reader of HDF5 understands.
+// Describes bf16 as a 16-bit float, which every reader of HDF5 understands.
 TypeId type_of(ElementType type);
 
-// A box of an array of several dimensions.
+// A hyperslab of an array.
 struct Box {
     std::vector<hsize_t> start;
     std::vector<hsize_t> size;
 };
-// `count` neighbouring elements of a row-major array, as boxes in their order.
+// Returns boxes, in order, that cover `count` contiguous elements of a row-major array.
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t first, int64_t count);
 
-// A shape in which these elements are chosen.
+// Returns a dataspace with these elements selected.
 SpaceId choose(const std::vector<int64_t>& shape, int64_t first, int64_t count);
 SpaceId choose(const std::vector<int64_t>& shape, const Box& box);
 
-// A wrapper: what HDF5 says in its own way, and what the handles throw, becomes an expected
-// failure. Work returns a value.
+// Runs `work`, which returns a value, and turns HDF5 errors, which its handles throw, into a
+// failure.
 template <class Work>
 auto with_failure_as_value(const std::filesystem::path& file, Work work)
     -> Expected<decltype(work())> {
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // HDF5 prints nothing by itself
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // keeps HDF5 from printing errors
     try {
         return work();
     } catch (const Error& error) {

@@ -8,7 +8,7 @@
 
 namespace ringshard::checkpoint::hdf5 {
 
-// Owner of one of HDF5's ids.
+// Owns an HDF5 id.
 template <herr_t (*Close)(hid_t)>
 class Handle {
 public:
@@ -22,7 +22,7 @@ public:
     Handle& operator=(Handle&&) = delete;
     operator hid_t() const { return id_; }
 
-    // Where an error on closing must be heard.
+    // Closes the id and throws on errors, which the destructor ignores.
     void close(const char* what) {
         if (Close(std::exchange(id_, -1)) < 0)
             throw Error(ExitCode::io, concat("HDF5 could not ", what));

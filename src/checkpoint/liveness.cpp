@@ -43,7 +43,7 @@ struct ProcessRecord {
     int64_t started = 0;
 };
 
-// From /proc/<pid>/stat, whose second field is a name in parentheses that may hold spaces.
+// Reads /proc/<pid>/stat, whose second field is a name in parentheses that may hold spaces.
 std::optional<ProcessRecord> read_process(int64_t pid) {
     const auto content = read_file(concat("/proc/", pid, "/stat"));
     const size_t name_end = content ? content->rfind(')') : std::string::npos;
@@ -105,7 +105,7 @@ std::optional<Holder> read_holder(const std::string& text) {
                   .fingerprint = word("curve")};
 }
 
-// Nothing where the file is not there.
+// Returns nothing if the file does not exist.
 Expected<std::optional<int64_t>> modified_at(const std::filesystem::path& file) {
     struct stat found {};
     if (stat(file.c_str(), &found) == 0) return std::optional(nanoseconds(found.st_mtim));
@@ -113,7 +113,7 @@ Expected<std::optional<int64_t>> modified_at(const std::filesystem::path& file) 
     return io_failure(file, "cannot be read");
 }
 
-// Seconds from `then` to now, on the clock of the file server of that folder.
+// Returns the seconds from `then` to now, on the clock of the file server of that folder.
 Expected<double> seconds_since(int64_t then, const std::filesystem::path& folder) {
     const auto probe = folder / concat("clock", work_mark());
     const auto file = File::open(probe, O_RDWR | O_CREAT | O_TRUNC);
@@ -137,7 +137,7 @@ ProcessState state_of(const Holder& holder) {
     if (holder.pid <= 0 || holder.pid_space != this_pid_space()) return ProcessState::elsewhere;
     if (kill(static_cast<pid_t>(holder.pid), 0) != 0 && errno == ESRCH) return ProcessState::dead;
     const auto record = read_process(holder.pid);
-    if (!record) return ProcessState::running;  // another user's, where /proc hides those
+    if (!record) return ProcessState::running;  // another user's, if /proc hides it
     const bool has_exited = record->state == 'Z' || record->state == 'X';
     return has_exited || record->started != holder.started ? ProcessState::dead
                                                            : ProcessState::running;
@@ -159,7 +159,7 @@ AliveFile::AliveFile(std::filesystem::path file, double interval)
           const std::chrono::duration<double> pause(interval);
           while (!never_notified.wait_for(lock, stop, pause, [] { return false; }) &&
                  !stop.stop_requested())
-              utimensat(AT_FDCWD, file.c_str(), nullptr, 0);  // if it fails, the next one may not
+              utimensat(AT_FDCWD, file.c_str(), nullptr, 0);  // if it fails, the next call may not
       }) {}
 
 AliveFile::~AliveFile() = default;
@@ -169,14 +169,14 @@ Expected<NewestAttempt> find_newest_attempt(const std::filesystem::path& output_
     const auto listed = newest_attempt(output_dir);
     if (!listed) return listed.failure();
     NewestAttempt newest{.number = std::max(listed.value(), at_least)};
-    if (newest.number > 0)  // opening a folder makes NFS look again for files that were not there
+    if (newest.number > 0)  // opening a folder makes NFS look again for missing files
         if (const auto folder = File::open(attempt_folder(output_dir, newest.number), O_RDONLY);
             !folder)
             return folder.failure();
     newest.has_ended = newest.number == 0 || read_end(output_dir, newest.number).has_value();
     if (newest.has_ended) return newest;
     const auto name = file_of(output_dir, newest.number);
-    const auto content = read_file(name);  // opened anew, so that NFS fetches its attributes
+    const auto content = read_file(name);  // reopened, so that NFS fetches its attributes
     if (content) newest.holder = read_holder(*content);
     const auto time = modified_at(content ? name : attempt_folder(output_dir, newest.number));
     if (!time) return time.failure();
@@ -214,7 +214,7 @@ double Claimant::seconds_to_wait() const {
     return std::max(limits.silence - sight_->age, limits.observation) - sight_->since.seconds();
 }
 
-// A process on another host: its signs tell whether it runs.
+// The process is on another host: only its signs of life show whether it runs.
 std::optional<Failure> Claimant::wait_for_a_sign(const NewestAttempt& first) {
     if (!sight_ || sight_->attempt != first.number) {
         const auto age = seconds_since(first.signed_at, output_dir_);
@@ -269,7 +269,7 @@ Expected<Claim> Claimant::claim() {
         auto claimed = claim_attempt(output_dir_, newest_ + 1);
         if (!claimed) return claimed.failure();
         if (claimed.value()) return *std::move(claimed).value();
-        ++newest_;  // another process has made it
+        ++newest_;  // another process has created it
     }
 }
 

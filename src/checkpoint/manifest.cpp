@@ -37,7 +37,7 @@ std::string to_text(const Manifest& manifest) {
                             {"files", manifest.file_sizes},
                             {"frames", manifest.metadata_hashes}}
                            .dump(1);
-    text.resize(text.rfind('\n'));  // the ranges stand before the end of the object
+    text.resize(text.rfind('\n'));  // append the ranges before the end of the object
     return text + ",\n \"ranges\": " + print_ranges(manifest.ranges) + "\n}\n";
 }
 
@@ -64,7 +64,7 @@ std::optional<Failure> check_version(const std::filesystem::path& folder, const 
     return std::nullopt;
 }
 
-// The folder has the name of the step, and the files their sizes.
+// Checks that the folder has the name of the step, and that files have their sizes.
 std::optional<Failure> check_folder(const std::filesystem::path& folder, int64_t step,
                                     const std::map<std::string, int64_t>& file_sizes) {
     if (folder.filename() != checkpoint_name(step))
@@ -83,7 +83,7 @@ std::optional<int64_t> whole_number(const json& value) {
     return value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt;
 }
 
-// The text of checkpoint.json, without a look at what else is in the folder.
+// Parses checkpoint.json without checking the rest of the folder.
 Expected<CheckpointInfo> parse_info(const std::filesystem::path& folder, const std::string& text) {
     const json read = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
     if (!read.is_object()) return damaged(folder, "checkpoint.json cannot be read");

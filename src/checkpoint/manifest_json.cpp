@@ -14,17 +14,17 @@ using nlohmann::json;
 
 namespace {
 
-struct NoValue {};  // an object or a list has to stand there
-// Where the value of a name goes, which also says its kind; monostate: any kind, and it is skipped.
+struct NoValue {};  // an object or a list must follow
+// Where to store the value of a key, which implies its type; monostate: skip a value of any type.
 using Field = std::variant<std::monostate, int64_t*, std::string*, bool*, NoValue>;
 
-// Receives the text from nlohmann's parser, token by token. What it does not know it skips, but no
-// number in the file may have a fraction.
+// Receives tokens from nlohmann's SAX parser. Skips unknown keys, but refuses numbers with a
+// fraction anywhere in the file.
 class Receiver : public nlohmann::json_sax<json> {
 public:
     enum class Place { outside, manifest, files, frames, ranges, range, unknown };
 
-    // The text is a manifest, or a list of ranges alone.
+    // The text is a manifest, or only a list of ranges.
     explicit Receiver(bool is_list_of_ranges) : is_list_of_ranges_(is_list_of_ranges) {}
 
     ManifestText& result() { return result_; }
@@ -116,7 +116,7 @@ private:
     static size_t index_in(const Names& names, const std::string& name) {
         return static_cast<size_t>(std::ranges::find(names, name) - names.begin());
     }
-    // The first name that was not seen.
+    // Returns the first name that is missing.
     template <class Names>
     static std::string missing_of(const Names& names, unsigned seen) {
         for (size_t i = 0; i < names.size(); ++i)
@@ -130,7 +130,7 @@ private:
         places_.push_back(inner);
         return true;
     }
-    // Something nested, which is skipped where its name means nothing here.
+    // Skips an object or list if its key is unknown.
     bool enter_unknown() {
         return std::holds_alternative<std::monostate>(field()) ? enter(Place::unknown)
                                                                : refuse_kind();
@@ -217,7 +217,7 @@ Expected<ManifestText> parse(std::string_view text, bool is_list_of_ranges) {
     return std::move(receiver.result());
 }
 
-// As JSON text.
+// Appends `text` as a JSON string.
 void append_quoted(std::string& out, const std::string& text) {
     const bool is_plain = std::ranges::all_of(
         text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; });

@@ -6,8 +6,8 @@
 
 #include "ringshard/checkpoint/manifest.hpp"
 
-// manifest.json as text. A checkpoint of 4,096 ranks has a million ranges, so both ways go over
-// them once and build no tree.
+// Reads and prints manifest.json. A checkpoint of 4,096 ranks has a million ranges, so both work in
+// one pass and build no tree.
 namespace ringshard::checkpoint {
 
 struct ManifestText {
@@ -16,11 +16,11 @@ struct ManifestText {
     int64_t version = 0;
 };
 
-// Returns why not as the message of the failure, without the name of the file.
+// The failure's message gives the reason, without the name of the file.
 Expected<ManifestText> parse_manifest(std::string_view text);
 Expected<std::vector<WrittenRange>> parse_ranges(std::string_view text);
 
-// A list with one range to a line.
+// Prints a list with one range per line.
 std::string print_ranges(const std::vector<WrittenRange>& ranges);
 
 }  // namespace ringshard::checkpoint

@@ -23,8 +23,8 @@ std::map<std::string, int64_t> numbers_of(const SaveJob& job) {
 
 namespace {
 
-// The first of the writers makes the file and tells the others where everything goes. Collective
-// over `world`, of which the writers are a part.
+// The first of the writers creates the file and sends the layout to the others. Collective over
+// `world`, which includes the writers.
 comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
                                const std::vector<DatasetSpec>& datasets,
                                const std::map<std::string, std::string>& texts, const SaveJob& job,
@@ -39,7 +39,7 @@ comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
         else
             failure = made.failure();
         if (const auto fault = faults.reach("save:layout", file)) failure = fault;
-        // The others would wait for it.
+        // The other ranks would wait for a missing file.
         if (!failure && !file_exists(file))
             failure = Failure{ExitCode::io, concat(file.string(), ": has gone since it was made")};
     }
@@ -68,7 +68,7 @@ std::string name_of_node_file(int64_t index, int64_t count) {
     return name.str();
 }
 
-// Pieces of tensors that a node holds: by dataset, and there by first element, their sizes.
+// Pieces of tensors that a node holds: sizes by first element, by dataset.
 using PiecesOfNode = std::map<std::string, std::map<int64_t, int64_t>>;
 
 // Collective over the node.
@@ -120,7 +120,7 @@ std::optional<Failure> write_master(const std::filesystem::path& folder, const S
     std::map<std::string, int64_t> element_bytes;
     for (const DatasetSpec& dataset : job.datasets)
         element_bytes[dataset.name] = bytes_of(dataset.type);
-    // The parts of a dataset, and in each file those that came before.
+    // By dataset, the ranges by their first element.
     std::map<std::string, std::map<int64_t, const WrittenRange*>> by_first;
     for (const WrittenRange& range : ranges) by_first[range.dataset][range.first] = &range;
     std::map<std::string, std::vector<PartElsewhere>> parts;

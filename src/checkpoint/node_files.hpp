@@ -3,11 +3,11 @@
 #include "save_job.hpp"
 #include "write_pieces.hpp"
 
-// The assignment of ranks to files: all ranks write one file of whole tensors, or the ranks of each
-// node into one of theirs, where the pieces that they have of a tensor lie side by side.
+// Assigns ranks to files: all ranks write one file of whole tensors, or the ranks of each node
+// write a file of that node, which holds its pieces of a tensor side by side.
 namespace ringshard::checkpoint {
 
-// The attributes of a state file.
+// Returns the attributes of a state file.
 std::map<std::string, int64_t> numbers_of(const SaveJob& job);
 
 // Collective over the world of the groups.
@@ -16,7 +16,7 @@ comm::Agreed<FileWork> lay_out_one_file(const std::filesystem::path& folder, con
 comm::Agreed<FileWork> lay_out_file_of_node(const std::filesystem::path& folder, const SaveJob& job,
                                             const SaveGroups& groups, Faults& faults);
 
-// state.h5 over the files of the nodes, flushed. ranges: of every rank.
+// Creates state.h5 over the files of the nodes, and flushes it. ranges: of all ranks.
 std::optional<Failure> write_master(const std::filesystem::path& folder, const SaveJob& job,
                                     const std::vector<WrittenRange>& ranges);
 

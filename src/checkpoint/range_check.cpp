@@ -93,7 +93,7 @@ Expected<std::string> metadata_hash(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges) {
     std::error_code error;
     const auto size = static_cast<int64_t>(std::filesystem::file_size(file, error));
-    std::map<int64_t, int64_t> written;  // begin, length
+    std::map<int64_t, int64_t> written;  // length by begin
     for (const WrittenRange& range : ranges) {
         if (range.file != file.filename() || range.length <= 0) continue;
         if (range.offset < 0 || range.offset > size - range.length)
@@ -139,7 +139,7 @@ std::optional<Failure> check_content(const std::filesystem::path& folder, const 
     for (const WrittenRange& range : ranges) {
         const auto file = folder / range.file;
         if (!files.contains(range.file)) {
-            auto opened = open_when_visible(file, O_RDONLY);  // rank 0 has seen it
+            auto opened = open_when_visible(file, O_RDONLY);  // rank 0 has seen the file
             if (!opened) return opened.failure();
             files[range.file] = std::move(opened).value();
         }

@@ -13,10 +13,10 @@
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/checkpoint/state_file.hpp"
 
-// Is a state file the one that was written?
+// Checks whether a state file is the one that was written.
 namespace ringshard::checkpoint {
 
-// XXH3-128 of bytes that come one after the other.
+// Computes the XXH3-128 hash of consecutive bytes.
 class Hash {
 public:
     Hash();
@@ -30,21 +30,22 @@ private:
     std::unique_ptr<XXH3_state_t, Free> state_;
 };
 
-// No NaN and no infinity among them?
+// Returns true if there is no NaN and no infinity.
 bool are_finite(std::span<const std::byte> bytes, ElementType type);
 
-// Do the ranges cover every dataset, each element once, where `file` has it and inside the files?
+// Fails unless the ranges cover every dataset, each element once, at the offsets of `file` and
+// inside the files.
 std::optional<Failure> check_coverage(const std::filesystem::path& file, const StateFile& state,
                                       const Manifest& manifest);
 
-// The hash of what lies between the ranges of a file: HDF5's own bytes.
+// Returns the hash of the bytes outside the ranges of a file: HDF5's metadata.
 Expected<std::string> metadata_hash(const std::filesystem::path& file,
                                     const std::vector<WrittenRange>& ranges);
 std::optional<Failure> check_metadata_hashes(const std::filesystem::path& folder,
                                              const Manifest& manifest);
 
-// Reads the ranges: their bytes must have their hash, and be finite numbers. Counts the
-// bytes that it has read.
+// Reads the ranges; fails if their bytes do not have their hash, or are not finite. Adds the bytes
+// to `read`.
 std::optional<Failure> check_content(const std::filesystem::path& folder, const StateFile& state,
                                      const std::vector<WrittenRange>& ranges, ByteCounter& read);
 

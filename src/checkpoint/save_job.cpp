@@ -19,7 +19,7 @@ comm::Group make_node(const comm::Group& world, std::optional<int64_t> ranks_per
                           : world.split_by_host(name);
 }
 
-// Nodes are numbered by their first rank.
+// Numbers nodes by their first rank.
 int64_t index_of(const comm::Group& world, const comm::Group& node) {
     const std::vector<int64_t> is_first = world.gather(int64_t{node.is_root() ? 1 : 0});
     const int64_t first = node.minimum(world.rank());
@@ -38,7 +38,7 @@ SaveGroups::SaveGroups(const comm::Group& of_run, std::optional<int64_t> ranks_p
 
 namespace {
 
-// A save on its way. Everything is collective over the world of the groups.
+// A save in progress. run() is collective over the world of the groups.
 class Saving {
 public:
     Saving(const SaveJob& job, const SaveOptions& options, const SaveGroups& groups, Faults& faults)
@@ -67,7 +67,7 @@ private:
     SaveNotes notes_;
 };
 
-// One rank.
+// Called on rank 0 alone.
 std::optional<Failure> Saving::begin() {
     if (job_.extras.make_notes) notes_ = job_.extras.make_notes();
     std::map<std::string, std::string> files = job_.extras.files;
@@ -124,7 +124,7 @@ Saving::MaybeFailure Saving::write_copy_of_weights() {
                 "it than when this run began: save_model_in_checkpoints cannot copy it")});
 }
 
-// All of it is on disk: now it may get its name.
+// All of it is on disk: commit it.
 std::optional<comm::AgreedFailure> Saving::commit(const std::vector<WrittenRange>& mine,
                                                   SaveOutcome& outcome) {
     const comm::Group& world = groups_.world;
@@ -145,7 +145,7 @@ std::optional<comm::AgreedFailure> Saving::commit(const std::vector<WrittenRange
     return comm::first_failure(world, failure);
 }
 
-// If a newer attempt has removed the files of this save, the failure is reported as superseded.
+// Reports "superseded" instead if a newer attempt has removed the files of this save.
 comm::AgreedFailure Saving::give_up(const comm::AgreedFailure& failure) const {
     std::optional<Failure> superseded;
     if (groups_.world.is_root()) {

@@ -5,7 +5,7 @@
 
 namespace ringshard::checkpoint {
 
-// Ranks that take part in saves; nothing else travels here.
+// Groups for saves alone, so that their messages do not mix with those of training.
 struct SaveGroups {
     SaveGroups(const comm::Group& world, std::optional<int64_t> ranks_per_node);
 
@@ -15,19 +15,19 @@ struct SaveGroups {
     int64_t num_nodes;
 };
 
-// One checkpoint that shall come into being.
+// The input of one save.
 struct SaveJob {
     Progress progress;
     Claim claim;
     Contents contents;
-    std::vector<DatasetSpec> datasets;  // of all ranks together
+    std::vector<DatasetSpec> datasets;  // of all ranks
     std::vector<OwnPiece> pieces;
     Extras extras;
-    std::optional<int64_t> limit;  // as Retention has it
+    std::optional<int64_t> limit;  // as in Retention
 };
 
-// A checkpoint is there, whole, when this returns without a failure, or it is not there at all.
-// Collective over the groups.
+// Writes a checkpoint: it exists, whole, if this returns without a failure, and does not exist
+// otherwise. Collective over the groups.
 SaveOutcome save(const SaveJob& job, const SaveOptions& options, const SaveGroups& groups,
                  Faults& faults);
 

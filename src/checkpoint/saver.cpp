@@ -16,25 +16,25 @@ namespace {
 
 constexpr int64_t alignment = 64;  // bytes: copies begin at a cache line
 
-// Neighbouring elements of a chunk that are copied at once: tensors lie side by side there, and
-// large copies are the fast ones.
+// Contiguous elements of a chunk to copy at once: tensors lie side by side in a chunk, and large
+// copies are faster.
 struct Run {
     shard::FlatStore* shards;
     size_t chunk;
-    int64_t begin;  // element of the chunk
+    int64_t begin;  // first element in the chunk
     int64_t end;
-    int64_t at;  // byte of the copy
+    int64_t at;  // byte offset in the copy
 };
 
-// Where everything goes in a copy.
+// The layout of a copy.
 struct CopyPlan {
     std::vector<Run> runs;
-    std::vector<int64_t> places;  // of every piece: byte of the copy
+    std::vector<int64_t> places;  // of every piece: byte offset in the copy
     int64_t bytes = 0;
 };
 
 CopyPlan plan_copy(const std::vector<OwnPiece>& pieces) {
-    constexpr int64_t largest_gap = 64;  // elements: what aligns tensors in a unit
+    constexpr int64_t largest_gap = 64;  // elements: the alignment of tensors in a unit
     CopyPlan plan;
     for (const OwnPiece& piece : pieces) {
         const int64_t element = bytes_of(piece.type);
@@ -44,7 +44,7 @@ CopyPlan plan_copy(const std::vector<OwnPiece>& pieces) {
                                  plan.runs.back().chunk == chunk &&
                                  before >= plan.runs.back().end &&
                                  before - plan.runs.back().end <= largest_gap;
-            // A tensor that lies in two chunks is in one piece here.
+            // A tensor that spans two chunks is one contiguous piece in the copy.
             const bool begins = i == 0;
             if (!goes_on && begins)
                 plan.bytes = (plan.bytes + alignment - 1) / alignment * alignment;
@@ -58,13 +58,13 @@ CopyPlan plan_copy(const std::vector<OwnPiece>& pieces) {
     return plan;
 }
 
-// As fast as memory is, on all threads of this rank.
+// Copies at memory bandwidth, with all threads of this rank.
 void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
     if (!from.device().is_cpu()) {
         to.copy_(from);
         return;
     }
-    constexpr int64_t at_least = int64_t{1} << 20;  // bytes to a thread
+    constexpr int64_t at_least = int64_t{1} << 20;  // bytes per thread
     auto* const into = static_cast<std::byte*>(to.data_ptr());
     const auto* const source = static_cast<const std::byte*>(from.data_ptr());
     at::parallel_for(0, static_cast<int64_t>(from.nbytes()), at_least,
@@ -73,7 +73,7 @@ void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
                      });
 }
 
-// The pieces as they are now.
+// Copies the current values of the pieces.
 void copy_into(const at::Tensor& memory, const CopyPlan& plan, std::vector<OwnPiece>& pieces) {
     for (const Run& run : plan.runs) {
         const at::Tensor numbers = run.shards->load(run.chunk, shard::Access::read)
@@ -100,7 +100,7 @@ Saver::~Saver() {
     give_up_room();
 }
 
-// A GPU copies into memory that is pinned several times as fast.
+// Pins the copy, since a GPU writes pinned memory several times as fast.
 void Saver::make_room(int64_t bytes, at::Device of_state) {
     if (bytes <= bytes_set_aside()) return;
     give_up_room();
@@ -143,8 +143,8 @@ void Saver::start(const Progress& progress, const shard::Zero& zero, optim::Opti
         copy_into(copy_, plan, job.pieces);
     }
     if (copies) {
-        // noexcept: an exception ends the job here and now. In the future it would stay unseen
-        // until the next save, while the other ranks' threads wait for this one.
+        // noexcept: an exception must end the job at once. In the future it would stay unseen until
+        // the next save, while the threads of other ranks wait for this one.
         outcome_ = std::async(std::launch::async, [this, job = std::move(job)]() noexcept {
             return save(job, options_, *groups_, faults_);
         });

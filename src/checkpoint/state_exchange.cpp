@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-// The numbers of all shards that stand in one group of the file.
+// All shards of one kind, which form one group of the file.
 struct Kind {
     std::string group;
     shard::FlatStore* shards;
@@ -56,7 +56,7 @@ std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Opti
 
 namespace {
 
-// Joins a piece to the piece before it, if it continues the same tensor.
+// Joins a piece to the one before, if it continues the same tensor.
 void add(std::vector<OwnPiece>& pieces, OwnPiece piece) {
     const bool goes_on = !pieces.empty() && pieces.back().dataset == piece.dataset &&
                          pieces.back().first + pieces.back().count == piece.first;
@@ -102,13 +102,13 @@ StateFile broadcast_layout(const StateFile& state, const comm::Group& group) {
 
 namespace {
 
-// Elements of a checkpoint, wherever they lie.
+// Reads elements of a checkpoint from its files.
 class Reader {
 public:
     Reader(const Checkpoint& checkpoint, ByteCounter& bytes)
         : checkpoint_(checkpoint), bytes_(bytes) {}
 
-    // Elements of a dataset from `first` on fill a flat tensor of any type.
+    // Fills a flat tensor of any type with elements of a dataset from `first` on.
     std::optional<Failure> read(const std::string& dataset, int64_t first,
                                 const at::Tensor& place) {
         const ElementType type = checkpoint_.state.datasets.at(dataset).type;
@@ -121,7 +121,7 @@ public:
                                          static_cast<size_t>(stored.nbytes())};
         const auto& parts = checkpoint_.stored.parts.at(dataset);
         const int64_t end = first + place.numel();
-        // The part before the first one that begins behind `first`.
+        // Begin with the last part that does not start after `first`.
         auto at = std::prev(std::ranges::upper_bound(parts, first, {}, &StoredParts::Part::first));
         for (; at != parts.end(); ++at) {
             const int64_t from = std::max(first, at->first);
@@ -139,7 +139,7 @@ public:
     }
 
 private:
-    // In parts, so that the counter grows while a large tensor is read.
+    // Reads in parts, so that the counter grows while a large tensor is read.
     std::optional<Failure> read(const File& file, std::span<std::byte> into, int64_t offset) {
         constexpr size_t part_bytes = size_t{64} << 20;
         while (!into.empty()) {
@@ -189,7 +189,7 @@ std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& ze
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
             const auto& [unit, range] = zero.chunks()[chunk];
-            // The padding of a unit is in no file: it stays.
+            // Files do not hold the padding of a unit: it stays unchanged.
             const at::Tensor flat = kind.shards->load(chunk, shard::Access::read);
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(range)) {
                 const std::string dataset = kind.group + piece.tensor->spec.name;

@@ -11,20 +11,19 @@
 #include "ringshard/optim/optimizer.hpp"
 #include "ringshard/shard/zero.hpp"
 
-// Between the shards of a rank and the datasets of a file: weights and the optimizer's states of
-// every tensor.
+// Transfers weights and optimizer states between the shards of a rank and the datasets of a file.
 namespace ringshard::checkpoint {
 
 inline constexpr int64_t format_version = 2;
 
-// The tensors of a unit that a checkpoint holds: none of a frozen one.
+// Returns the tensors of a unit that a checkpoint holds; empty for a frozen unit.
 std::span<const shard::PlacedTensor> trained_tensors(const shard::FlatUnit& unit);
 
-// Every dataset of the state, whichever rank writes it.
+// Returns all datasets of the state, whichever rank writes them.
 std::vector<DatasetSpec> all_datasets(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                       Contents contents);
 
-// Takes a chunk once for all tensors that lie in it.
+// Loads a chunk once for consecutive tensors in it.
 class ChunkReader {
 public:
     const at::Tensor& take(shard::FlatStore& shards, size_t chunk) {
@@ -42,10 +41,9 @@ private:
     at::Tensor numbers_;
 };
 
-// Neighbouring elements of a tensor that this rank writes: as they are in its shards, or a copy of
-// them.
+// Contiguous elements of a tensor that this rank writes, from its shards or from a copy of them.
 struct OwnPiece {
-    struct Part {  // elements of a chunk
+    struct Part {  // contiguous elements of one chunk
         size_t chunk;
         int64_t before;
         int64_t count;
@@ -59,7 +57,7 @@ struct OwnPiece {
     at::Tensor copy{};  // flat, in host memory
 
     int64_t bytes() const { return count * bytes_of(type); }
-    // Visit(numbers) for all of it in order, some at a time; flat, of the type, on any device.
+    // Calls visit(numbers) on consecutive flat tensors of its type, on any device.
     template <class Visit>
     void for_numbers(ChunkReader& chunks, Visit visit) const {
         if (copy.defined()) return visit(copy);
@@ -67,15 +65,15 @@ struct OwnPiece {
             visit(chunks.take(*shards, part.chunk).narrow(0, part.before, part.count));
     }
 };
-// All of this rank, in an order in which chunks are read ahead.
+// Returns all pieces of this rank, in an order that suits the read-ahead of chunks.
 std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer& optimizer,
                                  Contents contents);
 
 // Collective over the group.
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group);
 
-// Without an optimizer, the weights alone. Where a tensor has fewer rows in the checkpoint than in
-// `zero`, the rows behind them stay as they are. Counts the bytes that it has read.
+// Loads all shards; the weights alone without an optimizer. If a tensor has fewer rows in the
+// checkpoint than in `zero`, its other rows stay unchanged. Adds the bytes to `bytes`.
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
                                    const optim::Optimizer* optimizer, ByteCounter& bytes);
 

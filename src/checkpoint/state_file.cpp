@@ -22,15 +22,14 @@ const char* const text_group = "/text";
 
 PropertiesId file_access() {
     PropertiesId properties(H5Pcreate(H5P_FILE_ACCESS), "make properties");
-    // Datasets begin at pages, so that ranks do not share any but the first and last of what they
-    // write.
+    // Datasets begin at pages, so that ranks share only the first and last page of their ranges.
     expect(H5Pset_alignment(properties, 4096, 4096), "set the alignment");
     expect(H5Pset_file_locking(properties, false, true),
-           "switch off locks");  // shared file systems have none
+           "switch off locks");  // shared file systems may not have them
     return properties;
 }
 
-// Names in the order in which they were made, as Python then lists them.
+// Tracks the creation order of names, in which Python then lists them.
 PropertiesId group_creation() {
     PropertiesId properties(H5Pcreate(H5P_GROUP_CREATE), "make properties");
     expect(H5Pset_link_creation_order(properties, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED),
@@ -73,7 +72,7 @@ int64_t make_contiguous(const FileId& file, const DatasetSpec& spec) {
     return static_cast<int64_t>(offset);
 }
 
-// A range of a tensor need not be a box of it, and HDF5 maps boxes.
+// A range of a tensor need not be a box, but HDF5 maps boxes.
 void make_virtual(const FileId& file, const DatasetSpec& spec,
                   const std::vector<PartElsewhere>& parts) {
     const PropertiesId properties(H5Pcreate(H5P_DATASET_CREATE), "make properties");
@@ -140,7 +139,7 @@ std::vector<int64_t> shape_of(const DatasetId& dataset) {
     return {sizes.begin(), sizes.end()};
 }
 
-// More than any model has: in a damaged file a group may hold itself, and HDF5 then goes round.
+// More than any model has: in a damaged file a group may contain itself, an endless cycle.
 constexpr int64_t most_objects = 1'000'000;
 constexpr size_t longest_name = 1024;
 
@@ -149,7 +148,7 @@ struct Listing {
     int64_t num_objects = 0;
 };
 
-// Called by HDF5, through which no exception may pass: they only take down names.
+// HDF5 calls it, and no exception may pass through HDF5.
 herr_t note_object(hid_t, const char* name, const H5O_info_t* info, void* into) noexcept {
     Listing& listing = *static_cast<Listing*>(into);
     if (info->type == H5O_TYPE_DATASET) listing.datasets.emplace_back(name);
@@ -181,7 +180,7 @@ void read_dataset(const FileId& file, const std::string& name, StateFile& found)
                             is_virtual ? StateFile::elsewhere : static_cast<int64_t>(offset)};
 }
 
-// A value that is not a whole number was not written by this program.
+// A value that is not a whole number comes from another program.
 void read_number(const FileId& file, const std::string& name, StateFile& found) {
     const AttributeId attribute(H5Aopen(file, name.c_str(), H5P_DEFAULT), "open an attribute");
     const TypeId type(H5Aget_type(attribute), "read a type");
@@ -209,7 +208,7 @@ namespace {
     throw Error(ExitCode::io, concat("cannot be written: ", std::strerror(errno)));
 }
 
-// Everything that is in `from` and is no hole.
+// Copies all of `from` except its holes.
 void copy_what_is_written(int from, int into) {
     std::array<std::byte, size_t{1} << 16> buffer{};
     const off_t end = lseek(from, 0, SEEK_END);
@@ -242,16 +241,16 @@ private:
     int number_;
 };
 
-// A file that is being made. HDF5 lays it out in memory, where the numbers, which come later, are a
-// hole; what it wrote is then copied to the disk. For HDF5 keeps a file that it could not close, on
-// a full disk, and the process crashes over it when MPI ends.
+// A file during creation. HDF5 lays it out in memory, where the elements, which ranks write later,
+// are a hole; finish() copies the layout to disk. Reason: if HDF5 cannot close a file on a full
+// disk, it keeps the file and crashes when MPI ends.
 class NewFile {
 public:
     explicit NewFile(const std::filesystem::path& file)
         : disk_(open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)),
           memory_(memfd_create("layout of a checkpoint", MFD_CLOEXEC)),
           id_(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, file_access()), "make the file") {
-        void* handle = nullptr;  // of HDF5's usual driver: its descriptor
+        void* handle = nullptr;  // the descriptor of HDF5's default driver
         expect(H5Fget_vfd_handle(id_, H5P_DEFAULT, &handle), "lend its descriptor");
         copy_what_is_written(disk_.number(), memory_.number());
         if (dup2(memory_.number(), *static_cast<int*>(handle)) < 0) throw_not_written();

@@ -27,7 +27,7 @@ comm::Agreed<Store> Store::open(const comm::Group& world,
     claimed.output_dir = world.broadcast(claimed.output_dir.string());
     claimed.attempt = world.maximum(claimed.attempt);
     claimed.token = world.broadcast(claimed.token);
-    // Ranks of the attempt before asked for this name, and found nothing.
+    // Ranks of an earlier attempt have looked for this name, so NFS may have cached its absence.
     failure = wait_until_visible(attempt_folder(claimed.output_dir, claimed.attempt));
     if (const auto agreed = comm::first_failure(world, failure)) return *agreed;
     return Store(std::move(claimed), world);

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 StoredParts join_ranges(const std::vector<WrittenRange>& ranges) {
     StoredParts stored;
-    std::map<std::string, int64_t> numbers;  // of files
+    std::map<std::string, int64_t> numbers;  // index of a file by name
     for (const WrittenRange& range : ranges) {
         if (range.length == 0) continue;
         const auto [file, is_new] = numbers.try_emplace(range.file, std::ssize(stored.files));
@@ -35,7 +35,7 @@ StoredParts join_ranges(const std::vector<WrittenRange>& ranges) {
     return stored;
 }
 
-// Names as JSON, parts as numbers: there may be a hundred thousand of them.
+// Sends names as JSON but parts as binary numbers: there may be a hundred thousand parts.
 StoredParts broadcast_parts(const StoredParts& parts, const comm::Group& group) {
     json datasets = json::array();
     std::vector<StoredParts::Part> all;

@@ -9,11 +9,11 @@
 
 namespace ringshard::checkpoint {
 
-// Joins the ranges of a manifest that lie side by side in a file. One part is left of a dataset
-// in state.h5, and one per node where nodes have files of their own, however many ranks wrote it.
+// Joins ranges of a manifest that are adjacent in a file. A dataset keeps one part in state.h5, or
+// one per node with a file per node, however many ranks wrote it.
 StoredParts join_ranges(const std::vector<WrittenRange>& ranges);
 
-// Collective over the group; `parts` of rank 0 count.
+// Sends rank 0's `parts` to all ranks. Collective over the group.
 StoredParts broadcast_parts(const StoredParts& parts, const comm::Group& group);
 
 }  // namespace ringshard::checkpoint

@@ -4,8 +4,8 @@
 
 namespace ringshard::checkpoint {
 
-// Copies past the processor's caches where it has instructions for it: a line that is written whole
-// need not be read first, and what training has in the caches stays there.
+// Copies with non-temporal stores, if the processor has them: they need not read a line before they
+// overwrite it, and they keep training's data in the caches.
 void stream(std::byte* to, const std::byte* from, size_t bytes);
 
 }  // namespace ringshard::checkpoint

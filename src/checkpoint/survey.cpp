@@ -8,7 +8,7 @@ Expected<Survey> survey(const std::filesystem::path& folder) {
     auto manifest = read_manifest(folder);
     if (!manifest) return manifest.failure();
     const auto file = folder / state_name;
-    // HDF5's library can crash over a damaged file: its own bytes are looked at first.
+    // HDF5's library can crash on a damaged file, so check the bytes that it reads first.
     if (auto failure = check_metadata_hashes(folder, manifest.value())) return *failure;
     auto state = open_state_file(file);
     if (!state) return state.failure();

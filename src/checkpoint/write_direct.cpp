@@ -13,9 +13,8 @@ std::span<const std::byte> bytes_of(const at::Tensor& numbers) {
             static_cast<size_t>(numbers.nbytes())};
 }
 
-// The elements of a piece on their way into a file, a part at a time: what was looked at and hashed
-// is still near the processor when it is copied for the file, and what is not in host memory needs
-// no more room than this.
+// Writes the elements of a piece, one part at a time: a part is still in cache from checking and
+// hashing when it is copied for the file, and data outside host memory needs a buffer of one part.
 class PieceWriter {
 public:
     PieceWriter(const PlacedPiece& placed, int64_t offset, DirectFile& file, ByteCounter& written)
@@ -61,7 +60,7 @@ private:
     std::optional<Failure> failure_;
 };
 
-// As a disk does that takes half of it.
+// Fails like a disk that writes only half.
 std::optional<Failure> write_half(const OwnPiece& piece, ChunkReader& chunks, int64_t offset,
                                   DirectFile& file) {
     std::optional<Failure> failure;

@@ -88,8 +88,8 @@ std::optional<Failure> write_model(const std::filesystem::path& folder, const Ex
                                    shard::TensorSums& sums, ByteCounter& written) {
     ChunkReader chunks;
     for (const ModelFile& model : extras.model) {
-        std::optional<DirectFile> file;  // of those in which this rank has something
-        // Returns where the elements of a tensor go, if that is into this file.
+        std::optional<DirectFile> file;  // opened once this rank has a part of it
+        // Returns the offset of these elements of a tensor; nothing if this file does not hold it.
         const auto place_of = [&](const std::string& dataset,
                                   int64_t first) -> Expected<std::optional<int64_t>> {
             const auto place = model.offsets.find(dataset);

@@ -16,7 +16,7 @@ using namespace hdf5;
 
 namespace {
 
-// Hints for MPI-IO about the file system.
+// Hints about the file system for MPI-IO.
 class Hints {
 public:
     explicit Hints(const std::vector<std::string>& hints) {
@@ -44,7 +44,7 @@ FileId open_together(const std::filesystem::path& file, const std::vector<std::s
     return {H5Fopen(file.c_str(), H5F_ACC_RDWR, access), "open the file through MPI-IO"};
 }
 
-// A piece in host memory, as HDF5 wants it.
+// Returns a piece as one tensor in host memory, as HDF5 needs it.
 at::Tensor in_one(const OwnPiece& piece, ChunkReader& chunks) {
     if (piece.copy.defined()) return piece.copy;
     std::vector<at::Tensor> parts;
@@ -53,8 +53,8 @@ at::Tensor in_one(const OwnPiece& piece, ChunkReader& chunks) {
     return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-// The part of one dataset that a rank writes; of most datasets none. Every rank takes part in every
-// dataset, whatever failed before: the others wait for it.
+// Writes the part of one dataset that this rank holds, usually none. Every rank takes part in every
+// dataset, whatever failed before, since the other ranks wait.
 void write_dataset(const FileId& file, const std::string& name, const StateFile::Placed& dataset,
                    const PlacedPiece* mine, ChunkReader& chunks, const PropertiesId& transfer) {
     const int64_t count = mine == nullptr ? 0 : mine->piece.count;
@@ -68,7 +68,7 @@ void write_dataset(const FileId& file, const std::string& name, const StateFile:
 }
 
 Expected<std::vector<WrittenRange>> describe(const FileWork& work) {
-    if (auto failure = wait_until_visible(work.file)) return *failure;  // rank 0 has made it
+    if (auto failure = wait_until_visible(work.file)) return *failure;  // rank 0 has created it
     std::vector<WrittenRange> ranges;
     ChunkReader chunks;
     for (const PlacedPiece& placed : work.pieces) {

@@ -10,12 +10,12 @@
 #include "ringshard/comm/group.hpp"
 #include "state_exchange.hpp"
 
-// How the elements of a rank get into a file that was laid out, and onto the disk.
+// Writes the elements of a rank into a file with a layout, and flushes it.
 namespace ringshard::checkpoint {
 
 struct PlacedPiece {
     OwnPiece piece;
-    int64_t first_there;  // element of the dataset of the same name in the file
+    int64_t first_there;  // its first element in the file's dataset of the same name
 };
 
 // The pieces that a rank writes.
@@ -25,19 +25,19 @@ struct FileWork {
     std::vector<PlacedPiece> pieces;
 };
 
-// Why a dataset is not written.
+// Reports a dataset with values that are not finite.
 inline Failure no_numbers(const std::string& dataset) {
     return {ExitCode::bad_numbers,
             concat(dataset, " holds NaN or infinite numbers: no checkpoint is made of them")};
 }
 
-// Past HDF5: every rank writes at the offsets that HDF5 gave. Tensors of a device come over in
-// parts. Counts what it has written.
+// Writes without HDF5: every rank writes at the offsets that HDF5 assigned, and copies device
+// tensors to the host in parts. Adds the bytes to `written`.
 Expected<std::vector<WrittenRange>> write_direct(const FileWork& work, Faults& faults,
                                                  ByteCounter& written);
 
-// Through HDF5's driver for MPI-IO. `hints`: key=value. Counts what it has written in the flight
-// recorder of the writers. Collective over those who write the file.
+// Writes through HDF5's MPI-IO driver. `hints`: key=value. Adds the bytes to the writers' flight
+// recorder. Collective over `writers`.
 Expected<std::vector<WrittenRange>> write_mpio(const FileWork& work,
                                                const std::vector<std::string>& hints,
                                                const comm::Group& writers, Faults& faults);

@@ -16,7 +16,7 @@ namespace ringshard::checkpoint {
 
 namespace {
 
-// A file that goes with its owner.
+// A file that its destructor removes.
 class PassingFile {
 public:
     static Expected<PassingFile> make(const std::filesystem::path& folder) {
@@ -49,7 +49,7 @@ Expected<double> measure_write_rate(const std::filesystem::path& folder) {
     auto opened = DirectFile::open(passing.value().name());
     if (!opened) return opened.failure();
     DirectFile& file = opened.value();
-    // More than caches hold: a save reads what was copied a while ago.
+    // Larger than the caches: a save reads data that was copied some time before.
     const std::vector<float> numbers(size_t{1} << 24, 1.5F);
     const std::span<const std::byte> all = std::as_bytes(std::span(numbers));
     Hash hash;

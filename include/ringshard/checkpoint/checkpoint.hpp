@@ -18,26 +18,27 @@
 
 namespace ringshard::checkpoint {
 
-// Where a run stands, beside its tensors.
+// Position of a run, besides its tensors.
 struct Progress {
     int64_t step = 0;
     data::LoaderState data;
     int64_t num_tokens = 0;
 };
 
-// Where the elements of every dataset lie, without the hashes: what loading needs of a manifest.
+// Locations of all elements of the datasets, without the hashes: the part of a manifest that
+// loading needs.
 struct StoredParts {
     struct Part {
-        int64_t first;   // element of the dataset with which it begins
+        int64_t first;   // its first element in the dataset
         int64_t file;    // index into `files`
-        int64_t offset;  // of its first byte there
+        int64_t offset;  // of its first byte in the file
         int64_t length;  // bytes
     };
     std::vector<std::string> files;
     std::map<std::string, std::vector<Part>> parts;  // by dataset, in the order of elements
 };
 
-// A checkpoint that was looked through and found whole.
+// A verified checkpoint.
 struct Checkpoint {
     std::filesystem::path folder;
     StateFile state;
@@ -45,35 +46,35 @@ struct Checkpoint {
     StoredParts stored{};
 };
 
-// How much of a checkpoint is wanted: what is not may be damaged, or missing.
+// The part of a checkpoint that a caller needs; the rest may be damaged or missing.
 enum class Contents { everything, weights };
 
-// What it holds.
+// Returns the part that a checkpoint holds.
 Contents contents_of(const Checkpoint& checkpoint);
 
-// How closely it is looked at: what is there and how large it is, or the hash of every byte too.
+// Depth of the verification: presence and size of files, or also the hash of every byte.
 enum class Verification { sizes, hashes };
 
-// Looks through the folder of a checkpoint. A failure means damage. Collective over the group.
+// Verifies the folder of a checkpoint. A failure means damage. Collective over the group.
 comm::Agreed<Checkpoint> check_checkpoint(const std::filesystem::path& folder, Contents contents,
                                           Verification verification, const comm::Group& group);
 
-// Fails unless the checkpoint holds the weights of these units and no others.
+// Fails unless the checkpoint holds the weights of exactly these units.
 std::optional<Failure> check_fit(const Checkpoint& checkpoint,
                                  const std::vector<shard::FlatUnit>& units);
-// Fails unless it holds these states of an optimizer for every weight.
+// Fails unless the checkpoint holds these optimizer states for every weight.
 std::optional<Failure> check_states(const Checkpoint& checkpoint,
                                     const std::vector<shard::FlatUnit>& units,
                                     const std::vector<std::string>& state_names);
 
-// Fails (78) where a tensor is trained in the checkpoint and frozen in these units, or the reverse.
+// Fails (78) if a tensor is trained in the checkpoint but frozen in these units, or the reverse.
 std::optional<Failure> check_roles(const Checkpoint& checkpoint, const FrozenWeights& frozen,
                                    const std::vector<shard::FlatUnit>& units);
 
-// Returns a reader of the weights that a checkpoint holds. The arguments must outlive it.
+// Returns a reader of the checkpoint's weights. The arguments must outlive it.
 shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes);
 
-// Fills this rank's shards with weights; rows that the checkpoint does not have stay as they are.
+// Loads weights into this rank's shards; rows that the checkpoint does not have stay unchanged.
 // Collective over the group.
 std::optional<comm::AgreedFailure> load_weights(const Checkpoint& checkpoint, shard::Zero& zero,
                                                 const comm::Group& group);

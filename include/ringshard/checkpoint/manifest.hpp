@@ -11,27 +11,27 @@
 
 namespace ringshard::checkpoint {
 
-// Neighbouring elements of a tensor that one rank wrote, with the XXH3-128 hash of their bytes.
+// Contiguous elements of a tensor that one rank wrote, with the XXH3-128 hash of their bytes.
 struct WrittenRange {
-    std::string dataset;  // of the whole tensor
-    int64_t first;        // element of the tensor with which it begins
-    std::string file;     // where it lies
-    int64_t offset;       // of its first byte there
+    std::string dataset;  // name of the whole tensor
+    int64_t first;        // its first element in the tensor
+    std::string file;     // the file that holds it
+    int64_t offset;       // of its first byte in the file
     int64_t length;       // bytes
     std::string hash;
 };
 
 std::string checkpoint_name(int64_t step);  // "checkpoint-4"
 
-// manifest.json of a checkpoint: what must be there for it to be whole. With its frame, every byte
-// of a file is hashed.
+// manifest.json of a checkpoint: the files and ranges of a whole checkpoint. Ranges and
+// metadata_hashes together cover every byte of a file.
 struct Manifest {
     int64_t step = 0;
     int64_t attempt = 0;
     std::map<std::string, int64_t> file_sizes;
-    std::map<std::string, std::string> metadata_hashes;  // of all bytes outside ranges, by file
+    std::map<std::string, std::string> metadata_hashes;  // by file, of all bytes outside ranges
     std::vector<WrittenRange> ranges;
-    bool has_moments = true;  // else it holds weights alone, and no run can go on from it
+    bool has_moments = true;  // otherwise weights alone, from which no run can resume
 };
 
 inline constexpr const char* state_name = "state.h5";
@@ -41,26 +41,26 @@ inline constexpr const char* weights_group = "/model/";
 inline constexpr const char* optimizer_group = "/optimizer/";
 inline std::string group_of_state(const std::string& name) { return optimizer_group + name + "/"; }
 
-// The facts of checkpoint.json that a run needs of its other checkpoints. The file stays small
-// where the manifest has a million ranges.
+// The part of checkpoint.json that a run needs of its other checkpoints. The file stays small when
+// the manifest has a million ranges.
 struct CheckpointInfo {
     int64_t step = 0;
     int64_t attempt = 0;
     bool has_moments = true;
-    std::map<std::string, int64_t> file_sizes;  // of every other file, manifest.json too
+    std::map<std::string, int64_t> file_sizes;  // of every other file, including manifest.json
 };
 
-// Whether the folder holds a checkpoint of this program, whole or not.
+// Returns true if the folder holds a checkpoint of this program, whole or not.
 bool is_checkpoint(const std::filesystem::path& folder);
 
-std::string to_text(const std::vector<WrittenRange>& ranges);  // for the way between ranks
+std::string to_text(const std::vector<WrittenRange>& ranges);  // for messages between ranks
 std::vector<WrittenRange> ranges_from_text(const std::string& text);
 
 std::string to_text(const Manifest& manifest);
 std::string to_text(const CheckpointInfo& info);
-// Both fail if the file is missing or unreadable, if the folder has not the name of its step, or if
-// a file is missing or has another size. A folder without checkpoint.json, of an older program, is
-// known by its manifest.
+// Both fail if the file is missing or unreadable, if the folder does not have the name of its step,
+// or if a file is missing or has another size. For a folder without checkpoint.json, of an older
+// version, read_info() reads the manifest.
 Expected<Manifest> read_manifest(const std::filesystem::path& folder);
 Expected<CheckpointInfo> read_info(const std::filesystem::path& folder);
 

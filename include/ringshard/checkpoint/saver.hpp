@@ -23,83 +23,82 @@ class Store;
 struct SaveJob;
 struct SaveGroups;
 
-// How checkpoints get onto the disk.
+// How a save writes files.
 struct SaveOptions {
-    bool one_file_per_node = false;    // and a master that shows whole tensors; else one file
-    bool through_mpio = false;         // HDF5's own collective writes
+    bool one_file_per_node = false;    // and a master file of whole tensors; otherwise one file
+    bool through_mpio = false;         // through HDF5's collective writes
     std::vector<std::string> hints{};  // key=value, for MPI-IO
     std::optional<int64_t> ranks_per_node{};  // unset: ranks that share memory are a node
 };
 
-// A file that holds weights once more, flat, for programs that read no HDF5.
+// A file with another copy of the weights, flat, for programs that do not read HDF5.
 struct ModelFile {
     std::string name;
-    std::string head;                        // its first bytes
+    std::string head;                        // its first bytes: the header
     std::map<std::string, int64_t> offsets;  // of the first byte of each dataset in the file
     ElementType type = ElementType::fp32;
 };
 
-// Files and a choice that rank 0 makes in the thread of a save, before it writes: training does not
-// wait for them.
+// Files and a choice that rank 0 makes on the thread of a save before writing, so that training
+// does not wait.
 struct SaveNotes {
-    std::map<std::string, std::string> files{};  // beside the state, content by name
-    std::optional<int64_t> kept_step{};          // of a checkpoint that stays however old it is
+    std::map<std::string, std::string> files{};  // besides the state, content by name
+    std::optional<int64_t> kept_step{};  // step of a checkpoint that stays however old it is
 };
 
-// Neighbouring elements of a frozen tensor that this rank writes into a model's files.
+// Contiguous elements of a frozen tensor that this rank writes into the model's files.
 struct FrozenPart {
     std::string tensor;
     int64_t first;
     int64_t count;
 };
-// Those that are this rank's alone.
+// Returns the parts that this rank alone writes.
 std::vector<FrozenPart> frozen_parts(const shard::Zero& zero);
 
-// The content of a checkpoint beside tensors and progress.
+// Content of a checkpoint besides tensors and progress.
 struct Extras {
-    std::map<std::string, std::string> files;  // beside the state, content by name: config.json ...
-    std::map<std::string, std::string> texts;  // in the state
-    std::vector<ModelFile> model{};            // beside the state, made of the same numbers
+    std::map<std::string, std::string> files;  // besides the state, content by name: config.json
+    std::map<std::string, std::string> texts;  // inside the state file
+    std::vector<ModelFile> model{};            // besides the state, copies of its weights
     std::vector<FrozenPart> frozen{};          // of `model`
-    shard::FrozenSource frozen_source{};       // of these; used in the thread of a save
-    std::function<SaveNotes()> make_notes{};   // for rank 0; may outlive its maker
+    shard::FrozenSource frozen_source{};       // of these; the thread of a save calls it
+    std::function<SaveNotes()> make_notes{};   // rank 0 calls it; may outlive its maker
 };
 
-// The result of a save: the same on every rank, except for the warnings, which rank 0 has.
+// The result of a save: the same on every rank, except for the warnings, which are on rank 0.
 struct SaveOutcome {
     int64_t step = 0;
     std::optional<comm::AgreedFailure> failure{};
     std::vector<std::string> warnings{};
-    double seconds = 0;  // until it was durable, or had failed
+    double seconds = 0;  // until the checkpoint was durable, or the save had failed
     int64_t bytes = 0;   // of tensors, over all ranks
 };
 
-// Writes checkpoints beside training. Nobody gathers: every rank writes its own ranges. What is
-// asked for in start() is copied there and then; all else happens on a thread of each rank, and the
-// threads agree with each other over groups of their own. One save at a time.
+// Writes checkpoints while training continues. Every rank writes its own ranges, without a gather.
+// start() copies the state before it returns; a thread on each rank does the rest, and the threads
+// agree over groups of their own. One save at a time.
 class Saver {
 public:
     // Collective over the world.
     Saver(const Store& store, SaveOptions options, const comm::Group& world, Faults& faults);
-    ~Saver();  // waits for a save under way
+    ~Saver();  // waits for a save in progress
     Saver(const Saver&) = delete;
     Saver& operator=(const Saver&) = delete;
 
-    // Host memory that the copy needs beyond what this rank has set aside already.
+    // Returns the host memory that the copy needs beyond the memory that this rank holds already.
     int64_t bytes_to_set_aside(const shard::Zero& zero, optim::Optimizer& optimizer,
                                Contents contents) const;
     int64_t bytes_set_aside() const;
 
-    // `copies`: whether the state is copied, so that it may change as soon as this returns. Else it
-    // is written here and now, in parts. A save under way must have been waited for. `limit`: as
-    // Retention has it.
+    // `copies`: copy the state, so that it may change as soon as this returns; otherwise write it
+    // before returning, in parts. Call wait() for an earlier save first. `limit`: as in Retention.
     void start(const Progress& progress, const shard::Zero& zero, optim::Optimizer& optimizer,
                Contents contents, const Extras& extras, std::optional<int64_t> limit, bool copies);
 
     bool is_under_way() const { return outcome_.valid(); }
-    // This rank is through with it; others may not be.
+    // Returns true if this rank has finished the save; other ranks may not have.
     bool is_done() const;
-    // Collective over the world, as all ranks' threads have to come to an end.
+    // Collective over the world, since the threads of all ranks must finish.
     SaveOutcome wait();
 
 private:
@@ -110,7 +109,7 @@ private:
     SaveOptions options_;
     std::unique_ptr<SaveGroups> groups_;
     Faults& faults_;
-    at::Tensor copy_;  // bytes; kept for the next save
+    at::Tensor copy_;  // bytes, kept for the next save
     std::unique_ptr<offload::SideStream> pins_;
     std::future<SaveOutcome> outcome_;
 };

@@ -8,9 +8,9 @@
 
 #include "ringshard/base/expected.hpp"
 
-// The file of a checkpoint: ordinary HDF5. One process lays it out, or looks into it, through
-// HDF5's serial driver; the elements are then written and read past HDF5, at the offsets it gives,
-// by any number of processes. HDF5 is not made for threads: one at a time uses these.
+// The file of a checkpoint: ordinary HDF5. One process creates or opens it through HDF5's serial
+// driver; then any number of processes read and write the elements without HDF5, at the offsets
+// that it assigned. HDF5 is not thread-safe: one thread at a time calls these functions.
 namespace ringshard::checkpoint {
 
 enum class ElementType { fp32, bf16 };
@@ -22,14 +22,14 @@ struct DatasetSpec {
     ElementType type = ElementType::fp32;
 };
 
-// Elements of a dataset that lie in another file of its folder, in a dataset of the same name and
-// of one dimension.
+// Elements of a dataset that lie in another file of its folder, in a one-dimensional dataset of the
+// same name.
 struct PartElsewhere {
-    int64_t first;  // element of the whole
+    int64_t first;  // its first element in the whole tensor
     int64_t count;
     std::string file;
     int64_t first_there;
-    int64_t size_there;  // of the dataset there
+    int64_t size_there;  // elements of the dataset there
 };
 
 struct StateFile {
@@ -37,23 +37,24 @@ struct StateFile {
     struct Placed {
         std::vector<int64_t> shape;
         ElementType type;
-        int64_t offset;  // of its first byte in the file; elsewhere: in other files
+        int64_t offset;  // of its first byte in the file; `elsewhere`: in other files
     };
     std::map<std::string, Placed> datasets;    // by name
     std::map<std::string, int64_t> numbers;    // attributes of the file
     std::map<std::string, std::string> texts;  // under /text
 };
 
-// The bytes of a dataset; nothing where its sizes are beyond any file.
+// Returns the bytes of a dataset; nothing if its shape exceeds any file.
 std::optional<int64_t> bytes_of(const StateFile::Placed& placed);
 
-// Creates the file with room for all datasets, each contiguous; their elements are not written.
+// Creates the file with space for all datasets, each contiguous, and leaves their elements
+// unwritten.
 Expected<StateFile> create_state_file(const std::filesystem::path& file,
                                       const std::vector<DatasetSpec>& datasets,
                                       const std::map<std::string, int64_t>& numbers,
                                       const std::map<std::string, std::string>& texts);
 
-// Creates a file through which the parts, by dataset, look like whole tensors.
+// Creates a file of virtual datasets that show the parts, by dataset, as whole tensors.
 std::optional<Failure> create_master_file(
     const std::filesystem::path& file, const std::vector<DatasetSpec>& datasets,
     const std::map<std::string, std::vector<PartElsewhere>>& parts,

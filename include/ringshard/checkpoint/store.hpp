@@ -12,8 +12,8 @@
 
 namespace ringshard::checkpoint {
 
-// Reads the checkpoints of a run. Any number of ranks reads one, cut in any way. Everything is
-// collective over the world.
+// Reads the checkpoints of a run, with any number of ranks, however they shard it. All functions
+// are collective over the world.
 class Reader {
 public:
     Reader(std::filesystem::path output_dir, const comm::Group& world)
@@ -21,9 +21,9 @@ public:
 
     const std::filesystem::path& output_dir() const { return output_dir_; }
 
-    // The newest checkpoint that is whole and that a run of so many steps can go on from; nothing
-    // if there is none at all. Weights alone will do where no step is left. Damaged ones are
-    // stepped over, with a warning; it fails if that leaves none.
+    // Returns the newest whole checkpoint from which a run of num_steps steps can resume; nothing
+    // if no checkpoint exists. Weights alone suffice if no step is left. Skips damaged ones with a
+    // warning; fails if no other remains.
     comm::Agreed<std::optional<Checkpoint>> newest(int64_t num_steps, Verification verification,
                                                    std::vector<std::string>& warnings) const;
     comm::Agreed<Checkpoint> check(const std::filesystem::path& folder,
@@ -37,10 +37,10 @@ private:
     const comm::Group& world_;
 };
 
-// An attempt that this job has claimed, and so may write. Everything is collective over the world.
+// An attempt that this job owns and may write. All functions are collective over the world.
 class Store {
 public:
-    // Calls `claim` on rank 0, then removes the files that earlier attempts left unfinished.
+    // Calls `claim` on rank 0, then removes files that earlier attempts left unfinished.
     static comm::Agreed<Store> open(const comm::Group& world,
                                     const std::function<Expected<Claim>()>& claim);
 
@@ -48,8 +48,8 @@ public:
     int64_t attempt() const { return claim_.attempt; }
     const std::filesystem::path& output_dir() const { return claim_.output_dir; }
 
-    // Records from which step this attempt goes on, before it writes anything else. Checkpoints of
-    // later steps are void from then on, and lose their names.
+    // Records the step from which this attempt resumes, before it writes anything else. This makes
+    // checkpoints of later steps void, and renames them.
     std::optional<comm::AgreedFailure> record_start(int64_t step) const;
 
 private:

@@ -5,7 +5,7 @@
 
 namespace ringshard::checkpoint {
 
-// A checkpoint that one process looked through, down to the hash of every byte, and found whole.
+// A checkpoint that one process has verified, down to the hash of every byte.
 struct Survey {
     Manifest manifest;
     StateFile state;

@@ -6,9 +6,9 @@
 
 namespace ringshard::checkpoint {
 
-// Bytes a second that this rank writes into a file of its own in a folder, looked through, hashed
-// and flushed as a checkpoint is. Takes a second or two; nothing of it stays. Ranks that measure at
-// the same time share what there is.
+// Returns the bytes per second at which this rank checks, hashes, writes and flushes a file in a
+// folder, as a save does. Takes a second or two and removes the file. Ranks that measure at the
+// same time share the bandwidth.
 Expected<double> measure_write_rate(const std::filesystem::path& folder);
 
 }  // namespace ringshard::checkpoint
