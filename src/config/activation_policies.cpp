@@ -76,7 +76,7 @@ std::string describe(const ActivationPolicies& policies, int64_t num_blocks) {
 
 namespace {
 
-// One part of the text, "all:18"; nothing where it is none.
+// Parses one part of the text, "all:18"; returns nothing if it is malformed.
 std::optional<ActivationPolicies::Run> read_run(std::string_view text) {
     const std::vector<std::string> words = split(text, ':');
     ActivationPolicies::Run run{};

@@ -17,7 +17,8 @@ namespace {
 Shape shape_of(const OptionTable& table, const std::string& name) {
     if (const Option* option = table.find(name)) return option->shape;
     if (const Alias* alias = table.find_alias(name)) {
-        // `--warmup_ratio` takes what `--warmup_steps` takes, unless the alias has its own form.
+        // `--warmup_ratio` takes the values of `--warmup_steps`, unless the alias has its own
+        // shape.
         return alias->shape == Shape::word ? table.find(alias->target)->shape : alias->shape;
     }
     return Shape::word;
@@ -25,7 +26,7 @@ Shape shape_of(const OptionTable& table, const std::string& name) {
 
 bool is_flag(const std::string& token) { return token.starts_with("--") && token.size() > 2; }
 
-// "--max-steps=3" becomes "--max_steps=3".
+// Turns "--max-steps=3" into "--max_steps=3".
 std::string with_underscores(std::string token) {
     if (!is_flag(token)) return token;
     const auto end =
@@ -34,8 +35,7 @@ std::string with_underscores(std::string token) {
     return token;
 }
 
-// Booleans may stand alone or be followed by a word that means true or false; Boost knows no such
-// form.
+// Parses a boolean, alone or before a word that means true or false; Boost has no such form.
 std::vector<po::option> read_boolean_flag(const OptionTable& table,
                                           std::vector<std::string>& tokens) {
     const std::string token = tokens.front();
@@ -80,7 +80,7 @@ po::options_description describe(const OptionTable& table) {
 
 const Origin from_command_line{Strength::command_line, "command line"};
 
-// `before` is the boolean setting right before the word, if there is one.
+// `before`: the boolean setting right before the word, if there is one.
 Failure unexpected(const std::string& word, const std::string& before) {
     if (!before.empty())
         return {ExitCode::usage, concat("unexpected word '", word, "' after --", before,
@@ -91,7 +91,7 @@ Failure unexpected(const std::string& word, const std::string& before) {
                    "--name value; `trainer --help` lists them")};
 }
 
-// A repeated flag: the last one counts, as scripts rely on when they end in "$@".
+// A repeated flag overrides the earlier one, as scripts that end in "$@" expect.
 void add_or_replace(Statements& statements, Statement statement, const OptionTable& table) {
     const Alias* alias = table.find_alias(statement.name);
     const bool names_a_profile = (alias != nullptr ? alias->target : statement.name) == "profile";
@@ -122,14 +122,13 @@ Statements read_command_line(const OptionTable& table, const std::vector<std::st
                      })
                      .allow_unregistered()
                      .run();
-    } catch (
-        const po::error& error) {  // a wrapper: turns Boost's exception into an expected failure
+    } catch (const po::error& error) {  // turns Boost's exception into a failure
         problems.push_back({ExitCode::usage, concat("command line: ", error.what())});
         return {};
     }
 
     Statements statements;
-    bool after_unknown = false;  // the value of an unknown flag arrives as a word of its own
+    bool after_unknown = false;  // the value of an unknown flag arrives as a separate word
     std::string boolean_before;
     for (const po::option& option : parsed.options) {
         if (option.string_key.empty() || option.position_key >= 0) {

@@ -17,7 +17,7 @@ bool is_comment(std::string_view key) {
     return key.starts_with('_') || key.starts_with("//") || key == "comment";
 }
 
-// null, and "auto", which transformers fills in from its arguments.
+// Returns true for null, and for "auto", which transformers fills in from its arguments.
 bool is_open(const ordered_json& value) { return value.is_null() || value == "auto"; }
 
 bool asks_for_nothing(const ordered_json& value) {
@@ -25,7 +25,7 @@ bool asks_for_nothing(const ordered_json& value) {
     return is_open(value) || value == false;
 }
 
-// {"enabled": false}, and torch.compile's {"disable": true}.
+// Recognizes {"enabled": false}, and torch.compile's {"disable": true}.
 bool is_switched_off(const ordered_json& block) {
     const auto enabled = block.find("enabled");
     const auto disabled = block.find("disable");
@@ -49,7 +49,7 @@ public:
                 read_optimizer(value);
             else if (key == "scheduler")
                 read_scheduler(value);
-            else if (key == "zero_optimization" && value.is_boolean())  // its oldest form
+            else if (key == "zero_optimization" && value.is_boolean())  // DeepSpeed's oldest form
                 set("zero_stage", key, value ? "1" : "0");
             else
                 walk(key, value);
@@ -82,7 +82,7 @@ private:
             return;
         }
         if (whole == nullptr && !is_deepspeed_block(path)) return report_unknown(path, block);
-        if (is_switched_off(block)) {  // only whether bf16 is on says something then
+        if (is_switched_off(block)) {  // then only bf16's "enabled" has a meaning
             if (find_deepspeed_field(path + ".enabled") != nullptr && block.contains("enabled"))
                 walk(path + ".enabled", block["enabled"]);
             return;
@@ -113,7 +113,7 @@ private:
         }
     }
 
-    // DeepSpeed's AdamW and Lion. Its Adam decouples the decay as well, unless adam_w_mode is
+    // Reads DeepSpeed's AdamW and Lion. Its Adam decouples the decay as well, unless adam_w_mode is
     // false.
     void read_optimizer(const ordered_json& optimizer) {
         if (optimizer.is_null()) return;
@@ -214,7 +214,7 @@ private:
     void bind(const std::string& target, const std::string& path, const std::string& text) {
         result_.statements.push_back({path, text, origin_, block_, target, true});
     }
-    // The defaults of fields that the file leaves out.
+    // Sets the default of a field that the file leaves out.
     void set_default(const std::string& target, const std::string& path, const std::string& text) {
         result_.statements.push_back({path, text, default_, block_, target, false});
     }

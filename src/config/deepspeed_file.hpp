@@ -16,8 +16,8 @@ struct DeepSpeedFile {
 };
 
 // Reads a DeepSpeed file as DeepSpeed does under transformers' Trainer: "auto" leaves a value to
-// the settings; what an optimizer, a scheduler or the file leaves out has DeepSpeed's default,
-// unless the settings say it. It is as weak as a profile.
+// the settings; a value that an optimizer, a scheduler or the file leaves out has DeepSpeed's
+// default, unless the settings give it. The file has the strength of a profile.
 DeepSpeedFile read_deepspeed_file(const Block& block, const BlockContent& content,
                                   Problems& problems);
 

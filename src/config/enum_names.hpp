@@ -2,7 +2,7 @@
 
 #include "value_text.hpp"
 
-// The names of the choices, in TRL's and Accelerate's words. Older words follow the present one.
+// Names of the choices, in TRL's and Accelerate's words. Older names follow the current one.
 namespace ringshard::config {
 
 template <class Enum, size_t Size>

@@ -9,13 +9,13 @@
 
 namespace ringshard::config {
 
-// Entries that exist elsewhere and have no field here: accepted, because something else does their
+// Settings of other programs without a field here: accepted, because another mechanism does their
 // work, or refused.
 class ForeignGroup {
 public:
     ForeignGroup(OptionTable& table, std::string group) : table_(table), group_(std::move(group)) {}
 
-    // `reason` says what stands in for the setting.
+    // `reason`: what replaces the setting here.
     Option& accept(std::string name, Shape shape, std::string default_text, std::string reason) {
         return foreign(std::move(name), Treatment::accepted, shape, std::move(default_text),
                        std::move(reason));
@@ -24,7 +24,7 @@ public:
                     const std::string& reason) {
         for (const auto& [name, shape] : names) accept(name, shape, "null", reason);
     }
-    // `reason` says why the setting is not served and what to do instead.
+    // `reason`: why the setting is not served, and what to do instead.
     Option& refuse(std::string name, Shape shape, std::string default_text, std::string reason) {
         return foreign(std::move(name), Treatment::refused, shape, std::move(default_text),
                        std::move(reason));
@@ -34,7 +34,7 @@ public:
         table_.add(
             Alias{std::move(name), std::move(target), shape, std::move(values), std::move(note)});
     }
-    // A name from an earlier release of TRL, transformers or Accelerate.
+    // Adds a name from an earlier release of TRL, transformers or Accelerate.
     void older(std::string name, std::string target, Shape shape = Shape::word,
                std::map<std::string, std::string> values = {}) {
         std::string note = "is the older name of " + target;
@@ -64,7 +64,7 @@ private:
     }
 };
 
-// Entries that live in one section of Config.
+// Settings with a field in one section of Config.
 template <class Section>
 class OptionGroup : public ForeignGroup {
 public:
@@ -91,7 +91,7 @@ public:
         option.default_text = option.write(Config{});
         return table_.add(std::move(option));
     }
-    // A text that holds JSON: a mapping or a list in a YAML file.
+    // Adds a text that holds JSON: a mapping or a list in a YAML file.
     Option& serve_json(std::string name, std::string Section::*field, std::string help) {
         Option& option = serve(std::move(name), field, std::move(help));
         option.shape = Shape::json;

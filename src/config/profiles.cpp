@@ -15,8 +15,8 @@ const BuiltinProfile* find_builtin(std::string_view name) {
     return nullptr;
 }
 
-// TRL keeps the same profiles in examples/accelerate_configs/, some under longer names. A command
-// that names one there means the profile, wherever it is run.
+// Finds the profile for a path of TRL's examples/accelerate_configs/, which holds the same
+// profiles, some under longer names. So TRL's commands work in any folder.
 const BuiltinProfile* find_trl_example(const std::filesystem::path& path) {
     if (path.parent_path().filename() != "accelerate_configs") return nullptr;
     std::string name = path.stem().string();

@@ -48,7 +48,7 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
         const Statements lines =
             read_settings_file(table, statement.text, Strength::config_file, result.problems);
         said.insert(said.end(), lines.begin(), lines.end());
-        break;  // the command line comes first and is stronger than the variable
+        break;  // the command line comes first: it overrides the variable
     }
     std::erase_if(said, [](const Statement& statement) { return statement.name == "config"; });
     return resolve(table, said, std::move(result));

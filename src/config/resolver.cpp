@@ -38,7 +38,7 @@ void Resolver::open(const Block& block, const Statement& statement) {
     decays_everything_there_ = decays_everything_there_ || file.has_optimizer;
 }
 
-// Of the setting or alias `name`.
+// Takes the statement as one about the setting or alias `name`.
 void Resolver::take(const Statement& statement, const std::string& name) {
     if (const Option* option = table_.find(name)) return assign(*option, statement.text, statement);
     const Alias* alias = table_.find_alias(name);
@@ -54,12 +54,12 @@ void Resolver::take(const Statement& statement, const std::string& name) {
             return result_.problems.push_back(complaint(statement, "must be true or false"));
         }
         meaning = alias->values.at(*read ? "true" : "false");
-        if (meaning.empty()) return;  // it asks for nothing
+        if (meaning.empty()) return;  // this value has no effect
     }
     assign(*table_.find(alias->target), meaning, statement);
 }
 
-// transformers still reads "full_shard auto_wrap offload" beside a plain true.
+// Takes transformers' "full_shard auto_wrap offload", or a plain true.
 void Resolver::take_fsdp_words(const Statement& statement) {
     if (is_null(statement.text) || read_boolean(statement.text) == false) return;
     const auto say = [&](const char* name, const std::string& value) {
@@ -132,8 +132,8 @@ void Resolver::report_unknown(const Statement& statement, const std::string& nam
                           nearest, nearest.empty() ? "" : "?")));
 }
 
-// Two values of one strength for one setting have to agree: `bf16: true` beside
-// `mixed_precision: no`. So has a stronger one with one that binds.
+// Reports different values of equal strength for one setting (`bf16: true` and `mixed_precision:
+// no`), and a stronger value that differs from a binding one.
 void Resolver::report_contradictions() {
     for (size_t i = 0; i < assignments_.size(); ++i) {
         for (size_t j = 0; j < i; ++j) {
@@ -168,7 +168,7 @@ void Resolver::set(const Assignment& assignment) {
         Config ignored;
         const bool is_open = !option.can_be_null && is_null(assignment.text) &&
                              option.read(assignment.text, ignored);
-        if (is_open) return;  // null for a setting that always has a value
+        if (is_open) return;  // null for a setting that has no null
         const auto break_off = [&](const std::string& rule) {
             result_.broken.insert(option.name);
             result_.problems.push_back(complaint(assignment.statement, rule));
@@ -215,7 +215,7 @@ void Resolver::add_idle(const std::string& name, const std::string& reason) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-// Writes one line per reason. Nobody needs to read of what a built-in profile alone says.
+// Writes one line per reason. Omits settings that only a built-in profile gives.
 void Resolver::report_accepted() {
     for (const Assignment& assignment : assignments_) {
         const Option& option = *assignment.option;

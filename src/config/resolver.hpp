@@ -8,23 +8,23 @@
 
 namespace ringshard::config {
 
-// A statement whose name is understood: it sets `option`.
+// A statement with a known name: it sets `option`.
 struct Assignment {
     const Option* option;
     std::string text;
     Statement statement;
 };
 
-// Understands what was said, and gives every setting the strongest word on it.
+// Interprets statements, and gives every setting its strongest value.
 class Resolver {
 public:
     Resolver(const OptionTable& table, Resolution& result) : table_(table), result_(result) {}
 
-    // Reads the statements' names; opens blocks on the way.
+    // Interprets the statements' names, and opens blocks.
     void take(const Statements& statements) {
         for (const Statement& statement : statements) take(statement);
     }
-    // The strongest word on a setting so far.
+    // Returns the strongest value of a setting so far.
     const Assignment* strongest(const std::string& name) const {
         const Assignment* best = nullptr;
         for (const Assignment& assignment : assignments_)
@@ -54,7 +54,7 @@ private:
     const OptionTable& table_;
     Resolution& result_;
     std::vector<Assignment> assignments_;
-    // Names without effect, by the reason.
+    // Names of settings without effect, by reason.
     std::vector<std::pair<std::string, std::vector<std::string>>> idle_;
     bool decays_everything_there_ = false;  // an optimizer is DeepSpeed's own
 };

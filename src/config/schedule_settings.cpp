@@ -39,7 +39,7 @@ std::vector<std::string> keys_of(Schedule schedule) {
     return {};
 }
 
-// Reads the values and remembers the first rule that is broken.
+// Reads the values and records the first broken rule.
 class Reader {
 public:
     explicit Reader(json content) : content_(std::move(content)) {}

@@ -19,7 +19,7 @@ std::string Settings::to_text() const {
     ordered_json all = ordered_json::object();
     for (const auto& [name, setting] : given)
         all[name] = {setting.text, static_cast<int>(setting.origin.strength), setting.origin.place};
-    // Names of files, which places are, may be any bytes.
+    // Origins hold file names, which may be any bytes.
     return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
@@ -58,14 +58,15 @@ Settings Settings::from_text(const std::string& text, const OptionTable& table) 
 
 namespace {
 
-// Text as YAML reads it back: quoted where it would mean something else.
+// Formats a value as YAML, quoted if YAML would read it as another type.
 std::string yaml_value(const Option& option, const std::string& value) {
     const bool is_plain_kind =
         option.shape != Shape::word || !option.choices.empty() || value == "null";
     return is_plain_kind ? value : ordered_json(value).dump();
 }
 
-// A profile is printed by its name; a DeepSpeed file is not, but every value that it gives.
+// Returns true if print_yaml() covers the value by the profile's name. It prints a DeepSpeed file's
+// values one by one.
 bool stands_in_profile(const Origin& origin, const Settings& settings) {
     const auto profile = settings.given.find("profile");
     return origin.place.starts_with("profile ") ||

@@ -35,7 +35,7 @@ std::optional<std::string> read_whole(const std::filesystem::path& file) {
     return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 
-// {"zero_optimization": {"stage": 2}} says zero_optimization.stage = 2.
+// Turns {"zero_optimization": {"stage": 2}} into zero_optimization.stage = 2.
 void flatten(const ordered_json& value, const std::string& path, const Statement& like,
              Statements& statements) {
     if (!value.is_object()) {
@@ -60,8 +60,7 @@ Statements read_settings_text(const OptionTable& table, const std::string& yaml,
             return statements;
         }
         read_mapping(table, root, strength, called, {}, statements);
-    } catch (const YAML::Exception&
-                 error) {  // a wrapper: turns the library's exception into an expected failure
+    } catch (const YAML::Exception& error) {  // turns the library's exception into a failure
         problems.push_back({ExitCode::settings, concat(called, ":", error.mark.line + 1,
                                                        ": is not readable YAML: ", error.msg)});
     }

@@ -9,14 +9,14 @@
 
 namespace ringshard::config {
 
-// YAML with flat keys and the blocks of Accelerate. `strength` and `called` make up each origin.
+// Reads YAML with flat keys and Accelerate's blocks. `strength` and `called` form each origin.
 Statements read_settings_file(const OptionTable& table, const std::filesystem::path& file,
                               Strength strength, Problems& problems);
 Statements read_settings_text(const OptionTable& table, const std::string& yaml, Strength strength,
                               const std::string& called, Problems& problems);
 
-// The mapping that a block holds, and where it stands. `written` is a mapping as JSON, or the path
-// of a JSON file. Nothing: null, or a problem.
+// The mapping in a block, and its origin. `written`: a mapping as JSON, or the path of a JSON file.
+// Returns nothing for null or after a problem.
 struct BlockContent {
     nlohmann::ordered_json mapping;
     Origin origin;

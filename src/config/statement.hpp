@@ -9,20 +9,20 @@
 
 namespace ringshard::config {
 
-// One thing that somebody said: a flag, a line of a file, a variable. Not yet understood.
+// One setting as the user wrote it: a flag, a line of a file, a variable. Not yet interpreted.
 struct Statement {
     std::string name;
     std::string text;
     Origin origin;
-    std::string block{};   // inside `fsdp_config`, ...; empty at the top level
-    std::string target{};  // the setting or alias it means, where that is not its name
+    std::string block{};   // such as `fsdp_config`; empty at the top level
+    std::string target{};  // the setting or alias that it sets, if not `name`
     bool binds = false;    // a stronger source may not give another value
 };
 
 using Statements = std::vector<Statement>;
 using Problems = std::vector<Failure>;
 
-// "learning_rate = fast [command line]: must be a number"
+// Formats "learning_rate = fast [command line]: must be a number".
 inline Failure complaint(const Statement& about, const std::string& rule,
                          ExitCode code = ExitCode::settings) {
     return {code, concat(about.name, " = ", about.text, " [", about.origin.place, "]: ", rule)};

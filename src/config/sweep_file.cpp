@@ -14,7 +14,7 @@ namespace ringshard::config {
 
 namespace {
 
-// More elements than an array of SLURM has by far, and fewer than would fill the memory.
+// Far more than the elements of a SLURM array, and fewer than would fill the memory.
 constexpr size_t most_runs = 100'000;
 
 [[noreturn]] void refuse(const YAML::Node& node, const std::string& why) {
@@ -65,7 +65,7 @@ std::vector<NamedTexts> runs_of_list(const YAML::Node& list) {
     return runs;
 }
 
-// Numbers that are the same wherever they are drawn.
+// Random numbers that do not depend on the platform.
 class Draw {
 public:
     explicit Draw(uint64_t seed) : random_(seed) {}
@@ -90,14 +90,14 @@ std::pair<double, double> range_of(const YAML::Node& range, const std::string& n
     refuse(range, name + ": must be two numbers, the lower one first");
 }
 
-// Four digits, as people write such numbers.
+// Rounds to four digits, as people write such numbers.
 std::string rounded(double value) {
     std::ostringstream out;
     out << std::setprecision(4) << value;
     return shortest(read_number(out.str()).value_or(value));
 }
 
-// A list to choose from, or {uniform: [a, b]}, {log_uniform: [a, b]}, {integer: [a, b]}.
+// Draws from a list, or from {uniform: [a, b]}, {log_uniform: [a, b]}, {integer: [a, b]}.
 std::string draw_one(const YAML::Node& from, const std::string& name, Draw& draw) {
     if (from.IsSequence()) {
         const std::vector<std::string> values = texts_of(from, name);
@@ -111,7 +111,7 @@ std::string draw_one(const YAML::Node& from, const std::string& name, Draw& draw
     const YAML::Node written = from.begin()->second;
     const auto [low, high] = range_of(written, name);
     if (kind == "uniform") return rounded(draw.between(low, high));
-    constexpr double most = 1e15;  // whole numbers up to there are exact
+    constexpr double most = 1e15;  // double represents whole numbers exactly up to here
     if (kind == "integer" && (low < -most || high > most))
         refuse(written, name + ": integer wants numbers up to 1e15");
     if (kind == "integer")
@@ -185,7 +185,7 @@ Expected<Sweep> read_sweep(const std::filesystem::path& file) {
                        concat(file.string(), ": there is no such file, or it cannot be read")};
     try {
         return sweep_of(YAML::Load(*yaml), file.stem());
-    } catch (const YAML::Exception& error) {  // a wrapper: turns it into an expected failure
+    } catch (const YAML::Exception& error) {  // turns it into a failure
         return Failure{ExitCode::settings,
                        concat(file.string(), ":", error.mark.line + 1, ": ", error.msg)};
     }

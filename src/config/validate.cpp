@@ -171,7 +171,8 @@ public:
                 "out");
     }
 
-    // gradient_checkpointing says whether, activation_policy says how; the stronger word counts.
+    // gradient_checkpointing switches it on, activation_policy selects how; the stronger source
+    // wins.
     void settle_activation_policy() {
         TrainingSettings& training = settings_.values.training;
         if (!training.activation_policy || !settings_.given.contains("gradient_checkpointing"))

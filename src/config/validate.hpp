@@ -6,8 +6,8 @@
 
 namespace ringshard::config {
 
-// Rules between settings. (Rules of one setting stand in its entry, rules with the world in mesh.)
-// Those of `broken` settings are left out: their values are not what somebody gave.
+// Checks rules between settings. (An entry holds the rules of one setting, mesh those with the
+// world size.) Skips rules that involve `broken` settings, which do not have the user's values.
 void check_together(Settings& settings, const std::set<std::string>& broken, Problems& problems);
 
 }  // namespace ringshard::config

@@ -10,12 +10,12 @@
 #include "ringshard/config/config.hpp"
 #include "ringshard/config/option.hpp"
 
-// How a value is written and read. Reading returns the broken rule, or nothing.
+// Formats and parses values. Parsing returns the broken rule, or nothing.
 namespace ringshard::config {
 
 using Rule = std::optional<std::string>;
 
-bool is_null(std::string_view text);                      // null, none, ~ or nothing at all
+bool is_null(std::string_view text);                      // null, none, ~ or an empty text
 std::optional<bool> read_boolean(std::string_view text);  // true, yes, on, 1, ... in any case
 std::optional<double> read_number(std::string_view text);
 
@@ -28,7 +28,7 @@ Rule read_value(const std::string& text, std::vector<std::string>& value);
 Rule read_value(const std::string& text, ActivationPolicies& value);
 
 Rule read_json(const std::string& text,
-               std::string& value);  // kept as text, in one way to write it
+               std::string& value);  // kept as normalized text
 
 std::string write_value(bool value);
 std::string write_value(int64_t value);
@@ -37,11 +37,11 @@ std::string write_value(const std::string& value);
 std::string write_value(const std::vector<std::string>& value);
 std::string write_value(const ActivationPolicies& value);
 
-// Do two texts say the same for a setting of this shape: "False" and "no", "1" and "1.0"?
+// Returns true if two texts have the same value for this shape: "False" and "no", "1" and "1.0".
 bool same_meaning(Shape shape, const std::string& a, const std::string& b);
 
-// Specialised in enum_names.hpp: pairs of text and value; the first text of a value is how it is
-// written.
+// Specialised in enum_names.hpp: pairs of text and value; the first text of a value is its printed
+// form.
 template <class Enum>
 struct EnumNames;
 
@@ -121,7 +121,7 @@ struct ShapeOf<std::optional<T>> {
     static constexpr Shape value = ShapeOf<T>::value;
 };
 
-// Texts and optional values have null; numbers, booleans and choices have not.
+// Texts and optional values can be null; numbers, booleans and choices cannot.
 template <class T>
 struct CanBeNull {
     static constexpr bool value =

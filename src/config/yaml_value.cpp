@@ -9,7 +9,7 @@ using nlohmann::json;
 
 namespace {
 
-// What no file of settings is, but a circle of aliases or a few lines that unfold to millions are.
+// No settings file reaches these, but alias cycles and a few lines that expand to millions do.
 constexpr int deepest = 100;
 constexpr int most_nodes = 100'000;
 
@@ -19,7 +19,7 @@ const std::string& utf8_of(const YAML::Node& scalar) {
     return text;
 }
 
-// Plain scalars keep their text; what was quoted is text even if it looks like something else.
+// Converts YAML to JSON. Plain scalars keep their text; quoted ones become texts.
 class Unfolding {
 public:
     json unfold(const YAML::Node& node, int depth = 0) {

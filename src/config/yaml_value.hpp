@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-// Returns a value of a YAML file as the text that a setting is read from. Throws YAML::Exception.
+// Returns a value of a YAML file as the text that a setting parses. Throws YAML::Exception.
 namespace ringshard::config {
 
 std::string to_text(const YAML::Node& node);

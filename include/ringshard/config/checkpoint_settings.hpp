@@ -13,10 +13,10 @@ enum class Verification { sizes, full };
 
 struct CheckpointSettings {
     SaveStrategy save_strategy = SaveStrategy::steps;
-    double save_steps = 500;  // below 1: a share of all steps
+    double save_steps = 500;  // below 1: a fraction of all steps
     std::optional<int64_t> save_total_limit;
     bool save_only_model = false;
-    bool save_model_in_checkpoints = false;  // safetensors beside state.h5
+    bool save_model_in_checkpoints = false;  // safetensors besides state.h5
     int64_t max_failed_saves = 3;            // in a row
     Hdf5Io hdf5_io = Hdf5Io::direct;
     std::vector<std::string> hdf5_hint;  // key=value, for MPI-IO

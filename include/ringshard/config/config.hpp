@@ -11,8 +11,8 @@
 #include "ringshard/config/training_settings.hpp"
 
 // Every setting that the program serves, as plain values. Names, meaning and defaults are TRL's
-// (docs/contract.md, section 2); how each is written on a command line or in a file stands in
-// src/config/options/. Code that needs one section includes the header of that section.
+// (docs/contract.md, section 2); src/config/options/ defines their form on a command line or in a
+// file. Code that needs one section includes the header of that section.
 namespace ringshard::config {
 
 struct Config {

@@ -23,7 +23,7 @@ struct DataSettings {
     std::string datasets;  // JSON: a mixture
     StoppingStrategy mixture_stopping_strategy = StoppingStrategy::first_exhausted;
     std::optional<double> mixture_temperature;
-    std::string column_map;  // JSON: our names of columns, and the dataset's
+    std::string column_map;  // JSON: column names of this program, with the dataset's names
     SampleBy sample_by = SampleBy::line;
     bool text_only = false;
     std::optional<double> test_split_size;
@@ -42,12 +42,12 @@ struct DataSettings {
     bool assistant_only_loss = false;
     std::vector<std::string> roles_to_train;
     bool train_on_last_turn_only = false;
-    std::vector<std::string> mask_reasoning;  // true, false, or how it begins and how it ends
+    std::vector<std::string> mask_reasoning;  // true, false, or the begin and end markers
     SamplingStrategy train_sampling_strategy = SamplingStrategy::random;
     bool dataloader_drop_last = false;
     int64_t skip_bad_rows = 0;
     bool strict_length = false;
-    std::string data_cache_dir;  // empty: beside what the Hugging Face tools keep
+    std::string data_cache_dir;  // empty: next to the cache of the Hugging Face tools
 };
 
 }  // namespace ringshard::config

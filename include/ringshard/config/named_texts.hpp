@@ -6,7 +6,7 @@
 
 namespace ringshard::config {
 
-// Settings as somebody wrote them, names and texts, in the order in which they were written.
+// Settings as the user wrote them: names and texts, in order.
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
 }  // namespace ringshard::config

@@ -12,23 +12,22 @@ namespace ringshard::config {
 
 enum class Treatment {
     served,
-    accepted,  // known from TRL, Accelerate or DeepSpeed; harmless here, something else does its
-               // work
-    refused,   // known from there and not served: only a value that asks for nothing may be given
+    accepted,  // known from TRL, Accelerate or DeepSpeed; another mechanism does its work here
+    refused,   // known from there, but not supported: only harmless values are allowed
 };
 
-// Whether the losses of a run depend on a setting: a checkpoint records those on which they do, and
-// a resumed run may not change them.
+// Whether the losses of a run depend on a setting. A checkpoint records the settings on which they
+// depend, and a resumed run may not change them.
 enum class LossRole {
     none,
     always,
-    if_set,  // at its default it is not recorded: older checkpoints do not name it
+    if_set,  // recorded unless default: older checkpoints do not name it
 };
 
 enum class Shape { boolean, integer, number, word, list, json };
 
-// One setting: everything the program knows about its name. There is one entry per setting in
-// src/config/options/, and nowhere else.
+// One setting: everything the program knows about its name. src/config/options/ has one entry per
+// setting.
 struct Option {
     std::string name;
     std::string group;
@@ -37,20 +36,18 @@ struct Option {
     Shape shape = Shape::word;
     std::string default_text;
     LossRole loss_role = LossRole::none;  // served only
-    bool can_be_null =
-        false;  // null is a value of its own; for other settings it leaves the value open
+    bool can_be_null = false;  // null is a value of its own; for other settings it means "not set"
     std::vector<std::string> choices;
     std::optional<double> minimum;
     bool minimum_excluded = false;
     std::optional<double> maximum;
     bool maximum_excluded = false;
-    std::string reason;  // accepted: what stands in for it; refused: why
-    std::vector<std::string>
-        harmless_values;  // refused: values beside the default that ask for nothing
+    std::string reason;                        // accepted: its replacement here; refused: why
+    std::vector<std::string> harmless_values;  // refused: allowed values besides the default
     std::map<std::string, std::string>
-        refused_values;  // served: values known elsewhere, with the reason
+        refused_values;  // served: values known elsewhere but refused, with the reason
 
-    // Served only. `read` returns the rule that the text breaks, or nothing.
+    // For served settings. `read` returns the rule that the text breaks, or nothing.
     std::function<std::optional<std::string>(const std::string& text, Config&)> read;
     std::function<std::string(const Config&)> write;
 
@@ -62,7 +59,7 @@ struct Option {
         for (const std::string& value : values) refused_values[value] = why;
         return *this;
     }
-    // Values that help and completion name, where others are served too.
+    // Sets values that help and completion list, although other values are allowed too.
     Option& suggest(std::vector<std::string> values) { return choices = std::move(values), *this; }
     Option& shapes_loss() { return loss_role = LossRole::always, *this; }
     Option& shapes_loss_if_set() { return loss_role = LossRole::if_set, *this; }
@@ -76,25 +73,24 @@ struct Alias {
     std::string name;
     std::string target;
     Shape shape = Shape::word;
-    std::map<std::string, std::string>
-        values;        // if not empty: what each value means for the target
-    std::string note;  // said when it is used; empty for a mere long form
+    std::map<std::string, std::string> values;  // if not empty: the target's value for each value
+    std::string note;  // printed when it is used; empty for a mere long form
 };
 
-// A setting that holds other settings: `fsdp_config: {fsdp_version: 2}` in a file; JSON, or the
+// A setting that contains other settings: `fsdp_config: {fsdp_version: 2}` in a file; JSON, or the
 // path of a JSON file, on a command line.
 struct Block {
     std::string name;
     std::string group;
     std::string help;
-    std::string prefix;                        // inside the block a name may be written without it
-    std::map<std::string, std::string> names;  // inside the block only: what a name stands for
+    std::string prefix;                        // may be left out inside the block
+    std::map<std::string, std::string> names;  // full names of names that are valid only inside
     bool may_stand_alone = false;              // `--fsdp` for `--fsdp true`
-    // A DeepSpeed file is as weak as a profile, and has fields of its own.
+    // A DeepSpeed file has the strength of a profile, and its own fields.
     bool is_deepspeed_file = false;
 };
 
-// Settings of another program that share a prefix and are all refused.
+// Settings of another program with a common prefix, all refused.
 struct RefusedFamily {
     std::string prefix;
     std::string reason;

@@ -10,7 +10,7 @@
 
 namespace ringshard::config {
 
-// All settings that exist, in the order in which they are shown.
+// All known settings, in display order.
 class OptionTable {
 public:
     OptionTable();
@@ -32,7 +32,7 @@ public:
     void add(RefusedFamily family) { refused_families_.push_back(std::move(family)); }
 
 private:
-    // Deques: what add() returns and the maps point to must stay where it is.
+    // Deques: pointers that add() returns and the maps hold must stay valid.
     std::deque<Option> options_;
     std::deque<Alias> aliases_;
     std::deque<Block> blocks_;

@@ -16,8 +16,8 @@ enum class RingStrategy { ring, allgather };
 struct ParallelSettings {
     std::string profile;  // a built-in name or a file in Accelerate's format
     DistributedType distributed_type = DistributedType::multi_gpu;
-    int64_t num_processes = 0;   // the world a profile was written for; MPI's world decides
-    bool strict_launch = false;  // num_processes has to be MPI's world
+    int64_t num_processes = 0;   // the world size for which a profile was written; MPI decides
+    bool strict_launch = false;  // num_processes must equal MPI's world size
     std::optional<int64_t> dp_replicate_size;
     std::optional<int64_t> dp_shard_size;
     std::optional<int64_t> cp_size;
@@ -26,7 +26,7 @@ struct ParallelSettings {
     int64_t zero_stage = 2;
     int64_t fsdp_version = 1;
     FsdpStrategy fsdp_sharding_strategy = FsdpStrategy::full_shard;
-    std::optional<bool> fsdp_reshard_after_forward;  // unset: as the sharding strategy says
+    std::optional<bool> fsdp_reshard_after_forward;  // unset: by the sharding strategy
     StateDictType fsdp_state_dict_type = StateDictType::full;
     OffloadDevice offload_optimizer_device = OffloadDevice::none;
     OffloadDevice offload_param_device = OffloadDevice::none;

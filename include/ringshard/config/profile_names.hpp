@@ -5,7 +5,7 @@
 
 namespace ringshard::config {
 
-// The profiles that are built into the program, in the order of their names.
+// Returns the names of the built-in profiles, sorted.
 std::vector<std::string> profile_names();
 
 }  // namespace ringshard::config

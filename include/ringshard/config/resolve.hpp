@@ -15,20 +15,21 @@ namespace ringshard::config {
 struct Resolution {
     Settings settings;
     std::vector<std::string> notes;  // one line each, for the start-up report
-    std::vector<Failure> problems;   // empty: the settings can be used
-    std::set<std::string> broken;    // settings with a problem of their own, which have no value
+    std::vector<Failure> problems;   // empty: the settings are valid
+    std::set<std::string> broken;    // settings with an invalid value, which stay unset
 };
 
-// Brings together, weakest first: built-in defaults, profile, --config file, RINGSHARD_* variables,
-// command line. Reads files; so one rank calls it and the others receive Settings::to_text().
+// Merges the sources, weakest first: built-in defaults, profile, --config file, RINGSHARD_*
+// variables, command line. Reads files, so one rank calls it and sends Settings::to_text() to the
+// others.
 Resolution resolve(const OptionTable& table, const std::vector<std::string>& command_line,
                    const Environment& environment);
 
-// The same of what a settings file at `place` would say.
+// The same with the content of a settings file, named `place`, as the only source.
 Resolution resolve(const OptionTable& table, const NamedTexts& settings, const std::string& place,
                    const Environment& environment);
 
-// One message for all problems, with the exit code of the first.
+// Returns one message for all problems, with the exit code of the first.
 Failure summary(const std::vector<Failure>& problems);
 
 }  // namespace ringshard::config

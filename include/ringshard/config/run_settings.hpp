@@ -18,13 +18,13 @@ struct RunSettings {
     int64_t seed = 42;
     std::optional<int64_t> data_seed;
     bool full_determinism = false;
-    std::optional<double> max_hours;  // unset: only what SLURM knows
+    std::optional<double> max_hours;  // unset: SLURM's time limit alone
     bool ignore_plan = false;
     bool dry_run = false;
-    std::string measure;                   // of doctor: a file
-    std::optional<double> hang_timeout_s;  // unset: follows from how long steps take
+    std::string measure;                   // for doctor: path of a file
+    std::optional<double> hang_timeout_s;  // unset: from the duration of earlier steps
     CpuGemm cpu_gemm = CpuGemm::automatic;
-    std::optional<int64_t> num_threads;  // per rank; unset: the cores this rank may use
+    std::optional<int64_t> num_threads;  // per rank; unset: the cores that this rank may use
 };
 
 }  // namespace ringshard::config

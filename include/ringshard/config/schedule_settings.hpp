@@ -8,18 +8,18 @@
 
 namespace ringshard::config {
 
-// How the learning rate gets from one level to another.
+// Shape of the learning rate between two levels.
 enum class Course { linear, cosine, root, logarithm };
 
-// The values of lr_scheduler_kwargs, with the defaults of transformers and, for its three
-// schedules, of DeepSpeed; each schedule reads its own part.
+// Values of lr_scheduler_kwargs, with the defaults of transformers and, for its three schedules, of
+// DeepSpeed; each schedule reads its own ones.
 struct ScheduleSettings {
     double num_cycles = 0.5;
     double power = 1.0;
     double last_rate = 1e-7;  // lr_end
     std::optional<double> timescale;
-    double lowest_share = 0.0;  // min_lr_rate, min_lr as a share, min_lr_ratio, cos_min_ratio
-    // warmup_lr_rate, warmup_min_ratio, warmup_min_lr as a share
+    double lowest_share = 0.0;  // min_lr_rate, min_lr as a fraction, min_lr_ratio, cos_min_ratio
+    // warmup_lr_rate, warmup_min_ratio, warmup_min_lr as a fraction
     std::optional<double> first_share;
     std::optional<int64_t> total_num_steps;
     int64_t num_decay_steps = 0;
@@ -28,10 +28,10 @@ struct ScheduleSettings {
     Course decay_course = Course::cosine;
 };
 
-// Is this one of DeepSpeed's schedules, which set the rate of a step before they advance?
+// Returns true for DeepSpeed's schedules, which set the rate of a step before they advance.
 bool is_of_deepspeed(Schedule schedule);
 
-// The failure is the rule that is broken.
+// Parses lr_scheduler_kwargs. The failure names the broken rule.
 Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& training);
 
 }  // namespace ringshard::config

@@ -18,8 +18,7 @@ struct Origin {
         "default";  // "profile zero2", "run.yaml:3", "RINGSHARD_SEED", "command line"
 };
 
-// The settings of one run, resolved: typed values, and for everything that was given its text and
-// where it came from.
+// The resolved settings of one run: typed values, and for every given setting its text and origin.
 class Settings {
 public:
     struct Given {
@@ -31,25 +30,25 @@ public:
     std::map<std::string, Given> given;  // by canonical name, served and accepted
 
     Origin origin_of(const std::string& name) const;
-    // Given by the user for this run, and not by a profile written for many.
+    // Returns true if the user gave it for this run, and not in a profile, which serves many runs.
     bool is_fixed(const std::string& name) const {
         return origin_of(name).strength >= Strength::config_file;
     }
 
-    // The same with one more that is said, as if on the command line. The value must be one that
-    // the setting takes; rules between settings are not looked at.
+    // Returns these settings with one more, as if on the command line. Requires a valid value for
+    // the setting; does not check rules between settings.
     Settings with(const std::string& name, const std::string& text, const OptionTable& table) const;
 
-    // Text that one rank reads and the others receive. from_text(to_text()) is the same settings.
+    // Serializes the settings, so that one rank reads them and sends them to the others.
     std::string to_text() const;
     static Settings from_text(const std::string& text, const OptionTable& table);
 };
 
-// A file for --config: what the user gave stands in it, the rest is shown as comments. What was
-// given and has no effect is a comment that says so.
+// Formats a file for --config: given settings as values, the others as comments. A given setting
+// without effect becomes a comment that says so.
 std::string print_yaml(const Settings& settings, const OptionTable& table);
-// {"name": {"value": ..., "origin": ..., "given": true}, ...}: every served setting, and accepted
-// ones that were given, with "has_effect": false.
+// Formats {"name": {"value": ..., "origin": ..., "given": true}, ...}: every served setting, and
+// accepted ones that were given, with "has_effect": false.
 std::string print_json(const Settings& settings, const OptionTable& table);
 
 }  // namespace ringshard::config

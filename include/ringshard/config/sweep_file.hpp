@@ -9,20 +9,20 @@
 
 namespace ringshard::config {
 
-// A file that describes many runs. `settings` hold for all of them; in what they differ is said by
-// one of `grid` (every combination of the values, the last name fastest), `list` (one by one) and
-// `random` (`count` draws over `over`; equal seeds draw the same).
+// A file that describes many runs. `settings` hold for all runs. One of `grid` (every combination
+// of the values, the last name fastest), `list` (one by one) and `random` (`count` draws from
+// `over`, reproducible by seed) gives their differences.
 struct Sweep {
-    std::string name;  // `name`, or how the file is called
+    std::string name;  // `name`, or the file's name
     NamedTexts common;
-    std::vector<NamedTexts> runs;  // without the common ones
+    std::vector<NamedTexts> runs;  // without the common settings
 
-    // All that a run sets; what it says itself is stronger.
+    // Returns all settings of a run; its own ones override the common ones.
     NamedTexts all_settings(size_t index) const;
 };
 Expected<Sweep> read_sweep(const std::filesystem::path& file);
 
-// A settings file (--config) that says this.
+// Formats a settings file (--config).
 std::string to_settings_file(const NamedTexts& settings);
 
 }  // namespace ringshard::config

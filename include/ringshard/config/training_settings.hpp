@@ -32,13 +32,13 @@ enum class OnNan { abort, skip, rewind };
 struct TrainingSettings {
     int64_t per_device_train_batch_size = 8;
     int64_t gradient_accumulation_steps = 1;
-    std::optional<int64_t> train_batch_size;  // rows of a step on the whole world; a check
+    std::optional<int64_t> train_batch_size;  // rows per step over all ranks; only checked
     double num_train_epochs = 3.0;
     int64_t max_steps = -1;
     double learning_rate = 2e-5;
     Schedule lr_scheduler_type = Schedule::linear;
     std::string lr_scheduler_kwargs;  // JSON
-    double warmup_steps = 0;          // below 1: a share of all steps
+    double warmup_steps = 0;          // below 1: a fraction of all steps
     Optimizer optim = Optimizer::adamw;
     double weight_decay = 0.0;
     double adam_beta1 = 0.9;

@@ -2,7 +2,7 @@
 
 namespace ringshard::config {
 
-// Settings that `accelerate launch` and torchrun need, and that MPI provides here.
+// Adds settings that `accelerate launch` and torchrun need; MPI does their work here.
 void add_launcher_options(OptionTable& table) {
     ForeignGroup group(table, "Launcher");
     group.accept_all({{"num_machines", Shape::integer},
@@ -65,7 +65,7 @@ void add_launcher_options(OptionTable& table) {
     group.block("fp8_config", "Settings of FP8 training.", "fp8_");
 }
 
-// Features of TRL that this program does not have.
+// Adds refused settings: features of TRL that this program does not have.
 void add_refused_options(OptionTable& table) {
     ForeignGroup group(table, "Not served");
     const std::string quantised = "quantised weights are not served: load bf16 or fp32 weights";

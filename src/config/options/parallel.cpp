@@ -88,7 +88,7 @@ void add_fsdp_options(OptionTable& table) {
     group
         .serve("fsdp_reshard_after_forward", &ParallelSettings::fsdp_reshard_after_forward,
                "Give up gathered weights between forward and backward.")
-        .shape = Shape::word;  // FSDP 1 puts the name of a strategy here
+        .shape = Shape::word;  // FSDP 1 takes the name of a strategy here
     group
         .serve("fsdp_state_dict_type", &ParallelSettings::fsdp_state_dict_type,
                "One checkpoint file, or one per node.")
