@@ -16,7 +16,7 @@ namespace ringshard::data {
 
 namespace {
 
-// Reads the table; goes to `is_broken` instead of past the end.
+// Parses the table; sets `is_broken` instead of reading past the end.
 class TableReader {
 public:
     explicit TableReader(std::string_view table) : rest_(table) {}
@@ -50,8 +50,8 @@ bool is_inside(uint64_t offset, uint64_t bytes, uint64_t end) {
     return offset <= end && bytes <= end - offset;
 }
 
-// Asks for the pages ahead in large reads; or gives pages back, which count as this process's
-// memory from the first look at them, and which the system may keep.
+// Requests large read-ahead, or releases pages. Mapped pages count as memory of this process from
+// the first access, and the system may keep them.
 void advise(const std::byte* begin, uint64_t bytes, int advice) {
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const auto first = std::bit_cast<uintptr_t>(begin) / page * page;

@@ -9,8 +9,8 @@
 
 namespace ringshard::data {
 
-// The first bytes of a file, all numbers as this machine keeps them. The table stands at the end,
-// so that where the arrays lie does not depend on the text about the file, which one writer knows.
+// The first bytes of a file; numbers have this machine's byte order. The table is at the end, so
+// that the offsets of arrays do not depend on the text about the file, which only one writer has.
 struct HeadStart {
     std::array<char, 8> magic{'r', 's', 'd', 'a', 't', 'a', '0', '2'};
     uint64_t table_offset = 0;
@@ -24,7 +24,7 @@ inline uint64_t hash_of_table(std::string_view table, const HeadStart& start) {
                                 XXH3_64bits(numbers.data(), sizeof(numbers)));
 }
 
-// Chunks are in no order that a sum of these would not notice: each holds its place.
+// Returns a hash for a sum over chunks in any order: a chunk's offset is part of the hash.
 inline uint64_t summand_of(const Chunk& chunk) { return XXH3_64bits(&chunk, sizeof(chunk)); }
 
 constexpr uint64_t array_alignment = 64;

@@ -12,7 +12,7 @@ namespace {
 
 using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 
-// Every batch of the file, mapped into memory: none of it is read before a row is.
+// All batches of the file, memory-mapped: the system reads a batch with its first row.
 class ArrowRows : public RowFile {
 public:
     ArrowRows(std::filesystem::path name, Batches batches, std::vector<std::string> wanted)

@@ -64,7 +64,7 @@ Expected<Value> object_of(const arrow::StructArray& array, int64_t i) {
     return Value(std::move(members));
 }
 
-// What `datasets` writes for columns whose rows have different shapes: JSON as text.
+// `datasets` writes columns whose rows have different shapes as JSON texts.
 Expected<Value> extension_of(const arrow::ExtensionArray& array, int64_t i) {
     auto stored = value_of(*array.storage(), i);
     const bool is_json =
@@ -112,7 +112,7 @@ Expected<Value> value_of(const arrow::Array& array, int64_t i) {
 
 namespace {
 
-// Whether a value of a media column holds anything; its bytes are not looked at.
+// Returns true if a value of a media column has content; does not read its bytes.
 bool holds_anything(const arrow::Array& array, int64_t i) {
     using Type = arrow::Type;
     if (array.IsNull(i)) return false;

@@ -6,11 +6,11 @@
 
 namespace ringshard::data {
 
-// One row of a batch. Columns that are not `wanted` keep their names and lose their values.
+// Returns one row of a batch. Columns that are not `wanted` keep their names but have no values.
 Expected<text::Value> row_of(const arrow::RecordBatch& batch, int64_t row,
                              const std::vector<std::string>& wanted);
 
-// "chat.parquet: ..." from Arrow's word for what went wrong.
+// Formats Arrow's error as "chat.parquet: ...".
 Failure arrow_failure(const std::string& file, const arrow::Status& status);
 
 }  // namespace ringshard::data

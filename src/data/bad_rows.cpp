@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t most_told = 100;
 
-// Counts the rows of parts of a file that were not read because all gave up, up to the last item.
-// No part is read twice by the job but those of this file, and only where a row of it ends the run.
+// Counts the rows of unread parts of a file, up to the last item: ranks stop reading when all give
+// up. Only this file is read again, and only if one of its rows ends the run.
 std::optional<Failure> count_unread(TokenizedShare& share, const WorkList& work, size_t number,
                                     int64_t last_item) {
     std::unique_ptr<RowFile> file;
@@ -35,7 +35,8 @@ std::optional<Failure> count_unread(TokenizedShare& share, const WorkList& work,
     return std::nullopt;
 }
 
-// Rows of this rank's first file in the shares of the ranks before. Collective over the group.
+// Returns how many rows of this rank's first file are in the shares of earlier ranks. Collective
+// over the group.
 int64_t rows_before_share(const TokenizedShare& share, const comm::Group& group) {
     const int64_t last_file =
         share.parts.empty() ? -1 : static_cast<int64_t>(share.parts.back().file);
@@ -53,7 +54,7 @@ int64_t rows_before_share(const TokenizedShare& share, const comm::Group& group)
     return before;
 }
 
-// "chat.jsonl:17: is no JSON: ..." for the first `count` bad rows of a share, a line each.
+// Formats "chat.jsonl:17: is no JSON: ..." for the first `count` bad rows of a share, one per line.
 Expected<std::string> describe(const TokenizedShare& share, const WorkList& work, size_t count,
                                int64_t before_share) {
     std::string lines;
@@ -81,7 +82,7 @@ Expected<std::string> describe(const TokenizedShare& share, const WorkList& work
     return lines;
 }
 
-// Fails with the first bad row of the lowest rank that has one. Collective over the group.
+// Fails with the first bad row of the lowest rank with one. Collective over the group.
 comm::AgreedFailure refuse(TokenizedShare& share, const WorkList& work, int64_t allowed,
                            const comm::Group& group) {
     const bool has_bad = !share.bad_rows.empty();
@@ -114,7 +115,7 @@ std::optional<comm::AgreedFailure> judge_bad_rows(TokenizedShare& share, const W
                                                   std::vector<std::string>& warnings) {
     const std::vector<int64_t> numbers = group.gather(static_cast<int64_t>(share.bad_rows.size()));
     int64_t total = 0;
-    int64_t before = 0;  // in the shares of the ranks before
+    int64_t before = 0;  // in the shares of earlier ranks
     for (size_t rank = 0; rank < numbers.size(); ++rank) {
         if (static_cast<int>(rank) < group.rank()) before += numbers[rank];
         total += numbers[rank];

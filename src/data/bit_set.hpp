@@ -8,7 +8,7 @@
 namespace ringshard::data {
 
 // A set of numbers below a bound that finds its next member in a few steps: bits in words, and
-// above them, per 64 words, a word that tells which of them are not empty.
+// above every 64 words a word that marks the non-empty ones.
 class BitSet {
 public:
     explicit BitSet(uint32_t bound) {
@@ -31,7 +31,7 @@ public:
             number /= 64;
         }
     }
-    // The least member that is at least `number`; `none` if there is none.
+    // Returns the least member that is at least `number`; `none` if there is none.
     static constexpr uint32_t none = UINT32_MAX;
     uint32_t next(uint32_t number) const {
         for (size_t height = 0; height < levels_.size(); ++height) {
@@ -53,7 +53,7 @@ private:
             number = number * 64 + static_cast<uint32_t>(std::countr_zero(levels_[height][number]));
         return number;
     }
-    std::array<std::vector<uint64_t>, 6> levels_;  // 64^6 is beyond every uint32_t
+    std::array<std::vector<uint64_t>, 6> levels_;  // 64^6 exceeds every uint32_t
 };
 
 }  // namespace ringshard::data

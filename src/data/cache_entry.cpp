@@ -21,21 +21,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Makers of a file work in folders with this after its name, then their host and something of
-// their own.
+// Suffix of work folders, before the host and a random part.
 constexpr std::string_view making = ".making-";
 constexpr size_t own_letters = 6;
 
 fs::path lock_of(const fs::path& file) { return file.string() + ".lock"; }
 
-// The descriptor of the file locked, -1 if it cannot be made. Another user's cannot be written to,
-// and need not be, but on NFS.
+// Returns the descriptor of the file to lock, -1 if it cannot be created. Another user's file is
+// not writable, which a lock needs only on NFS.
 int open_lock(const fs::path& file) {
     const int lock = ::open(lock_of(file).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     return lock < 0 && errno == EACCES ? ::open(lock_of(file).c_str(), O_RDONLY | O_CLOEXEC) : lock;
 }
 
-// Whether the lock is held now. Not on file systems without locks.
+// Returns true if this process now holds the lock; false on file systems without locks.
 bool take_lock(int lock, int operation) {
     int result = 0;
     do result = flock(lock, operation);
@@ -46,8 +45,8 @@ bool take_lock(int lock, int operation) {
 // A work folder in the cache.
 struct Making {
     fs::path folder;
-    fs::path file;     // that is made
-    std::string host;  // of its maker
+    fs::path file;     // target file
+    std::string host;  // of the process that makes it
 };
 std::optional<Making> as_making(const fs::path& folder) {
     const std::string name = folder.filename().string();
@@ -58,7 +57,8 @@ std::optional<Making> as_making(const fs::path& folder) {
                   name.substr(host, name.size() - own_letters - 1 - host)};
 }
 
-// Locks may hold on one host alone: of another's maker it is also asked whether it still works.
+// Returns true if the maker has written nothing for an hour. For makers on other hosts, since locks
+// may hold only within one host.
 bool is_still(const fs::path& folder) {
     constexpr auto long_for_a_maker = std::chrono::hours(1);
     std::error_code error;

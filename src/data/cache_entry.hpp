@@ -6,20 +6,20 @@
 
 namespace ringshard::data {
 
-// A file of the cache that is being made: nobody else makes it meanwhile, and it appears under its
-// name when it is whole. On file systems without locks two makers may do the same work, each in a
-// folder of its own; the files stay whole.
+// A file that a process makes in the cache, under a lock; it appears under its name when it is
+// complete. On file systems without locks two processes may do the same work, each in its own
+// folder; the files stay intact.
 class CacheEntry {
 public:
-    // Waits while another process makes the same.
+    // Waits while another process makes the same file.
     static Expected<CacheEntry> claim(const std::filesystem::path& file);
     CacheEntry(CacheEntry&& other) noexcept;
     CacheEntry& operator=(CacheEntry&&) = delete;
     ~CacheEntry();  // removes the work folder
 
-    // A folder beside the file, for everything on the way to it.
+    // Returns a folder next to the file, for temporary files.
     const std::filesystem::path& work() const { return work_; }
-    // work()/result becomes the file.
+    // Renames work()/result to the file.
     std::optional<Failure> publish() const;
 
 private:
@@ -29,11 +29,11 @@ private:
     int lock_;
 };
 
-// Removes the work folders whose makers died: nobody holds the lock of the file, and a maker on
+// Removes the work folders of dead makers: no process holds the lock of the file, and a maker on
 // another host has written nothing for an hour.
 void remove_leftovers(const std::filesystem::path& cache);
 
-// XXH3 with 128 bits, as 32 hexadecimal digits.
+// Returns the XXH3-128 hash as 32 hexadecimal digits.
 std::string hash_of(std::string_view text);
 
 }  // namespace ringshard::data

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using text::Value;
 
-// As validated: nothing, false, true, or what reasoning begins and ends with.
+// Returns the markers of a validated setting: empty, false, true, or the begin and end marker.
 std::vector<std::string> reasoning_marks(const std::vector<std::string>& setting) {
     if (setting.size() == 2) return setting;
     if (setting.empty() || setting.front() == "false") return {};
@@ -53,7 +53,7 @@ Expected<FormatSettings> format_settings(const config::Config& config, const Hub
 
 namespace {
 
-// The data settings that training and evaluation share.
+// Returns the data settings that training and evaluation share.
 Expected<Preparation> common_settings(const config::Config& config, const HubCache& hub) {
     const config::DataSettings& data = config.data;
     auto format = format_settings(config, hub);
@@ -78,7 +78,7 @@ Expected<Preparation> common_settings(const config::Config& config, const HubCac
     return preparation;
 }
 
-// Gives every source that has no column_map of its own that of the settings.
+// Gives the setting's column_map to every source without its own.
 std::optional<Failure> map_columns(const config::DataSettings& data, std::vector<Source>& sources) {
     if (data.column_map.empty()) return std::nullopt;
     const auto value = text::read_json(data.column_map);
@@ -92,7 +92,7 @@ std::optional<Failure> map_columns(const config::DataSettings& data, std::vector
     return std::nullopt;
 }
 
-// How a mixture is drawn, if it is.
+// Sets how to draw a mixture, if it has weights.
 std::optional<Failure> choose_drawing(const config::Config& config, Preparation& preparation) {
     const config::DataSettings& data = config.data;
     const auto has = [&](std::optional<double> Source::*amount) {

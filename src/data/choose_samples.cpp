@@ -10,7 +10,7 @@ namespace ringshard::data {
 
 namespace {
 
-// More samples than this are a mistake: rank 0 holds a number of each.
+// More samples are a mistake: rank 0 holds a number for each.
 constexpr double most_samples = 2147483648.0;  // 2^31
 
 std::vector<int64_t> sizes_of(const SampleChoice& choice) {
@@ -23,8 +23,8 @@ std::vector<int64_t> sizes_of(const SampleChoice& choice) {
     return sizes;
 }
 
-// How many samples of each source a mixture takes: shares of the largest one in which no source
-// gives more than it has.
+// Returns how many samples a mixture takes from each source: fractions of the largest mixture in
+// which no source gives more than it has.
 std::vector<int64_t> counts_by_fraction(const std::vector<double>& fractions,
                                         std::vector<int64_t> counts) {
     const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
@@ -44,7 +44,7 @@ Failure too_many(double samples) {
                    " are served; give the smallest weights more, or stop with first_exhausted")};
 }
 
-// The samples of each source in turn, the first ones again after the last.
+// Takes the samples of one source after another, starting over after the last sample.
 Expected<std::vector<int64_t>> one_after_another(const std::vector<int64_t>& sizes,
                                                  const std::vector<double>& counts) {
     const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
@@ -60,7 +60,7 @@ Expected<std::vector<int64_t>> one_after_another(const std::vector<int64_t>& siz
     return chosen;
 }
 
-// How many draws it takes about until the mixture ends.
+// Estimates the draws until the mixture ends.
 double expected_draws(const std::vector<int64_t>& sizes, const std::vector<double>& shares,
                       config::StoppingStrategy stops) {
     const bool ends_first = stops == config::StoppingStrategy::first_exhausted;
@@ -72,8 +72,8 @@ double expected_draws(const std::vector<int64_t>& sizes, const std::vector<doubl
     return draws;
 }
 
-// As interleave_datasets: a source is drawn for every sample, and goes on from its beginning when
-// it is used up, until the first or all of them are.
+// Draws like interleave_datasets: draws a source for every sample and starts a used-up source over,
+// until the first or all of them are used up.
 Expected<std::vector<int64_t>> drawn(const SampleChoice& choice, const std::vector<int64_t>& sizes,
                                      const std::vector<double>& weights) {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);

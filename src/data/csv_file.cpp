@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t block_bytes = 1U << 20U;
 constexpr std::string_view utf8_mark = "\xEF\xBB\xBF";
-constexpr uint64_t longest_record = 256U << 20U;  // a longer one has a quote that is not closed
+constexpr uint64_t longest_record = 256U << 20U;  // a longer one has an unclosed quote
 
 Failure bad_table(const fs::path& file, const std::string& what) {
     return {ExitCode::bad_data, concat(file.string(), ": ", what)};
@@ -50,7 +50,7 @@ private:
     uint64_t size_;
 };
 
-// The names of the columns, and where the records of rows begin.
+// Column names, and the offset at which the rows begin.
 struct Header {
     std::vector<std::string> columns;
     uint64_t end = 0;
@@ -59,7 +59,7 @@ struct Header {
 std::optional<Failure> name_columns(const fs::path& path, std::vector<std::string>& columns) {
     for (size_t i = 0; i < columns.size(); ++i) {
         if (!text::is_utf8(columns[i])) return bad_table(path, "its first line is not UTF-8");
-        if (columns[i].empty()) columns[i] = concat("Unnamed: ", i);  // as pandas
+        if (columns[i].empty()) columns[i] = concat("Unnamed: ", i);  // as pandas does
         if (std::ranges::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(i),
                               columns[i]) != columns.begin() + static_cast<std::ptrdiff_t>(i))
             return bad_table(path, concat("its first line names the column ", columns[i],
@@ -91,7 +91,7 @@ Expected<Header> read_header(const fs::path& path, const Bytes& bytes, char sepa
     return header;
 }
 
-// Block i is the records that begin within its megabyte of the file.
+// Block i holds the records that begin within its megabyte of the file.
 class CsvFile : public RowFile {
 public:
     CsvFile(fs::path name, Bytes bytes, Header header, char separator, std::string places,
@@ -150,12 +150,12 @@ private:
         const uint64_t own_bytes = std::min(bytes_.size(), (block + 1) * block_bytes) - first;
         std::string text;
         if (auto failure = bytes_.append(first, own_bytes, text)) return *failure;
-        // The block of the header is read from behind it.
+        // The first block begins after the header.
         const auto place = places_.empty() || first == header_.end
                                ? CsvState::record_begin
                                : static_cast<CsvState::Place>(places_.at(block) - 'a');
         CsvState state(separator_, place);
-        size_t begin = 0;  // of the present record
+        size_t begin = 0;  // of the current record
         bool is_ours = place == CsvState::record_begin || place == CsvState::after_cr;
         int64_t rows = 0;
         const auto use_record = [&](size_t end) {
@@ -192,14 +192,14 @@ private:
     Bytes bytes_;
     Header header_;
     char separator_;
-    std::string places_;  // of the blocks; empty where there is one
+    std::string places_;  // state at the beginning of each block; empty for a single block
     std::vector<bool> is_wanted_;
 };
 
 }  // namespace
 
 int64_t num_csv_blocks(const fs::path& path) {
-    std::error_code missing;  // then it is told when the file is opened
+    std::error_code missing;  // opening the file reports the error
     const uintmax_t bytes = fs::file_size(path, missing);
     return missing ? 0 : static_cast<int64_t>((bytes + block_bytes - 1) / block_bytes);
 }

@@ -20,7 +20,7 @@ CsvBlockScan::CsvBlockScan(char separator) {
 void CsvBlockScan::add(std::string_view text) {
     for (const char c : text) {
         for (CsvState& state : states_) state.step(c);
-        // Most places lead to the same one within a few bytes; in and out of quotes stay apart.
+        // Most states merge within a few bytes; inside and outside quotes stay separate.
         for (size_t last = states_.size() - 1; states_.size() > 2 && last > 0; --last)
             for (size_t other = 0; other < last; ++other) {
                 if (states_[other].place() != states_[last].place()) continue;
@@ -62,7 +62,7 @@ std::vector<std::string> values_of(std::string_view record, char separator) {
         switch (state.place()) {
             case CsvState::value_begin: values.emplace_back(); break;
             case CsvState::in_quotes:
-                // The opening quote is left out, the second of two is kept.
+                // Drops the opening quote, and keeps the second of two quotes.
                 if (before == CsvState::in_quotes || before == CsvState::after_quote)
                     values.back() += c;
                 break;

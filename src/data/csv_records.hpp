@@ -8,9 +8,9 @@
 
 namespace ringshard::data {
 
-// Where in a table of text a byte stands, by the rules of pandas' reader: a quote opens a quoted
-// value only where a value begins, two quotes within it are one, and line breaks within it belong
-// to it. "\n", "\r" and "\r\n" end a record elsewhere.
+// The parser state at a byte of a table, by the rules of pandas' reader: a quote opens a quoted
+// value only at the beginning of a value, two quotes within it are one, and line breaks within it
+// belong to it. Elsewhere "\n", "\r" and "\r\n" end a record.
 class CsvState {
 public:
     enum Place : uint8_t {
@@ -18,8 +18,8 @@ public:
         value_begin,
         in_value,
         in_quotes,
-        after_quote,  // within or behind a quoted value
-        after_cr      // a record has ended, and a "\n" that follows belongs to its end
+        after_quote,  // inside or after a quoted value
+        after_cr      // a record has ended; a "\n" that follows belongs to its end
     };
     static constexpr size_t num_places = 6;
     explicit CsvState(char separator, Place place = record_begin)
@@ -27,7 +27,7 @@ public:
 
     Place place() const { return place_; }
 
-    // Goes over a byte. Returns whether it ends a record.
+    // Consumes a byte. Returns true if it ends a record.
     bool step(char c) {
         const bool goes_on = place_ == after_cr && c == '\n';
         place_ = next_of[place_][kind_of(c)];
@@ -55,29 +55,29 @@ private:
     Place place_;
 };
 
-// Whether a block begins within a value, a quoted one or between records depends on all quotes
-// before it. A scan of a block answers for each place that it could begin in; it needs nothing of
-// the blocks before, so ranks can share a file, and the answers are then joined.
+// Whether a block begins within a value, within a quoted one or between records depends on all
+// quotes before it. A scan of a block computes its end state for every possible start state,
+// without the blocks before, so ranks can share a file and join the results.
 //
-// Adds to a scan of a block a piece of its text.
+// add() scans the next piece of the block's text.
 class CsvBlockScan {
 public:
     explicit CsvBlockScan(char separator);
     void add(std::string_view text);
-    // The place after the block, for each place before it, as letters.
+    // Returns the end state for each start state, as letters.
     std::string letters() const;
 
 private:
-    std::vector<CsvState> states_;                       // that differ
-    std::array<size_t, CsvState::num_places> state_of_;  // by the place before the block
+    std::vector<CsvState> states_;                       // the distinct ones
+    std::array<size_t, CsvState::num_places> state_of_;  // by start state
 };
-// The letter of the place in which each block begins, from the letters of all blocks of a file.
+// Returns the start state of each block, as letters, from the letters of all blocks of a file.
 std::string join_csv_scans(std::string_view letters);
 
-// The values of a record, without the quotes around them.
+// Returns the values of a record, without the quotes around them.
 std::vector<std::string> values_of(std::string_view record, char separator);
 
-// Whether a record is a line of blanks, which is no row.
+// Returns true if a record is a blank line, which is not a row.
 bool is_blank_record(std::string_view record, char separator);
 
 }  // namespace ringshard::data

@@ -9,8 +9,8 @@
 
 namespace ringshard::data {
 
-// The patterns of the files of every split, as the head of a dataset's README.md lists them for a
-// configuration (empty: the default one). Nothing where it lists none.
+// Returns the file patterns of every split that the metadata of a dataset's README.md lists for a
+// configuration (empty: the default one); empty if it lists none.
 Expected<std::map<std::string, std::vector<std::string>>> read_dataset_card(
     const std::filesystem::path& folder, const std::string& config);
 

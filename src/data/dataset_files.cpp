@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using Files = std::vector<fs::path>;
 
-// Kinds of files by their names. Where a folder has several, those of the lowest number are its
-// data: a table or a text beside them describes them.
+// File extensions by kind. If a folder has several kinds, those of the first kind here are its
+// data: a table or text beside them describes them.
 constexpr std::array<std::array<const char*, 5>, 3> endings_of_kinds{
     {{".jsonl", ".json", ".ndjson", ".parquet", ".arrow"}, {".csv", ".tsv"}, {".txt"}}};
 
@@ -28,7 +28,7 @@ std::optional<size_t> kind_of_data(const fs::path& file) {
                                        "tokenizer.json",    "config.json"};
     fs::path name = file.filename();
     if (std::ranges::find(others, name.string()) != others.end()) return std::nullopt;
-    // The caches that datasets' map() leaves.
+    // Skip the cache files of datasets' map().
     if (name.string().starts_with("cache-") || name.string().starts_with("tmp"))
         return std::nullopt;
     if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
@@ -45,7 +45,7 @@ bool is_hidden(const fs::path& relative) {
     });
 }
 
-// The folder before the first wildcard.
+// Returns the folder before the first wildcard.
 fs::path root_of(const fs::path& pattern) {
     fs::path root;
     for (const fs::path& part : pattern) {
@@ -55,7 +55,7 @@ fs::path root_of(const fs::path& pattern) {
     return root.empty() ? "." : root;
 }
 
-// Looks for files, and notes the folders that it cannot read.
+// Finds files, and records unreadable folders as warnings.
 class Finder {
 public:
     explicit Finder(std::vector<std::string>& warnings) : warnings_(warnings) {}
@@ -75,7 +75,7 @@ public:
                 files.push_back(folder / pattern);
                 continue;
             }
-            const fs::path whole = folder / pattern;  // which may be an absolute path
+            const fs::path whole = folder / pattern;  // `pattern` may be an absolute path
             const fs::path root = root_of(whole);
             const Files some = matching(root, whole.lexically_relative(root));
             files.insert(files.end(), some.begin(), some.end());
@@ -83,7 +83,7 @@ public:
         return files;
     }
 
-    // All data files below a folder.
+    // Returns all data files below a folder.
     Files below(const fs::path& folder) const {
         std::array<Files, endings_of_kinds.size()> by_kind;
         for (const fs::path& file : matching(folder, "**"))
@@ -109,7 +109,7 @@ private:
     std::vector<std::string>& warnings_;
 };
 
-// A path of a dataset's own description, which somebody else wrote.
+// Checks a path in a dataset's own metadata, which another person wrote.
 std::optional<Failure> check_inside(const fs::path& description, const std::string& path) {
     const bool leads_out =
         fs::path(path).is_absolute() ||
@@ -134,7 +134,8 @@ Expected<Files> choose_split(const DatasetName& dataset,
                dataset.cure.empty() ? "" : ": ", dataset.cure)};
 }
 
-// Files whose names, or whose folders' names, are those of splits; if none is, all are "train".
+// Groups files by a split in the name of the file or its folder; if no name has one, all are
+// "train".
 std::map<std::string, Files> by_split(const Files& files, const fs::path& root) {
     std::map<std::string, Files> splits;
     for (const fs::path& file : files)
@@ -144,7 +145,7 @@ std::map<std::string, Files> by_split(const Files& files, const fs::path& root) 
     return splits;
 }
 
-// A folder that Dataset.save_to_disk has made.
+// Returns the files of a folder that Dataset.save_to_disk wrote.
 Expected<Files> saved_files(const DatasetName& dataset, const fs::path& folder) {
     const auto state = text::read_json(read_file(folder / "state.json").value_or(""));
     const text::Value* listed = state ? state.value().find("_data_files") : nullptr;
@@ -205,7 +206,8 @@ Expected<Files> files_in_folder(const DatasetName& dataset, const fs::path& fold
     return choose_split(dataset, by_split(finder.below(root), root));
 }
 
-// The cache of load_dataset(): owner___name/config/version/hash/*.arrow, the newest first.
+// Returns the newest folder in the cache of load_dataset():
+// owner___name/config/version/hash/*.arrow.
 std::optional<fs::path> converted_dataset(const DatasetName& dataset, const HubCache& hub) {
     std::string name;
     for (const char c : dataset.path) name += c == '/' ? "___" : std::string(1, c);
@@ -221,7 +223,7 @@ std::optional<fs::path> converted_dataset(const DatasetName& dataset, const HubC
     return newest;
 }
 
-// No hub dataset is called so.
+// Returns true for a path that cannot be the name of a hub dataset.
 bool looks_like_file(const fs::path& path) {
     static constexpr std::array endings{".jsonl", ".json", ".ndjson", ".parquet", ".arrow", ".csv",
                                         ".tsv",   ".txt",  ".gz",     ".zst",     ".zip"};

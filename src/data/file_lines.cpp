@@ -28,7 +28,7 @@ std::optional<Failure> FileLines::read(int64_t block, std::string& text) const {
     const uint64_t end = std::min(bytes_, begin + block_bytes);
     text.resize(end - begin);
     if (auto failure = read_at(begin, text.data(), text.size())) return failure;
-    // Who reads the end of the block also reads the line that goes on beyond it.
+    // The last line of a block may extend beyond its end: read the rest.
     for (uint64_t at = end; at < bytes_ && text.back() != '\n';) {
         std::string more(std::min<uint64_t>(bytes_ - at, 1U << 16U), '\0');
         if (auto failure = read_at(at, more.data(), more.size())) return failure;
@@ -44,7 +44,8 @@ std::optional<Failure> FileLines::read(int64_t block, std::string& text) const {
     if (auto failure = read_at(begin - 1, &before, 1)) return failure;
     if (before == '\n') return std::nullopt;
     const size_t line_end = text.find('\n');
-    // The line of an earlier block: none begins here if it reaches beyond this one.
+    // Drop the rest of an earlier block's line. If that line extends beyond this block, no line
+    // begins here.
     text.erase(0, line_end == std::string::npos || line_end + 1 > end - begin ? std::string::npos
                                                                               : line_end + 1);
     return std::nullopt;

@@ -9,13 +9,13 @@
 namespace ringshard::data {
 
 // The text of a file in blocks of whole lines, which any number of ranks and threads can share:
-// block i is the lines that begin within its megabyte of the file.
+// block i holds the lines that begin within its megabyte of the file.
 class FileLines {
 public:
     static Expected<FileLines> open(const std::filesystem::path& path);
 
     int64_t num_blocks() const;
-    // The lines of a block, each with its line break; without the mark of UTF-8 at the beginning.
+    // Reads the lines of a block, each with its line break; without a UTF-8 BOM.
     std::optional<Failure> read(int64_t block, std::string& text) const;
 
 private:

@@ -26,7 +26,7 @@ std::vector<std::string> known_columns(const FormatSettings& settings) {
 
 namespace {
 
-// Whether a column is a list whose first item is an object with this member.
+// Returns true if a column is a list whose first item is an object with this member.
 bool is_list_of(const Value* column, const char* member) {
     const Value::List* items = column == nullptr ? nullptr : column->list();
     return items != nullptr && !items->empty() && items->front().find(member) != nullptr;
@@ -50,7 +50,8 @@ Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings
             "is learned"));
     const bool has_labels = row.find("labels") != nullptr;
     const bool has_mask = row.find("completion_mask") != nullptr;
-    // The columns that the tokens were made of, if they are still there, decide as they do alone.
+    // If the source columns of the tokens are still present, they decide like they do without
+    // tokens.
     const bool has_source = row.find("prompt") != nullptr && row.find("completion") != nullptr;
     format.uses_assistant_mask = !has_labels && row.find("assistant_masks") != nullptr;
     format.uses_completion_mask =
@@ -107,14 +108,14 @@ Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& s
 
 bool is_text(const Value* column) { return column != nullptr && column->string() != nullptr; }
 
-// instruction, output and, if there is one, input: the columns of Stanford's Alpaca.
+// Returns the format of Stanford's Alpaca: columns instruction, output and optionally input.
 DatasetFormat alpaca_format(const FormatSettings& settings) {
     return {.layout = Layout::alpaca,
             .uses_completion_mask = settings.completion_only_loss.value_or(true),
             .uses_assistant_mask = settings.assistant_only_loss};
 }
 
-// The columns that rows of a layout are made of.
+// Returns the columns that rows of a layout consist of.
 std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSettings& settings) {
     switch (format.layout) {
         case Layout::pretokenized: {
@@ -142,7 +143,8 @@ Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& sett
             R"({"messages": [{"role": ..., "content": ...}]})");
     };
     Expected<DatasetFormat> format = DatasetFormat();
-    // As TRL: a column conversations gives way to a text, unless it has from and value.
+    // Like TRL: the text column takes precedence over a column conversations without from and
+    // value.
     const Value* messages = row.find("messages");
     const Value* conversations = row.find("conversations");
     const bool gives_way =

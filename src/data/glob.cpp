@@ -34,7 +34,7 @@ public:
     }
 
     FoundFiles found() {
-        // Two ways of ** may lead to one file.
+        // Several expansions of ** may lead to one file.
         std::ranges::sort(found_.files);
         const auto rest = std::ranges::unique(found_.files);
         found_.files.erase(rest.begin(), rest.end());
@@ -42,11 +42,11 @@ public:
     }
 
 private:
-    // ** stands for no folder, or for one and ** again; at the end for every file below.
+    // ** matches no folder, or one folder and ** again; at the end it matches every file below.
     void follow_below(const fs::path& folder, size_t at) {
         const bool is_last = at + 1 == parts_.size();
         const fs::path real = canonical_of(folder);
-        if (std::ranges::find(above_, real) != above_.end()) return;  // a link in a circle
+        if (std::ranges::find(above_, real) != above_.end()) return;  // a cycle of symbolic links
         above_.push_back(real);
         if (!is_last) follow(folder, at + 1);
         for (const fs::directory_entry& entry : list(folder)) {
@@ -83,7 +83,7 @@ private:
     }
 
     std::vector<std::string> parts_;
-    std::vector<fs::path> above_;  // of the walk of **
+    std::vector<fs::path> above_;  // folders above the current one, within **
     FoundFiles found_;
 };
 

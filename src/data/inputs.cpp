@@ -16,13 +16,13 @@ TextKind text_kind(const fs::path& file, const Preparation& preparation,
     return kind;
 }
 
-// "dataset_name = DATA: split 'train[:10%]'"
+// Formats "dataset_name = DATA: split 'train[:10%]'".
 std::string shown_split(const DatasetName& dataset) {
     return concat(dataset.setting, " = ", shown_name(dataset), ": split '", dataset.split, "'");
 }
 
-// Looks for the files of a source, slice by slice. An entry of the list that is found: name,
-// number of the source, of the slice.
+// Finds the files of a source, slice by slice. Adds entries to `found`: name, number of the source,
+// number of the slice.
 std::optional<Failure> find_files_of(const DatasetName& dataset, size_t source, size_t& num_slices,
                                      const HubCache& hub, std::vector<std::string>& warnings,
                                      Value::List& found) {

@@ -16,14 +16,13 @@ struct Block {
     uint64_t end = 0;
 };
 
-// Finds the commas between the items of a list and the bracket that closes it, without reading what
-// is in the items.
+// Finds the commas between the items of a list and its closing bracket, without parsing the items.
 class ItemScanner {
 public:
-    // depth: 0 before the list has begun, 1 inside it.
+    // depth: 0 before the list begins, 1 inside it.
     explicit ItemScanner(int64_t depth) : depth_(depth) {}
 
-    // Goes over the next piece of the text; calls at_end(i) for each end of an item at piece[i].
+    // Scans the next piece of the text; calls at_end(i) for each end of an item at piece[i].
     template <class AtEnd>
     void scan(std::string_view piece, const AtEnd& at_end) {
         for (size_t i = 0; i < piece.size(); ++i)
@@ -53,7 +52,7 @@ private:
     bool is_escaped_ = false;
 };
 
-// A list is cut after every megabyte or so, between two items.
+// A JSON list in blocks of about a megabyte, split between two items.
 class JsonListFile : public RowFile {
 public:
     JsonListFile(std::filesystem::path name, File file, std::vector<Block> blocks, JsonRow row)
@@ -110,7 +109,7 @@ private:
     JsonRow row_;
 };
 
-// Cuts a list while its text goes by.
+// Splits a list into blocks during one pass over its text.
 class BlockCutter {
 public:
     void add(std::string_view piece) {
@@ -142,7 +141,7 @@ private:
     std::vector<Block> blocks_;
 };
 
-// Reads the whole file.
+// Reads the whole file to find its blocks.
 Expected<std::vector<Block>> find_blocks(const std::filesystem::path& path, const File& file,
                                          uint64_t bytes) {
     BlockCutter cutter;

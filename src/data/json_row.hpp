@@ -9,7 +9,7 @@
 
 namespace ringshard::data {
 
-// Reads rows from their JSON.
+// Parses rows from JSON.
 class JsonRow {
 public:
     explicit JsonRow(std::vector<std::string> wanted) : wanted_(std::move(wanted)) {}

@@ -14,7 +14,7 @@ namespace {
 
 template <class Number>
 at::Tensor to_tensor(const std::vector<Number>& values, at::Device device) {
-    // From pinned memory a GPU takes them while the host goes on.
+    // A GPU copies from pinned memory asynchronously.
     at::Tensor tensor = at::empty(
         {static_cast<int64_t>(values.size())},
         at::TensorOptions(c10::CppTypeToScalarType<Number>()).pinned_memory(device.is_cuda()));
@@ -106,7 +106,7 @@ int64_t Loader::steps_per_epoch() const {
 
 Loader::Step Loader::read_step(LoaderState state) {
     if (order_epoch_ != state.epoch) {
-        order_.reset();  // before the next one is drawn: never two in memory
+        order_.reset();  // before the next order is drawn, so that memory never holds two
         order_.emplace(sampler_, state.epoch);
         order_epoch_ = state.epoch;
     }

@@ -11,13 +11,12 @@ namespace ringshard::data {
 
 namespace {
 
-// Compressed files get their plain form in the work folder; a rank looks at those of its share.
-// Collective over the group.
+// Unpacks compressed files into the work folder, each rank some of them. Collective over the group.
 std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
                                                 const std::filesystem::path& work,
                                                 const comm::Group& group) {
     const auto unpacked_name = [&](size_t i) { return work / concat("unpacked-", i); };
-    std::optional<Failure> failure = wait_until_visible(work);  // rank 0 has made it
+    std::optional<Failure> failure = wait_until_visible(work);  // rank 0 has created it
     std::vector<double> is_packed(files.size());
     for (size_t i = static_cast<size_t>(group.rank()); i < files.size() && !failure;
          i += static_cast<size_t>(group.size())) {
@@ -32,14 +31,14 @@ std::optional<comm::AgreedFailure> unpack_files(std::vector<InputFile>& files,
     return std::nullopt;
 }
 
-// The first row of a source that can be read, or what is wrong with the first one.
+// The first readable row of a source, or the error of the first row.
 struct FirstRow {
     text::Value content;
-    std::string place;  // of the row, or of the one that cannot be read
+    std::string place;  // of the row, or of the unreadable one
     std::string wrong;
 };
 
-// Reads the part of a file that is taken up to its first row that can be read.
+// Reads the selected part of a file up to its first readable row.
 std::optional<Failure> find_first_row(const WorkList& work, size_t number, FirstRow& first) {
     const auto file = work.open(number);
     if (!file) return file.failure();
@@ -67,8 +66,8 @@ std::optional<Failure> find_first_row(const WorkList& work, size_t number, First
     return std::nullopt;
 }
 
-// The first row of every source that can be read decides how its rows are taken. Rank 0 looks.
-// Collective over the group.
+// Determines the format of every source by its first readable row, on rank 0. Collective over the
+// group.
 comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens,
                                                       const WorkList& work,
                                                       const comm::Group& group) {
@@ -105,7 +104,7 @@ comm::Agreed<std::vector<DatasetFormat>> find_formats(const TokensToMake& tokens
     return formats;
 }
 
-// The columns of the files whose values are looked at to learn what rows are.
+// Returns the columns to read for determining the format.
 std::vector<std::string> columns_to_look_at(const TokensToMake& tokens) {
     std::vector<std::string> columns = known_columns(tokens.format);
     for (const RowMapping& mapping : tokens.mappings)
@@ -113,7 +112,7 @@ std::vector<std::string> columns_to_look_at(const TokensToMake& tokens) {
     return columns;
 }
 
-// The columns of the files that rows are made of: no others are read.
+// Returns the columns to read for tokenizing; readers skip all others.
 std::vector<std::string> columns_to_read(const TokensToMake& tokens,
                                          std::span<const DatasetFormat> formats) {
     std::vector<std::string> columns;
@@ -123,7 +122,8 @@ std::vector<std::string> columns_to_read(const TokensToMake& tokens,
     return columns;
 }
 
-// Lines about what nothing uses, from the counts of all ranks; on the root. Collective.
+// Returns lines about unused content on the root, from the counts of all ranks. Collective over the
+// group.
 std::vector<std::string> describe_left_aside(const TokensToMake& tokens,
                                              std::span<const LeftAside> mine,
                                              const comm::Group& group) {
@@ -142,7 +142,7 @@ std::vector<std::string> describe_left_aside(const TokensToMake& tokens,
     return lines;
 }
 
-// What is to be said of the formats. `encoder`: of rows of these formats.
+// Returns notes for the user about the formats. `encoder`: for rows of these formats.
 std::vector<std::string> describe_formats(const TokensToMake& tokens,
                                           std::span<const DatasetFormat> formats,
                                           const RowEncoder& encoder) {
@@ -166,7 +166,7 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
     return lines;
 }
 
-// How many there are in the parts of the ranks before this one, and in all. Collective.
+// A count over the ranks before this one, and over all ranks. Collective over the group.
 struct Count {
     uint64_t before = 0;
     uint64_t total = 0;
@@ -192,7 +192,8 @@ public:
     std::optional<comm::AgreedFailure> write(const std::filesystem::path& file,
                                              const std::string& about) {
         const ArrayLayout layout = plan();
-        // The file is there before anybody else writes, and its head when everything is.
+        // The root creates the file before others write to it, and writes the head after they have
+        // finished.
         std::optional<ArrayFileWriter> writer;
         const auto open = [&](Expected<ArrayFileWriter> opened) {
             if (!opened) return std::optional(opened.failure());
@@ -251,7 +252,7 @@ private:
         return {std::move(arrays), chunks_.total};
     }
 
-    // Of this rank; what write_part() makes.
+    // Returns the number of chunks that write_part() makes on this rank.
     uint64_t count_chunks() const {
         uint64_t chunks = group_.is_root() ? chunks_of(per_source_.size() * sizeof(uint64_t)) : 0;
         for (const SpooledBlock& block : share_.blocks) {
@@ -266,7 +267,7 @@ private:
         return chunks;
     }
 
-    // Chunks end where blocks do, so they are the same ones at any number of ranks.
+    // Chunks end with blocks, so they are the same at any number of ranks.
     std::optional<Failure> write_part(ArrayFileWriter& file) {
         if (group_.is_root()) {
             std::vector<uint64_t> ends;
@@ -314,7 +315,7 @@ private:
     const WorkList& work_;
     const TokenSpool& spool_;
     const comm::Group& group_;
-    std::vector<double> per_source_;  // samples, over all ranks
+    std::vector<double> per_source_;  // samples over all ranks
     Count tokens_, samples_, documents_, chunks_;
     bool has_labels_ = false;
     bool has_weights_ = false;

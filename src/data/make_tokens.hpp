@@ -12,12 +12,12 @@ struct TokensToMake {
     std::vector<std::string> names{};  // of the sources, for messages
     FormatSettings format;
     int64_t skip_bad_rows = 0;
-    text::Value about;  // what decides the tokens
+    text::Value about;  // everything that determines the tokens
 };
 
-// Tokenizes all rows and writes them to work/result, in the order of the files, the same bytes at
-// any number of ranks and threads. What the user should know is kept in the file: see
-// warnings_of(). Collective over the group.
+// Tokenizes all rows and writes them to work/result, in the order of the files, with the same bytes
+// at any number of ranks and threads. The file keeps warnings for the user: see warnings_of().
+// Collective over the group.
 std::optional<comm::AgreedFailure> make_tokens(const TokensToMake& tokens,
                                                const std::filesystem::path& work,
                                                const PrepareResources& resources,

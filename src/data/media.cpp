@@ -9,8 +9,8 @@ using text::Value;
 
 namespace {
 
-// The kind of a part of a message's content that is no text; empty for text and what else a
-// template may know.
+// Returns the media type of a part of a message's content; empty for text and other parts that a
+// template may handle.
 std::string media_of(const Value& part) {
     static constexpr std::array types{"image",     "images",     "image_url",   "input_image",
                                       "audio",     "audio_url",  "input_audio", "video",
@@ -23,14 +23,14 @@ std::string media_of(const Value& part) {
     return "";
 }
 
-// The text of a part that is nothing else.
+// Returns the text of a pure text part.
 const std::string* text_of(const Value& part) {
     if (part.string() != nullptr) return part.string();
     const Value* words = part.find("text");
     return words != nullptr ? words->string() : nullptr;
 }
 
-// One text in place of a list of texts.
+// Replaces a list of texts by one text.
 void join_texts(Value& content) {
     std::string joined;
     for (const Value& part : *content.list()) {

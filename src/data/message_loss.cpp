@@ -17,7 +17,7 @@ constexpr std::array names_of_train{"train", "training", "loss_mask"};
 
 Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
 
-// true, false, 1 or 0.
+// Accepts true, false, 1 or 0.
 std::optional<bool> flag_of(const Value& value) {
     if (value.truth() != nullptr) return *value.truth();
     if (value.integer() != nullptr && (*value.integer() == 0 || *value.integer() == 1))
@@ -51,13 +51,13 @@ Expected<MessageMarks> marks_of(const Value& message, size_t number) {
     return marks;
 }
 
-// Indices of tokens.
+// A range of token indices.
 struct TokenRange {
     size_t begin = 0;
     size_t end = 0;
 };
 
-// Tokens of which a part is in the range. The spans of tokens ascend.
+// Returns the tokens that overlap the range. Requires ascending spans.
 TokenRange tokens_of(ByteRange range, std::span<const text::Span> tokens) {
     const auto first = std::ranges::upper_bound(tokens, range.begin, {}, &text::Span::last);
     const auto last = std::ranges::lower_bound(tokens, range.end, {}, &text::Span::first);
@@ -67,8 +67,8 @@ TokenRange tokens_of(ByteRange range, std::span<const text::Span> tokens) {
 
 bool overlap(ByteRange a, ByteRange b) { return a.begin < b.end && b.begin < a.end; }
 
-// Widens a range by a mark, and the white space behind it, that end where it begins: a template
-// may begin every answer with the mark, so that it is no part of the message.
+// Extends a range by a marker, and white space after it, directly before the range: a template may
+// begin every answer with the marker, outside of the message.
 ByteRange with_mark_before(std::string_view text, ByteRange range, const std::string& mark) {
     const std::string_view before = text.substr(0, range.begin);
     const size_t last = before.find_last_not_of(" \n\r\t");
@@ -76,7 +76,7 @@ ByteRange with_mark_before(std::string_view text, ByteRange range, const std::st
     return {last + 1 - mark.size(), range.end};
 }
 
-// The decisions for one conversation.
+// Computes labels and weights of one conversation.
 class MessageLoss {
 public:
     MessageLoss(const RenderedChat& row, std::span<const MessageMarks> marks,
@@ -108,14 +108,14 @@ private:
         const Value* role = messages_[message].find("role");
         return role != nullptr && role->string() != nullptr ? *role->string() : std::string();
     }
-    // Without marks of the messages.
+    // Ignores the marks of the message.
     bool is_learned_as_usual(size_t message) const {
         if (!settings_.roles_to_train.empty())
             return std::ranges::find(settings_.roles_to_train, role_of(message)) !=
                    settings_.roles_to_train.end();
         return !row_.learns_assistant_only || is_assistant(message);
     }
-    // Nothing but messages that are chosen is learned, not what the template puts around them.
+    // Returns true if only selected messages have targets, without the template's text around them.
     bool begins_with_nothing() const {
         return !settings_.roles_to_train.empty() || settings_.train_on_last_turn_only;
     }
@@ -144,7 +144,7 @@ private:
     }
 
     void begin_labels() {
-        // Where no message is learned, nothing around them is either.
+        // If no message has targets, the text around the messages has none either.
         const bool learns_any = std::ranges::find(is_learned_, true) != is_learned_.end();
         std::vector<bool> is_learned(into_.labels.size(), learns_any && !begins_with_nothing());
         if (!begins_with_nothing() && row_.learns_assistant_only)
@@ -153,8 +153,9 @@ private:
             if (!is_learned[i]) into_.labels[i] = no_label;
     }
 
-    // The tokens of a message: what TRL learns of the assistant where that is what is learned; else
-    // its words and the end of sequence that follows within three tokens, as axolotl has it.
+    // Returns the target tokens of a message. Like TRL for an assistant's message under
+    // assistant_only_loss; otherwise its content and an EOS within the next three tokens, like
+    // axolotl.
     std::vector<bool> tokens_of_message(size_t message) const {
         std::vector<bool> is_in(row_.tokens.size(), false);
         const ByteRange span = spans_[message];
@@ -214,8 +215,8 @@ private:
     const TextTools& tools_;
     const Value::List& messages_;
     std::vector<MessageMarks> marks_;
-    std::vector<bool> is_learned_;  // of messages
-    std::vector<ByteRange> spans_;  // of messages; empty: not asked for, or not shown
+    std::vector<bool> is_learned_;  // by message
+    std::vector<ByteRange> spans_;  // by message; empty: not needed, or not in the rendering
     EncodedRow& into_;
 };
 

@@ -11,7 +11,7 @@ namespace ringshard::data {
 
 namespace {
 
-// NumPy's SeedSequence of one whole number: 128 bits of well-mixed seed per call.
+// NumPy's SeedSequence for one whole number: hashes a seed into words for a generator.
 class SeedSequence {
 public:
     explicit SeedSequence(uint64_t seed) {
@@ -29,7 +29,7 @@ public:
                 if (from != to) pool_[to] = mix(pool_[to], hash(pool_[from]));
     }
 
-    // Four words for the generator's state and increment.
+    // Returns four words for the generator's state and increment.
     std::array<uint64_t, 4> words() const {
         std::array<uint64_t, 4> words{};
         uint32_t constant = 0x8b51f9dd;
@@ -51,7 +51,7 @@ private:
     std::array<uint32_t, 4> pool_{};
 };
 
-// PCG64: a 128-bit linear congruence whose halves are folded and turned.
+// PCG64: a 128-bit linear congruential generator with output XSL-RR.
 class Pcg64 {
     __extension__ using Wide = unsigned __int128;
 
@@ -65,8 +65,8 @@ public:
         advance();
     }
 
-    // Evenly from 0 to last, both included: draws are cut to as many bits as last has, until one
-    // fits.
+    // Draws uniformly from 0 to `last`, inclusive, like NumPy: masks draws to the bits of `last`
+    // until one is small enough.
     uint64_t up_to(uint64_t last) {
         if (last == 0) return 0;
         const uint64_t mask = UINT64_MAX >> static_cast<unsigned>(std::countl_zero(last));
@@ -77,7 +77,7 @@ public:
         return draw;
     }
 
-    // Evenly from 0 to 1, without 1.
+    // Draws uniformly from [0, 1).
     double share() { return static_cast<double>(next64() >> 11U) * 0x1p-53; }
 
 private:
@@ -91,7 +91,7 @@ private:
         const auto turn = static_cast<unsigned>(state_ >> 122U);
         return folded >> turn | folded << ((64U - turn) & 63U);
     }
-    // The upper half of a draw is kept for the next one.
+    // Returns half a draw and keeps the upper half for the next call.
     uint32_t next32() {
         if (std::exchange(has_half_, !has_half_)) return half_;
         const uint64_t draw = next64();
@@ -125,7 +125,7 @@ std::vector<int64_t> numpy_permutation(uint64_t seed, int64_t size) {
 
 struct NumpyChoice::State {
     Pcg64 random;
-    std::vector<double> ends;  // of the shares, added up
+    std::vector<double> ends;  // cumulative shares
 };
 
 NumpyChoice::NumpyChoice(uint64_t seed, std::span<const double> shares)

@@ -9,13 +9,13 @@ namespace ringshard::data {
 
 namespace {
 
-// Rows that are being filled, found by the space that is left in them.
+// Rows that still have space, found by that space.
 class OpenRows {
 public:
     explicit OpenRows(uint32_t max_length)
         : max_length_(max_length), lines_(max_length + size_t{1}), spaces_(max_length) {}
 
-    // The row that a document goes into; it may be a new one.
+    // Returns the row for a document, which may be a new row.
     uint32_t place(uint32_t length) {
         const uint32_t space = spaces_.next(length);
         const uint32_t row = space == BitSet::none ? open() : leave_line(space);
@@ -31,7 +31,7 @@ public:
     }
 
 private:
-    // Rows of equal space stand in line: the first that came is the first to be taken.
+    // Rows of equal space form a queue: first in, first out.
     struct Line {
         uint32_t first = 0;
         uint32_t last = 0;
@@ -63,10 +63,10 @@ private:
     uint32_t max_length_;
     std::vector<Line> lines_;  // by space
     std::vector<uint32_t> next_in_line_;
-    BitSet spaces_;  // that some row has
+    BitSet spaces_;  // those that some row has
 };
 
-// Documents that fit a row, empty ones left out.
+// Splits or truncates documents to fit a row; drops empty ones.
 std::vector<Piece> cut_to_fit(std::span<const Piece> documents, uint32_t max_length, bool split) {
     std::vector<Piece> fitting;
     fitting.reserve(documents.size());
@@ -80,7 +80,7 @@ std::vector<Piece> cut_to_fit(std::span<const Piece> documents, uint32_t max_len
     return fitting;
 }
 
-// The order from the longest to the shortest; equally long ones stay in order.
+// Returns the order by descending length; equal lengths keep their order.
 std::vector<uint32_t> longest_first(std::span<const Piece> pieces) {
     std::vector<uint64_t> keys(pieces.size());
     for (size_t i = 0; i < pieces.size(); ++i)
@@ -129,7 +129,7 @@ void add_wrapped(std::span<const Piece> documents, uint32_t max_length, RowPlan&
 
 RowPlan pack(std::span<const Piece> documents, config::PackingStrategy strategy,
              uint32_t max_length, size_t problem_size) {
-    // Beyond what there is, a longer row makes no difference, and its line of spaces takes memory.
+    // A max_length beyond the total changes no row, but takes memory for queues.
     uint64_t total = 1;
     for (const Piece& document : documents) total += document.length;
     max_length = static_cast<uint32_t>(std::min<uint64_t>(max_length, total));

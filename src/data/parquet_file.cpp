@@ -19,15 +19,16 @@ namespace ringshard::data {
 
 namespace {
 
-// A part is so many rows of a row group. A block is a share of a group: several ranks may work at
-// one that is large. Each of them reads the group from its beginning, so there are few.
+// A part is up to part_rows rows of a row group. A block is a fraction of a group, so that several
+// ranks can share a large one. Each rank reads the group from its beginning, so there are few
+// blocks.
 constexpr int64_t part_rows = 1000;
 constexpr int64_t blocks_per_group = 8;
-constexpr int64_t buffer_bytes = 1 << 20;  // of a column
+constexpr int64_t buffer_bytes = 1 << 20;  // per column
 
 struct Block {
     int group = 0;
-    int64_t first = 0;  // row of the group
+    int64_t first = 0;  // within the group
     int64_t count = 0;
 };
 
@@ -46,10 +47,10 @@ std::vector<Block> blocks_of(const parquet::FileMetaData& file) {
 
 using Batches = std::vector<std::shared_ptr<arrow::RecordBatch>>;
 
-// A row group that goes by once, for all threads that want parts of it.
+// Reads a row group once, for all threads that need parts of it.
 class GroupReader {
 public:
-    // `first_part`: those before it are not wanted.
+    // `first_part`: skip the parts before it.
     GroupReader(std::unique_ptr<parquet::arrow::FileReader> file,
                 std::unique_ptr<arrow::RecordBatchReader> batches, int64_t rows, int64_t first_part)
         : file_(std::move(file)),
@@ -57,7 +58,7 @@ public:
           rows_(rows),
           first_part_(first_part) {}
 
-    // The rows of a part, once; nothing if it has gone by.
+    // Returns the rows of a part, once; nothing if the reader has passed it.
     arrow::Result<std::optional<Batches>> take(int64_t part) {
         const std::lock_guard lock(mutex_);
         const int64_t end = std::min(rows_, (part + 1) * part_rows);
@@ -78,7 +79,7 @@ public:
     }
 
 private:
-    // A batch may begin in one part and end in another.
+    // Splits batches at the borders of parts.
     void put_aside(const arrow::RecordBatch& batch) {
         for (int64_t done = 0; done < batch.num_rows();) {
             const int64_t part = next_row_ / part_rows;
@@ -91,7 +92,7 @@ private:
     }
 
     mutable std::mutex mutex_;
-    std::unique_ptr<parquet::arrow::FileReader> file_;  // of which the batches come
+    std::unique_ptr<parquet::arrow::FileReader> file_;  // owns the data of batches_
     std::unique_ptr<arrow::RecordBatchReader> batches_;
     int64_t rows_;
     int64_t first_part_;
@@ -146,7 +147,8 @@ private:
         return arrow::Status::OK();
     }
 
-    // The rows of a part of a group. Who comes late reads the group again.
+    // Returns the rows of a part of a group. Reads the group again if the reader has passed the
+    // part.
     arrow::Result<Batches> take(int group, int64_t part) const {
         std::shared_ptr<GroupReader> reader;
         {
@@ -184,7 +186,7 @@ private:
                                              file_->RowGroup(group)->num_rows(), first_part);
     }
 
-    // The columns that were not read keep their names.
+    // Adds the names of columns that were not read.
     Expected<text::Value> with_all_columns(Expected<text::Value> row) const {
         if (!row) return row;
         for (const std::string& name : columns_)
@@ -203,9 +205,9 @@ private:
     mutable std::map<int, std::shared_ptr<GroupReader>> readers_;  // by group
 };
 
-// The numbers of the stored columns that make up the wanted ones: nested columns have several. Of
-// images, audio and video one is read, without bytes if there is such a one: it says where they
-// are.
+// Returns the indices of the leaf columns of the wanted columns; nested columns have several. For
+// images, audio and video, selects one leaf, without the bytes if possible: it shows whether there
+// is media.
 std::vector<int> wanted_leaves(const parquet::SchemaDescriptor& schema,
                                const std::vector<std::string>& wanted) {
     std::vector<int> leaves;

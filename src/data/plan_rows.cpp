@@ -29,7 +29,8 @@ void shuffle_rows(RowPlan& plan, int64_t seed) {
     plan = std::move(shuffled);
 }
 
-// `length` tokens of the beginning or of the end of a sample, with the borders of its documents.
+// Adds a row of `length` tokens from the beginning or the end of a sample, with its document
+// borders.
 void add_row(const TokenStore& store, int64_t number, uint32_t length, bool keeps_end,
              RowPlan& plan) {
     const Sample& sample = store.sample(number);

@@ -18,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 using text::Value;
 
-// Goes up when the same settings come to other files.
+// Increment when equal settings produce other files.
 constexpr int64_t version = 5;
 
-// Names are written with their sizes and times: a file that was changed is another file.
+// Includes size and time: a modified file counts as another one.
 Value describe_file(const fs::path& file) {
     std::error_code error;
     const auto absolute = fs::absolute(file, error);
@@ -31,7 +31,7 @@ Value describe_file(const fs::path& file) {
                              Value(static_cast<int64_t>(time))});
 }
 
-// The files of a folder or the file itself, and what is in them: small files only.
+// Returns names and hashes of a file or of the files of a folder; for small files.
 Value describe_content(const fs::path& path) {
     Value::Object files;
     const auto add = [&](const fs::path& file) {
@@ -48,13 +48,13 @@ Value describe_content(const fs::path& path) {
     return Value(std::move(files));
 }
 
-// A slice without the name of its split: the same rows are the same tokens under any name.
+// Returns the bounds of a slice: the same rows are the same tokens under any split name.
 std::string bounds_of(SplitSlice slice) {
     slice.split.clear();
     return to_text(slice);
 }
 
-// Everything that decides the tokens, as JSON.
+// Returns everything that determines the tokens, as JSON.
 Value describe_tokens(const Preparation& preparation, const Inputs& inputs) {
     const FormatSettings& format = preparation.format;
     Value::List sources;
@@ -122,11 +122,11 @@ Value describe_rows(const Preparation& preparation, const std::string& store) {
     });
 }
 
-// A claim of rank 0, or none on the others.
+// Rank 0's claim; nothing on other ranks.
 using Claim = std::optional<CacheEntry>;
 
-// Rank 0 claims the file; all learn of the folder to work in, empty if somebody else has made the
-// file meanwhile. Collective over the group.
+// Claims the file on rank 0. Returns the work folder on all ranks, empty if another process has
+// made the file meanwhile. Collective over the group.
 comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Claim& mine) {
     std::optional<Failure> failure;
     if (group.is_root()) {
@@ -143,14 +143,14 @@ comm::Agreed<fs::path> claim(const fs::path& file, const comm::Group& group, Cla
     return fs::path(group.broadcast(mine ? mine->work().string() : ""));
 }
 
-// Whether the file was made before. Rank 0 alone looks: a host that asks for a name too early may
-// not see the file for a while. Collective over the group.
+// Returns true if the file exists and is complete. Only rank 0 looks: NFS caches the absence of a
+// file on a host that looks too early. Collective over the group.
 bool is_made(const fs::path& file, const comm::Group& group) {
     return group.maximum(group.is_root() && ArrayFile::map(file) ? 1 : 0) == 1;
 }
 
-// Maps a file that is there on every rank. Every rank hashes its share of the chunks, so that the
-// job reads each byte once. Collective over the group.
+// Maps an existing file on every rank. Every rank hashes its share of the chunks, so the job reads
+// each byte once. Collective over the group.
 comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& group,
                                      OpenFiles& open) {
     auto invisible = wait_until_visible(file);
@@ -173,7 +173,7 @@ comm::Agreed<ArrayFile> open_checked(const fs::path& file, const comm::Group& gr
     return mapped;
 }
 
-// The file of the tokens, made if it is not there. Collective over the group.
+// Returns the token file, and makes it if necessary. Collective over the group.
 comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
                                        const PrepareResources& resources, const comm::Group& group,
                                        OpenFiles& open, std::vector<std::string>& warnings) {
@@ -206,7 +206,7 @@ comm::Agreed<ArrayFile> provide_tokens(const Preparation& preparation,
     return open_checked(file, group, open);
 }
 
-// Which samples are wanted, but for how many there are.
+// Returns the selection of samples, without the sizes of the sources.
 SampleChoice choice_of(const Preparation& preparation) {
     SampleChoice choice{.drawing = preparation.drawing,
                         .side = preparation.side,
@@ -221,7 +221,7 @@ SampleChoice choice_of(const Preparation& preparation) {
     return choice;
 }
 
-// Plans the rows of a store. Only rank 0 does.
+// Plans the rows of a store. Called on rank 0 alone.
 std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile& store_file,
                                  Value about, const CacheEntry& entry) {
     const auto store = TokenStore::of(store_file);
@@ -247,7 +247,7 @@ std::optional<Failure> make_plan(const Preparation& preparation, const ArrayFile
     return entry.publish();
 }
 
-// The file of the plan, made if it is not there. Collective over the group.
+// Returns the plan file, and makes it if necessary. Collective over the group.
 comm::Agreed<ArrayFile> provide_plan(const Preparation& preparation,
                                      const PrepareResources& resources, const ArrayFile& store_file,
                                      const comm::Group& group, OpenFiles& open) {

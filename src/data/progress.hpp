@@ -8,15 +8,14 @@
 
 namespace ringshard::data {
 
-// A line on standard error about how far the work is: redrawn on a terminal, elsewhere a new one
-// every ten seconds.
+// A progress line on standard error: redrawn on a terminal, otherwise a new line every ten seconds.
 class Progress {
 public:
-    // `sharers`: how many ranks do as much as this one.
+    // `sharers`: number of ranks with as much work as this one.
     Progress(std::string what, int64_t total, int sharers, bool is_shown);
     ~Progress();
 
-    // Threads may call it. `done` of the total have been finished, with so many rows.
+    // Adds finished units of the total, and their rows. Thread-safe.
     void add(int64_t done, int64_t rows);
 
 private:

@@ -17,7 +17,7 @@ Failure wrong_mixture(const std::string& what) {
                    "column_map, role_key, content_key, roles, fraction, weight, epochs}")};
 }
 
-// Text, or a list of texts; anything else is named.
+// Accepts a text or a list of texts; the failure describes anything else.
 Expected<std::vector<std::string>> texts_of(const Value& value, const std::string& name) {
     std::vector<std::string> texts;
     if (value.string() != nullptr) return std::vector{*value.string()};
@@ -30,13 +30,13 @@ Expected<std::vector<std::string>> texts_of(const Value& value, const std::strin
     return texts;
 }
 
-// path: json, data_files: ... names files by their format, as load_dataset does.
+// Returns true if `path` is a file format beside data_files, as in load_dataset().
 bool is_format(const std::string& path) {
     static constexpr std::array formats{"json", "parquet", "arrow", "csv", "text"};
     return std::ranges::find(formats, path) != formats.end();
 }
 
-// Reads an entry of a mixture, member by member.
+// Reads an entry of a mixture.
 class SourceReader {
 public:
     Expected<Source> read(const Value& entry) {
@@ -101,7 +101,7 @@ private:
         return std::nullopt;
     }
 
-    // {"user": "human"} or {"user": ["human", "person"]}
+    // Accepts {"user": "human"} or {"user": ["human", "person"]}.
     std::optional<Failure> read_roles(const Value& value) {
         if (value.object() == nullptr) return wrong_mixture(concat("roles is ", value.kind()));
         for (const auto& [ours, theirs] : *value.object()) {
@@ -115,7 +115,7 @@ private:
         source_.mapping.roles.emplace_back(ours, theirs);
     }
 
-    // As axolotl has it: {"role": "from", "content": "value"}.
+    // Accepts axolotl's {"role": "from", "content": "value"}.
     std::optional<Failure> read_properties(const Value& value) {
         if (value.object() == nullptr)
             return wrong_mixture(concat("message_property_mappings is ", value.kind()));
@@ -131,7 +131,7 @@ private:
         return std::nullopt;
     }
 
-    // As LLaMA-Factory has it.
+    // Accepts LLaMA-Factory's tags.
     std::optional<Failure> read_tags(const Value& value) {
         if (value.object() == nullptr) return wrong_mixture(concat("tags is ", value.kind()));
         static constexpr std::array<std::pair<const char*, const char*>, 4> roles{
@@ -161,7 +161,7 @@ private:
     std::string data_dir_;
 };
 
-// Fractions, weights and numbers of epochs exclude each other.
+// Checks that only one of fractions, weights and epochs is set.
 std::optional<Failure> check_amounts(std::vector<Source>& sources) {
     using Amount = std::optional<double> Source::*;
     static constexpr std::array<std::pair<const char*, Amount>, 3> amounts{

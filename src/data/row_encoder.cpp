@@ -30,7 +30,7 @@ void end_with(std::string& text, const std::string& eos) {
     if (!text.ends_with(eos)) text += eos;
 }
 
-// Whole numbers of a column; `most` bounds them.
+// Reads whole numbers of at least `least` from a column.
 std::optional<Failure> read_numbers(const Value& column, const char* name, int64_t least,
                                     std::vector<int32_t>& into) {
     if (column.list() == nullptr)
@@ -49,7 +49,7 @@ std::optional<Failure> read_numbers(const Value& column, const char* name, int64
     return std::nullopt;
 }
 
-// Labels become no_label where a mask is 0.
+// Sets labels to no_label where the mask is 0.
 std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow& into) {
     const Value* column = row.find(name);
     if (column == nullptr) return wrong(concat("has no column ", name));
@@ -67,7 +67,7 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
     return std::nullopt;
 }
 
-// Weights of the tokens' losses. What has the weight 0 is not learned.
+// Reads the weights of the tokens' losses. A token of weight 0 has no loss.
 std::optional<Failure> read_weights(const Value& column, EncodedRow& into) {
     if (column.list() == nullptr)
         return wrong(concat("weights is ", column.kind(), ", where a list is needed"));
@@ -120,7 +120,7 @@ std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat
     return std::nullopt;
 }
 
-// The column weight is a factor of the loss of every token. A row of weight 0 is not learned.
+// Multiplies the loss of every token by the column weight. A row of weight 0 has no targets.
 std::optional<Failure> weigh_row(const Value& row, EncodedRow& into) {
     const Value* column = row.find("weight");
     if (column == nullptr || column->is_null()) return std::nullopt;
@@ -133,7 +133,7 @@ std::optional<Failure> weigh_row(const Value& row, EncodedRow& into) {
     return std::nullopt;
 }
 
-// The list of a column; ShareGPT's members get their usual names. Who speaks has to be told.
+// Returns the list of a column, with ShareGPT's keys renamed. Every message needs a role.
 Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
     const Value* value = row.find(column);
     if (value == nullptr || value->list() == nullptr)
@@ -159,8 +159,8 @@ Expected<Value> read_messages(const Value& row, const char* column, bool is_shar
     return messages;
 }
 
-// The prompt of Stanford's Alpaca, with the line break before the response that axolotl and the
-// text column of tatsu-lab/alpaca have.
+// Formats the prompt of Stanford's Alpaca, with the line break before the response that axolotl and
+// the text column of tatsu-lab/alpaca have.
 std::string alpaca_prompt(const std::string& instruction, const std::string& input) {
     if (input.empty())
         return concat(
@@ -174,8 +174,8 @@ std::string alpaca_prompt(const std::string& instruction, const std::string& inp
         instruction, "\n\n### Input:\n", input, "\n\n### Response:\n");
 }
 
-// Notes the columns that are not used; those of images, audio and video are a failure if nobody
-// has said that they are to be left aside.
+// Records unused columns; filled columns of images, audio and video are a failure without
+// text_only.
 std::optional<Failure> note_columns(const Value& row, const DatasetFormat& format, bool text_only,
                                     EncodedRow& into) {
     for (const auto& [name, value] : *row.object()) {
@@ -200,7 +200,7 @@ struct RowEncoder::Parts {
 };
 
 struct RowEncoder::Scratch::State {
-    std::map<std::string, bool, std::less<>> read_keys;  // of messages, by the chat template
+    std::map<std::string, bool, std::less<>> read_keys;  // by message key
     std::optional<text::Tokenizer::Scratch> tokenizer;
     std::vector<int32_t> prompt;
     std::vector<text::Span> spans;
@@ -262,7 +262,7 @@ bool RowEncoder::has_chat_template() const {
 int64_t RowEncoder::num_merged_prompts() const { return parts_->merged_prompts; }
 int64_t RowEncoder::num_rows_with_reasoning() const { return parts_->rows_with_reasoning; }
 
-// Encodes one row: holds the encoder, the row and the state of the thread.
+// Encodes one row: refers to the encoder, the row and the thread's state.
 class RowEncoder::Work {
 public:
     Work(const Parts& parts, const Value& row, const DatasetFormat& format, Scratch::State& scratch,
@@ -306,7 +306,7 @@ private:
         return std::nullopt;
     }
 
-    // Reasoning is looked for from `begin` on.
+    // Searches reasoning from `begin` on.
     std::optional<Failure> encode_learned_text(const std::string& text, size_t begin) {
         const std::vector<std::string>& marks = parts_.settings.mask_reasoning;
         const auto failure = marks.empty() ? tokenize(text, SpecialTokens::add, into_.tokens)
@@ -357,7 +357,7 @@ private:
         return std::nullopt;
     }
 
-    // A conversation where there is a chat template, else the text that Stanford's Alpaca learned.
+    // Encodes a conversation if there is a chat template, otherwise Stanford's Alpaca text.
     std::optional<Failure> encode_alpaca() {
         std::string instruction;
         std::string input;
@@ -377,7 +377,7 @@ private:
                                              message("assistant", std::move(output)));
     }
 
-    // Keeps the text of messages, and notes what nothing reads.
+    // Keeps the text of messages, and records unread keys.
     std::optional<Failure> take_text(Value& messages) {
         if (auto failure = data::take_text(messages, parts_.settings.text_only, into_.unused))
             return failure;
@@ -388,7 +388,7 @@ private:
         return std::nullopt;
     }
 
-    // Whether the chat template reads a key of messages.
+    // Returns true if the chat template reads a message key.
     bool is_read(const std::string& key) {
         const auto known = scratch_.read_keys.find(key);
         if (known != scratch_.read_keys.end()) return known->second;
@@ -439,7 +439,7 @@ private:
         return TextTools::Chat::read(messages, column("tools"), column("chat_template_kwargs"));
     }
 
-    // The tokens of the row, and in the scratch the span of each.
+    // Tokenizes the text of the row; stores each token's span in the scratch.
     std::optional<Failure> tokenize_with_spans(const std::string& text, SpecialTokens special) {
         into_.tokens.clear();
         scratch_.spans.clear();
@@ -453,7 +453,8 @@ private:
         return parts_.tools->tokenizer().encode(text, special, *scratch_.tokenizer, ids);
     }
 
-    // The completion begins where the tokens of the prompt alone and of the whole row differ.
+    // Locates the completion by the first difference between the tokens of the prompt alone and of
+    // the row.
     void mask_prompt() {
         const auto differ = std::ranges::mismatch(scratch_.prompt, into_.tokens);
         if (differ.in1 != scratch_.prompt.end()) ++parts_.merged_prompts;

@@ -40,7 +40,7 @@ Expected<std::unique_ptr<RowFile>> open_by_content(const std::filesystem::path& 
     if (auto failure = opened.value().read_at(std::as_writable_bytes(std::span(start)), 0))
         return *failure;
     if (start.starts_with("PAR1")) return open_parquet(file, wanted);
-    // A stream of Arrow begins with a length, before which newer writers put four bytes of ones.
+    // An Arrow stream begins with a length; newer writers put four bytes of ones before it.
     if (start.starts_with("ARROW1") || start.starts_with("\xff\xff\xff\xff") ||
         file.extension() == ".arrow")
         return open_arrow(file, wanted);
@@ -50,7 +50,7 @@ Expected<std::unique_ptr<RowFile>> open_by_content(const std::filesystem::path& 
     if (text.starts_with("[")) return open_json_list(file, wanted, cuts);
     if (text.empty() || text.starts_with("{")) return open_json_lines(file, wanted);
     if (file.extension() == ".jsonl" || file.extension() == ".json")
-        return open_json_lines(file, wanted);  // which tells what is wrong with line 1
+        return open_json_lines(file, wanted);  // which reports the error in line 1
     return Failure{ExitCode::bad_data,
                    concat(file.string(),
                           " is neither JSON lines, a list in JSON, Parquet nor Arrow, and its name "

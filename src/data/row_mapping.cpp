@@ -11,7 +11,7 @@ namespace {
 
 Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
 
-// Rows may lack these.
+// Returns true for columns that rows may lack.
 bool is_optional(const std::string& column) {
     static constexpr std::array names{"tools", "chat_template_kwargs", "input", "labels"};
     return std::ranges::find(names, column) != names.end();
@@ -37,7 +37,7 @@ Expected<Value> rename_columns(Value row, const RowMapping::Names& map) {
     return Value(std::move(named));
 }
 
-// Gives a key of a message the name that templates know.
+// Renames a key of a message to the name that templates know.
 std::optional<Failure> rename_key(Value::Object& message, const std::string& theirs,
                                   const char* ours) {
     if (theirs.empty() || theirs == ours) return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<Failure> rename_key(Value::Object& message, const std::string& the
         return std::ranges::find(message, key, &Value::Object::value_type::first);
     };
     const auto found = place_of(theirs);
-    if (found == message.end()) return std::nullopt;  // the encoder names what is missing
+    if (found == message.end()) return std::nullopt;  // the encoder reports missing keys
     if (place_of(ours) != message.end())
         return wrong(concat("has a message with ", ours, " beside ", theirs, " (", ours,
                             "_key); name the one that counts"));
@@ -56,7 +56,7 @@ std::optional<Failure> rename_key(Value::Object& message, const std::string& the
 std::optional<Failure> rename_keys(Value& messages, const RowMapping& mapping) {
     if (messages.list() == nullptr) return std::nullopt;
     for (Value& message : *messages.list()) {
-        if (message.object() == nullptr) continue;  // the encoder names it
+        if (message.object() == nullptr) continue;  // the encoder reports it
         if (auto failure = rename_key(*message.object(), mapping.role_key, "role")) return failure;
         if (auto failure = rename_key(*message.object(), mapping.content_key, "content"))
             return failure;

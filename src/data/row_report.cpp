@@ -10,7 +10,7 @@ using text::Value;
 
 namespace {
 
-// 12,345,678
+// Formats 12,345,678.
 std::string with_commas(int64_t number) {
     std::string digits = std::to_string(number);
     for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
@@ -26,7 +26,7 @@ std::string percent(int64_t part, int64_t whole) {
     return text.str();
 }
 
-// "2.50 times each"
+// Formats "2.50 times each".
 std::string times(int64_t taken, int64_t samples) {
     std::ostringstream text;
     text << std::fixed << std::setprecision(2)

@@ -51,7 +51,8 @@ Expected<Rows> Rows::map(const std::filesystem::path& store_file,
     return of(store.value(), plan.value());
 }
 
-// Hashes are compared once, at the start of a run; this holds whatever the files hold later.
+// Checks bounds again: hashes are verified once, at the start of a run, and the file may change
+// later.
 std::span<const Piece> Rows::pieces(int64_t row) const {
     const auto i = static_cast<size_t>(row);
     RINGSHARD_CHECK(row >= 0 && row < size());
@@ -68,7 +69,7 @@ std::span<const Piece> Rows::pieces(int64_t row) const {
     bool has_tokens = false;
     for (const Piece& piece : found) {
         if (piece.begin > num_tokens || piece.length > num_tokens - piece.begin) refuse();
-        if (piece.goes_on != 0 && !has_tokens) refuse();  // on from nothing
+        if (piece.goes_on != 0 && !has_tokens) refuse();  // continues nothing
         has_tokens = has_tokens || piece.length > 0;
     }
     return found;

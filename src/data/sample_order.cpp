@@ -23,8 +23,8 @@ int64_t SamplerOptions::batches_per_rank() const {
 
 namespace {
 
-// TRL flattens batches of rows that are packed by best fit, or when told to, and counts what it
-// fills them up with.
+// TRL flattens batches of rows packed by best fit, or if padding_free is set, and counts their
+// padding.
 int64_t counted_multiple(const config::DataSettings& data) {
     const bool is_flattened =
         data.padding_free ||
@@ -72,8 +72,8 @@ void draw_permutation(std::vector<Number>& order, const at::Generator& generator
     at::randperm_out(view, size, generator);
 }
 
-// The permutation is cut into large groups, and each sorted from its longest row down; the longest
-// row of all comes first, so that a lack of memory shows at once.
+// Splits the permutation into large groups and sorts each by descending length; moves the longest
+// row of all to the front, so that a lack of memory shows at once.
 template <class Number>
 void sort_in_groups(std::vector<Number>& order, const SamplerOptions& sampler) {
     constexpr int64_t most_batches = 50;
@@ -100,8 +100,8 @@ std::vector<Number> draw_order(const SamplerOptions& sampler, int64_t epoch) {
         return order;
     }
     RINGSHARD_CHECK(sampler.strategy == config::SamplingStrategy::group_by_length);
-    // The original draws from one generator through all epochs, a number for its loader before
-    // each.
+    // transformers draws all epochs from one generator, and a number for its data loader before
+    // each epoch.
     const at::Generator generator = seeded(sampler.seed);
     for (int64_t e = 0; e <= epoch; ++e) {
         at::check_generator<at::CPUGeneratorImpl>(generator)->random64();

@@ -30,14 +30,14 @@ std::shared_ptr<arrow::Schema> schema_of(int64_t top_k) {
     return arrow::schema(std::move(fields));
 }
 
-// A list of numbers for each row.
+// A list of numbers per row.
 template <class Builder>
 struct ListColumn {
     std::shared_ptr<Builder> items = std::make_shared<Builder>();
     arrow::ListBuilder rows{arrow::default_memory_pool(), items};
 };
 
-// A list for each token of each row.
+// A list per token of each row.
 template <class Builder>
 struct NestedColumn {
     std::shared_ptr<Builder> items = std::make_shared<Builder>();
@@ -55,7 +55,7 @@ struct Columns {
     NestedColumn<arrow::FloatBuilder> top_log_probabilities;
 };
 
-// Of tokens that no token comes before: null, and no most likely ones.
+// Returns false for the first token of a document: its probability is null, its list empty.
 bool has_probability(const ScoredRows& rows, size_t token) {
     return !std::isnan(rows.log_probabilities[token]);
 }
@@ -63,7 +63,7 @@ bool has_probability(const ScoredRows& rows, size_t token) {
 }  // namespace
 
 struct ScoreFile::Parts {
-    // Entries of a row group: numbers of tokens and of the most likely ones.
+    // Entries of a row group: the tokens and their top_k candidates.
     static constexpr int64_t group_entries = int64_t{1} << 20;
 
     fs::path name;
@@ -72,7 +72,7 @@ struct ScoreFile::Parts {
     std::shared_ptr<arrow::io::FileOutputStream> stream;
     std::unique_ptr<parquet::arrow::FileWriter> writer;
     Columns columns;
-    int64_t entries = 0;  // in the columns
+    int64_t entries = 0;  // pending in the columns
     bool is_published = false;
 
     std::optional<Failure> failed(const arrow::Status& status) const {

@@ -22,7 +22,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> words{{
     {"evaluation", "test"},
 }};
 
-// Whether a name has the word between things that are no letters.
+// Returns true if a name has the word between characters that are not letters.
 bool has_word(std::string_view name, std::string_view word) {
     const auto is_letter = [&](size_t at) {
         return at < name.size() && std::isalpha(static_cast<unsigned char>(name[at])) != 0;

@@ -6,8 +6,8 @@
 
 namespace ringshard::data {
 
-// The split that a file's name tells, else its folder's: "data/train-00000-of-00002.parquet" and
-// "validation/a.jsonl" are of "train" and "validation". By the words that `datasets` knows.
+// Returns the split in a file's name, or else in its folder's, by the words that `datasets` knows:
+// "train" for "data/train-00000-of-00002.parquet", "validation" for "validation/a.jsonl".
 std::optional<std::string> split_of(const std::filesystem::path& file);
 
 }  // namespace ringshard::data

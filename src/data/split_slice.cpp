@@ -20,7 +20,7 @@ Failure malformed(const std::string& what) {
                    "train[100:2000] or train[-5%:], and + adds slices")};
 }
 
-// Words of letters, digits and _, with dots between them.
+// Accepts words of letters, digits and _, with dots between them.
 bool is_split_name(std::string_view name) {
     const auto is_word = [](const std::string& word) {
         return !word.empty() && std::ranges::all_of(word, [](char c) {
@@ -36,7 +36,7 @@ struct Bound {
     bool is_percent = false;
 };
 
-// "", "-5%", "1_000".
+// Reads "", "-5%" or "1_000".
 Expected<Bound> read_bound(std::string_view text) {
     Bound bound;
     if (text.empty()) return bound;
@@ -56,7 +56,7 @@ Expected<Bound> read_bound(std::string_view text) {
     return bound;
 }
 
-// What stands in brackets.
+// Reads the text in brackets.
 std::optional<Failure> read_bounds(std::string_view text, SplitSlice& slice) {
     const size_t colon = text.find(':');
     if (colon == std::string_view::npos) return malformed(concat("'[", text, "]' has no colon"));

@@ -17,7 +17,7 @@ Expected<Value> row_of_text(std::string_view words) {
     return Value(Value::Object{{"text", Value(std::string(words))}});
 }
 
-// As Python opens text: "\r\n" and "\r" are line breaks, too.
+// Converts "\r\n" and "\r" to "\n", like Python's text mode.
 std::string with_plain_breaks(std::string_view words) {
     std::string plain;
     plain.reserve(words.size());

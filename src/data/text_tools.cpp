@@ -67,16 +67,16 @@ Expected<TextTools> TextTools::load(const FormatSettings& settings, Template use
     if (!settings.eos_token.empty())
         if (auto failure = tools.take_eos(settings.eos_token, "eos_token")) return *failure;
     const bool has_template = tools.folder_.chat_template(false).has_value();
-    const bool is_named = !settings.chat_template.empty();  // and so its end of sequence, too
+    const bool is_named = !settings.chat_template.empty();  // then its EOS token applies, too
     if (use == Template::needed || is_named || (use == Template::if_there && has_template))
         if (auto failure = tools.take_template(settings)) return *failure;
-    // As TRL: what has no token for padding pads with the end of the sequence.
+    // Like TRL: without a padding token, the EOS token is the padding token.
     if (!tools.folder_.special_token("pad_token") && !tools.eos_.empty())
         set(tools.variables_, "pad_token", tools.eos_);
     return tools;
 }
 
-// Adds those that the tokenizer lacks.
+// Adds the tokens that the tokenizer lacks.
 std::optional<Failure> TextTools::add_tokens(std::vector<text::AddedToken> tokens) {
     text::Tokenizer& tokenizer = folder_.tokenizer;
     std::erase_if(tokens,
@@ -90,7 +90,7 @@ std::optional<Failure> TextTools::add_tokens(std::vector<text::AddedToken> token
     return std::nullopt;
 }
 
-// Rounds the vocabulary up and adds a token for each row that no token has, under TRL's names.
+// Rounds the vocabulary up and adds a token, named as in TRL, for each row without one.
 std::optional<Failure> TextTools::fill_vocabulary() {
     const int64_t size = tokenizer().vocab_size();
     const int64_t rows =
@@ -115,8 +115,8 @@ std::optional<Failure> TextTools::take_eos(const std::string& token, const std::
     return std::nullopt;
 }
 
-// The template of another model comes with that model's added tokens and its end of sequence, as in
-// TRL: its default template alone, for conversations with tools too.
+// Reads another model's template with its added tokens and its EOS token, like TRL: its default
+// template alone, also for conversations with tools.
 Expected<std::vector<std::string>> TextTools::template_of_other(const FormatSettings& settings) {
     const auto other = TokenizerFolder::read(settings.chat_template);
     if (!other) return other.failure();
@@ -168,7 +168,7 @@ std::optional<Failure> TextTools::take_template(const FormatSettings& settings) 
     return std::nullopt;
 }
 
-// A template and what it is rendered from, which points into the chat and into `variables`.
+// A template and its input, which points into the chat and into `variables`.
 struct TextTools::Conversation {
     std::unique_ptr<Value::Object> variables;
     const ChatTemplate* chat_template;

@@ -27,7 +27,7 @@ Expected<SpooledBlock> TokenSpool::put(SampleList samples) {
         if (auto failure = file_.write_at(bytes, place)) return *failure;
         place += static_cast<int64_t>(bytes.size());
     }
-    // Only what is small stays in memory; assigning {} would keep the room for the rest.
+    // Keeps only small members in memory; assigning {} would keep the capacity of the others.
     block.rest = std::move(samples);
     block.rest.tokens = std::vector<int32_t>();
     block.rest.labels = std::vector<int32_t>();

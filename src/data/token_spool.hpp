@@ -6,9 +6,9 @@
 
 namespace ringshard::data {
 
-// The result of a block. Its tokens are in the spool; the rest is small.
+// The result of a block: its tokens are in the spool, the rest is in memory.
 struct SpooledBlock {
-    int64_t place = 0;  // in the spool, in bytes: tokens, then labels and weights if there are any
+    int64_t place = 0;  // byte offset in the spool: tokens, then labels and weights, if any
     uint64_t num_tokens = 0;
     SampleList rest{};  // without tokens, labels and weights
     bool has_labels = false;
@@ -16,14 +16,14 @@ struct SpooledBlock {
     bool has_documents() const { return !rest.document_ends.empty(); }
 };
 
-// A file in which a rank keeps the tokens of its blocks until it is known where they go.
+// A file that holds a rank's tokens until the ranks have agreed on their places in the store.
 class TokenSpool {
 public:
     static Expected<TokenSpool> open(const std::filesystem::path& file);
 
-    // Threads may call it.
+    // Stores the tokens, labels and weights. Thread-safe.
     Expected<SpooledBlock> put(SampleList samples);
-    // Fills tokens, labels and weights of the list.
+    // Reads tokens, labels and weights of the block into the list.
     std::optional<Failure> get(const SpooledBlock& block, SampleList& into) const;
 
 private:

@@ -11,7 +11,7 @@ namespace ringshard::data {
 
 namespace {
 
-// The work of one thread: takes items until there are none.
+// The work of one thread: takes items until none is left.
 class Worker {
 public:
     struct Shared {
@@ -19,7 +19,7 @@ public:
         const WorkList& work;
         const RowEncoder& encoder;
         std::span<const DatasetFormat> formats;
-        std::vector<std::unique_ptr<RowFile>>& files;  // by number; opened before
+        std::vector<std::unique_ptr<RowFile>>& files;  // by number, already open
         TokenSpool& spool;
         Progress& progress;
         const std::filesystem::path& give_up;

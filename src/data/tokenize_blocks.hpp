@@ -6,9 +6,9 @@
 
 namespace ringshard::data {
 
-// A row that could not be used.
+// An unusable row.
 struct BadRow {
-    size_t part = 0;  // of this rank's
+    size_t part = 0;  // index into this rank's parts
     int64_t row = 0;  // within the part
     std::string what;
 };
@@ -17,14 +17,15 @@ struct BadRow {
 struct TokenizedShare {
     std::vector<WorkPart> parts;
     std::vector<SpooledBlock> blocks;  // of the parts
-    std::vector<int64_t> num_rows;     // of the parts, as RowFile::read() counts; -1: not read
+    std::vector<int64_t> num_rows;     // of the parts, as RowFile::read() counts; -1: unread
     std::vector<BadRow> bad_rows;
     int64_t merged_prompts = 0;
     std::vector<LeftAside> left_aside;  // per source
 };
 
-// The rows of the items from `first` to `last` as tokens. Several threads share them. Gives up
-// after more than skip_bad_rows bad rows, here or, as `give_up` tells by being there, elsewhere.
+// Tokenizes the rows of the items from `first` to `last` (exclusive), on several threads. Stops and
+// creates the file `give_up` after a failure or more than skip_bad_rows bad rows; stops too once
+// another rank has created it.
 Expected<TokenizedShare> tokenize_blocks(const TokensToMake& tokens, const WorkList& work,
                                          int64_t first, int64_t last, const RowEncoder& encoder,
                                          std::span<const DatasetFormat> formats, TokenSpool& spool,

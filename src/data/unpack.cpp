@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t piece_bytes = 1U << 20U;
 
-// Where the unpacked bytes go.
+// The destination of the unpacked bytes.
 class Output {
 public:
     static Expected<Output> open(const std::filesystem::path& path) {
@@ -56,12 +56,12 @@ std::optional<Failure> unpack_gzip(const std::filesystem::path& file, Output& ou
 std::optional<Failure> unpack_zstd(const std::filesystem::path& file, Output& output) {
     const std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
                                                                           ZSTD_freeDStream);
-    // Windows of up to 2 GiB, which `zstd --long=31` makes.
+    // Allow windows of up to 2 GiB, which `zstd --long=31` makes.
     ZSTD_DCtx_setParameter(stream.get(), ZSTD_d_windowLogMax, 31);
     std::ifstream packed(file, std::ios::binary);
     std::vector<char> piece(piece_bytes);
     std::vector<char> unpacked(piece_bytes);
-    size_t missing = 0;  // of the present frame; 0 between frames
+    size_t missing = 0;  // of the current frame; 0 between frames
     while (packed.read(piece.data(), static_cast<std::streamsize>(piece.size())),
            packed.gcount() > 0) {
         ZSTD_inBuffer in{piece.data(), static_cast<size_t>(packed.gcount()), 0};

@@ -27,7 +27,7 @@ Expected<std::vector<WorkPart>> WorkList::parts_of(int64_t item, const RowFile& 
     const bool is_first = item == first_items[number] && slice.first_row > 0;
     const bool is_last = item + 1 == first_items[number + 1] && slice.end_in_last_block < INT64_MAX;
     std::vector<WorkPart> parts;
-    int64_t before = 0;  // rows of the block in the parts before
+    int64_t before = 0;  // rows in earlier parts of the block
     const int64_t num_parts = file.num_parts(place_of({number, item, 0}).block);
     for (int64_t part = 0; part < num_parts; ++part) {
         WorkPart& added = parts.emplace_back(WorkPart{number, item, part});
@@ -51,11 +51,11 @@ bool is_table(const InputFile& file) {
     return file.text == TextKind::csv || file.text == TextKind::tsv;
 }
 
-// Finds where records begin in the blocks of tables; the ranks share the blocks of all of them.
+// Finds where records begin in the blocks of tables; the ranks share the blocks of all tables.
 // Collective over the group.
 std::optional<comm::AgreedFailure> scan_tables(WorkList& work, const comm::Group& group) {
     std::vector<size_t> tables;
-    std::vector<int64_t> ends{0};  // in blocks of all tables
+    std::vector<int64_t> ends{0};  // cumulative blocks of all tables
     for (size_t file = 0; file < work.files.size(); ++file) {
         const int64_t num_blocks = work.first_items[file + 1] - work.first_items[file];
         if (!is_table(work.files[file]) || num_blocks < 2) continue;
@@ -138,7 +138,7 @@ namespace {
 
 using Counts = std::vector<RowFile::Count>;
 
-// Counts the rows of the blocks from `share.first` up to `share.last`, which are items of the list.
+// Counts the rows of this rank's share of the items from `first` on.
 std::optional<Failure> count_share(const WorkList& work, const Share& share, int64_t first,
                                    std::vector<double>& rows, std::vector<double>& places) {
     std::unique_ptr<RowFile> file;
@@ -184,8 +184,8 @@ int64_t rows_in(const Counts& counts) {
     return rows;
 }
 
-// Counts as many blocks as the slice needs, in rounds that double, so that the first rows of a
-// large file are found without a pass over all of it. Collective over the group.
+// Counts as many blocks as the slice needs, in rounds of doubling size, so that the first rows of a
+// large file need no pass over all of it. Collective over the group.
 comm::Agreed<Counts> count_for(const WorkList& work, const SplitSlice& slice, int64_t first,
                                int64_t last, const comm::Group& group) {
     const int64_t needed = slice.rows_to_count().value_or(INT64_MAX);
@@ -202,8 +202,8 @@ comm::Agreed<Counts> count_for(const WorkList& work, const SplitSlice& slice, in
     return counts;
 }
 
-// Which blocks of a file hold rows of the range, which is counted from the file's first row.
-// Returns how many, of the blocks that were counted.
+// Finds the blocks of a file with rows of the range, which is relative to the file's first row.
+// Returns their number.
 int64_t take_blocks(std::span<const RowFile::Count> blocks, const RowRange& range,
                     FileSlice& slice) {
     int64_t before = 0;
@@ -259,7 +259,7 @@ std::optional<comm::AgreedFailure> apply_slices(WorkList& work, std::span<const 
         if (reaches_beyond(slice, num_rows))
             warnings.push_back(concat(slices[number].shown, ": ", to_text(slice),
                                       " names rows beyond the last one: ", has));
-        int64_t before = 0;  // rows of the files before
+        int64_t before = 0;  // rows of earlier files
         for (size_t file = first_file; file < last_file; ++file) {
             const int64_t counted = std::ssize(counts.value());
             const int64_t begin = std::min(counted, work.first_items[file] - first_item);

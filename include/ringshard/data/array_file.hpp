@@ -11,16 +11,16 @@
 
 namespace ringshard::data {
 
-// A file of named arrays that is written once, by any number of processes, and then mapped into
-// memory by every reader: the arrays, each from a multiple of 64 bytes on; the list of their
-// chunks; a table of contents with a text about the whole file.
+// A file of named arrays that any number of processes write once and every reader then maps into
+// memory. Its content: the arrays, each at a multiple of 64 bytes; the list of their chunks; a
+// table of contents with a text about the whole file.
 struct ArrayPlace {
     std::string name;
     uint64_t bytes = 0;
     uint64_t offset = 0;  // in the file
 };
 
-// A piece of an array as it was written, with its hash.
+// A range of an array as one call of write() stored it, with its hash.
 struct Chunk {
     uint64_t offset = 0;  // in the file
     uint64_t bytes = 0;   // at most largest_chunk
@@ -28,12 +28,12 @@ struct Chunk {
 };
 constexpr uint64_t largest_chunk = uint64_t{1} << 20;
 
-// As many chunks as a write of so many bytes makes.
+// Returns the number of chunks that a write of so many bytes makes.
 constexpr uint64_t chunks_of(uint64_t bytes) { return (bytes + largest_chunk - 1) / largest_chunk; }
 
-// Where everything lies in a file.
+// Offsets of everything in a file.
 struct ArrayLayout {
-    ArrayLayout(std::vector<ArrayPlace> arrays, uint64_t num_chunks);  // sets their offsets
+    ArrayLayout(std::vector<ArrayPlace> arrays, uint64_t num_chunks);  // sets the offsets
 
     std::vector<ArrayPlace> arrays;
     uint64_t num_chunks;
@@ -41,21 +41,21 @@ struct ArrayLayout {
     uint64_t table_offset() const { return chunks_offset + num_chunks * sizeof(Chunk); }
 };
 
-// Writes parts of one file; several processes may do so at the same time. The file is valid when
-// one of them has written the head, which comes last.
+// Writes parts of one file; several processes may write at the same time. The file becomes valid
+// when one of them writes the head, at the end.
 class ArrayFileWriter {
 public:
-    // The process that begins makes the file; the others open it after that.
+    // begin() creates the file; the other processes call join() after that.
     static Expected<ArrayFileWriter> begin(const std::filesystem::path& file, ArrayLayout layout);
     static Expected<ArrayFileWriter> join(const std::filesystem::path& file, ArrayLayout layout);
 
-    // `at`: bytes from the beginning of the array. Makes chunks_of(bytes.size()) chunks.
+    // `at`: byte offset in the array. Makes chunks_of(bytes.size()) chunks.
     std::optional<Failure> write(const std::string& array, uint64_t at,
                                  std::span<const std::byte> bytes);
-    // Writes the list of the chunks that this process made, which is number `first_chunk` and those
-    // after it, and flushes.
+    // Writes the list of this process's chunks, from number `first_chunk` of the file's chunks on,
+    // and flushes.
     std::optional<Failure> finish_part(uint64_t first_chunk);
-    // To be added up over all writers, modulo 2^64, for write_head().
+    // Sum these over all writers, modulo 2^64, for write_head().
     uint64_t chunk_sum() const { return chunk_sum_; }
 
     std::optional<Failure> write_head(const std::string& about, uint64_t total_chunk_sum);
@@ -69,7 +69,7 @@ private:
     uint64_t chunk_sum_ = 0;
 };
 
-// Writes a whole file from one process.
+// Input of write_array_file(), which writes a whole file from one process.
 struct NamedBytes {
     std::string name;
     std::span<const std::byte> bytes;
@@ -79,8 +79,8 @@ std::optional<Failure> write_array_file(const std::filesystem::path& file, const
 
 class ArrayFile {
 public:
-    // Refuses what is not such a file, is of another version or is not whole. The content is hashed
-    // by sum_checked() alone.
+    // Fails if the file is not an array file, has another version or is incomplete. Only
+    // sum_checked() hashes the content.
     static Expected<ArrayFile> map(const std::filesystem::path& file);
 
     const std::filesystem::path& name() const { return name_; }
@@ -91,19 +91,19 @@ public:
         const auto bytes = bytes_of(name);
         return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
-    uint64_t offset_of(const std::string& array) const;  // in the file; 0 if there is none
+    uint64_t offset_of(const std::string& array) const;  // in the file; 0 if there is no such array
 
     uint64_t num_chunks() const { return num_chunks_; }
-    // Hashes the chunks from `first` up to `last`. Returns their sum; that of all is chunk_sum(),
-    // modulo 2^64. Fails where the bytes of a chunk are not those that were written.
+    // Hashes the chunks from `first` to `last` (exclusive) and returns their sum; that of all
+    // chunks is chunk_sum(), modulo 2^64. Fails if the bytes of a chunk have changed.
     Expected<uint64_t> sum_checked(uint64_t first, uint64_t last) const;
     uint64_t chunk_sum() const { return chunk_sum_; }
 
-    // Keeps the arrays where they are for as long as it lives.
+    // Keeps the arrays mapped for its lifetime.
     std::shared_ptr<const void> owner() const { return mapping_; }
 
 private:
-    std::span<const std::byte> bytes_of(const std::string& name) const;  // empty if there is none
+    std::span<const std::byte> bytes_of(const std::string& name) const;  // empty if it is missing
     const ArrayPlace* find(const std::string& name) const;
 
     std::filesystem::path name_;
@@ -115,7 +115,7 @@ private:
     uint64_t chunk_sum_ = 0;
 };
 
-// "<file>: <what>: the file is damaged; remove it, and it is made again"
+// Formats "<file>: <what>: the file is damaged; remove it, and it is made again".
 Failure damaged_data(const std::filesystem::path& file, const std::string& what);
 
 }  // namespace ringshard::data

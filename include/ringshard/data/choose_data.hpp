@@ -11,17 +11,17 @@ struct Config;
 
 namespace ringshard::data {
 
-// The settings of tokenizer, chat template and columns.
+// Returns the settings of tokenizer, chat template and columns.
 Expected<FormatSettings> format_settings(const config::Config& config, const HubCache& hub);
 
-// The settings of the data to train on.
+// Returns the preparation of the training data.
 Expected<Preparation> training_data(const config::Config& config, const HubCache& hub);
 
-// And about the data to evaluate on: --eval_dataset_name, else what test_split_size splits off,
-// else the test split of the dataset.
+// Returns the preparation of the evaluation data: --eval_dataset_name, else the part that
+// test_split_size splits off, else the test split of the dataset.
 Expected<Preparation> evaluation_data(const config::Config& config, const HubCache& hub);
 
-// --data_cache_dir, else beside what the user's Hugging Face tools keep.
+// Returns --data_cache_dir, else a folder next to the cache of the user's Hugging Face tools.
 std::filesystem::path cache_folder(const config::DataSettings& settings, const HubCache& hub);
 
 }  // namespace ringshard::data

@@ -13,28 +13,28 @@
 
 namespace ringshard::data {
 
-// How rows of a dataset become tokens and labels.
+// How to turn rows of a dataset into tokens and labels.
 struct FormatSettings {
     std::filesystem::path tokenizer{};      // a Hugging Face folder
     std::filesystem::path chat_template{};  // a file or a folder; empty: the tokenizer's own
     std::string eos_token{};                // empty: the tokenizer's own
     std::vector<std::string> added_tokens{};
     std::string text_field = "text";
-    std::optional<bool> completion_only_loss{};  // unset: where there are prompts and completions
+    std::optional<bool> completion_only_loss{};  // unset: true for rows with prompt and completion
     bool assistant_only_loss = false;
-    std::vector<std::string> roles_to_train{};  // what these say is learned; none: as above
+    std::vector<std::string> roles_to_train{};  // train on messages of these roles; empty: as above
     bool train_on_last_turn_only = false;
-    // What reasoning, which is not learned, begins and ends with; none: it is learned.
+    // Begin and end markers of reasoning to leave out of the loss; empty: train on reasoning.
     std::vector<std::string> mask_reasoning{};
-    bool text_only = false;  // images, audio and video beside the text are left aside
+    bool text_only = false;  // drop images, audio and video from the rows
 
     bool chooses_messages() const { return !roles_to_train.empty() || train_on_last_turn_only; }
 };
 
-// The columns that decide what a row is, and those that it is made of.
+// Returns the columns that determine the form of a row, and those with its content.
 std::vector<std::string> known_columns(const FormatSettings& settings);
 
-// The forms of a row. The first row decides for the whole dataset.
+// The forms of a row. The first row determines the form of the whole dataset.
 enum class Layout {
     pretokenized,
     text,
@@ -45,16 +45,16 @@ enum class Layout {
 };
 struct DatasetFormat {
     Layout layout = Layout::text;
-    bool is_share_gpt = false;  // messages with from and value
-    // Which masks of a row decide what is learned.
+    bool is_share_gpt = false;  // messages with the keys from and value
+    // The masks of a row that select its targets.
     bool uses_completion_mask = false;
     bool uses_assistant_mask = false;
     std::vector<std::string> used_columns{};
-    std::vector<std::string> warnings{};  // for the user, about what the settings come to
+    std::vector<std::string> warnings{};  // for the user, about the effect of the settings
 };
 Expected<DatasetFormat> find_format(const text::Value& first_row, const FormatSettings& settings);
 
-// A row as tokens. labels: the token, or no_label.
+// A tokenized row. labels: the token, or no_label.
 struct EncodedRow {
     std::vector<int32_t> tokens;
     std::vector<int32_t> labels;
@@ -63,10 +63,10 @@ struct EncodedRow {
     std::vector<Unused> unused;
 };
 
-// Turns rows into tokens. Threads may share one; each has a Scratch of its own.
+// Tokenizes rows. Threads may share an encoder; each has its own Scratch.
 class RowEncoder {
 public:
-    // For rows of these formats: rows that are tokens already need no tokenizer.
+    // For rows of these formats: pretokenized rows need no tokenizer.
     static Expected<RowEncoder> make(const FormatSettings& settings,
                                      std::span<const DatasetFormat> formats);
     RowEncoder(RowEncoder&&) noexcept;
@@ -74,17 +74,20 @@ public:
     ~RowEncoder();
 
     class Scratch;
-    // A failure is one of this row.
+    // Fails if this row is unusable.
     std::optional<Failure> encode(const text::Value& row, const DatasetFormat& format,
                                   Scratch& scratch, EncodedRow& into) const;
 
-    // The assistant's turns are found by rendering prefixes: the chat template does not mark them.
+    // Returns true if the chat template does not mark the assistant's turns: the encoder finds them
+    // by rendering prefixes.
     bool finds_assistant_by_prefixes() const;
-    // There is a chat template: rows with instruction and output become conversations.
+    // Returns true if there is a chat template: rows with instruction and output then become
+    // conversations.
     bool has_chat_template() const;
-    // Rows whose prompt alone has other tokens than as the beginning of the whole row, so far.
+    // Returns the number of rows so far whose prompt has other tokens alone than at the start of
+    // the whole row.
     int64_t num_merged_prompts() const;
-    // Rows in which reasoning was found and left out of the loss, so far.
+    // Returns the number of rows so far from whose loss the encoder left out reasoning.
     int64_t num_rows_with_reasoning() const;
 
 private:

@@ -10,7 +10,7 @@
 
 namespace ringshard::data {
 
-// What rows hold and nothing uses.
+// Content of rows that no setting uses.
 struct Unused {
     enum class Kind { column, message_key, media };
     Kind kind = Kind::column;
@@ -18,18 +18,18 @@ struct Unused {
     auto operator<=>(const Unused&) const = default;
 };
 
-// How many rows, or messages of them, hold what is not used. Of names beyond a thousand, which only
-// damaged rows have, the number alone is kept.
+// Counts rows, or messages of rows, with unused content. Beyond a thousand names, which only
+// damaged rows have, it keeps only the count.
 class LeftAside {
 public:
     void add(const Unused& unused, int64_t count = 1);
     void add(const LeftAside& other);
 
-    // To send it to another rank.
+    // Serializes the counts to send them to another rank.
     text::Value to_value() const;
     static LeftAside of(const text::Value& value);
 
-    // For the user, a line for each kind, to stand behind the name of the dataset.
+    // Formats a line for each kind, to follow the name of the dataset.
     std::vector<std::string> to_lines() const;
 
 private:
@@ -40,18 +40,19 @@ private:
 // --- images, audio and video
 // -------------------------------------------------------------------------
 
-// images, audio, videos, pixel_values ...: a column that rows of text and something else have.
+// Returns true for a column of media that rows have beside text: images, audio, videos,
+// pixel_values ...
 bool is_media_column(std::string_view name);
-// Whether such a column holds anything in this row.
+// Returns true if the column has content in this row.
 bool holds_media(const text::Value& column);
 
-// Looks for parts of the messages' content that are no text: {"type": "image"}. Without text_only
-// they are a failure; with it they are taken out, and what is left of a content becomes one text
-// where it is text alone. Adds what was taken out, once for all messages.
+// Finds parts of the messages' content that are not text: {"type": "image"}. Without text_only they
+// are a failure; with it, removes them, and turns content with only text left into one text. Adds
+// the removed kinds to `unused`, once for all messages.
 std::optional<Failure> take_text(text::Value& messages, bool text_only,
                                  std::vector<Unused>& unused);
 
-// What to say of a row that has some.
+// Returns the failure for a row with media.
 Failure refuse_media(const std::string& where);
 
 }  // namespace ringshard::data

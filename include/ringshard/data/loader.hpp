@@ -12,26 +12,26 @@
 
 namespace ringshard::data {
 
-// This rank's part of a micro-batch, on its device. The list is filled up with a document that has
-// no targets, so that it can be cut. With a number of the step, the tokens have keys of dropout: a
+// Returns this rank's part of a micro-batch, on its device. Pads the batch with a document without
+// targets, so that it divides. With a number of the step, the tokens have keys of dropout: a
 // function of it, of the row in the dataset and of the place in the row.
 model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks,
                               std::optional<uint64_t> dropout_of_step = {});
 
-// Which of its tokens each rank of the sequence group gets.
+// Returns the tokens of each rank of the sequence group.
 attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape);
 
-// Where in the data a run stands: samples of the present epoch that are done, over all data ranks.
-// So it means the same at any number of ranks with the same global batch.
+// Position of a run in the data: samples done in the current epoch, over all data ranks. It stays
+// valid at any number of ranks with the same global batch.
 struct LoaderState {
     int64_t epoch = 0;
     int64_t samples_done = 0;
     bool operator==(const LoaderState&) const = default;
 };
 
-// The micro-batches of a step for one data rank. The ranks of a sequence group get the same ones.
-// The next step is read on a thread while the present one is worked on.
+// Loads the micro-batches of a step for one data rank; all ranks of a sequence group get the same
+// ones. A thread prepares the next step during the current one.
 class Loader {
 public:
     Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,
@@ -40,14 +40,14 @@ public:
     Loader(const Loader&) = delete;
 
     int64_t steps_per_epoch() const;
-    std::vector<FlatBatch> next_step();  // the last one of an epoch may have fewer micro-batches
-    // The rows of a step on all data ranks together.
+    std::vector<FlatBatch> next_step();  // the last step of an epoch may have fewer micro-batches
+    // Returns the rows of a step over all data ranks.
     const std::vector<int64_t>& rows_of_step() const { return rows_of_step_; }
 
     const LoaderState& state() const { return state_; }
     void go_to(const LoaderState& state);
-    // Epochs done, with the part of the present one: micro-batches done / micro-batches of an
-    // epoch.
+    // Returns the epochs done, with the fraction of the current one: its micro-batches done /
+    // micro-batches per epoch.
     double epochs_done() const;
     bool is_at_epoch_end() const { return state_.samples_done == 0; }
 
@@ -66,7 +66,7 @@ private:
     int64_t accumulation_;
     LoaderState state_;
     std::vector<int64_t> rows_of_step_;
-    // Only the reading thread uses these; there is one at a time.
+    // Only the reading thread, of which there is one at a time, uses these.
     std::optional<EpochOrder> order_;
     int64_t order_epoch_ = -1;
     std::future<Step> next_;

@@ -10,16 +10,16 @@
 
 namespace ringshard::data {
 
-// numpy.random.default_rng(seed).permutation(size): what shuffles a dataset in Python.
+// Returns numpy.random.default_rng(seed).permutation(size), as Python code shuffles a dataset.
 std::vector<int64_t> numpy_permutation(uint64_t seed, int64_t size);
-// Brings items into the order of numpy_permutation(), in place.
+// Reorders items in place by numpy_permutation().
 void numpy_shuffle(uint64_t seed, std::span<int64_t> items);
 void numpy_shuffle(uint64_t seed, std::span<Piece> items);
 
-// Draws as numpy.random.default_rng(seed).choice(len(shares), p=shares) does, again and again.
+// Draws like repeated calls of numpy.random.default_rng(seed).choice(len(shares), p=shares).
 class NumpyChoice {
 public:
-    // shares: above 0, with the sum 1.
+    // shares: above 0, with sum 1.
     NumpyChoice(uint64_t seed, std::span<const double> shares);
     ~NumpyChoice();
     NumpyChoice(NumpyChoice&&) = delete;

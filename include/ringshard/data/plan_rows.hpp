@@ -10,30 +10,30 @@
 
 namespace ringshard::data {
 
-// How samples are drawn from the sources of a mixture that have weights.
+// How to draw samples from the sources of a mixture with weights.
 struct Drawing {
     config::StoppingStrategy stops = config::StoppingStrategy::first_exhausted;
-    // Weights are the sizes of the sources to the power 1 / temperature.
+    // If set, weights are the sizes of the sources to the power 1 / temperature.
     std::optional<double> temperature{};
     int64_t seed = 0;
 };
 
-// Which samples of a store are used: those of a mixture, and one side of a split.
+// Selects samples of a store: those of a mixture, and one side of a split.
 struct SampleChoice {
-    std::vector<uint64_t> source_ends{};  // in samples, of every source of a mixture
+    std::vector<uint64_t> source_ends{};  // in samples, for every source of a mixture
     std::vector<std::string> names{};     // of the sources, for messages
-    // Of the sources; one of these at most is given.
-    std::vector<double> fractions{};  // of the mixture, no sample twice
+    // By source; at most one of the three is given.
+    std::vector<double> fractions{};  // of the mixture, without repetition
     std::vector<double> weights{};    // samples are drawn in proportion to them
-    std::vector<double> epochs{};     // times that the samples of a source are taken
-    Drawing drawing{};                // where there are weights or a temperature
+    std::vector<double> epochs{};     // number of passes over a source
+    Drawing drawing{};                // for weights or a temperature
     enum class Side { all, train, test } side = Side::all;
-    double test_size = 0;  // share of the samples that are split off
+    double test_size = 0;  // fraction of the samples to split off
     int64_t seed = 0;
 };
-// In the order in which they are used. As TRL and datasets choose, but the split has a seed. Drawn
-// samples are those of datasets' interleave_datasets for the same seed. Fails where a mixture would
-// not end, or where a source without samples has to be drawn from.
+// Returns sample numbers in the order of use. Selects like TRL and datasets, but with a seed for
+// the split. Draws the samples of datasets' interleave_datasets for the same seed. Fails if a
+// mixture does not end, or draws from a source without samples.
 Expected<std::vector<int64_t>> choose_samples(const SampleChoice& choice);
 
 struct RowSettings {
@@ -46,37 +46,37 @@ struct RowSettings {
     int64_t seed = 0;
 };
 
-// What a mixture takes of a source.
+// Samples that a mixture takes from a source.
 struct SourceUse {
     std::string name;
-    int64_t samples = 0;  // that it has
-    int64_t taken = 0;    // a sample that is taken twice counts twice
+    int64_t samples = 0;  // available samples
+    int64_t taken = 0;    // counts repeated samples each time
     bool operator==(const SourceUse&) const = default;
 };
-// Of every source, for the samples that were chosen.
+// Returns the use of every source by these samples.
 std::vector<SourceUse> use_of_sources(const SampleChoice& choice, std::span<const int64_t> samples);
 
 // Counts of the samples by outcome.
 struct RowReport {
     int64_t samples = 0;
-    int64_t tokens = 0;       // of the samples
+    int64_t tokens = 0;       // of all samples
     int64_t cut_tokens = 0;   // lost to max_length
-    int64_t samples_cut = 0;  // that lost some
-    int64_t dropped = 0;      // samples without anything to learn within max_length
-    int64_t longest = 0;      // sample
+    int64_t samples_cut = 0;  // samples that lose tokens
+    int64_t dropped = 0;      // samples without a target within max_length
+    int64_t longest = 0;      // longest sample
     int64_t rows = 0;
     RowTotals of_rows;
-    std::vector<SourceUse> sources{};   // of a mixture; else empty
+    std::vector<SourceUse> sources{};   // of a mixture; otherwise empty
     std::array<int64_t, 32> lengths{};  // samples of 2^i to 2^(i+1)-1 tokens; empty ones count as 1
 };
 
-// To keep it, and for people.
+// Serializes the report, and formats it for users.
 text::Value to_value(const RowReport& report);
 RowReport report_of(const text::Value& value);
 std::string to_text(const RowReport& report, const RowSettings& settings);
 
-// Rows of at most max_length tokens from these samples, as TRL makes them: cut and, where nothing
-// is left to learn, dropped; or packed; shuffled before packing and after.
+// Plans rows of at most max_length tokens from these samples, as TRL makes them: truncated, and
+// dropped if no target is left; or packed. Shuffles before and after packing.
 RowPlan plan_rows(const TokenStore& store, std::span<const int64_t> samples,
                   const RowSettings& settings, RowReport& report);
 

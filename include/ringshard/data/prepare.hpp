@@ -11,34 +11,34 @@
 
 namespace ringshard::data {
 
-// One of the datasets that are put together.
+// One of the datasets of a mixture.
 struct Source {
     DatasetName dataset{};
     RowMapping mapping{};
-    // How much of it the mixture takes; one of these at most, given for all sources or none.
+    // Amount to take; at most one of these, given for all sources or for none.
     std::optional<double> fraction{};  // of the mixture, without repetition
-    std::optional<double> weight{};    // in proportion to which samples are drawn
-    std::optional<double> epochs{};    // how many times its samples are taken
+    std::optional<double> weight{};    // draw samples in proportion to it
+    std::optional<double> epochs{};    // number of passes over its samples
 };
 
-// Everything that decides what rows training sees.
+// Everything that determines the rows of a run.
 struct Preparation {
     std::vector<Source> sources;
-    bool documents = false;  // a file of text is one row, not a row a line
+    bool documents = false;  // a text file is one row instead of a row per line
     FormatSettings format;
     SampleChoice::Side side = SampleChoice::Side::all;
     double test_size = 0;
     int64_t split_seed = 0;
     Drawing drawing{};
     RowSettings rows;
-    int64_t skip_bad_rows = 0;  // rows that cannot be used and are left out; more are a failure
+    int64_t skip_bad_rows = 0;  // maximum number of unusable rows to skip; more are a failure
 };
 
-// Where and with what the work is done; nothing of it changes the rows.
+// Where and with which resources to prepare; they do not affect the rows.
 struct PrepareResources {
-    std::filesystem::path cache;  // a folder that all ranks see
+    std::filesystem::path cache;  // a folder shared by all ranks
     HubCache hub;
-    int threads = 1;             // of each rank
+    int threads = 1;             // per rank
     bool shows_progress = true;  // on standard error of rank 0
 };
 
@@ -51,15 +51,14 @@ struct Prepared {
     std::vector<std::string> warnings;
 };
 
-// Files of the cache that this process has open, every byte of which the job has hashed.
+// Open cache files of this process; the job has verified the hash of every byte.
 using OpenFiles = std::map<std::filesystem::path, ArrayFile>;
 
-// Makes the rows, or finds them in the cache, where they are kept under a hash of the data and of
-// all settings: the tokens of the dataset, cut over all ranks and threads of the group, and the
-// plan of the rows. The files are the same bytes at any number of ranks and threads. They appear
-// under their names when they are whole. A file that is open already, as that of the tokens where
-// rows of the same data are evaluated, is not read again; the others are added. Collective over the
-// group.
+// Makes the rows, or finds them in the cache under a hash of the data and of all settings. All
+// ranks and threads of the group tokenize the dataset; rank 0 plans the rows. The files have the
+// same bytes at any number of ranks and threads, and appear under their names when they are
+// complete. Reuses files in `open`, such as the tokens if evaluation splits the training data, and
+// adds the others. Collective over the group.
 comm::Agreed<Prepared> prepare(const Preparation& preparation, const PrepareResources& resources,
                                const comm::Group& group, OpenFiles& open);
 

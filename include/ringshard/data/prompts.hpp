@@ -8,15 +8,15 @@
 
 namespace ringshard::data {
 
-// The beginning of a text, which a model goes on with.
+// The beginning of a text that a model continues.
 struct Prompt {
-    std::string text;  // as it is tokenized
+    std::string text;  // with the chat template applied
     std::vector<int32_t> tokens;
 };
 
-// Reads the prompts of a file, a row each: the column `prompt`, else `messages`, else `text`. A
-// list of messages becomes text by the chat template, with the words that begin an answer. Names
-// the columns that it does not read in `warnings`.
+// Reads prompts from a file, one per row: the column `prompt`, else `messages`, else `text`. The
+// chat template turns a list of messages into text, including the generation prompt. Names unread
+// columns in `warnings`.
 Expected<std::vector<Prompt>> read_prompts(const std::filesystem::path& file,
                                            const TextTools& tools,
                                            std::vector<std::string>& warnings);

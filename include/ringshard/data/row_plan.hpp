@@ -7,11 +7,11 @@
 
 namespace ringshard::data {
 
-// A run of tokens of the documents of a dataset.
+// Contiguous tokens of the documents of a dataset.
 struct Piece {
-    uint64_t begin = 0;  // counted over all documents, one after another
+    uint64_t begin = 0;  // position in the concatenation of all documents
     uint32_t length = 0;
-    // 1: the tokens of the piece before are seen from here; 0: here a document begins.
+    // 1: attends to the tokens of the piece before; 0: a document begins here.
     uint32_t goes_on = 0;
 
     bool operator==(const Piece&) const = default;
@@ -37,9 +37,9 @@ struct RowTotals {
     bool operator==(const RowTotals&) const = default;
 };
 
-// Which tokens make up each row that training sees.
+// The tokens of each row of training.
 struct RowPlan {
-    std::vector<uint64_t> row_starts{0};  // in pieces; one more than there are rows
+    std::vector<uint64_t> row_starts{0};  // index into `pieces`; one more entry than rows
     std::vector<Piece> pieces;
 
     int64_t size() const { return static_cast<int64_t>(row_starts.size()) - 1; }

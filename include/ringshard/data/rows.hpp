@@ -7,11 +7,10 @@
 
 namespace ringshard::data {
 
-// A micro-batch before it is cut over a sequence group: one list of the tokens of all its
-// documents.
+// A micro-batch before the sequence group shards it: one list of the tokens of all its documents.
 struct FlatBatch {
     std::vector<int64_t> tokens;
-    std::vector<int64_t> targets;  // the next token of the document, or no_label
+    std::vector<int64_t> targets;  // next token of the document, or no_label
     std::vector<float> weights{};  // of the targets' losses; empty: 1 each
     std::vector<int64_t> document_starts;
     // A row of the dataset and where it begins in the list.
@@ -21,8 +20,8 @@ struct FlatBatch {
     };
     std::vector<RowStart> row_starts{};
     int64_t num_targets() const;
-    double target_weight() const;  // of all targets
-    // As TRL counts: where rows are flattened, what fills them up to a multiple counts as well.
+    double target_weight() const;  // sum over all targets
+    // Counts tokens like TRL, which includes the padding of flattened rows to a multiple.
     int64_t num_counted() const { return static_cast<int64_t>(tokens.size()) + counted_padding; }
     int64_t counted_padding = 0;
     void count_padding(int64_t multiple) {
@@ -31,7 +30,7 @@ struct FlatBatch {
     }
 };
 
-// The rows that training sees: tokens, and the plan that says which of them make up each row.
+// The rows of training: tokens, and a plan that lists the tokens of each row.
 class Rows {
 public:
     Rows(TokenStore store, RowPlan plan);
@@ -43,14 +42,14 @@ public:
     int64_t length(int64_t row) const;
     std::span<const Piece> pieces(int64_t row) const;
     const TokenStore& store() const { return store_; }
-    // As the file of the plan names them; a file of an older version has none, and all rows are
-    // looked at.
+    // Returns the totals in the plan's file; for a file of an older version, which has none,
+    // computes them from all rows.
     RowTotals totals() const;
-    // How the rows were made, as JSON; empty for rows in memory.
+    // Describes how the rows were made, as JSON; empty for rows in memory.
     const std::string& about() const { return about_; }
 
-    // To its end. Throws where the row names tokens that are not there, or ids that no vocabulary
-    // of this size has: see TokenStore::check_ids().
+    // Appends the row to the batch. Throws if the row refers to tokens outside the store or to ids
+    // outside the vocabulary: see TokenStore::check_ids().
     void append(int64_t row, FlatBatch& batch) const;
 
 private:
@@ -59,7 +58,7 @@ private:
     std::filesystem::path name_ = "rows in memory";
     std::string about_;
     std::optional<RowTotals> totals_;
-    std::shared_ptr<const void> owner_;  // of what the spans show
+    std::shared_ptr<const void> owner_;  // of the data that the spans show
     std::span<const uint64_t> row_starts_;
     std::span<const Piece> pieces_;
 };

@@ -6,10 +6,10 @@
 
 namespace ringshard::data {
 
-// The tokenizer of a model, its special tokens and its chat template.
+// A model's tokenizer, special tokens and chat template.
 class TextTools {
 public:
-    // The embedding of a model to which tokens are added has a multiple of so many rows, as in TRL.
+    // If tokens are added to a model, its embedding gets a multiple of so many rows, as in TRL.
     static constexpr int64_t vocabulary_multiple = 64;
 
     enum class Template { not_needed, if_there, needed };
@@ -18,17 +18,17 @@ public:
     const text::Tokenizer& tokenizer() const { return folder_.tokenizer; }
     const std::string& eos() const { return eos_; }  // as text; empty if the tokenizer has none
 
-    // The settings that replace parts of the model's own, or add to them.
+    // Replacements of, and additions to, the model's own tokenizer settings.
     struct Adopted {
         std::optional<std::string> chat_template;
-        // Tokens that the model's tokenizer lacked, with ascending ids.
+        // Tokens that the model's tokenizer lacks, with ascending ids.
         std::vector<std::pair<int32_t, text::AddedToken>> tokens;
-        // Rows of the embedding, one for each token: where another tokenizer's template was taken.
+        // Embedding rows, one per token; set if the template comes from another tokenizer.
         std::optional<int64_t> vocabulary;
         struct Token {
             std::string text;
             int64_t id;
-            bool is_of_template;  // it came with another model's template, and is the only one
+            bool is_of_template;  // from another model's template, as the only EOS token
         };
         std::optional<Token> eos;
     };
@@ -39,20 +39,21 @@ public:
         text::Value tools{};      // a list or null
         text::Value variables{};  // an object or null: more variables for the template
         bool adds_generation_prompt = false;
-        std::string continued_field{};  // of the last message, which the rendering ends with
+        std::string continued_field{};  // field of the last message that the rendering ends with
 
-        // As rows have them, and checked: tools may be JSON in a text.
+        // Reads and validates columns of a row: tools may be JSON in a text.
         static Expected<Chat> read(text::Value messages, text::Value tools, text::Value variables);
     };
-    // The assistant's messages are found by the template's generation blocks; if it has none, they
-    // are what each of the assistant's messages adds to the rendering.
+    // Renders the chat. Finds the assistant's messages by the template's generation blocks, else by
+    // the text that each of them adds to the rendering.
     Expected<text::Rendered> render(const Chat& chat, bool finds_assistant) const;
-    // Where the words of each wanted message are in the rendering; empty ranges of the others.
+    // Returns where the rendering holds the content of each wanted message; empty ranges for the
+    // others.
     Expected<std::vector<text::ByteRange>> find_messages(const Chat& chat,
                                                          std::string_view rendered,
                                                          const std::vector<bool>& is_wanted) const;
     bool has_chat_template() const { return !templates_.empty(); }
-    // Whether the chat template names a key of messages, or goes over all keys.
+    // Returns true if the chat template names this message key, or iterates over all keys.
     bool template_reads(const std::string& key) const;
     bool marks_assistant() const {
         return !templates_.empty() && templates_.front().marks_assistant();
@@ -71,15 +72,15 @@ private:
     text::TokenizerFolder folder_;
     std::string eos_;
     Adopted adopted_;
-    std::vector<text::ChatTemplate> templates_;  // without tools, and with tools if it is another
+    std::vector<text::ChatTemplate> templates_;  // without tools, and with tools if that differs
     text::Value::Object variables_;              // special tokens
 };
 
-// Whether chat_template_path names a template, and not a model whose template is to be taken.
+// Returns true if chat_template_path names a template, false if it names a model with one.
 bool is_template_file(const std::filesystem::path& path);
 
-// Which tokens belong to what the assistant says: from the one that holds the first character of a
-// range to the one that holds its last, as transformers counts.
+// Returns a mask of the tokens in the ranges: from the token with the first character of a range to
+// the one with its last, as transformers counts.
 std::vector<bool> tokens_in(std::span<const text::ByteRange> ranges,
                             std::span<const text::Span> tokens);
 

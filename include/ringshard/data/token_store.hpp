@@ -11,8 +11,8 @@
 
 namespace ringshard::data {
 
-// One row of a dataset, tokenized: where its tokens begin, and where in it there is something to
-// learn: from first_label up to end_label, counted from its beginning. Equal: nothing.
+// One tokenized row of a dataset: the place of its first token, and the range with targets, from
+// first_label to end_label (exclusive), relative to the beginning. Equal: no targets.
 struct Sample {
     uint64_t begin = 0;
     uint32_t first_label = 0;
@@ -21,28 +21,27 @@ struct Sample {
 
 constexpr int32_t no_label = -100;
 
-// Samples in memory, one after another, while a store is made.
+// Consecutive samples in memory, for building a store.
 struct SampleList {
-    // A token that is not to be learned is written as its complement, ~token, which is negative.
+    // A token without a label is stored as its complement, ~token, which is negative.
     std::vector<int32_t> tokens;
-    std::vector<int32_t> labels;  // of every token, if one is to be learned as another; else empty
+    std::vector<int32_t> labels;  // of every token, if one differs from its token; else empty
     std::vector<float> weights;   // of the loss of every token as a target; empty: 1 each
     std::vector<Sample> samples;
-    // The lengths of the documents of each sample, if one has several; else empty.
+    // Document lengths of each sample, if a sample has several documents; otherwise empty.
     std::vector<uint64_t> document_ends;  // in `document_lengths`, per sample
     std::vector<uint32_t> document_lengths;
-    int32_t largest_token = -1;  // of tokens and labels
+    int32_t largest_token = -1;  // over tokens and labels
 
-    // labels: as many as tokens, no_label or what the token is learned as. document_lengths: add up
-    // to the tokens. weights: as many as tokens, or none.
+    // labels: as many as tokens, the token's target or no_label. document_lengths: with the sum of
+    // the number of tokens. weights: as many as tokens, or none.
     void add(std::span<const int32_t> tokens, std::span<const int32_t> labels,
              std::span<const int32_t> document_lengths, std::span<const float> weights = {});
     void add(std::span<const int32_t> tokens, std::span<const int32_t> labels);
 
-    void give_labels();   // where the tokens had said everything
-    void give_weights();  // where each was 1
-    // Where every sample was one document. num_tokens: as many as there are in `tokens`, which may
-    // be kept elsewhere.
+    void give_labels();   // materializes labels that the tokens imply
+    void give_weights();  // materializes weights of 1
+    // Materializes one document per sample. num_tokens: of `tokens`, which may be stored elsewhere.
     void give_documents(uint64_t num_tokens);
 };
 
@@ -57,7 +56,7 @@ public:
     uint32_t length(int64_t number) const;
     uint64_t num_tokens() const { return tokens_.size(); }
 
-    // Lengths of the documents that a sample was given as; empty if it is one document.
+    // Returns the document lengths of a sample; empty if it is one document.
     std::span<const uint32_t> documents(int64_t number) const;
 
     int32_t token(uint64_t place) const {
@@ -72,22 +71,22 @@ public:
     bool has_weights() const { return !weights_.empty(); }
     float weight(uint64_t place) const { return weights_.empty() ? 1.0F : weights_[place]; }
 
-    // Throws, with file and byte, where a token or label of these places is above largest_token():
-    // arrays indexed with it would be read or written beyond their end.
+    // Throws, with file and byte, if a token or label of these places is above largest_token():
+    // arrays indexed with it would be accessed beyond their end.
     void check_ids(uint64_t begin, uint64_t count) const;
     int64_t largest_token() const { return largest_token_; }
 
-    // How the store was made, as JSON; empty for one in memory.
+    // Describes how the store was made, as JSON; empty for one in memory.
     const std::string& about() const { return about_; }
     const std::filesystem::path& name() const { return name_; }  // of the file, if there is one
 
 private:
     TokenStore() = default;
     void check_inside(uint64_t begin, uint64_t end, uint64_t size, int64_t sample) const;
-    std::shared_ptr<const void> owner_;  // of what the spans show
+    std::shared_ptr<const void> owner_;  // of the data that the spans show
     std::filesystem::path name_ = "tokens in memory";
     std::string about_;
-    int64_t largest_token_ = -1;  // of tokens and labels, by the hashed head of the file
+    int64_t largest_token_ = -1;  // over tokens and labels, from the hashed head of the file
     uint64_t tokens_offset_ = 0;  // in the file
     uint64_t labels_offset_ = 0;
     std::span<const int32_t> tokens_;
