@@ -7,13 +7,13 @@ namespace ringshard::text {
 
 namespace {
 
-// No character that one of them begins or ends with begins or ends the other. So what a template or
-// a message has in common with one shows as a difference from the other.
+// No character at an end of one placeholder is at an end of the other: so text that a template or a
+// message shares with one of them differs from the other.
 constexpr std::array<std::string_view, 2> placeholders{"[[dummy_message]]", "zzdummymessagezz"};
 
 bool is_inside_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// The part of `text` that differs from `other`, in whole characters.
+// Returns the part of `text` that differs from `other`, in whole characters.
 ByteRange difference(std::string_view text, std::string_view other) {
     const size_t shorter = std::min(text.size(), other.size());
     const auto prefix = static_cast<size_t>(

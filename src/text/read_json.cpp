@@ -10,7 +10,7 @@ namespace {
 
 constexpr int deepest = 500;
 
-// Of members of one name the last one counts, in the place of the first.
+// Of members with the same name keeps the last value, at the first one's position.
 void drop_repeated(Value::Object& members) {
     const auto is_repeated = [&](const auto& member) {
         return std::ranges::count(members, member.first, [](const auto& m) { return m.first; }) > 1;
@@ -25,7 +25,7 @@ void drop_repeated(Value::Object& members) {
     members = std::move(*unique.object());
 }
 
-// Reads a document in one pass. Stops at the first error, and keeps its kind and byte.
+// Parses a document in one pass. Stops at the first error, and records its kind and byte.
 class Reader {
 public:
     explicit Reader(std::string_view json)
@@ -144,7 +144,7 @@ private:
         }
         uint32_t code = 0;
         if (!read_code_unit(code)) return false;
-        // Two halves make one character beyond the first 65,536.
+        // A surrogate pair encodes one character above U+FFFF.
         if (code >= 0xDC00 && code <= 0xDFFF) return fail("the first half of a surrogate pair");
         if (code >= 0xD800 && code <= 0xDBFF) {
             uint32_t low = 0;
@@ -157,7 +157,7 @@ private:
         return true;
     }
 
-    // uXXXX
+    // Reads uXXXX.
     bool read_code_unit(uint32_t& code) {
         if (end_ - at_ < 5 || *at_ != 'u') return fail("an escape");
         const auto [end, error] = std::from_chars(at_ + 1, at_ + 5, code, 16);

@@ -7,7 +7,7 @@ namespace ringshard::text {
 
 namespace {
 
-// How many bytes of a character begin here; 0 if none does.
+// Returns the bytes of the character that begins here; 0 if none does.
 std::size_t length_of_character(std::string_view bytes) {
     const auto at = [&](std::size_t i) -> uint32_t {
         return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0;

@@ -31,23 +31,23 @@ struct Conversation {
     std::span<const Value> messages;   // objects; at least one
     const Value* tools = nullptr;      // a list of objects, or null
     const Value* documents = nullptr;  // a list of objects, or null
-    // bos_token, eos_token, ... and chat_template_kwargs; of two of one name the last counts.
+    // bos_token, eos_token, ... and chat_template_kwargs; the last one of a name counts.
     const Value::Object* variables = nullptr;
     bool add_generation_prompt = false;
-    // The field of the last message that the rendering ends with, for the model to go on; empty:
-    // the rendering is not cut.
+    // The field of the last message with which the rendering ends, for the model to continue;
+    // empty: render to the end of the template.
     std::string_view continued_field = {};
 };
 
 struct Rendered {
     std::string text;
-    // What stands in {% generation %} blocks, in the order in which they end. As with transformers,
-    // a block begins where the text put out so far ends: in a macro or a set block that is where
-    // the output around it began. Not filled when the last message is continued.
+    // Ranges of {% generation %} blocks, in the order of their ends. Like transformers, a block
+    // begins at the end of the output so far; in a macro or a set block that is the beginning of
+    // the output around it. Empty if the last message is continued.
     std::vector<ByteRange> assistant;
 };
 
-// Limits of a rendering: a template that exceeds one of them fails.
+// Limits of a rendering; a template that exceeds one fails.
 struct TemplateLimits {
     size_t source_bytes = size_t{1} << 20;
     uint64_t steps = 200'000'000;
@@ -55,11 +55,11 @@ struct TemplateLimits {
     size_t held_bytes = size_t{1} << 30;
 };
 
-// A chat template in Jinja, as transformers' apply_chat_template renders it. Compiled once; may be
-// used by several threads at a time.
+// A chat template in Jinja, which renders like transformers' apply_chat_template. Threads may share
+// one.
 class ChatTemplate {
 public:
-    // `name` is for messages: the file that the template came from.
+    // `name`: the file of the template, for messages.
     static Expected<ChatTemplate> parse(std::string source, std::string name,
                                         const TemplateLimits& limits = {});
 

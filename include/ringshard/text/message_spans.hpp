@@ -6,11 +6,11 @@
 
 namespace ringshard::text {
 
-// Returns where the words of each wanted message are in `rendered`, the rendering of the
-// conversation: the part of it that changes when the message is replaced by one of the same role
-// with other content, as axolotl's chat_template strategy finds turns. So a message's tool calls
-// and reasoning are its words, and what the template puts around every message of that role is not.
-// An empty range: the message is not wanted, or shows nothing.
+// Returns where `rendered`, the rendering of the conversation, holds the content of each wanted
+// message: the part that changes if another message of the same role replaces the message, as in
+// axolotl's chat_template strategy. So it includes a message's tool calls and reasoning, but not
+// the template's text around every message of that role. Empty range: the message is not wanted, or
+// the template does not show it.
 Expected<std::vector<ByteRange>> find_message_spans(const ChatTemplate& chat_template,
                                                     const Conversation& conversation,
                                                     std::string_view rendered,

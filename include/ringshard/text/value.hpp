@@ -11,8 +11,8 @@
 
 namespace ringshard::text {
 
-// A JSON value: a row of a dataset, and the variables of a chat template. Objects keep the order of
-// their members, because templates print them in it.
+// A JSON value: a row of a dataset, or the variables of a chat template. Objects keep the order of
+// their members, since templates print it.
 class Value {
 public:
     using List = std::vector<Value>;
@@ -29,10 +29,10 @@ public:
 
     bool is_null() const { return std::holds_alternative<std::monostate>(held_); }
 
-    // The value if it is of that kind, else nullptr.
+    // Returns the value if it has that type, else nullptr.
     const bool* truth() const { return std::get_if<bool>(&held_); }
     const int64_t* integer() const { return std::get_if<int64_t>(&held_); }
-    // A whole number too large for integer(): kept, so that it is printed as it came.
+    // A whole number too large for integer(), kept to print it unchanged.
     const uint64_t* large() const { return std::get_if<uint64_t>(&held_); }
     const double* real() const { return std::get_if<double>(&held_); }
     const std::string* string() const { return std::get_if<std::string>(&held_); }
@@ -41,12 +41,12 @@ public:
     List* list() { return std::get_if<List>(&held_); }
     Object* object() { return std::get_if<Object>(&held_); }
 
-    // The member of an object; nullptr if this is no object or has no such member.
+    // Returns a member of an object; nullptr if this is not an object or has no such member.
     const Value* find(std::string_view name) const;
-    // Gives an object the member, in place of an older one of that name.
+    // Sets a member of an object; replaces an older one of that name.
     void set(std::string_view name, Value value);
 
-    // "null", "true or false", "a number", "text", "a list", "an object": for messages.
+    // Returns "null", "true or false", "a number", "text", "a list" or "an object", for messages.
     const char* kind() const;
 
     bool operator==(const Value&) const = default;
@@ -55,13 +55,13 @@ private:
     std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, List, Object> held_;
 };
 
-// Reads one JSON document. A failure names the byte; the caller adds the file.
+// Parses one JSON document. A failure names the byte; the caller adds the file.
 Expected<Value> read_json(std::string_view json);
 
 Value to_list(const std::vector<std::string>& texts);
 Value to_list(const std::vector<int32_t>& numbers);
 
-// On one line, with ", " and ": ", characters beyond ASCII as they are.
+// Formats on one line, with ", " and ": ", without escapes for characters beyond ASCII.
 std::string to_json(const Value& value);
 
 }  // namespace ringshard::text

@@ -11,7 +11,7 @@ namespace ringshard::text::jinja {
 
 namespace {
 
-// Members that Python has on every value and that its sandbox hides from templates.
+// Returns true for members that every Python value has, and that jinja2's sandbox hides.
 bool is_internal(std::string_view name) {
     static constexpr std::array<std::string_view, 14> names{
         "__class__", "__dict__",   "__doc__", "__init__",         "__module__",
@@ -20,7 +20,7 @@ bool is_internal(std::string_view name) {
     return name.starts_with("__") && std::ranges::find(names, name) != names.end();
 }
 
-// missing: there is no such attribute.
+// Returns `missing` if there is no such attribute.
 Datum own_attribute(Run& run, const Datum& of, const Datum& name) {
     if (is_internal(name.text())) return Datum::undefined(Lack::unsafe, name, of.kind());
     if (const MethodEntry* method = find_method(of.kind(), name.text())) {
@@ -56,7 +56,7 @@ Datum own_attribute(Run& run, const Datum& of, const Datum& name) {
     }
 }
 
-// Python's index: counted from the end when negative. -1: there is none.
+// Converts Python's index, which counts from the end if negative. Returns -1 if out of range.
 int64_t position(int64_t index, size_t size) {
     const auto count = static_cast<int64_t>(size);
     const int64_t at = index < 0 ? index + count : index;
@@ -74,7 +74,7 @@ Datum character(const Datum& text, int64_t index) {
     return {text, whole.substr(begin, whole.size() - begin - rest.size())};
 }
 
-// missing: there is no such element.
+// Returns `missing` if there is no such element.
 Datum own_element(Run& run, const Datum& of, const Datum& index) {
     if (of.is(Kind::dict)) {
         if (index.is(Kind::list) || index.is(Kind::dict)) return {};
@@ -121,7 +121,7 @@ struct Bounds {
     int64_t start, stop, step, count;
 };
 
-// Python's rule for the parts of a slice of something of that size.
+// Computes the bounds of a slice of `size` items by Python's rule.
 Bounds bounds_of(const Datum& start, const Datum& stop, const Datum& step, int64_t size) {
     for (const Datum* bound : {&start, &stop, &step}) {
         if (bound->is(Kind::undefined)) fail_undefined(*bound);
@@ -171,7 +171,7 @@ Datum text_slice(Run& run, const Datum& of, const Bounds& bounds, bool ascii) {
 Datum call_method(Run& run, const MethodEntry& method, const Datum& self, Arguments& arguments) {
     const Datum result = method.call(run, self, arguments);
     if (!self.is(Kind::text) || !self.is_markup()) return result;
-    // What is safe HTML stays so, also in parts.
+    // Parts of safe HTML are safe HTML.
     if (result.is(Kind::text)) return result.as_markup();
     if (!result.is_sequence()) return result;
     std::vector<Datum> parts;
@@ -236,7 +236,7 @@ bool Cursor::next(Run& run, Datum& out) {
         return over_.as<Iterator>().next(out);
     }
     if (over_.is(Kind::text)) {
-        // Here the place counts bytes.
+        // at_ counts bytes here.
         if (at_ >= over_.text().size()) return false;
         std::string_view rest = over_.text().substr(at_);
         const size_t before = rest.size();
@@ -282,7 +282,7 @@ Datum call_datum(Run& run, const Datum& callee, Arguments& arguments) {
     if (callee.is(Kind::undefined)) fail_undefined(callee);
     if (!callee.is(Kind::callable) && !callee.is(Kind::loop))
         fail("a ", type_name(callee), " cannot be called");
-    // Held: the call may change the variable that holds it.
+    // Keep it alive: the call may change the variable that holds it.
     const Datum held = callee;
     return static_cast<Callable*>(held.object())->call(run, arguments);
 }

@@ -84,7 +84,7 @@ void Binder::bind_test(TestUse& use) const {
 void Binder::bind(Expression& expression) {
     const bool before = soft_;
     if (auto* name = dynamic_cast<Name*>(&expression)) {
-        // A filter on a set block may name what nothing else in the scope does.
+        // The filter of a set block may read a name that nothing else in the scope mentions.
         symbols_->read(name->name);
         name->place = place(name->name, name->line);
     } else if (auto* filter = dynamic_cast<FilterUse*>(&expression)) {
@@ -209,7 +209,7 @@ void Scoped::bind(Binder& binder) {
     if (kind == Kind::filter) symbols.read_all(*filter);
     for (const auto& [name, value] : variables) symbols.parameter_all(*name);
     symbols.declare(body);
-    // What is marked as generated is a function of its own in jinja2: it cannot leave a loop.
+    // In jinja2 a generation block is a function of its own, so it cannot leave a loop.
     const int outer_loops = binder.loops;
     if (kind == Kind::generation) binder.loops = 0;
     entry = binder.within(symbols, [&] {

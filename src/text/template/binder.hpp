@@ -11,7 +11,7 @@
 
 namespace ringshard::text::jinja {
 
-// The slots of one function of the template: the template itself, a macro, a recursive loop.
+// The slots of one function of the template: the template, a macro or a recursive loop.
 struct FunctionScope {
     const FunctionScope* outer = nullptr;
     int slots = 0;
@@ -23,9 +23,9 @@ struct Variable {
     bool operator==(const Variable&) const = default;
 };
 
-// The names of one scope, and what each is when the scope is entered. The rules are jinja2's, with
-// their surprises: a name that a scope sets somewhere is its own from the beginning; a name that is
-// first set and never read before is not looked for outside.
+// The names of one scope, and their sources when the scope is entered. The rules are jinja2's, with
+// their surprises: a name that a scope sets anywhere is local from the beginning; a name that it
+// sets before any read is not looked up outside.
 class Symbols {
 public:
     Symbols(const Symbols* parent, FunctionScope& function)
@@ -39,7 +39,7 @@ public:
     void parameter_all(const Expression& target);
     void declare(const Body& body);
 
-    // The branches of an if: copies that were declared on their own.
+    // The branches of an if: each declares its names in a copy.
     Symbols branch() const { return *this; }
     void join(const std::vector<Symbols>& branches);
 
@@ -59,7 +59,7 @@ private:
 
     const Symbols* parent_;
     FunctionScope* function_;
-    // One slot per name, whichever branch mentions it.
+    // One slot per name, shared by all branches.
     std::shared_ptr<std::map<std::string, int>> slots_ =
         std::make_shared<std::map<std::string, int>>();
     std::map<std::string, Variable> known_;
@@ -67,7 +67,7 @@ private:
     std::set<std::string> sets_;
 };
 
-// Ties names to slots, filters and tests to their functions.
+// Resolves names to slots, and filters and tests to functions.
 class Binder {
 public:
     explicit Binder(Program& program) : program_(program) {}
@@ -76,7 +76,7 @@ public:
     void bind(Expression& expression);
     void bind_target(Expression& target);
     void bind(const Body& body);
-    // In the conditional parts of a template an unknown filter fails only when it is reached.
+    // In conditional parts of a template, an unknown filter fails only when it runs.
     void softly(const std::function<void()>& act);
 
     Symbols inner() { return {symbols_, symbols_->function()}; }
@@ -84,7 +84,7 @@ public:
         function.outer = &symbols_->function();
         return {symbols_, function};
     }
-    // Binds inside the scope; then the entry is what entering it takes.
+    // Binds inside the scope and returns how to enter it.
     ScopeEntry within(Symbols& symbols, const std::function<void()>& act);
     void bind_macro(MacroBody& macro);
 
@@ -92,7 +92,7 @@ public:
     Symbols& symbols() { return *symbols_; }
     int outside(const std::string& name);
 
-    // Loops around what is being bound, within the same function.
+    // Loops around the current node, within the same function.
     int loops = 0;
 
 private:

@@ -7,7 +7,7 @@
 
 #include "datum.hpp"
 
-// The callables of expressions: filters, tests, methods and the functions that a template finds.
+// The callables of expressions: filters, tests, methods and global functions.
 namespace ringshard::text::jinja {
 
 class Run;
@@ -17,14 +17,14 @@ struct Arguments {
     std::vector<std::pair<Datum, Datum>> named;
 
     bool empty() const { return positional.empty() && named.empty(); }
-    // The argument of that name; taken out.
+    // Removes and returns the argument of that name.
     Datum take(std::string_view name);
 };
 
-// The arguments of a call under the names of its parameters, as Python deals them out.
+// The arguments of a call by parameter, in Python's order.
 class Bound {
 public:
-    // Parameters before `required` must be given.
+    // Parameters before `required` are mandatory.
     Bound(Arguments& arguments, std::string_view function,
           std::initializer_list<std::string_view> parameters, size_t required = 0);
 
@@ -33,7 +33,7 @@ public:
     Datum value_or(size_t index, Datum otherwise) const {
         return has(index) ? values_[index] : otherwise;
     }
-    // As Python's functions take them; the failure names the parameter.
+    // Convert like Python's functions; a failure names the parameter.
     std::string_view text_or(size_t index, std::string_view otherwise) const;
     int64_t integer_or(size_t index, int64_t otherwise) const;
     bool truth_or(size_t index, bool otherwise) const;
@@ -49,7 +49,7 @@ struct FilterEntry {
     Datum (*apply)(Run&, const Datum& input, Arguments&);
 };
 const FilterEntry* find_filter(std::string_view name);
-// " (it is not supported because ...)" for those of jinja2 that are missing here.
+// Returns " (it is not supported because ...)" for jinja2's filters that are missing here.
 std::string reason_for_no_filter(std::string_view name);
 
 struct TestEntry {
@@ -60,7 +60,7 @@ const TestEntry* find_test(std::string_view name);
 
 struct MethodEntry {
     std::string_view name;
-    Datum (*call)(Run&, const Datum& self, Arguments&);  // none: it would change the value
+    Datum (*call)(Run&, const Datum& self, Arguments&);  // nullptr: it would change the value
 };
 const MethodEntry* find_method(Kind kind, std::string_view name);
 const MethodEntry* find_text_method(std::string_view name);
@@ -69,7 +69,7 @@ struct Callable : Object {
     using Object::Object;
     virtual Datum call(Run& run, Arguments& arguments) = 0;
     virtual std::string print() const = 0;
-    // missing if there is none
+    // Returns `missing` if there is none.
     virtual Datum attribute(std::string_view) { return {}; }
 };
 
@@ -82,7 +82,7 @@ struct Method : Callable {
     const MethodEntry& entry;
 };
 
-// range, dict, namespace, ...; missing if there is none of that name
+// Returns range, dict, namespace, ...; `missing` if the name is unknown.
 Datum global(Run& run, std::string_view name);
 
 }  // namespace ringshard::text::jinja

@@ -39,8 +39,8 @@ void set_variables(Run& run, const ChatTemplate& chat_template, const Conversati
     run.set_outside("add_generation_prompt", Datum(conversation.add_generation_prompt));
 }
 
-// From code points to bytes. Where a block was put out as it is, its bytes are known; where a macro
-// or a set block came between, its length is counted off in what stands there instead.
+// Converts code points to bytes. If the output holds the block unchanged, its bytes are known; if a
+// macro or a set block came between, counts the block's code points in the text at that position.
 ByteRange span_of(const Generated& block, std::string_view text) {
     const std::string_view rest = text.substr(std::min(block.begin, text.size()));
     const std::string_view same = rest.substr(0, block.bytes);

@@ -50,7 +50,7 @@ bool equal_dicts(const Dict& left, const Dict& right, int depth) {
     return true;
 }
 
-// Exact also where the integer has no equal double.
+// Compares exactly even if no double equals the integer.
 int compare_mixed(int64_t whole, double real) {
     if (real >= 9223372036854775808.0) return -1;
     if (real < -9223372036854775808.0) return 1;

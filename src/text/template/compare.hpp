@@ -7,15 +7,15 @@ namespace ringshard::text::jinja {
 class Run;
 
 bool truth_of(const Datum& value);
-// Python's ==; never fails but for data that is nested too deep.
+// Python's ==; fails only for data that is nested too deeply.
 bool equal(const Datum& left, const Datum& right, int depth = 0);
-// Python's <; fails for what has no order.
+// Python's <; fails for values without an order.
 bool less(const Datum& left, const Datum& right, int depth = 0);
 bool contains(Run& run, const Datum& whole, const Datum& part);
-// len(); fails for what has none.
+// Python's len(); fails for values without a length.
 int64_t length_of(const Datum& value);
 bool is_same(const Datum& left, const Datum& right);
-// Fails for what cannot be a key.
+// Fails for values that cannot be keys.
 void check_key(const Datum& key);
 
 }  // namespace ringshard::text::jinja

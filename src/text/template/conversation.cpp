@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> reasoning_fields{"reasoning_content", "thinking",
                                                            "reasoning"};
-// With a space at its end: a template that trims its content shows itself.
+// Ends in a space, so that it shows if a template trims its content.
 constexpr std::string_view mark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 }  // namespace
@@ -61,7 +61,7 @@ Ref<Dict> prepare_message(Run& run, const Value& message) {
     return dict;
 }
 
-// In a list of parts: behind the last text.
+// Appends the mark to the last text in a list of parts.
 Datum mark_parts(Run& run, const Datum& parts, std::string& continued_text) {
     std::vector<Datum> marked = parts.items();
     static constexpr std::string_view text_field = "text";

@@ -28,7 +28,7 @@ void Dict::set(const Datum& key, Datum value) {
 
 Range::Range(Heap& store, int64_t first, int64_t end, int64_t stride)
     : Object(store), start(first), stop(end), step(stride), size(0) {
-    // Differences are taken unsigned: they may not fit into the signed type.
+    // Unsigned, since the difference may overflow the signed type.
     const auto distance = [](int64_t low, int64_t high) {
         return static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     };
@@ -47,7 +47,7 @@ Space::Space(Heap& store) : Object(store), members(heap.make<Dict>()) { heap.wat
 void Space::clear() { members->members.clear(); }
 
 Heap::~Heap() {
-    // Emptying one may free others: each turn takes the first that is left.
+    // Clearing one object may free others, so restart at the first each time.
     while (mutables_ != nullptr) {
         const Ref<Object> first(mutables_);
         forget(*mutables_);

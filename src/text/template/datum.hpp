@@ -11,9 +11,8 @@
 
 // The values of a template: Python's values as far as templates see them.
 //
-// Texts from the row and from the template are views; what is computed is owned by a heap that
-// lives as long as one rendering. Owners are counted without atomics: a rendering is the affair of
-// one thread.
+// Texts of the row and of the template are views; a heap, which lives as long as one rendering,
+// owns computed values. Reference counts are not atomic, since one thread does a rendering.
 namespace ringshard::text::jinja {
 
 class Heap;
@@ -23,7 +22,7 @@ struct Object {
     virtual ~Object();
     Object(const Object&) = delete;
     Object& operator=(const Object&) = delete;
-    // Gives up what may be part of a circle of owners.
+    // Drops references that may form a cycle.
     virtual void clear() {}
     void charge(size_t more);
 
@@ -61,7 +60,7 @@ private:
 };
 
 enum class Kind : uint8_t {
-    missing,  // no value yet: never leaves a variable
+    missing,  // no value yet; never stored in a variable
     undefined,
     none,
     boolean,
@@ -81,7 +80,7 @@ enum class Kind : uint8_t {
     loop,
 };
 
-// Why a value is undefined: for the message when it is used.
+// Why a value is undefined, for the message when a template uses it.
 enum class Lack : uint8_t { name, attribute, element, unsafe, told };
 
 struct List;
@@ -104,13 +103,13 @@ public:
         return result;
     }
     explicit Datum(double number) : kind_(Kind::real) { content_.real = number; }
-    // A view: what it shows must outlive the rendering.
+    // A view: its text must outlive the rendering.
     explicit Datum(std::string_view lasting) : kind_(Kind::text), size_(lasting.size()) {
         content_.chars = lasting.data();
     }
     explicit Datum(const char*) = delete;
     Datum(Kind kind, Object* object) : kind_(kind), owner_(object) {}
-    // A part of a text, which keeps the whole alive.
+    // A part of a text, which keeps the whole text alive.
     Datum(const Datum& whole, std::string_view part)
         : kind_(Kind::text), size_(part.size()), owner_(whole.owner_) {
         content_.chars = part.data();
@@ -176,7 +175,7 @@ private:
 
 inline Datum Datum::undefined(Lack lack, const Datum& name, Kind of) {
     Datum result = name;
-    if (name.kind_ == Kind::integer) result.size_ = SIZE_MAX;  // an element of that number
+    if (name.kind_ == Kind::integer) result.size_ = SIZE_MAX;  // name is the index of an element
     result.kind_ = Kind::undefined;
     result.lack_ = lack;
     result.lacked_by_ = of;
@@ -193,14 +192,14 @@ struct List : Object {
     List(Heap& store, std::vector<Datum> data)
         : Object(store, 64 + sizeof(Datum) * data.size()), items(std::move(data)) {}
     const std::vector<Datum> items;
-    bool is_group = false;  // of groupby: also .grouper and .list
+    bool is_group = false;  // from groupby: also has .grouper and .list
 };
 
 inline const std::vector<Datum>& Datum::items() const { return as<List>().items; }
 
 using Member = std::pair<Datum, Datum>;
 
-// Members in the order in which they came.
+// Members in insertion order.
 struct Dict : Object {
     explicit Dict(Heap& store) : Object(store, 96) {}
     const Datum* find(const Datum& key) const;
@@ -222,14 +221,14 @@ struct View : Object {
     Ref<Dict> dict;
 };
 
-// The object that `namespace()` makes: the only thing that a template can change.
+// The object that `namespace()` creates: the only object that a template can change.
 struct Space : Object {
     explicit Space(Heap& store);
     void clear() override;
     Ref<Dict> members;
 };
 
-// Goes over something once, as Python's iterators and generators do.
+// Iterates once, like Python's iterators and generators.
 struct Iterator : Object {
     using Object::Object;
     virtual bool next(Datum& out) = 0;
@@ -251,14 +250,14 @@ public:
     Datum list(std::vector<Datum> items);
     Datum tuple(std::vector<Datum> items);
 
-    // What is mutable can be part of a circle of owners: it is emptied when the heap ends.
+    // Registers a mutable object, which may be part of a cycle; the heap clears it at the end.
     void watch(Object& object);
     void charge(size_t bytes) {
         used_ += bytes;
         if (used_ > max_bytes_) fail_for_memory();
     }
     void discharge(size_t bytes) { used_ -= bytes; }
-    // Without recursion, however deep the nesting.
+    // Frees an object without recursion, however deep the nesting.
     void bury(Object* object);
     void forget(Object& object);
 
@@ -286,7 +285,7 @@ Ref<T>::~Ref() {
 inline Datum datum(const Ref<Dict>& dict) { return {Kind::dict, dict.get()}; }
 
 const char* kind_name(Kind kind);
-// 'str', 'int', ...: as Python names the type.
+// Returns Python's name of the type: 'str', 'int', ...
 const char* type_name(const Datum& value);
 
 }  // namespace ringshard::text::jinja

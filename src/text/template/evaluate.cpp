@@ -2,7 +2,7 @@
 #include "printing.hpp"
 #include "run.hpp"
 
-// Expressions at work.
+// Evaluation of expressions.
 namespace ringshard::text::jinja {
 
 void Expression::print(Run& run, std::string& out) const { append_text(out, evaluate(run)); }
@@ -123,11 +123,11 @@ Arguments evaluate_arguments(Run& run, const CallArguments& from) {
 
 Datum Call::evaluate(Run& run) const { return call(run, Datum()); }
 
-// `caller`: what {% call %} hands over; else missing.
+// `caller`: the macro of {% call %}, or `missing`.
 Datum Call::call(Run& run, const Datum& caller) const {
     run.step();
     const auto* method = dynamic_cast<const Attribute*>(callee.get());
-    // Most calls are methods of texts: no function is made for them.
+    // Most calls are methods of texts: avoid creating a function object.
     if (method != nullptr) {
         const Datum self = method->of->evaluate(run);
         const MethodEntry* entry = find_method(self.kind(), method->name);
@@ -195,8 +195,8 @@ Datum Binary::evaluate(Run& run) const {
     return sign == Sign::add ? add(run, first, second) : arithmetic(run, sign, first, second);
 }
 
-// 'a' + b + 'c' is put out without being put together first. Not where a macro may run: what a
-// generation block notes depends on when text is put out.
+// Prints 'a' + b + 'c' piece by piece, without building the sum. Not if a macro may run: a
+// generation block records positions in the output.
 void Binary::print(Run& run, std::string& out) const {
     if (sign != Sign::add || calls || run.escapes) return Expression::print(run, out);
     const size_t before = out.size();
@@ -272,7 +272,7 @@ bool holds(Run& run, Relation relation, const Datum& left, const Datum& right) {
         case Relation::unequal: return !equal(left, right);
         case Relation::less: return less(left, right);
         case Relation::more: return less(right, left);
-        // Not the opposite of "more": with NaN neither holds.
+        // Not the negation of "more": with NaN both are false.
         case Relation::less_equal: return less(left, right) || equal(left, right);
         case Relation::more_equal: return less(right, left) || equal(left, right);
         case Relation::in: return contains(run, right, left);

@@ -7,12 +7,12 @@
 
 namespace ringshard::text::jinja {
 
-// Ends the reading or rendering of one template. Thrown from deep inside expressions and caught at
-// the module's border, where it becomes a Failure.
+// Ends the parsing or rendering of one template. Deep code throws it; ChatTemplate catches it and
+// returns a Failure.
 struct TemplateError {
     std::string message;
-    int line = 0;  // 0: that of the statement at work
-    // Like Python's TypeError and the like: jinja2 takes some of them for "no".
+    int line = 0;  // 0: the line of the current statement
+    // Corresponds to Python's TypeError and similar, some of which jinja2 treats as "no".
     bool is_lack = false;
 };
 

@@ -4,7 +4,7 @@
 
 #include "run.hpp"
 
-// The filters, by what they work on.
+// The filters, by type of input.
 namespace ringshard::text::jinja {
 
 std::span<const FilterEntry> text_filters();
@@ -13,20 +13,20 @@ std::span<const FilterEntry> value_filters();
 std::span<const FilterEntry> sequence_filters();
 std::span<const FilterEntry> picking_filters();
 
-// What 'user.name' or 1 as the attribute of sort, map and the like asks for.
+// The attribute of sort, map and similar filters: 'user.name' or 1.
 class AttributePath {
 public:
     AttributePath(Run& run, const Datum& path);
-    // missing stays undefined; with a default that is taken instead
+    // Returns the attribute; if it is missing, `otherwise` or undefined.
     Datum of(Run& run, Datum value, const Datum& otherwise = {}) const;
 
 private:
     std::vector<Datum> parts_;
 };
 
-// Texts without regard to case, unless that is asked for.
+// Folds the case of texts unless case_sensitive.
 Datum sort_key(Run& run, const Datum& value, bool case_sensitive);
-// Lazily, as Python's generators.
+// Returns a generator, like Python's.
 Datum generated(Run& run, std::vector<Datum> items);
 
 }  // namespace ringshard::text::jinja

@@ -2,7 +2,7 @@
 #include "printing.hpp"
 #include "unicode.hpp"
 
-// Filters around HTML and URLs.
+// Filters for HTML and URLs.
 namespace ringshard::text::jinja {
 
 namespace {

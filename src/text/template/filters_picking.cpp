@@ -1,7 +1,7 @@
 #include "compare.hpp"
 #include "filters.hpp"
 
-// map, select and their like: lazy, one item after the other.
+// map, select and similar filters: lazy, item by item.
 namespace ringshard::text::jinja {
 
 namespace {
@@ -11,7 +11,7 @@ struct Picker : Iterator {
         : Iterator(store, 192), run(owner), input(std::move(over)) {}
 
     bool next(Datum& out) override {
-        // Python asks whether there is anything before it looks at what to do.
+        // Python tests for an empty input before it checks the arguments.
         if (!started && !truth_of(input)) return false;
         if (!started) {
             cursor = Cursor(run, input);
@@ -25,7 +25,7 @@ struct Picker : Iterator {
         return false;
     }
     virtual void prepare() = 0;
-    // Changes the item or lets it fall.
+    // Transforms the item, or returns false to drop it.
     virtual bool turn(Datum& item) = 0;
 
     Run& run;

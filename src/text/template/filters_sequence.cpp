@@ -4,12 +4,12 @@
 #include "filters.hpp"
 #include "printing.hpp"
 
-// Filters on lists and what else can be gone over.
+// Filters on lists and other iterables.
 namespace ringshard::text::jinja {
 
 namespace {
 
-// Makes its items when the first is asked for, as a generator of Python does.
+// Computes its items at the first next(), like a Python generator.
 struct LateIterator : Iterator {
     LateIterator(Heap& store, Run& owner, std::vector<Datum> values,
                  std::vector<Datum> (*function)(Run&, const std::vector<Datum>&))
@@ -87,7 +87,7 @@ Datum join_filter(Run& run, const Datum& input, Arguments& arguments) {
     return markup ? made.as_markup() : made;
 }
 
-// One key per comma-separated attribute.
+// Returns one key per comma-separated attribute.
 std::vector<Datum> sort_keys(Run& run, const Datum& item, const std::vector<AttributePath>& paths,
                              bool case_sensitive) {
     std::vector<Datum> keys;
@@ -120,7 +120,7 @@ Datum sort_filter(Run& run, const Datum& input, Arguments& arguments) {
     std::vector<Keyed> items;
     for (const Datum& item : all_of(run, input)) {
         std::vector<Datum> keys = sort_keys(run, item, paths, bound.truth_or(1, false));
-        // Always a list: equal keys need no order, whatever they are.
+        // The keys are always a list: items with equal keys need no order.
         items.push_back({run.heap.list(std::move(keys)), item});
     }
     sort_stably(run, items, bound.truth_or(0, false));
@@ -299,7 +299,7 @@ Datum groupby_filter(Run& run, const Datum& input, Arguments& arguments) {
         std::vector<Datum> members;
         for (; end < items.size() && equal(items[end].key, items[begin].key); ++end)
             members.push_back(items[end].item);
-        // The key of the first member stands for all, in its own spelling.
+        // The first member's key, in its own spelling, names the group.
         const Datum group = run.heap.tuple(
             {path.of(run, items[begin].item, otherwise), run.heap.list(std::move(members))});
         group.as<List>().is_group = true;

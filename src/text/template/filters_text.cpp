@@ -6,12 +6,12 @@
 #include "text_searching.hpp"
 #include "unicode.hpp"
 
-// Filters that make text of text: their input is printed first, whatever it is.
+// Filters from text to text. They print an input of any type first.
 namespace ringshard::text::jinja {
 
 namespace {
 
-// The input as text; a Markup stays one.
+// The input as text; Markup stays Markup.
 struct Source {
     Source(Run& run, const Datum& input)
         : datum(input.is(Kind::text) ? input : run.heap.text(to_text(input))), text(datum.text()) {
@@ -92,7 +92,7 @@ Datum indent_filter(Run& run, const Datum& input, Arguments& arguments) {
         run.check_size(width, 1);
         indentation.assign(width, ' ');
     }
-    // jinja2 takes lines as splitlines() cuts them.
+    // jinja2 splits lines with splitlines().
     Arguments none;
     const Datum ended = run.heap.text(concat(source.text, "\n"));
     const Datum lines = find_text_method("splitlines")->call(run, ended, none);
@@ -150,7 +150,7 @@ Datum wordcount_filter(Run& run, const Datum& input, Arguments& arguments) {
     return Datum(count);
 }
 
-// A line in pieces that are white space or free of it.
+// Splits a line into pieces of white space and of other characters.
 std::vector<std::string_view> pieces_of(std::string_view line) {
     std::vector<std::string_view> pieces;
     while (!line.empty()) {
@@ -167,8 +167,8 @@ std::vector<std::string_view> pieces_of(std::string_view line) {
     return pieces;
 }
 
-// As Python's textwrap: as many pieces in a row as fit, without white space at its end; at its
-// beginning only in the first row.
+// Wraps like Python's textwrap: as many pieces per row as fit, without trailing white space, and
+// with leading white space only in the first row.
 std::vector<std::string> rows_of(std::string_view line, size_t width, bool breaks) {
     std::vector<std::string_view> pieces = pieces_of(line);
     std::vector<std::string> rows;

@@ -29,7 +29,7 @@ Datum abs_filter(Run&, const Datum& input, Arguments& arguments) {
     return Datum(std::abs(input.integer()));
 }
 
-// Python's int(text, base): nothing if the text is no number.
+// Python's int(text, base); nothing if the text is not a number.
 std::optional<int64_t> whole_of(std::string_view text, int64_t base) {
     std::string plain(strip(text));
     const bool negative = plain.starts_with('-');
@@ -118,7 +118,7 @@ Datum float_filter(Run&, const Datum& input, Arguments& arguments) {
     return number ? Datum(*number) : otherwise;
 }
 
-// To the nearest decimal, halves to even: the decimal digits of the number itself decide.
+// Rounds to the nearest decimal, ties to even, by the exact decimal digits of the double.
 double rounded(double number, int precision) {
     if (!std::isfinite(number) || precision > 300) return number;
     if (precision < 0) {
@@ -139,7 +139,7 @@ Datum round_filter(Run&, const Datum& input, Arguments& arguments) {
     if (std::abs(precision) > 300) fail("round: a precision of ", precision);
     const auto digits = static_cast<int>(precision);
     if (method == "common") {
-        // A whole number stays one.
+        // A whole number stays a whole number.
         if (input.is_whole() && digits >= 0) return Datum(input.integer());
         if (input.is_whole()) return Datum(static_cast<int64_t>(rounded(input.real(), digits)));
         return Datum(rounded(input.real(), digits));
@@ -204,7 +204,7 @@ Datum attr_filter(Run& run, const Datum& input, Arguments& arguments) {
     const Bound bound(arguments, "attr", {"name"}, 1);
     if (!bound[0].is(Kind::text)) fail("attr needs a name, not a ", type_name(bound[0]));
     if (input.is(Kind::undefined)) fail_undefined(input);
-    // Members of a dict are no attributes of it.
+    // Members of a dict are not attributes.
     if (input.is(Kind::dict) && find_method(Kind::dict, bound[0].text()) == nullptr)
         return Datum::undefined(Lack::attribute, bound[0], input.kind());
     return attribute(run, input, bound[0]);

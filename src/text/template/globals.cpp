@@ -4,7 +4,7 @@
 #include "printing.hpp"
 #include "run.hpp"
 
-// The functions that every template finds.
+// Global functions of templates.
 namespace ringshard::text::jinja {
 
 namespace {
@@ -17,7 +17,7 @@ struct GlobalFunction : Callable {
     Datum call(Run& run, Arguments& arguments) override { return function(run, arguments); }
     std::string print() const override { return concat("<function ", name, ">"); }
     Datum attribute(std::string_view wanted) override {
-        // dict.fromkeys: any dict will do.
+        // dict.fromkeys is the only attribute; the dict does not matter.
         if (name != "dict" || wanted != "fromkeys") return {};
         return {
             Kind::callable,
@@ -131,7 +131,7 @@ Datum joiner(Run& run, Arguments& arguments) {
     return {Kind::callable, run.heap.make<Joiner>(bound.value_or(0, Datum(comma))).get()};
 }
 
-// jinja2 draws words at random; here the same text comes every time.
+// jinja2 draws random words; this returns the same text every time.
 Datum lipsum(Run& run, Arguments& arguments) {
     const Bound bound(arguments, "lipsum", {"n", "html", "min", "max"});
     static constexpr std::string_view words =
@@ -174,7 +174,7 @@ std::string time_text(const std::tm& time, std::string_view format) {
             continue;
         }
         const char kind = format[++i];
-        // What C does not know as Python does: microseconds, and zones, which a local time lacks.
+        // Handle what strftime does differently: microseconds, and zones, which a local time lacks.
         if (kind == 'f') {
             prepared += "000000";
         } else if (kind != 'z' && kind != 'Z') {
@@ -183,7 +183,7 @@ std::string time_text(const std::tm& time, std::string_view format) {
         }
     }
     if (prepared.empty()) return "";
-    // A mark keeps an empty result apart from one that does not fit.
+    // The mark distinguishes an empty result from one that does not fit.
     prepared += '|';
     std::string text(256 + 32 * prepared.size(), '\0');
     text.resize(std::strftime(text.data(), text.size(), prepared.c_str(), &time));

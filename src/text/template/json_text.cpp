@@ -6,7 +6,7 @@
 #include "printing.hpp"
 #include "unicode.hpp"
 
-// JSON as Python's json.dumps writes it.
+// JSON in the format of Python's json.dumps.
 namespace ringshard::text::jinja {
 
 namespace {

@@ -10,7 +10,7 @@ namespace ringshard::text::jinja {
 
 namespace {
 
-// "\r\n" and "\r" become "\n"; one newline at the very end is dropped.
+// Converts "\r\n" and "\r" to "\n", and drops one newline at the end.
 std::string with_plain_newlines(std::string_view source) {
     std::string plain;
     plain.reserve(source.size());
@@ -52,7 +52,7 @@ private:
     const std::string source_;
     size_t at_ = 0;
     int line_ = 1;
-    // Whether what came before ended a line: white space before a tag is dropped only there.
+    // True after a line break: only there lstrip_blocks drops white space before a tag.
     bool line_starting_ = true;
     std::string open_brackets_;
     std::vector<Token> tokens_;
@@ -73,7 +73,7 @@ std::vector<Token> Lexer::run() {
     return std::move(tokens_);
 }
 
-// What a sign after "{%" or the like and the options say about the white space before it.
+// Adds text, trimmed by the sign after "{%" and by the options.
 void Lexer::add_text(std::string_view text, char sign, bool is_print) {
     const int line = line_;
     std::string_view kept = text;
@@ -120,8 +120,8 @@ void Lexer::text_until_tag() {
     }
 }
 
-// Bytes of "{% WORD %}" with its signs and white space; 0 if something else is there. After `raw`
-// the newline is kept, after `endraw` it is dropped.
+// Returns the bytes of "{% WORD %}" with its signs and white space; 0 for other text. Keeps the
+// newline after `raw`, drops it after `endraw`.
 size_t word_tag(std::string_view text, std::string_view word, bool ends) {
     std::string_view left = text;
     if (!left.starts_with("{%")) return 0;
@@ -217,7 +217,7 @@ void Lexer::one_token() {
     advance(size);
 }
 
-// Digits that may be grouped by single underscores; the bytes that they take.
+// Returns the bytes of digits, which single underscores may group.
 size_t digits_of(std::string_view text, auto is_digit) {
     size_t size = 0;
     while (size < text.size()) {
@@ -228,7 +228,7 @@ size_t digits_of(std::string_view text, auto is_digit) {
     return size;
 }
 
-// Bytes of ".5", "e-3" or ".5e3" after the digits of a number; 0 if it is none.
+// Returns the bytes of ".5", "e-3" or ".5e3" after the digits of a number; 0 for other text.
 size_t fraction_of(std::string_view text) {
     size_t size = 0;
     if (text.starts_with('.')) {
@@ -281,7 +281,7 @@ void Lexer::number() {
     }
     if (size == 0) {
         begin = 0;
-        // A number does not begin with 0, but for 0 itself.
+        // Only the number 0 itself begins with 0.
         size = left[0] == '0' ? digits_of(left, [](char c) { return c == '0'; }) : whole;
     }
     const std::string digits = without_underscores(left.substr(begin, size - begin));
@@ -292,7 +292,7 @@ void Lexer::number() {
     advance(size);
 }
 
-// Bytes of the escape after a backslash, whose meaning is appended.
+// Appends the meaning of an escape, and returns its bytes after the backslash.
 size_t unescape(std::string_view text, std::string& out, int line) {
     static constexpr std::string_view names = "abfnrtv\\'\"";
     static constexpr std::string_view meanings = "\a\b\f\n\r\t\v\\'\"";

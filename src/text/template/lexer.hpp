@@ -34,10 +34,10 @@ struct Token {
     bool is_sign(std::string_view sign) const { return kind == TokenKind::sign && text == sign; }
 };
 
-// "end of print statement": for messages.
+// Returns a name for messages: "end of print statement".
 std::string describe(const Token& token);
 
-// Cuts a template into tokens as jinja2 does with trim_blocks and lstrip_blocks on.
+// Splits a template into tokens, like jinja2 with trim_blocks and lstrip_blocks.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace ringshard::text::jinja

@@ -26,7 +26,7 @@ bool LoopItems::next(Run& run, Datum& out) {
     while (cursor_.next(run, out)) {
         if (!statement_->condition) return true;
         run.step();
-        // The caller of the next item may be in a function of its own.
+        // The caller of next() may be in another function.
         const InFrame inside(run, around_);
         statement_->condition_entry.enter(run);
         assign(run, *statement_->condition_target, out);
@@ -147,7 +147,7 @@ Flow For::go(Run& run, const Datum& items, int depth, const Ref<Object>& definit
         if (uses_loop) run.at(loop_place) = loop;
         assign(run, *target, item);
         const Flow flow = run_body(run, body);
-        // As jinja2 has it: a turn that was cut short does not keep the else branch away.
+        // Like jinja2: an iteration that ends early does not suppress the else branch.
         if (flow == Flow::on) any = true;
         return flow;
     };

@@ -4,10 +4,10 @@
 
 namespace ringshard::text::jinja {
 
-// Where a loop's items come from, and those that its condition lets through.
+// The items of a loop that satisfy its condition.
 class LoopItems {
 public:
-    // `around`: the frame in which the loop stands, and its condition with it.
+    // `around`: the frame that contains the loop and its condition.
     LoopItems(Run& run, Datum over, const For& statement, Ref<Object> around)
         : statement_(&statement), cursor_(run, std::move(over)), around_(std::move(around)) {}
     void clear() { around_ = {}; }
@@ -21,7 +21,7 @@ private:
     Ref<Object> around_;
 };
 
-// "loop": looks ahead only when it is asked.
+// The variable "loop": looks ahead only on demand.
 struct Loop : Callable {
     Loop(Heap& store, Run& run, const For& of, Datum over, int level, Ref<Object> around)
         : Callable(store, 256),
@@ -38,7 +38,7 @@ struct Loop : Callable {
     bool next(Run& run, Datum& out);
     const Datum& peek(Run& run);
     int64_t length(Run& run);
-    // Of a recursive loop: the body for other items.
+    // Runs the body of a recursive loop for other items.
     Datum call(Run& run, Arguments& arguments) override;
     std::string print() const override { return "<LoopContext>"; }
 
@@ -49,10 +49,10 @@ struct Loop : Callable {
     Datum before, current, after;
     std::vector<Datum> changed;
     bool was_asked = false;
-    Ref<Object> definition;  // the frame in which the loop stands
+    Ref<Object> definition;  // the frame that contains the loop
 
 private:
-    std::vector<Datum> collected_;  // when all had to be looked at
+    std::vector<Datum> collected_;  // all items, if the template needed them
     bool is_collected_ = false;
     size_t next_collected_ = 0;
     int64_t length_ = -1;

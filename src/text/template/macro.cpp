@@ -36,7 +36,7 @@ Datum MacroFunction::attribute(std::string_view name) {
     return heap.tuple(std::move(names));
 }
 
-// Positions first, then names; what is left over goes to varargs and kwargs if the macro reads
+// Assigns positional, then named arguments; the rest goes to varargs and kwargs if the macro reads
 // them.
 void MacroFunction::deal_out(Run& run, Arguments& arguments, std::vector<Datum>& slots) const {
     const auto slot = [&](int index) -> Datum& { return slots[static_cast<size_t>(index)]; };

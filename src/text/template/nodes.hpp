@@ -10,8 +10,8 @@
 
 #include "datum.hpp"
 
-// The tree of a template. It is built by the parser, bound to its variables by the binder, and
-// never changes afterwards: renderings on several threads share it.
+// The syntax tree of a template. The parser builds it and the binder resolves its variables; then
+// it never changes, so that renderings on several threads share it.
 namespace ringshard::text::jinja {
 
 class Run;
@@ -26,7 +26,7 @@ using ExpressionPtr = std::unique_ptr<Expression>;
 using StatementPtr = std::unique_ptr<Statement>;
 using Body = std::vector<StatementPtr>;
 
-// Where a variable lives: a slot of the function that many functions outwards.
+// Location of a variable: a slot of the function `hops` functions outwards.
 struct Place {
     int hops = 0;
     int slot = 0;
@@ -36,13 +36,13 @@ struct Expression {
     explicit Expression(int where) : line(where) {}
     virtual ~Expression() = default;
     virtual Datum evaluate(Run& run) const = 0;
-    // Puts the printed value out.
+    // Appends the printed value.
     virtual void print(Run& run, std::string& out) const;
     virtual void each_child(const std::function<void(Expression&)>&) {}
 
     int line;
     int depth = 1;
-    bool calls = false;  // a macro may run in it
+    bool calls = false;  // may run a macro
 };
 
 struct Constant : Expression {
@@ -52,7 +52,7 @@ struct Constant : Expression {
     void print(Run& run, std::string& out) const override;
     std::string kept;
     Datum value;
-    bool is_verbatim = false;  // text of the template outside of tags: never escaped
+    bool is_verbatim = false;  // text of the template outside of tags, never escaped
 };
 
 struct Name : Expression {
@@ -63,7 +63,7 @@ struct Name : Expression {
     Place place;
 };
 
-// "space.member" as the target of a set.
+// "space.member" as the target of a set statement.
 struct SpaceMember : Expression {
     SpaceMember(int where, std::string what, std::string part)
         : Expression(where), name(std::move(what)), member(std::move(part)) {}
@@ -130,7 +130,7 @@ struct FilterUse : Expression {
     Datum evaluate(Run& run) const override;
     Datum apply(Run& run, const Datum& input) const;
     void each_child(const std::function<void(Expression&)>& visit) override;
-    ExpressionPtr input;  // none: the text of a block
+    ExpressionPtr input;  // nullptr: the text of a block
     std::string name;
     CallArguments arguments;
     const FilterEntry* filter = nullptr;
@@ -201,14 +201,14 @@ struct Conditional : Expression {
     ExpressionPtr then, condition, otherwise;
 };
 
-// What happens to the variables of a scope when it is entered.
+// How to initialize the variables of a scope when it is entered.
 struct ScopeEntry {
     struct Load {
         enum class From : uint8_t { outside, place, nothing };
         From from = From::nothing;
         int slot = 0;
         Place place = {};
-        int outside = 0;  // its index among the names that come from outside
+        int outside = 0;  // index among the names of the context
     };
     void enter(Run& run) const;
     std::vector<Load> loads;
@@ -220,7 +220,7 @@ struct Statement {
     explicit Statement(int where) : line(where) {}
     virtual ~Statement() = default;
     virtual Flow run(Run& run) const = 0;
-    // Which names it reads and sets in the scope around it.
+    // Declares the names that it reads and sets in the scope around it.
     virtual void declare(Symbols& symbols) = 0;
     virtual void bind(Binder& binder) = 0;
     int line;
@@ -258,7 +258,7 @@ struct For : Statement {
     bool uses_loop = false;
     ScopeEntry body_entry, condition_entry, otherwise_entry;
     Place loop_place;
-    int slots = 0;  // of the function that a recursive loop is
+    int slots = 0;  // if it is a recursive loop, which is a function
 
 private:
     Flow go(Run& run, const Datum& over, int depth, const Ref<Object>& definition) const;
@@ -314,7 +314,7 @@ struct CallBlock : Statement {
     std::unique_ptr<Call> call;
 };
 
-// A body in a scope of its own: filter, with, generation, autoescape and named blocks.
+// A body with its own scope: filter, with, generation, autoescape and named blocks.
 struct Scoped : Statement {
     enum class Kind : uint8_t { filter, with, generation, autoescape, named };
     Scoped(int where, Kind what) : Statement(where), kind(what) {}
@@ -322,7 +322,7 @@ struct Scoped : Statement {
     void declare(Symbols& symbols) override;
     void bind(Binder& binder) override;
     Kind kind;
-    ExpressionPtr filter;  // or what autoescape is set to
+    ExpressionPtr filter;  // or the value of autoescape
     std::vector<std::pair<ExpressionPtr, ExpressionPtr>> variables;
     Body body;
     ScopeEntry entry;
@@ -340,7 +340,7 @@ struct Leave : Statement {
     bool again;
 };
 
-// Appears in the tree where a name is set.
+// Returns true for expressions that can be the target of a set.
 bool can_be_set(const Expression& target);
 
 struct Program {
@@ -351,7 +351,7 @@ struct Program {
     bool marks_assistant = false;
 };
 
-// The whole way from source to bound tree.
+// Parses and binds a template.
 Program compile(std::string_view source);
 
 }  // namespace ringshard::text::jinja

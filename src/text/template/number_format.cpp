@@ -140,7 +140,7 @@ std::string formatted_whole(int64_t number, const Specification& how) {
 
 }  // namespace
 
-// Digits of a number without its sign, in C's notation.
+// Formats a number without its sign, by printf's notation.
 std::string real_digits(double number, char type, int precision, bool alternate) {
     std::array<char, 16> format{};
     std::snprintf(format.data(), format.size(), "%%%s.%d%c", alternate ? "#" : "", precision, type);
@@ -165,7 +165,7 @@ std::string formatted_real(double number, const Specification& how) {
             digits = real_repr(size);
         } else {
             digits = real_digits(size, 'g', std::max(precision, 1), how.alternate);
-            // One digit after the point, as repr has it.
+            // Append a fraction, like repr.
             if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
         }
     } else if (how.type == '%') {

@@ -4,7 +4,7 @@
 #include "printing.hpp"
 #include "run.hpp"
 
-// Arithmetic as Python has it, on numbers that fit into 64 bits.
+// Python's arithmetic, on numbers of 64 bits.
 namespace ringshard::text::jinja {
 
 namespace {
@@ -111,7 +111,7 @@ Datum repeated(Run& run, const Datum& what, int64_t times) {
         run.check_size(count, what.text().size());
         std::string text;
         text.reserve(count * what.text().size());
-        // An empty text can be asked for very often.
+        // A template can repeat an empty text any number of times.
         for (uint64_t i = 0; i < count && !what.text().empty(); ++i) text += what.text();
         const Datum made = run.heap.text(std::move(text));
         return what.is_markup() ? made.as_markup() : made;
@@ -138,7 +138,7 @@ Datum joined_text(Run& run, const Datum& left, const Datum& right) {
         text += right.text();
         return run.heap.text(std::move(text));
     }
-    // What is marked as safe HTML stays so: the other side is escaped.
+    // Safe HTML plus text is safe HTML: escape the text.
     return run.heap.text(to_markup(left) + to_markup(right)).as_markup();
 }
 

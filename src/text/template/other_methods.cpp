@@ -4,8 +4,8 @@
 #include "printing.hpp"
 #include "run.hpp"
 
-// The methods of Python's dict, list, tuple, range and numbers. Those that change a value are known
-// and refused, as in jinja2's immutable sandbox.
+// Methods of Python's dict, list, tuple, range and numbers. Like jinja2's immutable sandbox, it
+// knows mutating methods and refuses them.
 namespace ringshard::text::jinja {
 
 namespace {

@@ -37,7 +37,7 @@ std::string Parser::expect_name() {
     return take().text;
 }
 
-// Every node passes here when its children are known.
+// Completes every node once its children are known.
 ExpressionPtr Parser::done(ExpressionPtr node) {
     int deepest = 0;
     node->each_child([&](Expression& child) {

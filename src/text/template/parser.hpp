@@ -8,7 +8,7 @@
 
 namespace ringshard::text::jinja {
 
-// Recursive descent over jinja2's grammar. Failures carry the template's line.
+// A recursive-descent parser of jinja2's grammar. Failures carry the template's line.
 class Parser {
 public:
     explicit Parser(std::string_view source) : tokens_(tokenize(source)) {}
@@ -62,7 +62,7 @@ private:
     ExpressionPtr list();
     ExpressionPtr dict();
 
-    // What follows an expression, members, calls, filters and tests: parser_postfixes.cpp.
+    // Postfixes: members, calls, filters and tests (parser_postfixes.cpp).
     ExpressionPtr postfix(ExpressionPtr of);
     ExpressionPtr subscript(ExpressionPtr of);
     ExpressionPtr slice_or_index();
@@ -74,7 +74,7 @@ private:
     CallArguments call_arguments();
     std::string dotted_name();
 
-    // Tokens, and nodes when they are whole: parser.cpp.
+    // Tokens and complete nodes: parser.cpp.
     ExpressionPtr done(ExpressionPtr node);
     const Token& now() const { return tokens_[at_]; }
     const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
@@ -85,12 +85,12 @@ private:
     void expect(TokenKind kind, std::string_view what);
     std::string expect_name();
 
-    // How deep the parser itself may go, and the tree that it builds.
+    // Maximum recursion of the parser, and depth of its tree.
     static constexpr int max_nesting = 100;
     static constexpr int max_depth = 500;
     class Deeper;
 
-    // A use of a name, in the order of the text: reading or setting.
+    // A read or write of a name, in the order of the text.
     struct Use {
         std::string name;
         bool sets;

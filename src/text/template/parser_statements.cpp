@@ -12,8 +12,8 @@ Program Parser::run() {
     return program;
 }
 
-// Up to a tag whose name is among the ends, whose name is the current token then; without ends up
-// to the end of the template.
+// Parses up to a tag with a name in `ends`, which is then the current token; without ends up to the
+// end of the template.
 Body Parser::body_until(const Ends& ends) {
     awaited_.push_back(&ends);
     Body body;
@@ -124,7 +124,7 @@ StatementPtr Parser::for_statement() {
     node->over = tuple({.conditional = false, .end = "recursive"});
     if (skip_name("if")) {
         node->condition = expression();
-        // The condition has the variables of the target for itself: they are read a second time.
+        // The condition has its own copy of the target's variables: parse the target again.
         const size_t back = at_;
         at_ = target_begin;
         node->condition_target = target(false, false, "in");
@@ -203,7 +203,7 @@ void Parser::signature(MacroBody& macro) {
     take();
 }
 
-// Which of the variables that a macro has unasked its body reads.
+// Records which special variables the macro's body reads.
 void Parser::note_specials(MacroBody& macro, size_t first_use, int line) {
     const auto reads = [&](std::string_view special) {
         for (size_t i = first_use; i < uses_.size(); ++i)
@@ -282,7 +282,7 @@ StatementPtr Parser::generation_statement() {
     return node;
 }
 
-// A named block matters to templates that extend others; alone it is its content.
+// A named block matters only to templates that extend others: render its content.
 StatementPtr Parser::block_statement() {
     auto node = std::make_unique<Scoped>(now().line, Scoped::Kind::named);
     const std::string name = expect_name();

@@ -14,7 +14,7 @@ namespace ringshard::text::jinja {
 std::string real_repr(double value) {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-    // Python takes the plain form for exponents from -4 to 15, whichever is shorter.
+    // Python uses positional notation for exponents from -4 to 15.
     const double size = std::abs(value);
     const bool plain = value == 0 || (size >= 1e-4 && size < 1e16);
     std::array<char, 400> digits{};

@@ -15,7 +15,7 @@ std::string repr(const Datum& value);
 std::string real_repr(double value);
 
 std::string escaped(std::string_view text);
-// A Markup as it is, all else escaped.
+// Returns Markup unchanged, and other values escaped.
 std::string to_markup(const Datum& value);
 
 struct JsonStyle {
@@ -26,12 +26,12 @@ struct JsonStyle {
     std::string item_separator = ", ";
     std::string member_separator = ": ";
 };
-// Digits of a number in the notation of printf: "f", "e", "g".
+// Formats a number by printf's "f", "e" or "g".
 std::string real_digits(double number, char type, int precision, bool alternate);
 
 std::string json(const Datum& value, const JsonStyle& style);
 
-// How deep data may be nested for printing and comparing.
+// Maximum nesting of data for printing and comparing.
 constexpr int max_data_depth = 400;
 
 }  // namespace ringshard::text::jinja

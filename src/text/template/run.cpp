@@ -40,7 +40,7 @@ void Run::note_generated(std::string_view text) {
 }
 
 void Run::check_stack() const {
-    // A quarter of what threads usually have: any depth that a template needs, far from the end.
+    // A quarter of a typical thread's stack: far more than templates need, and safe.
     static constexpr ptrdiff_t max_stack = ptrdiff_t{2} << 20;
     const char* const now = stack_pointer();
     if ((stack_ > now ? stack_ - now : now - stack_) > max_stack)

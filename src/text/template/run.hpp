@@ -33,7 +33,7 @@ struct RunLimits {
     size_t max_held_bytes = 0;
 };
 
-// What was inside a generation block: where it begins among what was put out before.
+// The content of a generation block: position in the output at its beginning, and size.
 struct Generated {
     size_t begin = 0;
     size_t bytes = 0;
@@ -45,7 +45,7 @@ class Run {
 public:
     Run(const Program& program, const RunLimits& limits);
 
-    // Sets what the template finds under that name.
+    // Sets a variable of the context.
     void set_outside(std::string_view name, Datum value);
     std::string render();
     const std::vector<Generated>& generated() const { return generated_; }
@@ -54,9 +54,9 @@ public:
         steps_ += count;
         if (steps_ > limits_.max_steps) fail_for_steps();
     }
-    // Calls of macros and loops nest as deep as the stack allows.
+    // Fails before nested macros and loops exhaust the stack.
     void check_stack() const;
-    // Before something of that size is made.
+    // Call before creating an object of that size.
     void check_size(uint64_t count, size_t bytes_each) const;
     void check_output(size_t bytes) const {
         if (bytes > limits_.max_output_bytes) fail_for_output();
@@ -70,7 +70,7 @@ public:
     const Datum& outside(int index) const { return outside_[static_cast<size_t>(index)]; }
     void note_generated(std::string_view text);
 
-    // Runs the body with its output caught.
+    // Runs the body and returns its output.
     template <class Act>
     std::string caught(const Act& act) {
         std::string text;
@@ -105,25 +105,25 @@ Datum call_datum(Run& run, const Datum& callee, Arguments& arguments);
 Datum attribute(Run& run, const Datum& of, const Datum& name);
 Datum element(Run& run, const Datum& of, const Datum& index);
 Datum slice(Run& run, const Datum& of, const Datum& start, const Datum& stop, const Datum& step);
-// A method, of a text, a list or whatever has it.
+// Calls a method of a text, a list or any other value.
 Datum call_method(Run& run, const MethodEntry& method, const Datum& self, Arguments& arguments);
 Datum add(Run& run, const Datum& left, const Datum& right);
 Datum arithmetic(Run& run, Sign sign, const Datum& left, const Datum& right);
 Datum percent_format(Run& run, std::string_view format, const Datum& values);
 std::string brace_format(Run& run, std::string_view format, Arguments& arguments);
-// The python format specification language: "{:>10.2f}".
+// Formats by Python's format specification: "{:>10.2f}".
 std::string formatted(Run& run, const Datum& value, std::string_view specification);
 
 void assign(Run& run, const Expression& target, const Datum& value);
 void check_spaces(Run& run, const Expression& target);
 
-// Goes over what Python can iterate over; fails if it cannot.
+// Iterates over a value like Python; fails if Python cannot.
 class Cursor {
 public:
     Cursor() = default;
     Cursor(Run& run, Datum over);
     bool next(Run& run, Datum& out);
-    // The number of all items, if that is known without going over them.
+    // True if the number of items is known without iterating.
     bool knows_size() const { return knows_size_; }
     size_t size() const { return size_; }
 
@@ -137,14 +137,14 @@ private:
 std::vector<Datum> all_of(Run& run, const Datum& iterable);
 Datum caught_text(Run& run, std::string text);
 
-// For messages: "'content' is not defined".
+// Returns "'content' is not defined", for messages.
 std::string lack_message(const Datum& undefined);
 [[noreturn]] inline void fail_undefined(const Datum& undefined) { fail(lack_message(undefined)); }
 
-// The attributes of "loop".
+// Returns an attribute of "loop".
 Datum loop_attribute(Run& run, const Datum& loop, std::string_view name);
 
-// A macro, as {% macro %} defines it.
+// Creates the macro of a {% macro %} statement.
 Datum make_macro(Run& run, const MacroBody& macro);
 
 std::string time_text(const std::tm& time, std::string_view format);

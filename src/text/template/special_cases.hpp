@@ -5,13 +5,13 @@
 
 namespace ringshard::text::jinja {
 
-// A code point whose other case is more than one code point, or that folds specially.
+// A code point that maps to several code points, or has a special case folding.
 struct SpecialCase {
     char32_t code_point;
     std::string_view mapped;
 };
 
-// In order of their code points.
+// Sorted by code point.
 const std::vector<SpecialCase>& special_upper_cases();
 const std::vector<SpecialCase>& special_title_cases();
 const std::vector<SpecialCase>& special_folded_cases();

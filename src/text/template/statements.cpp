@@ -6,7 +6,7 @@
 #include "run.hpp"
 #include "unicode.hpp"
 
-// Statements at work.
+// Execution of statements.
 namespace ringshard::text::jinja {
 
 void ScopeEntry::enter(Run& run) const {
@@ -68,7 +68,7 @@ void assign(Run& run, const Expression& target, const Datum& value) {
     }
 }
 
-// Before the value is computed: what is no namespace has no members to set.
+// Checks, before computing the value, that the target is a namespace.
 void check_spaces(Run& run, const Expression& target) {
     if (const auto* member = dynamic_cast<const SpaceMember*>(&target))
         if (!run.at(member->place).is(Kind::space))
@@ -93,10 +93,10 @@ Flow SetBlock::run(Run& run) const {
     entry.enter(run);
     Flow flow = Flow::on;
     Datum text = caught_text(run, run.caught([&] { flow = run_body(run, body); }));
-    // Left by break or continue: nothing is set.
+    // break or continue left the block: set nothing.
     if (flow != Flow::on) return flow;
     if (filter) {
-        // The filters stand in a chain whose innermost has no input.
+        // The innermost filter of the chain has no input.
         text = apply_chain(run, *filter, text);
     }
     check_spaces(run, *target);

@@ -80,7 +80,7 @@ void Output::declare(Symbols& symbols) {
 }
 
 void If::declare(Symbols& symbols) {
-    // The first condition belongs to the scope, each further one to its branch.
+    // The first condition belongs to the scope, every other one to its branch.
     symbols.read_all(*branches.front().first);
     std::vector<Symbols> parts;
     parts.push_back(symbols.branch());

@@ -6,7 +6,7 @@
 #include "run.hpp"
 #include "text_searching.hpp"
 
-// The tests that can follow "is".
+// Tests, which follow "is".
 namespace ringshard::text::jinja {
 
 namespace {
@@ -74,7 +74,7 @@ bool is_test(Run&, const Datum& input, Arguments& arguments) {
 
 bool is_sequence(const Datum& value) {
     switch (value.kind()) {
-        case Kind::undefined:  // as Python sees jinja2's Undefined
+        case Kind::undefined:  // like jinja2's Undefined in Python
         case Kind::text:
         case Kind::list:
         case Kind::tuple:

@@ -4,7 +4,7 @@
 #include "run.hpp"
 #include "unicode.hpp"
 
-// 'a %s' % b and 'a {}'.format(b).
+// Formatting: 'a %s' % b and 'a {}'.format(b).
 namespace ringshard::text::jinja {
 
 namespace {
@@ -39,7 +39,7 @@ public:
     }
 
 private:
-    // What Python counts as a mapping may go unused.
+    // Python accepts an unused argument if it is a mapping.
     bool takes_any() const {
         return values_.is(Kind::dict) || values_.is(Kind::list) || values_.is(Kind::range) ||
                values_.is(Kind::undefined);

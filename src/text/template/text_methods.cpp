@@ -7,7 +7,7 @@
 #include "text_searching.hpp"
 #include "unicode.hpp"
 
-// The methods of Python's str.
+// Methods of Python's str.
 namespace ringshard::text::jinja {
 
 namespace {
@@ -21,7 +21,7 @@ Datum mapped(Run& run, const Datum& self, Arguments& arguments) {
     return made(run, map(self.text()));
 }
 
-// Without characters: white space.
+// Strips white space if `chars` is not given.
 Datum stripped(Run& run, const Datum& self, Arguments& arguments, bool left, bool right) {
     const Bound bound(arguments, "strip", {"chars"});
     std::string_view text = self.text();
@@ -165,7 +165,7 @@ Datum is_identifier(Run&, const Datum& self, Arguments&) {
     return Datum(true);
 }
 
-// Widths count code points.
+// Pads to a width in code points.
 Datum filled(Run& run, const Datum& self, Arguments& arguments, std::string_view name, char align) {
     const Bound bound(arguments, name, {"width", "fillchar"}, 1);
     const std::string_view fill = bound.text_or(1, " ");

@@ -66,11 +66,11 @@ std::vector<Datum> split_at(Run& run, const Datum& self, std::string_view separa
     return parts;
 }
 
-// The part of a text that the optional bounds of find() and the like name, in bytes.
+// The part of a text within the optional bounds of find() and similar methods, in bytes.
 struct Window {
     std::string_view text;
     size_t skipped_code_points = 0;
-    bool is_empty_beyond = false;  // begins after the end: not even "" is there
+    bool is_empty_beyond = false;  // begins after the end: does not even contain ""
 };
 
 Window window_of(const Datum& self, const Bound& bound, size_t first) {
@@ -157,7 +157,7 @@ std::string replaced(Run& run, std::string_view text, std::string_view old, std:
     run.step(1 + text.size() / 64);
     int64_t left = count < 0 ? INT64_MAX : count;
     if (old.empty()) {
-        // Before each character and at the end.
+        // Insert before each character and at the end.
         std::string_view rest = text;
         while (left > 0) {
             --left;
@@ -188,7 +188,7 @@ std::string aligned(Run& run, std::string_view text, int64_t width, char align,
     const int64_t missing = width - size;
     run.check_size(static_cast<uint64_t>(missing), fill.size());
     run.step(static_cast<uint64_t>(missing) / 16);
-    // Python puts the odd one left where the width is odd.
+    // Like Python: the odd space goes left if the width is odd.
     const int64_t half = missing / 2 + (missing & width & 1);
     const int64_t left = align == '<' ? 0 : align == '>' ? missing : half;
     std::string out;

@@ -104,7 +104,7 @@ bool is_numeric(char32_t c) {
     if (kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL ||
         kind == UTF8PROC_CATEGORY_NO)
         return true;
-    // Ideographs that are numbers.
+    // Ideographs with a numeric value.
     static constexpr std::u32string_view numbers =
         U"\u3405\u3483\u382A\u3B4D\u4E00\u4E03\u4E07\u4E09\u4E24\u4E5D\u4E8C\u4E94\u4E96\u4EBF"
         U"\u4EC0\u4EDF\u4EE8\u4F0D\u4F70\u5104\u5146\u5169\u516B\u516D\u5341\u5343\u5344\u5345"
@@ -180,7 +180,7 @@ bool is_ignored_by_case(char32_t c) {
            kind == UTF8PROC_CATEGORY_SK;
 }
 
-// A sigma is written in its final form at the end of a word.
+// Returns true if a sigma takes its final form, at the end of a word.
 bool is_final(std::string_view before, std::string_view after) {
     char32_t neighbour = 0;
     while (!before.empty()) {
@@ -196,7 +196,7 @@ bool is_final(std::string_view before, std::string_view after) {
     return true;
 }
 
-// Lowers the first code point of `rest`, a tail of `whole`.
+// Appends the lower case of the first code point of `rest`, a tail of `whole`.
 void take_lower(std::string& out, std::string_view whole, std::string_view& rest) {
     const std::string_view before = whole.substr(0, whole.size() - rest.size());
     const char32_t c = take_first(rest);

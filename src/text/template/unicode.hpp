@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-// Text as Python sees it: a row of code points. All texts here are valid UTF-8.
+// Texts as sequences of code points, like in Python. All texts here are valid UTF-8.
 namespace ringshard::text::jinja {
 
 bool is_ascii(std::string_view text);
 size_t count_code_points(std::string_view text);
-// The byte at which code point `index` begins; the end if there are fewer.
+// Returns the byte offset of code point `index`; the end if there are fewer.
 size_t byte_of(std::string_view text, size_t index);
-// Takes the first code point off.
+// Removes and returns the first code point.
 char32_t take_first(std::string_view& text);
 char32_t take_last(std::string_view& text);
 void append(std::string& out, char32_t code_point);

@@ -8,7 +8,7 @@ namespace ringshard::text {
 
 namespace {
 
-// The bits of the character before a place and of the one at it.
+// Return the character bits before and at a byte offset.
 uint8_t bits_before(std::string_view text, size_t place) {
     return place == 0 ? 0 : character_table()[point_at(&text[character_start(text, place - 1)])];
 }

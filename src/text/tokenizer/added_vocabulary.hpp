@@ -12,7 +12,7 @@
 
 namespace ringshard::text {
 
-// The tokens that stand beside the model's vocabulary.
+// The tokens beside the model's vocabulary.
 class AddedVocabulary {
 public:
     void add(std::span<const AddedToken> tokens, const Vocabulary& model,
@@ -20,17 +20,17 @@ public:
 
     std::optional<uint32_t> id_of(std::string_view token) const;
     const AddedToken* token_of(uint32_t id) const;
-    // As decode() writes it: in its normalized form.
+    // Returns the text that decode() writes: the normalized form.
     const std::string* written(uint32_t id) const;
     bool is_special(std::string_view content) const { return special_.contains(content); }
     size_t num_outside(const Vocabulary& model) const;
     const std::map<uint32_t, AddedToken>& by_id() const { return by_id_; }
 
-    // A part of a text: an added token, or what lies between two of them.
+    // A part of a text: an added token, or the text between two of them.
     struct Part {
         size_t first;
         size_t last;
-        int64_t id;  // -1: not a token
+        int64_t id;  // -1: text, not a token
     };
     enum class Stage { raw, normalized };
     void split(std::string_view text, Stage stage, std::vector<Part>& parts) const;
@@ -40,7 +40,7 @@ private:
 
     std::map<std::string, uint32_t, std::less<>> ids_;
     std::map<uint32_t, AddedToken> by_id_;
-    std::map<uint32_t, std::string> normalized_;  // where it differs from the content
+    std::map<uint32_t, std::string> normalized_;  // if it differs from the content
     std::set<std::string, std::less<>> special_;
     TokenSearch raw_search_, normalized_search_;
 };

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view space_sign = "\xE2\x96\x81";  // U+2581
 
-// Printable bytes stand for themselves, the others for letters from U+0100 on, in order.
+// Printable bytes map to themselves, the others to characters from U+0100 on, in order.
 struct Letters {
     std::array<char32_t, 256> of_byte{};
     std::array<int16_t, 0x144> of_letter{};
@@ -98,8 +98,8 @@ void Bpe::find_special_ids(const Json& options, bool byte_level) {
             ascii_ids_[byte] =
                 vocabulary_.id_of(std::string(1, static_cast<char>(byte))).value_or(absent);
     }
-    // read_merges() takes it back if a merge reaches across a space. ignore_merges looks up words,
-    // and where characters are dropped, the spans behind them shift to the end of the word.
+    // read_merges() resets it if a merge crosses a space. Not with ignore_merges, which looks up
+    // whole words; nor if encoding drops characters, which shifts spans to the end of the word.
     const bool drops =
         !has_unknown_ && !(byte_fallback_ && std::ranges::none_of(fallback_ids_, [](uint32_t id) {
                                return id == absent;
@@ -188,8 +188,8 @@ void Bpe::encode_characters(std::string_view word, Buffers& buffers) const {
             symbols.push_back({*id, static_cast<uint32_t>(word.size())});
             return;
         }
-    // An unknown character waits for the next known one, and bytes pass it by: so does the
-    // original.
+    // An unknown character waits for the next known one, while bytes overtake it, as in the
+    // `tokenizers` package.
     uint32_t unknown_length = 0;
     const auto flush = [&] {
         if (unknown_length > 0) symbols.push_back({unknown_id_, unknown_length});

@@ -10,27 +10,27 @@
 
 namespace ringshard::text {
 
-// A token within a word, and how many bytes of the word it stands for.
+// A token within a word, and the number of the word's bytes that it covers.
 struct Symbol {
     uint32_t id;
     uint32_t length;
 };
 
-// Byte-pair encoding: the vocabulary, and which pairs of tokens become one in which order.
+// Byte-pair encoding: the vocabulary and the merges by rank.
 class Bpe {
 public:
-    // `options`: the model itself, or what stands instead of all but its vocabulary and merges.
-    // `byte_level`: words come as bytes, and each byte has a letter of its own in the vocabulary.
+    // `options`: the model, or a replacement of all but its vocabulary and merges. `byte_level`:
+    // words are bytes, and the vocabulary has a letter for each byte.
     Bpe(const Json& model, const Json& options, bool byte_level);
 
     const Vocabulary& vocabulary() const { return vocabulary_; }
 
-    // Whether every byte is in the vocabulary. Then a word is a run of bytes, nothing is unknown,
-    // and a token is as long as its letters are many.
+    // Returns true if every byte is in the vocabulary. Then a word is a sequence of bytes without
+    // unknown ones, and a token has one byte per letter.
     bool has_all_bytes() const { return has_all_bytes_; }
 
-    // Whether a word may be cut before each U+2581 that follows another character: no merge reaches
-    // across, so the pieces give the same tokens.
+    // Returns true if a word may be split before each U+2581 that follows another character: no
+    // merge crosses it, so the pieces have the same tokens.
     bool cuts_at_spaces() const { return cuts_at_spaces_; }
 
     // Buffers of one thread.
@@ -41,7 +41,7 @@ public:
         std::string letters;
     };
 
-    // The tokens of a word, in buffers.symbols.
+    // Write the tokens of a word to buffers.symbols.
     void encode_bytes(std::string_view word, Buffers& buffers) const;       // if has_all_bytes()
     void encode_characters(std::string_view word, Buffers& buffers) const;  // otherwise
 
@@ -55,7 +55,7 @@ private:
     Vocabulary vocabulary_;
     Merges merges_;
     std::array<uint32_t, 256> byte_ids_{};      // byte-level letters
-    std::array<uint32_t, 256> fallback_ids_{};  // <0x41>; `absent` if not there
+    std::array<uint32_t, 256> fallback_ids_{};  // <0x41>; or `absent`
     std::array<uint32_t, 128> ascii_ids_{};
     static constexpr uint32_t absent = ~uint32_t{0};
     std::string unknown_token_;
@@ -68,12 +68,12 @@ private:
     bool cuts_at_spaces_ = false;
 };
 
-// The letter that stands for a byte in byte-level vocabularies.
+// Returns the letter of a byte in byte-level vocabularies.
 char32_t letter_of_byte(unsigned char byte);
-// And the byte of a letter, or -1.
+// Returns the byte of a letter, or -1.
 int byte_of_letter(char32_t letter);
 
-// Merges the symbols of a word: always the pair of lowest rank, the leftmost of those.
+// Merges the symbols of a word: always the pair of lowest rank, the leftmost among equals.
 void merge_symbols(const Merges& merges, Bpe::Buffers& buffers);
 
 }  // namespace ringshard::text

@@ -32,7 +32,7 @@ public:
     }
 
 private:
-    // A token with a character that stands for no byte is taken as it is.
+    // Copies a token that has a character without a byte.
     static void add(const std::string& token, std::string& bytes) {
         const size_t before = bytes.size();
         for (const char* place = token.data(); place != token.data() + token.size();) {
@@ -74,7 +74,7 @@ private:
     std::string content_;
 };
 
-// Runs of <0x41> become text, or a U+FFFD each where they are none.
+// Decodes runs of <0x41>; invalid UTF-8 becomes a U+FFFD per byte.
 class ByteFallback final : public DecoderStep {
 public:
     void apply(Tokens& tokens) const override {
@@ -108,7 +108,7 @@ private:
             c = static_cast<char>(c | 0x20);
             return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
         };
-        // The original reads a number, and a number may have a sign.
+        // The `tokenizers` package parses a number here, which may have a sign.
         if (token[3] == '+') return digit(token[4]);
         return digit(token[3]) < 0 || digit(token[4]) < 0 ? -1
                                                           : digit(token[3]) * 16 + digit(token[4]);

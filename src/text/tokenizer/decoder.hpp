@@ -8,7 +8,7 @@
 
 namespace ringshard::text {
 
-// Tokens to text. Each step makes other tokens of the tokens; the last ones are joined.
+// Converts tokens to text in steps, each from tokens to tokens; then joins the last ones.
 class DecoderStep {
 public:
     virtual ~DecoderStep() = default;
@@ -19,7 +19,7 @@ class Decoder {
 public:
     Decoder() = default;
     explicit Decoder(const Json& decoder);
-    // Without any decoder, tokens stand with a space between them.
+    // Without a decoder, joins tokens with spaces.
     std::string decode(std::vector<std::string> tokens) const;
 
 private:

@@ -9,7 +9,7 @@ namespace ringshard::text {
 namespace {
 
 constexpr std::string_view space_sign = "\xE2\x96\x81";  // U+2581
-constexpr std::string_view byte_space = "\xC4\xA0";  // the letter of a space in byte-level tokens
+constexpr std::string_view byte_space = "\xC4\xA0";      // letter of the space in byte-level tokens
 
 bool is_space(std::string_view character) {
     return character == byte_space ||
@@ -31,7 +31,7 @@ Ends ends_of(std::string_view token) {
     return ends;
 }
 
-// Behind the next word of a text in which spaces are U+2581: signs, then other characters.
+// Returns the end of the next word of a text whose spaces are U+2581: signs, then other characters.
 size_t end_of_piece(std::string_view text, size_t from) {
     while (text.substr(from).starts_with(space_sign)) from += space_sign.size();
     return std::min(text.find(space_sign, from), text.size());
@@ -117,7 +117,7 @@ void Encoder::encode_bytes(std::string_view word, const char* end) {
     state_.cache.put(key, std::span(ids_).subspan(first));
 }
 
-// A byte-level vocabulary that lacks some bytes: the word is written out in letters.
+// Spells the word in letters, for a byte-level vocabulary that lacks some bytes.
 void Encoder::encode_letters(const Passage& word) {
     TrackedText& letters = state_.letters;
     letters.clear();
@@ -180,8 +180,8 @@ void Encoder::put_symbols(const Passage& word) {
     }
 }
 
-// ByteLevel's post-processor: a span begins behind the white space that its token begins with, and
-// ends before that at its end. Steps are characters of the input.
+// Trims spans like ByteLevel's post-processor: removes the white space at both ends of the token.
+// Counts in characters of the input.
 void Encoder::trim_spans(std::string_view text, size_t first) {
     const size_t begin = spans_->size() - (ids_.size() - first);
     for (const PostProcessor::Trimming& trimming : parts_.post_processor.trimmings) {
@@ -189,7 +189,7 @@ void Encoder::trim_spans(std::string_view text, size_t first) {
             Span& span = (*spans_)[begin + i];
             const Ends ends = state_.ends[i];
             uint32_t leading = ends.leading;
-            // A single space before the first word may be the one that was added.
+            // A single space before the first word may be the added one.
             if (trimming.add_prefix_space && leading == 1 && (i == 0 || span.first == 0))
                 leading = 0;
             for (; leading > 0 && span.first < span.last; --leading)

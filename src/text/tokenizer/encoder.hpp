@@ -23,7 +23,7 @@ struct Tokenizer::Parts {
     AddedVocabulary added;
 };
 
-// How much white space a token's text has at its ends, in characters.
+// White space at the ends of a token's text, in characters.
 struct Ends {
     uint32_t leading;
     uint32_t trailing;
@@ -41,7 +41,7 @@ struct Tokenizer::Scratch::State {
     std::vector<Ends> ends;
 };
 
-// The way of one text through the parts of a tokenizer.
+// Encodes one text with the parts of a tokenizer.
 class Encoder {
 public:
     using Parts = Tokenizer::Parts;

@@ -62,7 +62,7 @@ void FolderTokens::collect(const TokenizerClass& chosen, const std::string& cont
         config_["extra_special_tokens"] = config_["additional_special_tokens"];
         config_.erase("additional_special_tokens");
     }
-    std::vector<std::pair<std::string, Special>> own;  // of this model alone, like image_token
+    std::vector<std::pair<std::string, Special>> own;  // of this model alone, such as image_token
     for (const auto& [key, value] : config_.items())
         if (std::string_view(key).ends_with("_token") && !is_named(key) && value.is_object() &&
             value.value("__type", json()) == "AddedToken")
@@ -106,14 +106,14 @@ bool FolderTokens::is_empty(const char* key) const {
     return value.is_null() || ((value.is_array() || value.is_object()) && value.empty());
 }
 
-// A token that is given by its text is the added token of that text, if there is one.
+// Replaces a token given as text by the added token of that text, if there is one.
 Special FolderTokens::completed(const Special& value) const {
     for (const auto& [id, token] : added_)
         if (token.content == text_of(value)) return token;
     return value;
 }
 
-// added_tokens_decoder says all; without it, older files and tokenizer.json do.
+// Reads added_tokens_decoder; without it, older files and tokenizer.json.
 void FolderTokens::read_added(std::map<std::string, Special>& values, json& extra,
                               const std::string& content) {
     if (config_.contains("added_tokens_decoder")) {
@@ -178,7 +178,7 @@ void FolderTokens::keep(std::map<std::string, Special>& values, const std::strin
 }
 
 void FolderTokens::read_added_of_file(const std::string& content) {
-    // Only this list is wanted of a large file.
+    // Keep only this list of a large file.
     const fs::path file = folder_ / "tokenizer.json";
     const auto wanted = [](int depth, json::parse_event_t event, json& parsed) {
         return !(depth == 1 && event == json::parse_event_t::key && parsed != "added_tokens");
@@ -205,12 +205,12 @@ void FolderTokens::add_to(Tokenizer& tokenizer, const TokenizerClass& chosen) {
     for (auto& [key, value] : special_of_map_) special_.emplace_back(key, value);
     std::set<std::string> known;
     for (const auto& [id, token] : tokenizer.added_tokens()) known.insert(token.content);
-    std::vector<AddedToken> wanted;  // those of the file too: some become special by their use
+    std::vector<AddedToken> wanted;  // also those of the file, which may become special
     for (const auto& [id, token] : added_) {
         wanted.push_back(token);
         known.insert(token.content);
     }
-    // The same text may come as a plain text and as a token: then the later one counts.
+    // If a text comes both as text and as a token, the later one counts.
     std::vector<Special> seen;
     const auto want = [&](const Special& value) {
         if (known.contains(text_of(value)) || std::ranges::find(seen, value) != seen.end()) return;
@@ -229,7 +229,7 @@ void FolderTokens::add_to(Tokenizer& tokenizer, const TokenizerClass& chosen) {
     for (AddedToken& token : wanted) token.special = token.special || texts.contains(token.content);
     add(tokenizer, wanted);
     if (chosen.name != "Qwen2Tokenizer") return;
-    std::vector<AddedToken> again;  // this class states its special tokens once more, plainly
+    std::vector<AddedToken> again;  // this class adds its special tokens again, without options
     for (const auto& [key, value] : special_)
         again.push_back({.content = text_of(value), .normalized = false, .special = true});
     for (const Special& value : extra_)

@@ -11,15 +11,15 @@
 
 namespace ringshard::text {
 
-// A special token is given by its text alone, or with all that an added token has.
+// A special token, given as text or as a full added token.
 using Special = std::variant<std::string, AddedToken>;
 inline const std::string& text_of(const Special& special) {
     if (const auto* const token = std::get_if<AddedToken>(&special)) return token->content;
     return std::get<std::string>(special);
 }
 
-// The special and added tokens of a tokenizer's folder: from tokenizer_config.json, and from
-// special_tokens_map.json, added_tokens.json and tokenizer.json where that does not list them.
+// The special and added tokens of a tokenizer's folder: from tokenizer_config.json or, for tokens
+// that it does not list, from special_tokens_map.json, added_tokens.json and tokenizer.json.
 class FolderTokens {
 public:
     // content: of tokenizer.json. Throws an Error that names the file.
@@ -27,7 +27,7 @@ public:
                  const TokenizerClass& chosen, const std::string& content);
 
     void add_to(Tokenizer& tokenizer, const TokenizerClass& chosen);
-    // By name, like eos_token; complete after add_to().
+    // By name, such as eos_token; complete after add_to().
     const std::vector<std::pair<std::string, Special>>& by_name() const { return special_; }
     const std::vector<Special>& extra() const { return extra_; }
 

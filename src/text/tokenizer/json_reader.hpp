@@ -6,8 +6,8 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/text/value.hpp"
 
-// Reading a tokenizer.json: values of the right kind, or an Error that names the place. Whoever
-// starts reading catches it and adds the file's name.
+// Reads a tokenizer.json: values of the right type, or an Error that names the place. The entry
+// point catches it and adds the file's name.
 namespace ringshard::text {
 
 using Json = Value;
@@ -17,7 +17,7 @@ using Json = Value;
     refuse(concat(part, " of type ", kind, " is not supported"));
 }
 
-// The value of a key; nothing if it is null or not there.
+// Returns the value of a key; nullptr if it is null or missing.
 inline const Json* find(const Json& object, std::string_view key) {
     const Json* value = object.find(key);
     return value == nullptr || value->is_null() ? nullptr : value;

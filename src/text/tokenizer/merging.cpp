@@ -2,8 +2,8 @@
 
 #include "bpe.hpp"
 
-// A short word is searched through for its best pair after each merge. A long one keeps a queue of
-// pairs, so that a text without a single space takes n log n.
+// A short word is searched for its best pair after each merge. A long word uses a queue of pairs,
+// so that a text without spaces takes n log n.
 namespace ringshard::text {
 
 namespace {
@@ -39,7 +39,8 @@ void merge_short(const Merges& merges, Bpe::Buffers& buffers) {
     symbols.resize(size);
 }
 
-// A chain of symbols and a queue of pairs, best first: rank in the upper half, place in the lower.
+// A linked list of symbols and a queue of pairs, best first: rank in the upper half of an entry,
+// position in the lower.
 class LongWord {
 public:
     LongWord(const Merges& merges, Bpe::Buffers& buffers)
@@ -77,7 +78,7 @@ private:
         std::ranges::push_heap(queue_, std::greater{});
     }
 
-    // Merges the pair at `left` if it still is the one of that rank.
+    // Merges the pair at `left` if it still has that rank.
     void take(uint32_t left, uint32_t rank) {
         if (symbols_[left].length == gone) return;
         const uint32_t right = buffers_.next[left];

@@ -9,8 +9,8 @@ namespace ringshard::text {
 
 namespace {
 
-// A character on its way, and what it means for the origins: 0 it stands for the next character of
-// the source, 1 it is new, -n it stands for the next one and n more are gone.
+// An output character and its change of origin: 0: replaces the next source character; 1: inserted;
+// -n: replaces the next one, and n more are removed.
 struct Step {
     char32_t point;
     int change;
@@ -24,7 +24,7 @@ std::vector<Step> decompose(std::string_view text, bool compatibly) {
     std::vector<Step> steps;
     steps.reserve(text.size());
     const char* place = text.data();
-    size_t marks = 0;  // where the combining marks at the end begin: they are put in order
+    size_t marks = 0;  // begin of the trailing combining marks, to be sorted
     const auto put_in_order = [&] {
         std::stable_sort(
             steps.begin() + static_cast<std::ptrdiff_t>(marks), steps.end(),
@@ -52,16 +52,16 @@ std::vector<Step> decompose(std::string_view text, bool compatibly) {
     return steps;
 }
 
-// Joins characters with the marks behind them, in place.
+// Composes characters with the marks after them, in place.
 void recompose(std::vector<Step>& steps) {
     size_t written = 0;
     constexpr size_t none = ~size_t{0};
-    size_t base = none;   // the last character that others may join
-    int last_class = -1;  // of the last mark that stayed between it and here; -1: none did
+    size_t base = none;   // the last character that can compose
+    int last_class = -1;  // of the last mark kept since the base; -1: none
     for (const Step step : std::vector<Step>(steps)) {
         const int its_class = class_of(step.point);
         if (base != none && last_class < its_class) {
-            // With nothing between, a character of class 0 may join as well.
+            // If nothing is between, a character of class 0 may compose too.
             if (const char32_t composed = compose(steps[base].point, step.point); composed != 0) {
                 steps[base] = {composed, steps[base].change + step.change - 1};
                 continue;
@@ -79,7 +79,7 @@ void recompose(std::vector<Step>& steps) {
     steps.resize(written);
 }
 
-// Writes the steps down; the changes say which characters of the source each one stands for.
+// Writes the characters, with origins by their changes.
 void write(const std::vector<Step>& steps, const Passage& from, TrackedText& into, bool track) {
     size_t source = 0;
     const auto skip = [&] {

@@ -71,7 +71,7 @@ public:
         size_t done = 0;
         for (const Cut match : matches) {
             append(into, from, done, match.first, track);
-            // What is new comes from the last character of what it replaces.
+            // The origin of inserted text is the last replaced character.
             append(into, content_, match.last == 0 ? Span{} : from.origin(match.last - 1), track);
             done = match.last;
         }

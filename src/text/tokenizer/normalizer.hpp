@@ -8,11 +8,11 @@
 
 namespace ringshard::text {
 
-// One change that is made to all text: NFC, Lowercase, Replace, ...
+// One change of the whole text: NFC, Lowercase, Replace, ...
 class NormalizerStep {
 public:
     virtual ~NormalizerStep() = default;
-    // Writes into `texts` what it changes; returns the passage itself where there is nothing to do.
+    // Writes the changed text to `texts`; returns `from` if there is no change.
     virtual Passage apply(const Passage& from, TurnTaking& texts, bool track) const = 0;
 };
 

@@ -10,11 +10,10 @@
 
 namespace ringshard::text {
 
-// Text that a step of the pipeline wrote and, if somebody wants to know, for each of its bytes the
-// bytes of the input that it comes from.
+// The output of a pipeline step and, if requested, the range of input bytes for each of its bytes.
 struct TrackedText {
     std::string text;
-    std::vector<Span> origins;  // one per byte, or none
+    std::vector<Span> origins;  // one per byte, or empty
 
     void clear() {
         text.clear();
@@ -22,13 +21,13 @@ struct TrackedText {
     }
 };
 
-// A view of the text at some step of the pipeline.
+// A view of the text after some pipeline step.
 struct Passage {
     std::string_view text;
-    const Span* origins = nullptr;  // null: this is the input itself, from `offset`, or not tracked
+    const Span* origins = nullptr;  // nullptr: not tracked, or the input itself from `offset` on
     uint32_t offset = 0;
 
-    // The input that a byte comes from: whole characters.
+    // Returns the input range of a byte, in whole characters.
     Span origin(size_t byte) const {
         if (origins != nullptr) return origins[byte];
         const size_t start = character_start(text, byte);
@@ -47,7 +46,7 @@ struct Passage {
     }
 };
 
-// Copies bytes of a passage with where they come from.
+// Copies bytes of a passage with their origins.
 inline void append(TrackedText& into, const Passage& from, size_t first, size_t last, bool track) {
     into.text += from.text.substr(first, last - first);
     if (!track) return;
@@ -57,13 +56,13 @@ inline void append(TrackedText& into, const Passage& from, size_t first, size_t 
     }
     for (size_t byte = first; byte < last; ++byte) into.origins.push_back(from.origin(byte));
 }
-// Adds text that was not there, with the origin of something that was.
+// Inserts text with the origin of other text.
 inline void append(TrackedText& into, std::string_view text, Span origin, bool track) {
     into.text += text;
     if (track) into.origins.insert(into.origins.end(), text.size(), origin);
 }
 
-// Two texts that take turns: a step reads one and writes the other.
+// Two alternating buffers: a step reads one and writes the other.
 class TurnTaking {
 public:
     TrackedText& next() {

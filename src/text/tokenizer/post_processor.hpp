@@ -7,14 +7,14 @@
 
 namespace ringshard::text {
 
-// The post-processor of the tokens of a whole text.
+// Post-processing of the tokens of a whole text.
 struct PostProcessor {
-    // ByteLevel: spans leave white space at their ends out.
+    // ByteLevel: trims white space from spans.
     struct Trimming {
         bool add_prefix_space;
     };
     std::vector<Trimming> trimmings;
-    // TemplateProcessing: tokens before and behind the text.
+    // TemplateProcessing: tokens before and after the text.
     std::vector<int32_t> before;
     std::vector<int32_t> after;
 };

@@ -33,7 +33,7 @@ private:
     bool inverted_;
 };
 
-// A Split whose pattern has a hand-written scanner and matches everything.
+// A Split whose pattern matches everything and has a hand-written scanner.
 class Scan final : public PreTokenizerStep {
 public:
     explicit Scan(Scanner scanner) : scanner_(scanner) {}
@@ -48,7 +48,7 @@ private:
     Scanner scanner_;
 };
 
-// ByteLevel's space before words that do not start with one.
+// ByteLevel's add_prefix_space: adds a space before words without one.
 class PrefixSpace final : public PreTokenizerStep {
 public:
     void apply(Words& words, bool track) const override {
@@ -115,7 +115,7 @@ PrependScheme read_scheme(const Json& metaspace) {
     const std::string name =
         find(metaspace, "prepend_scheme") ? text_of(metaspace, "prepend_scheme") : "always";
     if (!flag_of(metaspace, "add_prefix_space", true)) {
-        // The older spelling of `never`; with another scheme it would contradict itself.
+        // The older form of `never`, which contradicts any other scheme.
         if (find(metaspace, "prepend_scheme") && name != "never")
             refuse("Metaspace has \"add_prefix_space\" false and another \"prepend_scheme\"");
         if (!find(metaspace, "prepend_scheme"))

@@ -8,12 +8,12 @@
 
 namespace ringshard::text {
 
-// A text that is being cut into words.
+// A text and its words so far.
 struct Words {
     Passage passage;
     std::vector<Cut> cuts;
-    std::vector<Cut> next_cuts;  // what a step makes of them
-    std::vector<Cut> matches;    // what a step finds
+    std::vector<Cut> next_cuts;  // output of the current step
+    std::vector<Cut> matches;    // of the current step
     TurnTaking texts;
 };
 
@@ -28,12 +28,12 @@ public:
     PreTokenizer() = default;
     explicit PreTokenizer(const Json& pre_tokenizer);
 
-    // Cuts a passage of the normalized text into words.
+    // Splits a passage of the normalized text into words.
     void apply(const Passage& passage, Words& words, bool track) const;
 
-    // Whether the words are bytes for a byte-level vocabulary: then this was the last step.
+    // Returns true if the words are bytes for a byte-level vocabulary; no step may follow.
     bool is_byte_level() const { return byte_level_; }
-    // Whether a step asks where the text stood in the input.
+    // Returns true if a step needs the position of the text in the input.
     bool needs_origins() const { return needs_origins_; }
 
 private:

@@ -57,7 +57,7 @@ Expected<Regex> Regex::compile(const std::string& pattern) {
     if (code->code == nullptr)
         return Failure{ExitCode::bad_data, concat("the regular expression ", pattern,
                                                   " cannot be understood: ", message_of(error))};
-    pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // where there is none, matching still works
+    pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // without JIT, matching still works
     Regex regex;
     regex.code_ = std::move(code);
     return regex;
@@ -79,7 +79,7 @@ void Regex::find(std::string_view text, std::vector<Cut>& matches) const {
         const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(match.data);
         const size_t first = ends[0], last = ends[1];
         if (first == last && last_end == last) {
-            // An empty match right behind another match does not count.
+            // Skip an empty match directly after another match.
             from += from < text.size() ? length_of(text[from]) : 1;
             continue;
         }

@@ -10,13 +10,13 @@
 
 namespace ringshard::text {
 
-// A regular expression of a tokenizer.json: written for Oniguruma, run by PCRE2. Compiling refuses
-// what the two would read differently.
+// A regular expression of a tokenizer.json: written for Oniguruma, run by PCRE2. compile() fails on
+// constructs that the two interpret differently.
 class Regex {
 public:
     static Expected<Regex> compile(const std::string& pattern);
 
-    // Appends the matches, from left to right. A failure: the pattern takes too long on this text.
+    // Appends the matches from left to right. Throws if the pattern takes too long on this text.
     void find(std::string_view text, std::vector<Cut>& matches) const;
 
 private:
@@ -24,8 +24,8 @@ private:
     std::shared_ptr<const Code> code_;
 };
 
-// The same pattern in PCRE2's words, with classes of characters spelt out as the originals have
-// them.
+// Translates a pattern to PCRE2, with character classes expanded to the ranges of the `tokenizers`
+// package.
 Expected<std::string> to_pcre2(std::string_view pattern);
 
 }  // namespace ringshard::text

@@ -33,7 +33,7 @@ std::vector<PointRange> complement(const std::vector<PointRange>& ranges) {
 std::string spelt_out(const std::vector<PointRange>& ranges) {
     std::string text;
     for (const PointRange& range : ranges) {
-        // Surrogates are no characters, and PCRE2 does not want to hear of them.
+        // Skip surrogates, which are not characters and which PCRE2 refuses.
         const auto put = [&](char32_t first, char32_t last) {
             if (first > last) return;
             text += hex(first);
@@ -45,8 +45,8 @@ std::string spelt_out(const std::vector<PointRange>& ranges) {
     return text;
 }
 
-// Reads an Oniguruma pattern and writes it for PCRE2. The two agree on nearly everything that
-// tokenizers use; what Oniguruma reads otherwise is rewritten or refused.
+// Translates an Oniguruma pattern to PCRE2. The two agree on nearly everything that tokenizers use;
+// other constructs are rewritten or refused.
 class Translation {
 public:
     explicit Translation(std::string_view pattern) : pattern_(pattern) {}
@@ -63,7 +63,7 @@ public:
             } else if (c == '(') {
                 if (auto failure = group()) return *failure;
             } else if (c == '^' || c == '$') {
-                // In Oniguruma these are borders of lines, not of the text.
+                // In Oniguruma these match at line boundaries, not only at the ends of the text.
                 out_ += c == '^' ? "(?m:^)" : "(?m:$)";
                 ++place_;
             } else {
@@ -77,7 +77,7 @@ public:
 private:
     bool next_is(std::string_view text) const { return pattern_.substr(place_).starts_with(text); }
 
-    // \p{L} \P{L} \p{^L}: the name between the braces, and whether it is turned round.
+    // Parses \p{L}, \P{L} or \p{^L}: the name between the braces, and whether it is negated.
     std::optional<Failure> property(bool in_class) {
         bool inverted = pattern_[place_ + 1] == 'P';
         size_t name = place_ + 2;
@@ -99,7 +99,7 @@ private:
     std::optional<Failure> put_class(std::string_view name, bool inverted, bool in_class) {
         auto ranges = regex_class(name);
         if (ranges.empty()) return refused(pattern_, concat("the class \\p{", name, "}"));
-        // Neighbouring ranges of several categories become one: PCRE2 looks through them in turn.
+        // Join adjacent ranges of several categories: PCRE2 tests ranges one by one.
         std::vector<PointRange> joined;
         for (const PointRange& range : ranges) {
             if (!joined.empty() && joined.back().last + 1 == range.first)
@@ -130,7 +130,7 @@ private:
                               std::string_view("_").find(c) == std::string_view::npos &&
                               (std::isalnum(static_cast<unsigned char>(c)) == 0);
         if (c == 'v') {
-            out_ += "\\x0b";  // a class in PCRE2, one character here
+            out_ += "\\x0b";  // a class in PCRE2, but one character in Oniguruma
         } else if (same.find(c) != std::string_view::npos || is_plain) {
             out_ += pattern_.substr(place_, 2);
         } else if (c == 'A' && !in_class) {
@@ -146,7 +146,7 @@ private:
         return std::nullopt;
     }
 
-    // \x41, \x{4e00}, \u4e00.
+    // Parses \x41, \x{4e00} or \u4e00.
     std::optional<Failure> number(char kind) {
         place_ += 2;
         const bool braces = kind == 'x' && place_ < pattern_.size() && pattern_[place_] == '{';
@@ -161,7 +161,7 @@ private:
             ++digits;
         }
         const bool closed = !braces || (place_ < pattern_.size() && pattern_[place_] == '}');
-        // A single byte above 0x7F is a byte for Oniguruma, not a character.
+        // For Oniguruma, \x above 7F is a byte, not a character.
         if (digits == 0 || !closed || (kind == 'u' && digits != 4) || value > 0x10FFFF ||
             (kind == 'x' && !braces && value > 0x7F))
             return refused(pattern_, concat("\\", kind, " with an unclear number"));
@@ -195,7 +195,8 @@ private:
         return std::nullopt;
     }
 
-    // {2}, {1,3}, {2,}, {,3}. A + behind it does not make it possessive, as it would in PCRE2.
+    // Parses {2}, {1,3}, {2,} or {,3}. In PCRE2 a + after it would mean possessive, in Oniguruma it
+    // does not.
     std::optional<Failure> interval() {
         const size_t end = pattern_.find('}', place_);
         if (end == std::string_view::npos) return refused(pattern_, "{ without }");

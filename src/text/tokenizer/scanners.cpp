@@ -24,7 +24,7 @@ public:
     const char* begin() const { return begin_; }
     const char* end() const { return end_; }
 
-    // Of the character at `place`: its bits (0: a sign), and where the next one begins.
+    // Returns the bits of the character at `place` (0: a sign), and sets `next` to the next one.
     uint8_t bits(const char* place, const char*& next) const {
         if (is_ascii(*place)) {
             next = place + 1;
@@ -33,13 +33,13 @@ public:
         next = place;
         return table_[next_point(next)] & split_bits;
     }
-    // Behind all characters of this kind.
+    // Returns the end of the characters of this kind.
     const char* behind(const char* place, uint8_t kind) const {
         const char* next = place;
         while (place != end_ && bits(place, next) == kind) place = next;
         return place;
     }
-    // Behind at most so many.
+    // The same for at most `most` characters.
     const char* behind(const char* place, uint8_t kind, int most) const {
         const char* next = place;
         while (most-- > 0 && place != end_ && bits(place, next) == kind) place = next;
@@ -57,7 +57,7 @@ private:
     uint8_t ascii_[0x80];
 };
 
-// Behind 's 't 'm 'd 're 've 'll at `place`, which is an apostrophe; null if none is there.
+// Returns the end of 's 't 'm 'd 're 've 'll at `place`, an apostrophe; nullptr for other text.
 const char* behind_contraction(const char* place, const char* end, bool any_case) {
     const auto letter = [&](int i) -> char {
         if (end - place <= i) return 0;
@@ -68,12 +68,12 @@ const char* behind_contraction(const char* place, const char* end, bool any_case
     if (first == 's' || first == 't' || first == 'm' || first == 'd') return place + 2;
     if ((first == 'r' || first == 'v') && second == 'e') return place + 3;
     if (first == 'l' && second == 'l') return place + 3;
-    // The long s is an s in another case.
+    // The long s is a case variant of s.
     if (any_case && end - place >= 3 && place[1] == '\xC5' && place[2] == '\xBF') return place + 3;
     return nullptr;
 }
 
-// White space, of which the last character goes with what follows: \s+(?!\S)|\s+
+// Returns the end of white space, whose last character goes to the next word: \s+(?!\S)|\s+.
 const char* behind_white(const Text& text, const char* place) {
     const char* next = place;
     const char* last = place;
@@ -99,7 +99,7 @@ const char* next_gpt2(const Text& text, const char* place) {
     return behind_white(text, place);
 }
 
-// \s*[\r\n]+ and what comes after it in the pattern.
+// Returns the end of \s*[\r\n]+ and the rest of the pattern.
 const char* behind_white_lines(const Text& text, const char* place) {
     const char* behind_last_line_end = nullptr;
     const char* next = place;

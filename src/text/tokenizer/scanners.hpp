@@ -8,8 +8,8 @@
 
 namespace ringshard::text {
 
-// Hand-written equals of the regular expressions that most tokenizers split with. Each cuts a whole
-// text into its matches: these patterns match every character.
+// Hand-written equivalents of the regular expressions with which most tokenizers split. Each splits
+// a whole text into its matches: these patterns match every character.
 enum class Scanner {
     gpt2,
     one_digit,     // Qwen2: \p{N}

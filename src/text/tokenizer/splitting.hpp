@@ -7,13 +7,13 @@
 
 namespace ringshard::text {
 
-// What becomes of the matches when a text is split at them.
+// How to treat the matches when splitting a text.
 enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 Behavior read_behavior(std::string_view name);
 
-// The parts of a text of `length` bytes, which stands at `offset`. Inverted: what does not match is
-// taken as what does.
+// Returns the parts of a text of `length` bytes at `offset`. Inverted: swaps matches and the text
+// between them.
 void split(size_t length, uint32_t offset, const std::vector<Cut>& matches, Behavior behavior,
            bool inverted, std::vector<Cut>& parts);
 

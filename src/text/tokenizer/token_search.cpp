@@ -20,7 +20,7 @@ TokenSearch::TokenSearch(std::vector<Pattern> patterns) : patterns_(std::move(pa
 }
 
 bool TokenSearch::longest_at(std::string_view text, size_t place, Found& found) const {
-    // Patterns that agree with the text up to `depth` are neighbours in the sorted list.
+    // Patterns that agree with the text up to `depth` are adjacent in the sorted list.
     auto first = patterns_.begin();
     auto last = patterns_.end();
     bool any = false;

@@ -8,8 +8,8 @@
 
 namespace ringshard::text {
 
-// Looks for many strings in a text at once: the leftmost, and of those that begin there the
-// longest.
+// Searches a text for many strings at once: finds the leftmost, and the longest among those that
+// begin there.
 class TokenSearch {
 public:
     struct Pattern {
@@ -23,10 +23,10 @@ public:
     };
 
     TokenSearch() = default;
-    explicit TokenSearch(std::vector<Pattern> patterns);  // none of them empty, no two the same
+    explicit TokenSearch(std::vector<Pattern> patterns);  // distinct and not empty
 
     bool is_empty() const { return patterns_.empty(); }
-    // The next one at `from` or behind it; false if there is none.
+    // Finds the next match at or after `from`; returns false if there is none.
     bool find(std::string_view text, size_t from, Found& found) const;
 
 private:
@@ -34,8 +34,8 @@ private:
 
     std::vector<Pattern> patterns_;  // sorted by text
     std::bitset<256> first_bytes_;
-    std::bitset<65536> first_pairs_;  // with any second byte where a pattern is one byte long
-    int only_first_byte_ = -1;        // if all patterns begin alike
+    std::bitset<65536> first_pairs_;  // any second byte for patterns of one byte
+    int only_first_byte_ = -1;        // if all patterns share it
 };
 
 }  // namespace ringshard::text

@@ -9,7 +9,7 @@ namespace ringshard::text {
 
 namespace {
 
-// Enough for the words of most texts; a small tokenizer has few of them.
+// Enough for the words of most texts.
 constexpr size_t most_cached_words = 1 << 15;
 
 AddedToken read_added_token(const Json& token) {
@@ -22,7 +22,7 @@ AddedToken read_added_token(const Json& token) {
             .special = flag_of(token, "special")};
 }
 
-// A part of the file, or what stands instead of it.
+// Returns a part of the file, or its replacement.
 const Json* part_of(const Json& file, const Json& replacement, std::string_view key) {
     if (const Json* stated = replacement.find(key)) return stated->is_null() ? nullptr : stated;
     return find(file, key);

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr std::string_view generic = "TokenizersBackend";
 
-// The class of a kind of model, and whether it stands above what the folder says.
+// The tokenizer class of a model type, and whether it overrides the folder's class.
 struct ModelClass {
     std::string_view model_type;
     std::string_view name;
@@ -32,7 +32,7 @@ constexpr ModelClass model_classes[] = {
     {"qwen3_moe", "Qwen2Tokenizer", false},
 };
 
-// Classes that make a pipeline of their own which this program does not know.
+// Classes that build a pipeline of their own, which this program does not support.
 constexpr std::string_view unsupported[] = {
     "AlbertTokenizer",
     "BartTokenizer",
@@ -108,7 +108,7 @@ TokenizerClass class_named(const std::string& name) {
                  {"eos_token", "<|endoftext|>"}}};
     if (std::ranges::find(unsupported, name) != std::end(unsupported))
         return {name, true, false, {}};
-    return {std::string(generic), false, true, {}};  // the names that mean it, and all unknown ones
+    return {std::string(generic), false, true, {}};  // its other names, and unknown classes
 }
 
 json byte_level(bool add_prefix_space, bool use_regex) {
@@ -126,8 +126,7 @@ TokenizerClass choose_class(const ClassClues& clues) {
     const bool has_model_class = model != std::end(model_classes);
     const std::string stated = without_fast(clues.stated.value_or(""));
     const bool overrules = has_model_class && model->overrules;
-    // Mistral's models have a class of their own where its package is installed; it is generic
-    // here.
+    // Mistral's models have their own class if its package is installed; here it is generic.
     const bool is_mistral = clues.model_type == "mistral" || clues.model_type == "mixtral";
     if (stated == "LlamaTokenizer" && clues.mentions_byte_level && !overrules && !is_mistral)
         return class_named(std::string(generic));

@@ -8,13 +8,13 @@
 
 namespace ringshard::text {
 
-// The Python class that reads a folder's tokenizer.json: some take it as it is, others take only
-// its vocabulary, merges and post-processor and make the rest anew.
+// The Python class that reads a folder's tokenizer.json: some use it unchanged, others use only its
+// vocabulary, merges and post-processor, and rebuild the rest.
 struct TokenizerClass {
     std::string name;
     bool rebuilds = false;
     bool is_supported = true;
-    // Special tokens that it has where tokenizer_config.json says nothing of them.
+    // Special tokens if tokenizer_config.json does not set them.
     std::vector<std::pair<std::string, std::string>> default_tokens;
 };
 
@@ -22,17 +22,17 @@ struct ClassClues {
     std::optional<std::string>
         stated;              // tokenizer_class of tokenizer_config.json, else of config.json
     std::string model_type;  // of config.json; empty: unknown
-    bool mentions_byte_level = false;  // tokenizer.json does
+    bool mentions_byte_level = false;  // in tokenizer.json
 };
 
 TokenizerClass choose_class(const ClassClues& clues);
 
-// Settings of tokenizer_config.json that a rebuilding class heeds.
+// Settings of tokenizer_config.json that affect a rebuilding class.
 struct RebuildSettings {
     std::optional<bool> add_prefix_space;
     bool legacy = false;
 };
-// The replacement of parts of tokenizer.json: a JSON object.
+// Returns the replacement parts of tokenizer.json, as a JSON object.
 std::string rebuilt_parts(const TokenizerClass& tokenizer_class, const RebuildSettings& settings);
 
 }  // namespace ringshard::text

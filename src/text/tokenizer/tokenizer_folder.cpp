@@ -13,7 +13,7 @@ namespace {
 using json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-// The folder has no tokenizer.json; names the files of a slow tokenizer where they are there.
+// Reports a folder without tokenizer.json; names the files of a slow tokenizer if there are any.
 Failure no_tokenizer_in(const fs::path& folder) {
     std::string found;
     for (const auto* name : {"tokenizer.model", "vocab.json", "vocab.txt"})
@@ -97,7 +97,7 @@ private:
             for (const auto& entry : fs::directory_iterator(folder_ / "additional_chat_templates"))
                 if (entry.path().extension() == ".jinja")
                     templates[entry.path().stem().string()] = read_text(entry.path());
-        if (!templates.empty()) return templates;  // files stand above the setting
+        if (!templates.empty()) return templates;  // files override the setting
         const json stated = config_.value("chat_template", json());
         if (stated.is_string()) {
             templates["default"] = stated.get<std::string>();

@@ -28,7 +28,7 @@ struct Pair {
 
 constexpr size_t num_points = 0x110000;
 
-// Hangul syllables are made of their parts by arithmetic.
+// Hangul syllables compose by arithmetic.
 constexpr char32_t syllables = 0xAC00, leads = 0x1100, vowels = 0x1161, trails = 0x11A7;
 constexpr char32_t num_leads = 19, num_vowels = 21, num_trails = 28;
 constexpr char32_t num_syllables = num_leads * num_vowels * num_trails;
@@ -115,7 +115,7 @@ const PointTable<uint16_t>& form_table() {
         for (const Mapped& m : compatible) values[m.point] |= decomposes_compatibly | not_in_nfkc;
         for (char32_t i = 0; i < num_syllables; ++i)
             values[syllables + i] |= decomposes | decomposes_compatibly;
-        // A composed character stays in NFC, unless its own parts would come out otherwise.
+        // A composed character stays in NFC if its parts compose to it again.
         for (const Pair& pair : compositions) values[pair.composed] &= uint16_t(~not_in_nfc);
         for (const Pair& pair : compositions)
             if ((values[pair.composed] & decomposes) != 0 &&

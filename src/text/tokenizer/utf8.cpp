@@ -6,14 +6,14 @@ namespace ringshard::text {
 
 namespace {
 
-// A character, or as much of one as is there.
+// A character, or its beginning.
 struct Sequence {
     size_t length;
     bool whole;
 };
 
-// The second byte has a narrower range after some leads: no overlong forms, surrogates or points
-// beyond U+10FFFF.
+// The second byte has a narrower range after some lead bytes: no overlong forms, surrogates or code
+// points above U+10FFFF.
 Sequence sequence_at(std::string_view bytes, size_t place) {
     const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
     const unsigned lead = byte(place);

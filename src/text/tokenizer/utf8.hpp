@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 
-// UTF-8 that was checked once, where it entered; the functions below rely on it.
+// The functions below expect UTF-8 that was validated once, on input.
 namespace ringshard::text {
 
-// Where the text stops being UTF-8.
+// Returns the first byte that is not UTF-8.
 std::optional<size_t> first_invalid_byte(std::string_view bytes);
 
-// Bytes as text: each part that is not UTF-8 becomes one U+FFFD per maximal subpart.
+// Appends bytes as text: replaces invalid parts by one U+FFFD per maximal subpart.
 void append_lossy(std::string& text, std::string_view bytes);
 
 inline bool is_ascii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
@@ -23,13 +23,13 @@ inline bool is_ascii(std::string_view text) {
     return any < 0x80;
 }
 
-// The bytes of the character that starts with this one.
+// Returns the bytes of the character with this lead byte.
 inline unsigned length_of(char lead) {
     const auto byte = static_cast<unsigned char>(lead);
     return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-// The character at `place`, which moves on behind it.
+// Returns the character at `place`, and advances `place`.
 inline char32_t next_point(const char*& place) {
     const auto byte = [&](int i) { return static_cast<unsigned char>(place[i]); };
     const auto low = [&](int i) { return static_cast<char32_t>(byte(i) & 0x3F); };
@@ -50,13 +50,13 @@ inline char32_t next_point(const char*& place) {
 }
 inline char32_t point_at(const char* place) { return next_point(place); }
 
-// Where the character that holds this byte begins.
+// Returns the beginning of the character that contains this byte.
 inline size_t character_start(std::string_view text, size_t byte) {
     while (byte > 0 && continues(text[byte])) --byte;
     return byte;
 }
 
-// Writes at most four bytes and says how many.
+// Writes at most four bytes and returns their number.
 inline unsigned write_point(char32_t point, char* into) {
     const auto put = [&](int i, char32_t bits) { into[i] = static_cast<char>(bits); };
     if (point < 0x80) return put(0, point), 1;

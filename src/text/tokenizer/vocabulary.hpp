@@ -9,7 +9,7 @@
 
 namespace ringshard::text {
 
-// Eight bytes at a time; the tables below are ours alone, so nobody has to be kept from colliding.
+// Hashes eight bytes at a time. The tables hold no hostile input, so collisions are no concern.
 inline uint64_t mixed(uint64_t value) {
     value *= 0x9E3779B97F4A7C15u;
     value ^= value >> 32;
@@ -54,13 +54,13 @@ private:
 
     std::string bytes_;
     std::vector<Entry> entries_;
-    std::vector<uint32_t> slots_;  // by hash: a place in entries_
+    std::vector<uint32_t> slots_;  // by hash: index into entries_
     std::vector<uint32_t> by_id_;
     size_t size_ = 0;
     uint32_t greatest_id_ = 0;
 };
 
-// Which two tokens become one, how early, and which one.
+// The merges: two tokens, their rank and the merged token.
 class Merges {
 public:
     struct Merge {
@@ -71,7 +71,7 @@ public:
 
     void reserve(size_t merges);
     void add(uint32_t left, uint32_t right, Merge merge);  // the last one wins
-    Merge find(uint32_t left, uint32_t right) const {      // rank `never`: they do not merge
+    Merge find(uint32_t left, uint32_t right) const {      // rank `never`: no merge
         for (size_t slot = hash(left, right);; slot = (slot + 1) & mask_) {
             const Slot& found = slots_[slot];
             if (found.left == left && found.right == right) return found.merge;

@@ -11,8 +11,8 @@
 
 namespace ringshard::text {
 
-// Tokens of words that were met before. One slot per hash: a new word pushes out an old one. Words
-// that are long or have many tokens are rare and not kept.
+// A cache of words' tokens. One slot per hash: a new word evicts an old one. Words that are long or
+// have many tokens are rare and not cached.
 class WordCache {
 public:
     static constexpr size_t longest = 23;
@@ -20,7 +20,7 @@ public:
 
     explicit WordCache(size_t slots) : slots_(std::bit_ceil(slots)), mask_(slots_.size() - 1) {}
 
-    // A word of at most `longest` bytes and its length, in three words of the machine.
+    // A word of at most `longest` bytes and its length, in three machine words.
     struct Key {
         uint64_t part[3];
         bool operator==(const Key& other) const {
@@ -28,7 +28,7 @@ public:
                     (part[2] ^ other.part[2])) == 0;
         }
     };
-    // `end`: how far memory behind the word may be read.
+    // `end`: end of the readable memory after the word.
     static Key key_of(std::string_view word, const char* end) {
         Key key{};
         const char* const place = word.data();
@@ -50,7 +50,7 @@ public:
         return key;
     }
 
-    // The tokens of a word; none if it is not known.
+    // Returns the tokens of a word; empty if it is not cached.
     std::span<const int32_t> find(const Key& key) const {
         const Slot& slot = slots_[place(key)];
         if (!(slot.key == key)) return {};
