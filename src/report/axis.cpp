@@ -12,7 +12,7 @@ namespace {
 
 constexpr int wanted_ticks = 5;
 
-// Of 1, 2, 5 times a power of ten the one that gives about the wanted number of ticks.
+// Returns 1, 2 or 5 times a power of ten that gives about wanted_ticks ticks.
 double round_distance(double range) {
     const double rough = range / wanted_ticks;
     const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -20,7 +20,7 @@ double round_distance(double range) {
     return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
 }
 
-// Free of what binary fractions add: 0.30000000000000004 is 0.3.
+// Removes binary rounding errors: 0.30000000000000004 becomes 0.3.
 std::string clean(double value) {
     const double rounded = std::stod(concat(value));  // six digits
     return shortest(rounded == 0 ? 0 : rounded);
@@ -104,7 +104,7 @@ Axis logarithmic_axis(double low, double high) {
         axis.low = low / 1.1;
         axis.high = high * 1.1;
     }
-    // Few powers of ten: 1, 2, 5 of each; many: the powers alone.
+    // Few powers of ten: ticks at 1, 2, 5 of each; many: at the powers only.
     const bool is_wide = axis.high / axis.low > 1e3;
     for (double power = std::pow(10.0, std::floor(std::log10(axis.low))); power <= axis.high;
          power *= 10)
@@ -113,7 +113,7 @@ Axis logarithmic_axis(double low, double high) {
                 digit * power <= axis.high * 1.0001)
                 axis.ticks.push_back({digit * power, with_prefix(digit * power)});
     if (axis.ticks.size() >= 3) return axis;
-    // A range within one decade has round numbers of its own.
+    // A range within one decade gets linear ticks.
     axis.ticks.clear();
     for (const Axis::Tick& tick : linear_axis(axis.low, axis.high, Counting::plain).ticks)
         if (tick.value >= axis.low && tick.value <= axis.high) axis.ticks.push_back(tick);

@@ -12,9 +12,9 @@ namespace ringshard::report {
 
 namespace {
 
-constexpr double room_left = 58;   // for the labels of values
+constexpr double room_left = 58;   // for labels of values
 constexpr double room_above = 30;  // for the title
-constexpr double room_below = 34;  // for the labels of steps
+constexpr double room_below = 34;  // for labels of steps
 constexpr double room_right = 14;
 
 struct Bounds {
@@ -48,7 +48,7 @@ Axis values_of(const Chart& chart) {
                        chart.counting);
 }
 
-// Where values lie on the page.
+// Maps steps and values to the page.
 struct Frame {
     double left, top, right, bottom;
     Axis steps, values;
@@ -61,8 +61,8 @@ struct Frame {
     }
 };
 
-// Of many points in one column of the picture the first, the lowest, the highest and the last are
-// all that can be seen.
+// Reduces the points of each pixel column to the first, lowest, highest and last, the only visible
+// ones.
 Series thinned(const Series& series, const Frame& frame) {
     if (frame.has_room_for(series.size())) return series;
     Series kept;
@@ -86,7 +86,7 @@ bool can_be_drawn(const Point& point, const Axis& values) {
     return point.value && (*point.value > 0 || !values.is_logarithmic);
 }
 
-// A path with a piece for every stretch without gaps; a point alone becomes a dot.
+// Draws a path with one section per range without gaps; a single point becomes a dot.
 std::string draw_line(const Line& line, const Frame& frame) {
     const Series points = thinned(line.points, frame);
     std::string path;
@@ -108,7 +108,8 @@ std::string draw_line(const Line& line, const Frame& frame) {
     return path + dots;
 }
 
-// The attributes with which a script turns a place in the picture into a step and a value.
+// Returns attributes with which the script converts a position in the picture to a step and a
+// value.
 std::string described(const Frame& frame) {
     const auto& [left, top, right, bottom, steps, values] = frame;
     return concat(" data-box=\"", place(left), " ", place(top), " ", place(right), " ",
@@ -118,8 +119,8 @@ std::string described(const Frame& frame) {
                   shortest(values.unit_size), "\" data-unit=\"", escaped(values.unit), "\"");
 }
 
-// There and back again, for every stretch in which both edges have values. Of many points in one
-// column the outermost are taken; where bands lie on each other, the first.
+// Draws an outline there and back for each range in which both edges have values. Of several points
+// in one column it takes the outermost, for stacked bands the first.
 std::string draw_band(const Band& band, const Frame& frame) {
     const size_t size = std::min(band.low.size(), band.high.size());
     const bool thins = !frame.has_room_for(size);
@@ -175,7 +176,7 @@ std::string draw_axes(const Frame& frame, const Chart& chart) {
            line_at(left, top, left, bottom, "frame");
 }
 
-// Words of marks that lie close together would cover each other: then the line alone.
+// Draws the line alone if the word would overlap the one before.
 std::string draw_marks(const Chart& chart, const Frame& frame) {
     constexpr double letter = 6.5;
     std::string out;

@@ -8,26 +8,26 @@
 #include "ringshard/report/metrics_log.hpp"
 #include "ringshard/report/plot.hpp"
 
-// One picture of values over steps.
+// A chart of values over steps.
 namespace ringshard::report {
 
 struct Point {
     double step;
-    std::optional<double> value;  // none: a gap in the line
+    std::optional<double> value;  // nothing: a gap in the line
 };
 using Series = std::vector<Point>;
 
-// Steps that were logged without the key (evaluations) say nothing of it; those where it is no
-// finite number are gaps.
+// Returns the points of a key. Skips steps logged without the key (evaluations); values that are
+// not finite become gaps.
 Series series_of(const MetricsLog& run, std::string_view key);
 
 struct Line {
     Series points;
-    size_t color;        // as of runs
-    std::string name{};  // for who asks what it is
+    size_t color;        // index of a run's colour
+    std::string name{};  // for tooltips
 };
 
-// The area between two lines that have the same steps.
+// The area between two lines with the same steps.
 struct Band {
     Series low, high;
     size_t color;
@@ -35,14 +35,14 @@ struct Band {
     std::string name{};
 };
 
-// A step at which something happened, with a word for it.
+// A labelled step, such as the start of an attempt.
 struct Mark {
     double step;
     std::string word;
 };
 
 struct Chart {
-    std::string key;  // what it shows, for readers of the file
+    std::string key;  // of the metric, for readers of the file
     std::string title;
     Counting counting = Counting::plain;
     bool begins_at_0 = false;
@@ -52,14 +52,14 @@ struct Chart {
     std::vector<Line> dots{};  // single measurements
     std::vector<Mark> marks{};
 
-    bool is_empty() const;  // not one value
+    bool is_empty() const;  // no values at all
 };
 
 struct Box {
     double left, top, right, bottom;
 };
 
-// From the first step of all these runs to the last.
+// Returns the axis from the first step of all these runs to the last.
 Axis steps_of(const std::vector<MetricsLog>& runs);
 
 std::string draw_chart(const Chart& chart, const Box& box, const Axis& steps);

@@ -22,7 +22,7 @@ std::string cell_of(const text::Value* value) {
 }  // namespace
 
 std::string to_csv(const std::vector<MetricsLog>& runs) {
-    std::vector<std::string> keys;  // in the order in which they first appear
+    std::vector<std::string> keys;  // in order of first appearance
     for (const MetricsLog& run : runs)
         for (const auto& [number, step] : run.steps)
             for (const auto& [key, value] : *step.object())

@@ -18,7 +18,7 @@ using Events = std::vector<Event>;
 
 // --- attempts
 
-// How an attempt came to begin, from how the one before it ended.
+// Explains the start of an attempt by the end of the one before.
 std::string why_it_began(const fs::path& run, int64_t attempt, int64_t first) {
     if (attempt == first) return "began";
     const auto before = checkpoint::read_end(run, attempt - 1);
@@ -28,7 +28,7 @@ std::string why_it_began(const fs::path& run, int64_t attempt, int64_t first) {
     return was_stopped ? "went on" : "began again";
 }
 
-// Nothing where it may be running, or where it left a crash or a hang that says enough.
+// Returns nothing if the attempt may be running, or if its crash or hang file explains its end.
 std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may_be_silent) {
     const auto end = checkpoint::read_end(run, attempt);
     if (!end && may_be_silent) return std::nullopt;
@@ -54,9 +54,9 @@ std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may
     return event;
 }
 
-// --- files that say that something went wrong
+// --- crash and hang files
 
-// "crash-rank5.txt" of the kind "crash" is of rank 5.
+// Returns the rank in a file name: 5 for "crash-rank5.txt" of kind "crash".
 std::optional<int64_t> rank_of_trace(std::string_view name, std::string_view kind) {
     constexpr std::string_view ending = ".txt";
     if (!name.ends_with(ending)) return std::nullopt;
@@ -69,8 +69,8 @@ std::string first_lines(const fs::path& file, size_t count) {
     return std::string(trim(join(lines, "; ")));
 }
 
-// Of one attempt, whose folder this is. Every rank describes a hang in the same words, so one rank
-// is shown; of crashes, a few.
+// Adds the files of one attempt's folder. Shows one rank's hang, since every rank describes it in
+// the same words, but several crashes.
 void add_traces(const std::vector<fs::path>& in_folder, int64_t attempt, const std::string& kind,
                 size_t most_shown, Events& events) {
     std::map<int64_t, fs::path> files;  // by rank
@@ -107,7 +107,7 @@ void add_lines(const MetricsLog& metrics, Events& events) {
     }
 }
 
-// An attempt begins before its steps, and ends after them.
+// Order within an attempt: begin, steps and traces, end.
 enum class Place { begin, step, trace, end };
 struct Placed {
     Event event;

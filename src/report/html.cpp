@@ -27,7 +27,7 @@ std::string number_cell(const std::string& text) {
 std::string markup(const HtmlTable& table, std::string_view place) {
     std::string heads;
     for (size_t column = 0; column < table.heads.size(); ++column) {
-        // A head stands over its numbers.
+        // Align the header like its column's numbers.
         const bool is_number = !table.rows.empty() && column < table.rows.front().size() &&
                                table.rows.front()[column].starts_with("<td class=\"number\"");
         heads += element("th", is_number ? "class=\"number\"" : "", escaped(table.heads[column]));

@@ -4,28 +4,28 @@
 #include <string_view>
 #include <vector>
 
-// Pieces of a page. What is called markup stands in it as it is, a text is escaped.
+// Elements of an HTML page. Arguments named markup are inserted as they are, texts are escaped.
 namespace ringshard::report {
 
 std::string element(std::string_view tag, std::string_view attributes, const std::string& markup);
 std::string text_in(std::string_view tag, const std::string& text);
 
-// A table that scrolls by itself where it is wider than the window.
+// A table with a scroll bar of its own if it is wider than the window.
 struct HtmlTable {
     std::vector<std::string> heads;              // texts
     std::vector<std::vector<std::string>> rows;  // cells, made by cell() and number_cell()
 };
 std::string cell(const std::string& text);
-std::string long_cell(const std::string& text);    // broken where it has to be
-std::string name_cell(const std::string& text);    // in the letters of a terminal
-std::string number_cell(const std::string& text);  // to the right
-std::string markup(const HtmlTable& table, std::string_view place = {});  // a class beside "wide"
+std::string long_cell(const std::string& text);                           // breaks lines
+std::string name_cell(const std::string& text);                           // in a monospaced font
+std::string number_cell(const std::string& text);                         // right-aligned
+std::string markup(const HtmlTable& table, std::string_view place = {});  // a class besides "wide"
 
 std::string section(const std::string& title, const std::string& markup);
-// Content that a click unfolds.
+// Wraps markup in a collapsed section.
 std::string folded(const std::string& title, const std::string& markup);
 
-// The colour of a run, or of a kind, as a small line or a small area beside its name.
+// Return a legend symbol in the colour of a run or a category: a line or an area.
 std::string line_sample(size_t color);
 std::string area_sample(size_t color);
 

@@ -13,7 +13,7 @@ using text::Value;
 
 namespace {
 
-// Python writes what JSON has no word for. Those words outside of texts become null.
+// Python writes NaN and Infinity, which JSON lacks. Replaces them by null outside of strings.
 std::string without_bad_numbers(const std::string& line) {
     std::string out;
     bool is_in_text = false;
@@ -82,7 +82,7 @@ Expected<MetricsLog> read_metrics_log(const fs::path& run, std::vector<std::stri
             continue;
         }
         const int64_t* step = integer_in(read.value(), "step");
-        if (step == nullptr) continue;  // somebody else's
+        if (step == nullptr) continue;  // from another program
         const int64_t* attempt = integer_in(read.value(), "attempt");
         if (attempt != nullptr && attempts.is_void(*attempt, *step)) continue;
         merge(read.value(), log.steps.try_emplace(*step, Value::Object()).first->second);

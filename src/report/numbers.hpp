@@ -2,7 +2,7 @@
 
 #include <string>
 
-// Numbers for people.
+// Formats numbers for users.
 namespace ringshard::report {
 
 std::string number_text(double value);      // four digits: "0.3496", "13.71k", "2.222e-05"

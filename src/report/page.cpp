@@ -13,7 +13,7 @@ std::string shown_if_there(const std::string& title, const std::string& markup) 
     return markup.empty() ? "" : section(title, markup);
 }
 
-// Model and dataset: the two settings that describe a run best.
+// Returns model and dataset, the two settings that describe a run best.
 std::string subject_of(const RunStory& run) {
     if (!run.record) return {};
     std::string out;

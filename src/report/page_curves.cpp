@@ -8,7 +8,7 @@ namespace ringshard::report {
 
 namespace {
 
-// Where attempts began, in the picture of one run.
+// Returns marks at the starts of attempts, for the chart of one run.
 std::vector<Mark> marks_of_attempts(const std::vector<Event>& events) {
     std::vector<Mark> marks;
     std::optional<int64_t> attempt;

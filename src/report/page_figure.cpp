@@ -27,7 +27,7 @@ bool is_long(const Series& series) {
 
 Neighbours neighbours_of(const Series& series) {
     if (!is_long(series)) return {series, series, series};
-    constexpr size_t num_groups = 190;  // every second column of the picture
+    constexpr size_t num_groups = 190;  // one per two columns of the picture
     Neighbours out;
     for (size_t group = 0; group < num_groups; ++group) {
         const size_t begin = group * series.size() / num_groups;

@@ -8,12 +8,12 @@
 #include "chart.hpp"
 #include "ringshard/report/run_story.hpp"
 
-// Charts on the page.
+// Charts of the page.
 namespace ringshard::report {
 
 using Stories = std::span<const RunStory>;
 
-// A value that lines of metrics carry.
+// A metric with its chart settings.
 struct Panel {
     std::string title;
     std::string key;
@@ -23,18 +23,18 @@ struct Panel {
 
 Axis steps_of_runs(Stories runs);
 
-// Of more steps than a picture has room for, neighbours are taken together: their means, and from
-// the lowest to the highest. Of fewer they are the steps themselves.
+// Groups of neighbouring steps, if there are more than a picture can show: their means, lowest and
+// highest values. For a short series, its own points.
 struct Neighbours {
     Series means, low, high;
 };
 Neighbours neighbours_of(const Series& series);
 bool is_long(const Series& series);
 
-// A line for each run; of a long one that of means, and an area around it.
+// Draws a line per run; for a long run the means, with an area from lowest to highest.
 Chart chart_of_runs(Stories runs, const Panel& panel);
 
-// Areas above each other, one per part; parts have a name and the same steps.
+// Stacked areas, one per part; parts share the same steps.
 struct Part {
     std::string name;
     Series series;
@@ -42,13 +42,13 @@ struct Part {
 };
 Chart stacked(const Panel& panel, const std::vector<Part>& parts);
 
-// Samples of colours, made by line_sample() and area_sample(), each with a name.
+// Returns a legend of samples from line_sample() or area_sample(), with names.
 std::string legend(const std::vector<std::pair<std::string, std::string>>& samples);
 std::string legend(const std::vector<Part>& parts);
 
-// A chart, and markup under it.
+// Returns a chart with markup below it.
 std::string figure(const Chart& chart, const Axis& steps, const std::string& caption = {});
-// Figures and tables beside each other, as many as the window has room for.
+// Arranges figures and tables in as many columns as the window fits.
 std::string in_columns(const std::string& markup);
 
 }  // namespace ringshard::report

@@ -6,13 +6,13 @@
 #include "ringshard/base/text.hpp"
 #include "svg.hpp"
 
-// The mesh as boxes in boxes: replicas, in them shards, in them the ranks that share a sequence,
-// a row to each step of the ring and a column to each Ulysses rank.
+// Draws the mesh as nested boxes: replicas contain shards, shards contain the ranks of a sequence
+// group, with a row per ring rank and a column per Ulysses rank.
 namespace ringshard::report {
 
 namespace {
 
-// How much of an axis is drawn: all of it where the world is small.
+// The displayed part of each axis: all of it in a small world.
 struct Shown {
     explicit Shown(const RunRecord& record) {
         constexpr int64_t most_ranks = 512;
@@ -112,7 +112,7 @@ private:
         return concat("<span class=\"more\">and ", count_text(count, one, many), " more</span>");
     }
 
-    // Which colour is which host, where there are several that can be told apart.
+    // Draws the legend of hosts, if there are several with distinguishable colours.
     std::string draw_hosts() const {
         constexpr size_t num_colors = 8;
         if (hosts_.size() < 2 || hosts_.size() > num_colors) return {};
@@ -126,7 +126,7 @@ private:
 
     const RunRecord& record_;
     Shown shown_;
-    std::map<std::string, size_t> hosts_;  // in the order of their first rank
+    std::map<std::string, size_t> hosts_;  // in order of their first rank
 };
 
 }  // namespace

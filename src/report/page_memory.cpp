@@ -28,7 +28,7 @@ std::optional<double> most_of(const MetricsLog& metrics, const Kind& kind) {
     return values.empty() ? std::nullopt : std::optional(std::ranges::max(values));
 }
 
-// A line of the table; none where no run used memory of that kind.
+// Adds a row for a kind of memory, unless no run used it.
 void add_row(Stories runs, const Kind& kind, HtmlTable& table) {
     std::vector<std::string> cells{cell(kind.title)};
     bool is_used = false;

@@ -6,33 +6,33 @@
 #include "page_figure.hpp"
 #include "ringshard/report/page.hpp"
 
-// The parts of the page, in the order in which it shows them.
+// The sections of the page, in display order.
 namespace ringshard::report {
 
-// The status of runs: tiles for one run, a row of a table each for several.
+// The status of runs: tiles for one run, a table with a row per run for several.
 std::string state_mark(const RunStatus& status);
 std::string summary_tiles(const RunStory& run);
 std::string comparison_table(Stories runs);
 
-// Curves over steps, of all runs in one picture.
+// Curves over steps, all runs in one chart.
 std::string curves(Stories runs, LossScale scale);
-// Where the time of a step and the memory of a rank go.
+// Breakdown of step time, and of a rank's memory.
 std::string times(Stories runs);
 std::string memory(Stories runs);
 
-// Which rank holds which place of the mesh.
+// The position of each rank in the mesh.
 std::string layout(const RunRecord& record);
 
-// The texts that evaluations generated: of the newest one, and folded of those before it.
+// Texts that evaluations generated: the newest ones, and collapsed the earlier ones.
 std::string samples(const RunStory& run);
 std::string checkpoints(const RunStory& run);
 std::string events(const RunStory& run);
 std::string settings(const RunRecord& record);
 std::string differing_settings(Stories runs);
 
-// Returns the values of a key, from all lines that have it.
+// Returns the values of a key from all lines that have it.
 std::vector<double> values_of(const MetricsLog& metrics, std::string_view key);
 std::optional<double> last_of(const MetricsLog& metrics, std::string_view key);
-double median_of(std::vector<double> values);  // of one at least
+double median_of(std::vector<double> values);  // of at least one value
 
 }  // namespace ringshard::report

@@ -31,7 +31,7 @@ std::string table_of(const Value::List& samples) {
 }  // namespace
 
 std::string samples(const RunStory& run) {
-    std::vector<std::pair<int64_t, std::string>> tables;  // by step, the newest first
+    std::vector<std::pair<int64_t, std::string>> tables;  // by step, newest first
     for (const auto& [step, line] : run.metrics.steps) {
         const Value* samples = line.find("eval_samples");
         if (samples == nullptr || samples->list() == nullptr) continue;

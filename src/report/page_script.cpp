@@ -2,8 +2,8 @@
 
 namespace ringshard::report {
 
-// Reads the values of the curves at the pointer, and shows them beside it, as text, never as
-// markup. No "<" and no "&": the page is XML too.
+// Shows the values of the curves at the pointer, inserted as text, never as markup. Contains no "<"
+// and no "&", since the page is also XML.
 std::string_view page_script() {
     return R"js(
 (() => {

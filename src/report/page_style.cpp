@@ -2,7 +2,8 @@
 
 namespace ringshard::report {
 
-// After svg_style(), whose classes of colours it uses. No "<" and no "&": the page is XML too.
+// Follows svg_style(), whose colour classes it uses. Contains no "<" and no "&", since the page is
+// also XML.
 std::string_view page_style() {
     return R"css(
 :root{--paper:#f4f6f8;--card:#ffffff;--ink:#1f2328;--soft:#57606a;--rule:#dde2e7;--good:#1a7f37;--warn:#8a5a00;--bad:#c21f2c}

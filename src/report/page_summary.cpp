@@ -146,7 +146,7 @@ double median_of(std::vector<double> values) {
 }
 
 std::string state_mark(const RunStatus& status) {
-    if (status.state == RunState::missing) return {};  // of a file of metrics, nothing is known
+    if (status.state == RunState::missing) return {};  // a metrics file alone has no status
     const bool is_good = status.state == RunState::complete || status.state == RunState::running;
     const bool is_bad = status.state == RunState::failed || status.state == RunState::lost;
     std::string words = to_text(status.state);

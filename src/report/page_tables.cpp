@@ -54,7 +54,7 @@ const char* look_of(Event::Weight weight) {
 
 // --- settings
 
-// Set for this run; set by a profile; default.
+// Set for this run, set by a profile, or default.
 enum class Given { here, by_profile, not_at_all };
 
 Given given(const RunRecord::Setting& setting) {
@@ -91,7 +91,7 @@ std::string checkpoints(const RunStory& run) {
 }
 
 std::string events(const RunStory& run) {
-    constexpr size_t most = 500;  // as many as somebody reads
+    constexpr size_t most = 500;  // as many as a user reads
     if (run.events.empty()) return {};
     HtmlTable table{{"Attempt", "Step", "What", "Detail"}, {}};
     const size_t first = run.events.size() > most ? run.events.size() - most : 0;

@@ -13,7 +13,7 @@ namespace {
 
 struct Kind {
     const char* title;
-    const char* name;  // of keys of metrics, before "_s", "_median_s", "_min_s" and "_rank"
+    const char* name;  // prefix of metrics' keys, before "_s", "_median_s", "_min_s" and "_rank"
 };
 constexpr std::array kinds{Kind{"Computing", "compute"},
                            Kind{"Waiting for other ranks", "comm_wait"},
@@ -23,7 +23,7 @@ Series series(const MetricsLog& metrics, const Kind& kind, const char* ending) {
     return series_of(metrics, concat(kind.name, ending));
 }
 
-// The seconds of a kind on the slowest, the median and the fastest rank.
+// Charts the seconds of a kind on the slowest, the median and the fastest rank.
 Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
     Chart chart{.key = concat(kind.name, "_s"),
                 .title = kind.title,
@@ -38,7 +38,7 @@ Chart spread(const MetricsLog& metrics, const Kind& kind, size_t color) {
     return chart;
 }
 
-// "3 (60%)": the rank that took longest most often, and in how many of the lines.
+// Returns the rank that was slowest most often, and its share of the lines: "3 (60%)".
 std::string slowest_rank(const MetricsLog& metrics, const Kind& kind) {
     std::map<int64_t, int64_t> times;
     int64_t num_lines = 0;

@@ -13,12 +13,12 @@ namespace ringshard::report {
 
 namespace {
 
-// --- what is drawn
+// --- content
 
 struct Panel {
     const char* title;
     const char* key;
-    const char* dots_key;  // of single measurements beside the line; may be null
+    const char* dots_key;  // of separate measurements beside the line; may be null
     Counting counting;
     bool begins_at_0;
 };
@@ -55,7 +55,7 @@ Chart chart_of(const std::vector<MetricsLog>& runs, const Panel& panel, LossScal
     return chart;
 }
 
-// --- how it looks
+// --- layout
 
 constexpr double width = 1000;
 constexpr double margin = 20;
@@ -63,16 +63,16 @@ constexpr double panel_height = 270;
 constexpr double letter_width = 6.8;
 constexpr size_t longest_name = 60;
 
-// The end of a long name tells runs apart better than its beginning.
+// Keeps the end of a long name, which distinguishes runs better than its beginning.
 std::string shortened(const std::string& name) {
     if (name.size() <= longest_name) return name;
     size_t begin = name.size() - longest_name;
     while (begin < name.size() && (static_cast<unsigned char>(name[begin]) & 0xc0U) == 0x80U)
-        ++begin;  // not inside a character
+        ++begin;  // skip to the next character boundary
     return "…" + name.substr(begin);
 }
 
-// Names of runs in rows, and what the dots are. `y` goes on to where the rows end.
+// Draws the names of runs in rows, and the meaning of dots. Advances `y` to the end of the rows.
 std::string draw_legend(const std::vector<MetricsLog>& runs, double& y) {
     std::string out;
     double x = margin;

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A batch script touches `alive` every ten seconds; a run that was started by hand logs steps.
+// A batch script updates `alive` every ten seconds; a run started by hand logs steps.
 bool is_alive(const fs::path& run) {
     constexpr auto long_ago = std::chrono::seconds(60);
     const auto now = fs::file_time_type::clock::now();
@@ -46,7 +46,7 @@ std::optional<int64_t> planned_steps(const fs::path& run) {
     return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
-// The state by the lines of metrics, and whether the last line is the end of the run.
+// Reads the status from the metrics; returns true if the last line is the end of the run.
 bool read_progress(const MetricsLog& log, RunStatus& status) {
     if (log.steps.empty()) return false;
     double seconds_per_step = 0;

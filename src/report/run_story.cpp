@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run that has begun and logged nothing gets a page too: it shows what happened to the run.
+// A run that has begun and logged nothing gets a page too, with its events.
 bool has_begun(const fs::path& run) {
     return file_exists(run / "run.json") || checkpoint::Attempts(run).newest() > 0;
 }

@@ -13,7 +13,7 @@ constexpr size_t num_colors = 8;
 
 }  // namespace
 
-// Colours that people with any colour vision tell apart, on white and on black.
+// Colours for readers with any colour vision, on white and on black.
 std::string_view svg_style() {
     return R"css(
 text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#24292f}
@@ -51,7 +51,7 @@ std::string escaped(const std::string& text) {
         else if (c == '"')
             out += "&quot;";
         else if (static_cast<unsigned char>(c) < 0x20)
-            out += ' ';  // XML has no way to write most of them
+            out += ' ';  // XML cannot represent most of them
         else
             out += c;
     }

@@ -3,14 +3,14 @@
 #include <string>
 #include <string_view>
 
-// Pieces of an SVG.
+// Elements of an SVG.
 namespace ringshard::report {
 
-// How everything looks, by class: text, title, label, page, grid, frame, line, dot, eval, and the
+// Returns the style sheet by class: text, title, label, page, grid, frame, line, dot, eval, and the
 // colours of runs.
 std::string_view svg_style();
 
-// The class of a run's colour, and the dashes of runs beyond the colours, as an attribute.
+// Return a run's colour class, and, beyond the number of colours, its dash attribute.
 std::string color_of(size_t run);
 std::string dashes_of(size_t run);
 

@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "fields are little-endian");
 
-// --- CRC32C (Castagnoli), reflected, as record files mask it
+// --- CRC32C (Castagnoli), reflected and masked as in TFRecord files
 
 constexpr std::array<uint32_t, 256> make_crc_table() {
     std::array<uint32_t, 256> table{};
@@ -35,14 +35,14 @@ uint32_t masked_crc(std::string_view bytes) {
     for (const char byte : bytes)
         crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xffU] ^ (crc >> 8U);
     crc = ~crc;
-    return std::rotr(crc, 15) + 0xa282ead8U;  // a CRC over bytes that hold CRCs is weak, so: masked
+    return std::rotr(crc, 15) + 0xa282ead8U;  // masked, since a CRC over data with CRCs is weak
 }
 
-// --- protobuf: the few fields of Event that are used
+// --- protobuf: the fields of Event in use
 
 // wall_time = 1 (double), step = 2 (varint), file_version = 3 (text), summary = 5, session_log = 7.
-// Summary: value = 1, again and again. Value: tag = 1 (text), simple_value = 2 (float).
-// SessionLog: status = 1 (varint), where 1 is START.
+// Summary: value = 1, repeated. Value: tag = 1 (text), simple_value = 2 (float). SessionLog: status
+// = 1 (varint), where 1 is START.
 enum class NumberType : uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 template <class Number>
@@ -110,7 +110,7 @@ std::optional<Failure> TensorBoardFile::add(int64_t step, double wall_time,
 
 std::optional<Failure> TensorBoardFile::flush() { return file_.flush(); }
 
-// A record: length, its CRC, the event, its CRC. In one write, so that a reader meets whole ones.
+// A record: length, its CRC, the event, its CRC. One write, so that readers see whole records.
 std::optional<Failure> TensorBoardFile::append(std::string_view event) {
     const std::string length = raw(uint64_t{event.size()});
     const std::string record =

@@ -11,22 +11,21 @@
 
 namespace ringshard::report {
 
-// The content of metrics.jsonl: by step, everything that was logged. Lines that a later attempt did
-// not build on are left out.
+// The content of metrics.jsonl: all logged values, by step. Excludes lines that a later attempt has
+// replaced.
 struct MetricsLog {
     std::string name;
     std::map<int64_t, text::Value> steps;  // objects
 
-    // A number that is there and finite.
+    // Returns a number if it is present and finite.
     static std::optional<double> number(const text::Value& step, std::string_view key);
 };
 
-// `run` is the folder of a run, or a metrics.jsonl. Lines that cannot be read are named in
-// `warnings`.
+// Reads the log in the folder of a run, or a metrics.jsonl. Names unreadable lines in `warnings`.
 Expected<MetricsLog> read_metrics_log(const std::filesystem::path& run,
                                       std::vector<std::string>& warnings);
 
-// Runs of one name are told apart by their paths.
+// Reads several logs; extends equal names by their paths.
 Expected<std::vector<MetricsLog>> read_metrics_logs(const std::vector<std::filesystem::path>& runs,
                                                     std::vector<std::string>& warnings);
 

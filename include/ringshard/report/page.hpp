@@ -8,8 +8,8 @@
 
 namespace ringshard::report {
 
-// A page for the browser about one run, or about several beside each other: HTML that needs no
-// network and nothing beside it, for light and dark screens of any width. It is XML too.
+// Draws a page for the browser about one run, or about several side by side: HTML without external
+// resources, for light and dark screens of any width. It is also valid XML.
 std::string draw_page(const std::vector<RunStory>& runs, LossScale scale);
 
 }  // namespace ringshard::report

@@ -10,19 +10,19 @@
 namespace ringshard::report {
 
 enum class RunState {
-    missing,   // nothing has begun
-    running,   // it gave a sign of life in the last minute
-    complete,  // it came to its end
-    stopped,   // early, with a good checkpoint: it goes on when it is started again
-    failed,    // with the exit code that the batch script saw
-    lost,      // no sign of life, and nothing that says why
+    missing,   // no attempt has begun
+    running,   // it updated a file in the last minute
+    complete,  // it has finished
+    stopped,   // early, with a good checkpoint: the next start resumes it
+    failed,    // with the exit code in the batch script's record
+    lost,      // no recent update, and no record of its end
 };
 const char* to_text(RunState state);
 
-// How a run stands, from its own files alone.
+// The status of a run, derived from its files alone.
 struct RunStatus {
     RunState state = RunState::missing;
-    std::optional<int64_t> exit_code{};  // of the last job, where a batch script recorded it
+    std::optional<int64_t> exit_code{};  // of the last job, if a batch script recorded it
     std::optional<int64_t> step{};
     std::optional<int64_t> num_steps{};
     std::optional<double> loss{};
@@ -30,10 +30,10 @@ struct RunStatus {
     std::optional<double> seconds_left{};
 };
 RunStatus read_run_status(const std::filesystem::path& run);
-// The same where its lines of metrics have been read; there may be none.
+// The same if its metrics are already in memory; they may be empty.
 RunStatus read_run_status(const std::filesystem::path& run, const MetricsLog& log);
 
-// The best value that a run has logged of a metric, and at which step.
+// The best logged value of a metric, with its step.
 struct BestValue {
     double value;
     int64_t step;

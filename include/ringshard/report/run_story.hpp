@@ -11,7 +11,7 @@
 
 namespace ringshard::report {
 
-// The content of run.json, from the start of the newest attempt.
+// The content of run.json, which the newest attempt wrote at its start.
 struct RunRecord {
     struct Rank {
         std::string host, device;
@@ -22,7 +22,7 @@ struct RunRecord {
     };
     std::vector<std::pair<std::string, std::string>> versions;
     int64_t replicate = 1, shard = 1, ring = 1, ulysses = 1;
-    std::string cuts;  // in words
+    std::string cuts;  // as text
     std::optional<int64_t> effective_batch;
     std::vector<Rank> ranks;
     std::vector<Setting> settings;
@@ -31,7 +31,7 @@ struct RunRecord {
     int64_t world() const { return replicate * shard * sequence(); }
     const Setting* find(const std::string& setting) const;
 };
-// Nothing if there is none, or none that can be read.
+// Returns nothing if there is no readable record.
 std::optional<RunRecord> read_run_record(const std::filesystem::path& run);
 
 enum class Verification { sizes, every_byte };
@@ -41,15 +41,15 @@ struct SavedState {
     std::string name;
     int64_t step = 0;
     int64_t attempt = 0;
-    int64_t bytes = 0;  // of all files, where that is known
+    int64_t bytes = 0;  // of all files, if known
     Condition condition = Condition::whole;
-    std::string remark{};  // why it is damaged, or what it lacks
+    std::string remark{};  // why it is damaged, or what is missing
 };
-// The checkpoints that lie in the folder, newest first.
+// Returns the checkpoints in the folder, newest first.
 std::vector<SavedState> list_checkpoints(const std::filesystem::path& run,
                                          Verification verification);
 
-// Something that happened to a run beside its steps.
+// An event of a run besides its steps.
 struct Event {
     enum class Weight { plain, good, warning, bad };
     int64_t attempt = 0;
@@ -58,21 +58,21 @@ struct Event {
     std::string what{};
     std::string detail{};
 };
-// In the order of attempts and steps.
+// Returns events ordered by attempt and step.
 std::vector<Event> list_events(const std::filesystem::path& run, const MetricsLog& metrics);
 
-// Everything that a run has left, for a page about it.
+// Everything that a run has left behind, for a page about it.
 struct RunStory {
-    MetricsLog metrics{};                             // may hold no step
-    Verification verification = Verification::sizes;  // with which the checkpoints were looked at
+    MetricsLog metrics{};                             // may be empty
+    Verification verification = Verification::sizes;  // how the checkpoints were verified
     RunStatus status{};
     std::optional<RunRecord> record{};
     std::vector<SavedState> checkpoints{};
     std::vector<Event> events{};
 };
 
-// `runs` are folders, or a metrics.jsonl, of which there are the curves alone. A run that has begun
-// and logged no step is one too.
+// Reads the folders of runs, or metrics.jsonl files, which provide only curves. Includes runs that
+// have begun and logged no step.
 Expected<std::vector<RunStory>> read_run_stories(const std::vector<std::filesystem::path>& runs,
                                                  Verification verification,
                                                  std::vector<std::string>& warnings);

@@ -11,22 +11,22 @@
 
 namespace ringshard::report {
 
-// Where TensorBoard shows a metric: "train/loss" for loss, "eval/loss" for eval_loss, as
-// transformers rewrites names for it.
+// Returns TensorBoard's name of a metric: "train/loss" for loss, "eval/loss" for eval_loss, by
+// transformers' rule.
 std::string tensorboard_tag(std::string_view key);
 
 struct Scalar {
     std::string tag;
-    double value;  // kept as fp32
+    double value;  // stored as fp32
 };
 
-// A file of events that TensorBoard reads: events.out.tfevents.<time>.<host>.<pid>. What was added
-// is in the file at once; flush() makes it survive a crash of the machine.
+// An event file of TensorBoard: events.out.tfevents.<time>.<host>.<pid>. add() writes to the file
+// at once; flush() makes the data survive a crash of the machine.
 class TensorBoardFile {
 public:
-    // Makes the file, and the folder. Points of earlier files in the folder are no longer shown
-    // from `first_step` on: a run that goes on from a checkpoint does these steps again. Times are
-    // seconds since 1970.
+    // Creates the file, and its folder. TensorBoard then hides points of earlier files in the
+    // folder from `first_step` on: a run that resumes from a checkpoint repeats these steps. Times
+    // are seconds since 1970.
     static Expected<TensorBoardFile> create(const std::filesystem::path& folder,
                                             const std::string& host, double wall_time,
                                             int64_t first_step);
@@ -43,7 +43,7 @@ private:
 
     std::filesystem::path path_;
     File file_;
-    int64_t end_ = 0;  // of what was written, in bytes
+    int64_t end_ = 0;  // bytes written so far
 };
 
 }  // namespace ringshard::report
