@@ -7,6 +7,7 @@
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
+#include "run_adapters.hpp"
 #include "version.hpp"
 
 namespace ringshard::cli {
@@ -36,16 +37,18 @@ std::string quoted(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string print_card(const config::Config& config, const LossFingerprint& fingerprint) {
+std::string print_card(const config::Config& config, const LossFingerprint& fingerprint,
+                       bool is_adapter) {
     const Source model(config.model.model_name_or_path);
     const Source data(config.data.dataset_name);
     const std::string name = Source(std::filesystem::absolute(config.run.output_dir)).name;
     std::string card = "---\n";
     if (model.is_on_hub) card += concat("base_model: ", quoted(model.name), "\n");
     if (data.is_on_hub) card += concat("datasets:\n- ", quoted(data.name), "\n");
-    card += concat("library_name: transformers\nmodel_name: ", quoted(name),
-                   "\ntags:\n- sft\n- ringshard\n---\n\n", mark, "\n\n# ", name, "\n\n",
-                   model.link(""), " after supervised fine-tuning");
+    card += concat("library_name: ", is_adapter ? "peft" : "transformers",
+                   "\nmodel_name: ", quoted(name), "\ntags:\n- sft\n- ringshard\n---\n\n", mark,
+                   "\n\n# ", name, "\n\n", is_adapter ? "An adapter of " : "", model.link(""),
+                   " after supervised fine-tuning");
     card += data.name.empty() ? "" : concat(" on ", data.link("datasets/"));
     card += concat(", with Ringshard ", version::program,
                    ".\n\n## Use\n\n```python\nfrom transformers import pipeline\n\n"
@@ -67,7 +70,8 @@ void add_model_card(std::map<std::string, std::string>& files, const config::Con
     const auto there = read_file(file);
     const bool is_somebody_elses =
         there ? there->find(mark) == std::string::npos : file_exists(file);
-    if (!is_somebody_elses) files["README.md"] = print_card(config, fingerprint);
+    if (!is_somebody_elses)
+        files["README.md"] = print_card(config, fingerprint, asks_for_adapters(config));
 }
 
 }  // namespace ringshard::cli

@@ -115,8 +115,19 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     return made;
 }
 
-void Pretrained::begin_adapters(uint64_t seed, std::optional<model::StoredModel> from) {
-    adapters_ = Adapters{seed, std::move(from)};
+std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::ModelSpec& spec,
+                                                              const fs::path& folder, uint64_t seed,
+                                                              const comm::Group& group) {
+    std::optional<model::StoredModel> stored;
+    if (!folder.empty()) {
+        auto opened = model::StoredModel::open_file(folder / model::adapter_weights_name, group);
+        if (!opened) return opened.failure();
+        stored = std::move(opened).value();
+        if (const auto misfit = model::check_adapter(*stored, spec, folder.string()))
+            return comm::found_by_all(*misfit);
+    }
+    adapters_ = Adapters{spec, seed, std::move(stored)};
+    return std::nullopt;
 }
 
 bool Pretrained::holds_adapters() const {
@@ -125,7 +136,7 @@ bool Pretrained::holds_adapters() const {
 
 shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
     if (!adapters_) return reader_of_model(spec, bytes);
-    return model::with_adapters(reader_of_model(spec, bytes), spec, adapters_->seed,
+    return model::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->seed,
                                 adapters_->stored ? &*adapters_->stored : nullptr);
 }
 

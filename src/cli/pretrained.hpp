@@ -36,8 +36,12 @@ public:
     // Returns a reader of every wanted weight. This must outlive it.
     shard::ReadWeight reader(const model::ModelSpec& spec, ByteCounter& bytes) const;
 
-    // Adapters begin with the numbers of this file, or anew: they are not read from the model.
-    void begin_adapters(uint64_t seed, std::optional<model::StoredModel> from);
+    // The adapters of the spec, and its modules that are trained whole, begin with the numbers of
+    // the adapter in `folder`; without a folder adapters begin anew. Fails (65) where that adapter
+    // is of another model. Collective over the group.
+    std::optional<comm::AgreedFailure> begin_adapters(const model::ModelSpec& spec,
+                                                      const std::filesystem::path& folder,
+                                                      uint64_t seed, const comm::Group& group);
     // Whether the checkpoint was made with adapters.
     bool holds_adapters() const;
 
@@ -55,6 +59,7 @@ private:
     checkpoint::FrozenWeights elsewhere_;  // what the checkpoint does not hold
     std::unique_ptr<Pretrained> base_;     // what holds it
     struct Adapters {
+        model::ModelSpec spec;
         uint64_t seed;
         std::optional<model::StoredModel> stored;
     };

@@ -93,21 +93,6 @@ std::optional<Failure> check_suits(const RunStart& start, const checkpoint::Chec
     return std::nullopt;
 }
 
-std::optional<comm::AgreedFailure> begin_adapters(const RunStart& start, Pretrained& pretrained) {
-    const comm::Group& world = start.context.world;
-    std::optional<model::StoredModel> stored;
-    if (const std::filesystem::path& folder = start.adapters.folder; !folder.empty()) {
-        auto opened = model::StoredModel::open_file(folder / model::adapter_weights_name, world);
-        if (!opened) return opened.failure();
-        stored = std::move(opened).value();
-        if (const auto misfit = model::check_adapter(*stored, start.spec, folder.string()))
-            return comm::found_by_all(*misfit);
-    }
-    pretrained.begin_adapters(static_cast<uint64_t>(start.context.settings.values.run.seed),
-                              std::move(stored));
-    return std::nullopt;
-}
-
 }  // namespace
 
 comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
@@ -130,7 +115,10 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     if (origin.pretrained->holds_adapters())
         return comm::found_by_all(holds_an_adapter(start.model));
     if (!origin.checkpoint && model::has_adapters(start.spec))
-        if (const auto failure = begin_adapters(start, *origin.pretrained)) return *failure;
+        if (const auto failure = origin.pretrained->begin_adapters(
+                start.spec, start.adapters.folder,
+                static_cast<uint64_t>(context.settings.values.run.seed), context.world))
+            return *failure;
     return origin;
 }
 

@@ -180,9 +180,16 @@ MaybeFailure score(const CommandContext& given) {
 
     watchdog.begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
-    const auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
-                                             verification_of(context), world);
+    auto pretrained = Pretrained::open(inputs.value().model, spec, Pretrained::Wanted::all,
+                                       verification_of(context), world);
     if (!pretrained) return pretrained.failure();
+    if (pretrained.value().holds_adapters())
+        return comm::found_by_all(holds_an_adapter(inputs.value().model));
+    if (model::has_adapters(spec))
+        if (const auto failure = pretrained.value().begin_adapters(
+                inputs.value().spec, inputs.value().adapters.folder,
+                static_cast<uint64_t>(settings.values.run.seed), world))
+            return failure;
     shard::Zero zero = make_weights(settings.values, spec, mesh);
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
         return loaded.failure();

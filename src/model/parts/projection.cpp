@@ -46,8 +46,14 @@ at::Tensor Projection::forward(const ProjectionContext& context, const shard::Un
 at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
                                 const at::Tensor& x) const {
-    add_gradients(context, weights, gradients, dy, x);
-    return backward_input(context, weights, dy);
+    ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
+    if (bias_) ops::add_bias_gradient(gradients[*bias_], dy);
+    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, weights[weight_]);
+    if (!low_rank_) return dx;
+    const at::Tensor d_inner = low_rank_->inner_gradient(context, weights, dy);
+    low_rank_->add_gradients(context, weights, gradients, dy, d_inner, x);
+    low_rank_->add_input_gradient(context, weights, d_inner, dx);
+    return dx;
 }
 
 at::Tensor Projection::backward_input(const ProjectionContext& context,
