@@ -8,7 +8,8 @@ import tempfile
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+sys.path[:0] = [os.path.join(FOLDER, "..", "cli"), os.path.join(FOLDER, "..", "parity")]
+from family_models import add_tokenizer, write_model  # noqa: E402
 from trainer import TrainerTest, read_metrics, run  # noqa: E402
 
 import torch  # noqa: E402
@@ -86,6 +87,17 @@ class EvalPrompts(TrainerTest):
                 with self.subTest(model=name, flags=flags):
                     self.assertEqual(self.evaluate(model, *flags, ranks=ranks, output=f"{name}-{number}",
                                                    prompts=self.write("some.jsonl", prompts)), expected)
+
+    def test_more_families(self):
+        traces = os.path.join(DATA, "family_traces")
+        for name in sorted(os.listdir(traces)):
+            with open(os.path.join(traces, name)) as file:
+                trace = json.load(file)
+            model = os.path.join(self.folder, name)
+            write_model(trace, model)
+            add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), model)
+            with self.subTest(family=name):
+                self.assertEqual(self.evaluate(model, "--profile", "zero3", ranks=2, output=name + "-out"), self.expected(model))
 
     def test_texts_that_end_at_different_times(self):
         model = os.path.join(self.folder, "model")
