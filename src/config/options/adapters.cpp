@@ -3,7 +3,7 @@
 namespace ringshard::config {
 
 void add_adapter_options(OptionTable& table) {
-    OptionGroup group(table, "Adapters", &Config::adapter);
+    OptionGroup group(table, "Model", &Config::adapter);
     group
         .serve("use_peft", &AdapterSettings::use_peft,
                "Train low-rank adapters (LoRA) beside the frozen model; the result is an adapter "
