@@ -1,7 +1,5 @@
 #include "positions.hpp"
 
-#include <ATen/ops/where.h>
-
 namespace ringshard::model {
 
 PositionTables::PositionTables(const ModelSpec& spec, c10::Device device)
@@ -23,9 +21,12 @@ ops::RopeTable PositionTables::table(size_t rope, const TokenBatch& batch) const
     ops::RopeTable table = make(frequencies_[rope]);
     if (long_frequencies_[rope].defined()) {
         const ops::RopeTable of_long = make(long_frequencies_[rope]);
-        const at::Tensor is_long = batch.document_lengths.gt(spec.original_positions).unsqueeze(1);
-        table.cosine = at::where(is_long, of_long.cosine, table.cosine);
-        table.sine = at::where(is_long, of_long.sine, table.sine);
+        // Factors of 1 and 0 keep every bit, and the planner's tensors know these operators.
+        const at::Tensor is_long =
+            batch.document_lengths.gt(spec.original_positions).to(at::kFloat).unsqueeze(1);
+        const at::Tensor is_short = 1 - is_long;
+        table.cosine.mul_(is_short).add_(of_long.cosine.mul_(is_long));
+        table.sine.mul_(is_short).add_(of_long.sine.mul_(is_long));
     }
     table.head_dim = head_dim_;
     table.is_interleaved = spec.is_interleaved;

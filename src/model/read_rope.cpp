@@ -51,6 +51,10 @@ const Kind* find_kind(ConfigReader& rope) {
 
 void read_rotated_part(ConfigReader& config, const RopeForm& form, RopeSpec& spec) {
     spec.rotated_part = config.number_above_0("partial_rotary_factor", spec.rotated_part);
+    if (form.may_be_partial && spec.rotated_width(form.head_dim) % 2 != 0)
+        config.complain(concat(
+            "partial_rotary_factor = ", spec.rotated_part, ": ", spec.rotated_width(form.head_dim),
+            " elements of a head would rotate, and they must be even in number"));
     if (spec.rotated_part == 1 || (form.may_be_partial && spec.rotated_part < 1)) return;
     config.complain(concat("partial_rotary_factor = ", config.part("partial_rotary_factor").dump(),
                            form.may_be_partial
@@ -123,10 +127,11 @@ void read_llama3(ConfigReader& rope, RopeSpec& spec) {
 }
 
 void read_scaling(ConfigReader& rope, const RopeForm& form, int64_t original, RopeSpec& spec) {
+    // Where the model has the field itself, transformers takes that one.
     spec.original_positions = static_cast<double>(
-        rope.whole_number_or("original_max_position_embeddings", most_positions, original));
-    if (form.original_positions > 0)
-        spec.original_positions = static_cast<double>(form.original_positions);
+        original > 0 ? original
+                     : rope.whole_number_or("original_max_position_embeddings", most_positions,
+                                            form.max_positions));
     // Where yarn's factor is null, and where longrope has none, it is how much longer the context
     // has become.
     const bool tells_by_length = spec.kind == RopeKind::longrope ||
@@ -170,7 +175,7 @@ void read_positions(ConfigReader& config, const std::string& name, const json& c
         spec.kind = kind->kind;
         check_keys(rope, form, *kind);
         const int64_t original = config.whole_number_or("original_max_position_embeddings",
-                                                        most_positions, form.max_positions);
+                                                        most_positions, form.original_positions);
         if (spec.kind != RopeKind::plain) read_scaling(rope, form, original, spec);
     }
     config.complain(rope);
@@ -197,7 +202,9 @@ std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& 
     RopeSpec of_sliding = plain_rope(config, sliding);
     const json older = config.part("rope_scaling");
     const json both = config.part("rope_parameters");
-    if (is_filled(older)) {
+    if (is_filled(older) && !both.is_null()) {
+        config.complain("rope_scaling and rope_parameters: must not both be there");
+    } else if (is_filled(older)) {
         read_positions(config, "rope_scaling", older, full, of_full);
     } else if (both.is_object()) {
         for (const auto& [key, value] : both.items())

@@ -18,8 +18,9 @@ struct RopeForm {
     bool may_be_partial = false;  // partial_rotary_factor
     double rotated_part = 1.0;
     bool is_interleaved = false;
-    bool knows_alpha = false;               // "dynamic" with an alpha scales theta
-    int64_t original_positions = 0;         // above 0: whatever the positions say
+    bool knows_alpha = false;  // "dynamic" with an alpha scales theta
+    // Of original_max_position_embeddings outside of the positions; 0: the positions say it.
+    int64_t original_positions = 0;
     std::vector<std::string> other_keys{};  // that somebody else reads
 };
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 
@@ -18,8 +17,8 @@ at::Tensor value(Activation activation, const at::Tensor& x) {
         case Activation::silu: return at::silu(x);
         case Activation::gelu: return at::gelu(x);
         case Activation::gelu_tanh: return at::gelu(x, "tanh");
-        case Activation::relu: return at::relu(x);
-        case Activation::relu_squared: return at::relu(x).square();
+        case Activation::relu: return x.clamp_min(0);
+        case Activation::relu_squared: return x.clamp_min(0).square();
     }
     RINGSHARD_CHECK(false);
 }
@@ -30,7 +29,7 @@ at::Tensor gradient(Activation activation, const at::Tensor& dy, const at::Tenso
         case Activation::gelu: return at::gelu_backward(dy, x);
         case Activation::gelu_tanh: return at::gelu_backward(dy, x, "tanh");
         case Activation::relu: return dy * x.gt(0);
-        case Activation::relu_squared: return dy * at::relu(x).mul_(2);
+        case Activation::relu_squared: return dy * x.clamp_min(0).mul_(2);
     }
     RINGSHARD_CHECK(false);
 }

@@ -4,12 +4,10 @@ namespace ringshard::model {
 
 // Queries, keys and values are one tensor, gate and up another.
 ModelSpec read_phi3(ConfigReader& config) {
-    const int64_t original =
-        config.whole_number_or("original_max_position_embeddings", int64_t{1} << 40, 4096);
-    ModelSpec spec = read_plain_model(
-        config, {.norm = {.epsilon = 1e-5},
-                 .padding_token = 32000,
-                 .rope = {.may_be_partial = true, .original_positions = original}});
+    ModelSpec spec =
+        read_plain_model(config, {.norm = {.epsilon = 1e-5},
+                                  .padding_token = 32000,
+                                  .rope = {.may_be_partial = true, .original_positions = 4096}});
     const RopeKind kind = spec.ropes.front().kind;
     if (kind != RopeKind::plain && kind != RopeKind::longrope)
         config.complain("rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone");

@@ -45,7 +45,12 @@ ModelSpec read_smollm3(ConfigReader& config) {
     const bool has_windows = config.boolean("use_sliding_window", false) && window;
     const auto usual = [&](size_t block) { return has_windows && !rotates[block]; };
     const std::vector<bool> windows = read_layer_types(config, spec.blocks.size(), usual);
-    if (has_windows) set_windows(spec, windows, window);
+    if (has_windows)
+        set_windows(spec, windows, window);
+    else if (std::ranges::count(windows, true) > 0)
+        config.complain(
+            "layer_types: has \"sliding_attention\", which needs use_sliding_window = "
+            "true and sliding_window");
     return spec;
 }
 
