@@ -44,6 +44,21 @@ std::map<std::string, BlockSpec> specs() {
     BlockSpec& around = specs["norms before and behind"] = plain_spec();
     around.attention_norms = {.before = "a", .behind = "b"};
     around.mlp_norms = {.before = "c", .behind = "d"};
+    BlockSpec& parallel = specs["parallel, one norm, no gate"] = plain_spec();
+    parallel.is_parallel = true;
+    parallel.mlp_norms = {};
+    parallel.mlp.is_gated = false;
+    parallel.mlp.has_bias = true;
+    parallel.mlp.activation = ops::Activation::gelu_tanh;
+    BlockSpec& scaled = specs["parallel, two norms, scaled branches, no positions"] = plain_spec();
+    scaled.is_parallel = true;
+    scaled.residual_multiplier = 0.3;
+    scaled.norm.adds_one = true;
+    scaled.attention.rope.reset();
+    scaled.mlp.activation = ops::Activation::gelu;
+    BlockSpec& centred = specs["LayerNorms before and behind"] = around;
+    centred.norm.is_centred = centred.norm.has_bias = true;
+    centred.residual_multiplier = 0.7;
     return specs;
 }
 
@@ -65,8 +80,12 @@ at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) {
     return weight * x * (x.square().mean(-1, true) + epsilon).rsqrt();
 }
 
-at::Tensor normed_if_named(const Leaves& leaves, const at::Tensor& x, const std::string& name) {
-    return name.empty() ? x : normed(x, leaves.at(name + ".weight"));
+at::Tensor normed_if_named(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
+                           const std::string& name) {
+    if (name.empty()) return x;
+    const at::Tensor weight = leaves.at(name + ".weight") + (spec.norm.adds_one ? 1 : 0);
+    if (!spec.norm.is_centred) return normed(x, weight);
+    return at::layer_norm(x, {width}, weight, leaves.at(name + ".bias"), epsilon);
 }
 
 // The layers of a projection side by side.
@@ -126,28 +145,50 @@ at::Tensor attended(const BlockSpec& spec, const Leaves& leaves, const at::Tenso
     const auto by_heads = [&](const at::Tensor& heads) {
         return heads.repeat_interleave(query_heads / heads.size(1), 1).transpose(0, 1);
     };
-    const at::Tensor scores = by_heads(turned(q, table)).matmul(by_heads(turned(k, table)).mT()) /
-                              std::sqrt(static_cast<double>(head_dim));
+    if (spec.attention.rope) {
+        q = turned(q, table);
+        k = turned(k, table);
+    }
+    const at::Tensor scores =
+        by_heads(q).matmul(by_heads(k).mT()) / std::sqrt(static_cast<double>(head_dim));
     const at::Tensor sums =
         scores.masked_fill(seen().logical_not(), -1e30).softmax(-1).matmul(by_heads(v));
     return projected(leaves, sums.transpose(0, 1).reshape({tokens, -1}), {"self_attn.o_proj"});
+}
+
+at::Tensor activated(const MlpSpec& spec, const at::Tensor& x) {
+    if (spec.activation == ops::Activation::silu) return at::silu(x);
+    return at::gelu(x, spec.activation == ops::Activation::gelu ? "none" : "tanh");
+}
+
+at::Tensor mlp_of(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x) {
+    if (!spec.mlp.is_gated)
+        return projected(leaves, activated(spec.mlp, projected(leaves, x, {"mlp.up_proj"})),
+                         {"mlp.down_proj"});
+    const at::Tensor gate_up = spec.mlp.is_fused
+                                   ? projected(leaves, x, {"mlp.gate_up_proj"})
+                                   : projected(leaves, x, {"mlp.gate_proj", "mlp.up_proj"});
+    const std::vector<at::Tensor> halves = gate_up.chunk(2, 1);
+    return projected(leaves, activated(spec.mlp, halves[0]) * halves[1], {"mlp.down_proj"});
 }
 
 at::Tensor reference(const BlockSpec& spec, const Leaves& leaves, const at::Tensor& x,
                      const ops::RopeTable& table) {
     const BranchNormSpec& around_attention = spec.attention_norms;
     const BranchNormSpec& around_mlp = spec.mlp_norms;
-    const at::Tensor seen_tokens =
-        attended(spec, leaves, normed_if_named(leaves, x, around_attention.before), table);
+    const at::Tensor inner = normed_if_named(spec, leaves, x, around_attention.before);
     const at::Tensor attention_residual =
-        x + normed_if_named(leaves, seen_tokens, around_attention.behind);
-    const at::Tensor inner = normed_if_named(leaves, attention_residual, around_mlp.before);
-    const at::Tensor gate_up = spec.mlp.is_fused
-                                   ? projected(leaves, inner, {"mlp.gate_up_proj"})
-                                   : projected(leaves, inner, {"mlp.gate_proj", "mlp.up_proj"});
-    const std::vector<at::Tensor> halves = gate_up.chunk(2, 1);
-    const at::Tensor out = projected(leaves, at::silu(halves[0]) * halves[1], {"mlp.down_proj"});
-    return attention_residual + normed_if_named(leaves, out, around_mlp.behind);
+        x + spec.residual_multiplier * normed_if_named(spec, leaves,
+                                                       attended(spec, leaves, inner, table),
+                                                       around_attention.behind);
+    const at::Tensor mlp_input =
+        spec.is_parallel && around_mlp.before.empty()
+            ? inner
+            : normed_if_named(spec, leaves, spec.is_parallel ? x : attention_residual,
+                              around_mlp.before);
+    return attention_residual +
+           spec.residual_multiplier *
+               normed_if_named(spec, leaves, mlp_of(spec, leaves, mlp_input), around_mlp.behind);
 }
 
 struct Setting {
@@ -243,8 +284,10 @@ BOOST_AUTO_TEST_CASE(operations_made_again_follow_from_what_is_kept) {
         shard::UnitLayout layout("block");
         const Block block(layout, spec);
         const Operations all = block.operations(ActivationPolicy::all);
-        // 2 x (24 x 64 + 32 x 24 + 3 x 24 x 20), and two products of 4 heads of 8.
-        BOOST_TEST(all.products == 7488);
+        // 2 x (24 x 64 + 32 x 24 + 3 x 24 x 20), and two products of 4 heads of 8; without a gate
+        // one product of the MLP less.
+        const double inner = 2 * 24 * (spec.mlp.is_gated ? 40 : 20);
+        BOOST_TEST(all.products == 5568 + inner);
         BOOST_TEST(all.of_pair.at({}).attention == 128);
         BOOST_TEST(all.products_again == 0);
         BOOST_TEST(all.of_pair.at({}).attention_again == 0);
@@ -252,7 +295,7 @@ BOOST_AUTO_TEST_CASE(operations_made_again_follow_from_what_is_kept) {
         const double last_again = 2 * 24 * 20 - last;
         // The product of gate and up, and the last one again where a norm stands behind it.
         const Operations most = block.operations(ActivationPolicy::all_but_gate_up);
-        BOOST_TEST(most.products_again == 2 * 24 * 40 + last_again);
+        BOOST_TEST(most.products_again == inner + last_again);
         BOOST_TEST(most.of_pair.at({}).attention_again == 0);
         const Operations attention = block.operations(ActivationPolicy::attention);
         BOOST_TEST(attention.products_again == all.products - last);

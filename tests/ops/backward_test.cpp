@@ -2,7 +2,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd.hpp"
+#include "ringshard/ops/activation.hpp"
 #include "ringshard/ops/embedding.hpp"
+#include "ringshard/ops/layer_norm.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
@@ -51,6 +53,86 @@ BOOST_AUTO_TEST_CASE(rms_norm) {
             BOOST_TEST(distance(dx, wide_x.grad() + earlier) < tolerance);
             BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
         });
+}
+
+BOOST_AUTO_TEST_CASE(an_rms_norm_that_adds_1) {
+    for_shapes_and_types(
+        [](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
+            const at::Tensor x = at::randn({tokens, width}, options);
+            const at::Tensor weight = at::randn({width}, options);
+            const at::Tensor dy = at::randn_like(x);
+            const at::Tensor wide_x = leaf(x);
+            const at::Tensor wide_weight = leaf(weight);
+            const at::Tensor y =
+                (1 + wide_weight) * wide_x * (wide_x.square().mean(-1, true) + 1e-6).rsqrt();
+            test::backward(y, dy);
+
+            const ops::NormWeight factor(weight, 1);
+            const ops::RmsNormed normed = ops::rms_norm(x, factor, 1e-6);
+            BOOST_TEST(distance(normed.y, y) < tolerance);
+            BOOST_TEST(at::equal(ops::rms_norm_again(x, factor, normed.inverse_rms), normed.y));
+            const at::Tensor dx = at::zeros_like(x);
+            const at::Tensor d_weight = at::zeros({width});
+            ops::rms_norm_backward(dy, x, normed.inverse_rms, factor, dx, d_weight);
+            BOOST_TEST(distance(dx, wide_x.grad()) < tolerance);
+            BOOST_TEST(distance(d_weight, wide_weight.grad()) < tolerance);
+        });
+}
+
+BOOST_AUTO_TEST_CASE(layer_norm) {
+    for_shapes_and_types([](int64_t tokens, int64_t width, at::TensorOptions options,
+                            double tolerance) {
+        constexpr double epsilon = 1e-2;
+        const at::Tensor x = at::randn({tokens, width}, options);
+        const at::Tensor weight = at::randn({width}, options);
+        const at::Tensor bias = at::randn({width}, options);
+        const at::Tensor dy = at::randn_like(x);
+        const at::Tensor earlier = at::randn_like(x);
+        const at::Tensor wide_x = leaf(x);
+        const at::Tensor wide_weight = leaf(weight);
+        const at::Tensor wide_bias = leaf(bias);
+        test::backward(at::layer_norm(wide_x, {width}, 1 + wide_weight, wide_bias, epsilon), dy);
+
+        const ops::LayerNorm norm{{weight, 1}, bias, epsilon};
+        BOOST_TEST(distance(ops::layer_norm(x, norm),
+                            at::layer_norm(wide_x, {width}, 1 + wide_weight, wide_bias, epsilon)) <
+                   tolerance);
+        const at::Tensor dx = earlier.clone();
+        const at::Tensor d_weight = at::ones({width});
+        const at::Tensor d_bias = at::ones({width});
+        ops::layer_norm_backward(dy, x, norm, dx, d_weight, d_bias);
+        BOOST_TEST(distance(dx, wide_x.grad() + earlier) < 2 * tolerance);
+        BOOST_TEST(distance(d_weight, wide_weight.grad() + 1) < tolerance);
+        BOOST_TEST(distance(d_bias, wide_bias.grad() + 1) < tolerance);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(activations) {
+    using ops::Activation;
+    for (const Activation activation : {Activation::silu, Activation::gelu, Activation::gelu_tanh,
+                                        Activation::relu, Activation::relu_squared})
+        for (const bool gated : {false, true})
+            for_shapes_and_types(
+                [&](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
+                    const int64_t columns = gated ? 2 * width : width;
+                    const at::Tensor inner = at::randn({tokens, columns}, options);
+                    const at::Tensor dy = at::randn({tokens, width}, options);
+                    const at::Tensor wide = leaf(inner);
+                    const at::Tensor x = wide.narrow(1, 0, width);
+                    at::Tensor y = activation == Activation::silu        ? at::silu(x)
+                                   : activation == Activation::gelu      ? at::gelu(x)
+                                   : activation == Activation::gelu_tanh ? at::gelu(x, "tanh")
+                                   : activation == Activation::relu      ? at::relu(x)
+                                                                         : at::relu(x).square();
+                    if (gated) y = y * wide.narrow(1, width, width);
+                    test::backward(y, dy);
+
+                    const at::Tensor product = ops::activate(activation, gated, inner);
+                    BOOST_TEST(distance(product, y) < tolerance);
+                    ops::activate_backward(activation, gated, dy, inner);
+                    BOOST_TEST(distance(inner, wide.grad()) < 2 * tolerance);
+                    BOOST_TEST(distance(dy, y) < tolerance);
+                });
 }
 
 BOOST_AUTO_TEST_CASE(swiglu) {
@@ -118,6 +200,45 @@ BOOST_AUTO_TEST_CASE(embedding) {
         if (others.abs().sum().item<double>() > 0)
             BOOST_TEST(distance(without.slice(0, left_out + 1), others) < tolerance);
     });
+}
+
+// Of heads of 12, the first 8 elements; the others stay to the bit.
+BOOST_AUTO_TEST_CASE(heads_that_rotate_in_part) {
+    at::manual_seed(8);
+    constexpr int64_t head_dim = 12;
+    constexpr int64_t width = 8;
+    for (const auto type : {at::kFloat, at::kBFloat16})
+        for (const bool is_interleaved : {false, true}) {
+            const at::Tensor rows = at::randn({19, 3 * head_dim}, type);
+            const at::Tensor before = rows.clone();
+            ops::RopeTable table = ops::make_rope_table(
+                at::randint(5000, {19}, at::TensorOptions(at::kLong)), at::rand({width / 2}), 1.0);
+            table.head_dim = head_dim;
+            table.is_interleaved = is_interleaved;
+            ops::rope(rows, 2, table, ops::Turn::forward);
+
+            const auto heads = [](const at::Tensor& all) {
+                return all.view({19, 3, head_dim}).narrow(1, 0, 2);
+            };
+            const at::Tensor x = heads(before).narrow(2, 0, width).to(at::kDouble);
+            const int64_t half = width / 2;
+            const at::Tensor pairs = is_interleaved ? x.unflatten(2, {half, 2})
+                                                    : x.unflatten(2, {2, half}).transpose(2, 3);
+            const at::Tensor a = pairs.select(3, 0);
+            const at::Tensor b = pairs.select(3, 1);
+            const at::Tensor cosine = table.cosine.to(at::kDouble).unsqueeze(1);
+            const at::Tensor sine = table.sine.to(at::kDouble).unsqueeze(1);
+            at::Tensor y = at::stack({a * cosine - b * sine, b * cosine + a * sine}, 3);
+            if (!is_interleaved) y = y.transpose(2, 3);
+            BOOST_TEST(distance(heads(rows).narrow(2, 0, width), y.flatten(2)) <
+                       test::tolerance(type));
+            BOOST_TEST(
+                at::equal(heads(rows).narrow(2, width, 4), heads(before).narrow(2, width, 4)));
+            BOOST_TEST(at::equal(rows.narrow(1, 2 * head_dim, head_dim),
+                                 before.narrow(1, 2 * head_dim, head_dim)));
+            ops::rope(rows, 2, table, ops::Turn::backward);
+            BOOST_TEST(distance(rows, before.to(at::kDouble)) < 2 * test::tolerance(type));
+        }
 }
 
 BOOST_AUTO_TEST_CASE(rope) {

@@ -16,6 +16,7 @@ namespace {
 struct Case {
     int64_t documents, queries, keys, query_heads, key_heads, width;
     ops::Band band;
+    ops::ScoreForm form{};
 };
 constexpr int64_t unlimited = ops::Band::unlimited;
 const std::vector<Case> cases{{1, 1, 1, 1, 1, 8, ops::causal},
@@ -37,7 +38,12 @@ const std::vector<Case> cases{{1, 1, 1, 1, 1, 8, ops::causal},
                               {1, 90, 100, 4, 2, 32, {0, unlimited}},
                               {1, 150, 260, 2, 1, 64, {70, unlimited}},
                               {1, 150, 260, 2, 1, 64, {70, 5}},
-                              {1, 140, 139, 5, 1, 48, {1, unlimited}}};
+                              {1, 140, 139, 5, 1, 48, {1, unlimited}},
+                              // Scales and caps of scores.
+                              {1, 131, 131, 4, 2, 32, ops::causal, {.scale = 0.4}},
+                              {1, 131, 131, 4, 2, 64, ops::causal, {.cap = 1.5}},
+                              {2, 70, 133, 3, 1, 24, ops::every_key, {.scale = 0.3, .cap = 5}},
+                              {1, 300, 300, 2, 1, 256, {63, 0}, {.cap = 50}}};
 
 struct Problem {
     at::Tensor q, k, v, d_out;  // [n, t, heads, d], views of packed rows
@@ -72,8 +78,14 @@ Problem make_problem(const Case& c, at::ScalarType type) {
     const at::Tensor k = heads_first(p.k, group);
     const at::Tensor v = heads_first(p.v, group);
     const at::Tensor d_out = heads_first(p.d_out, 1);
-    const double scale = 1 / std::sqrt(static_cast<double>(c.width));
+    const double scale = c.form.scale_of(c.width);
     at::Tensor scores = at::matmul(q, k.transpose(2, 3)) * scale;
+    at::Tensor slope = at::ones_like(scores);
+    if (c.form.cap > 0) {
+        const at::Tensor part = at::tanh(scores / c.form.cap);
+        slope = 1 - part.square();
+        scores = c.form.cap * part;
+    }
     const at::Tensor all = at::ones({c.queries, c.keys}, at::kBool);
     const at::Tensor unseen = all.triu(c.band.ahead + 1).logical_or(all.tril(-c.band.back - 1));
     scores = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity());
@@ -81,7 +93,8 @@ Problem make_problem(const Case& c, at::ScalarType type) {
     const at::Tensor weights = (scores - lse).exp();
     const at::Tensor out = at::matmul(weights, v);
     const at::Tensor d_weights = at::matmul(d_out, v.transpose(2, 3));
-    const at::Tensor d_scores = weights * (d_weights - (d_out * out).sum({3}, true)) * scale;
+    const at::Tensor d_scores =
+        weights * (d_weights - (d_out * out).sum({3}, true)) * scale * slope;
     const auto of_key_heads = [&](const at::Tensor& of_query_heads) {
         return of_query_heads.unflatten(1, {c.key_heads, group}).sum(2).transpose(1, 2);
     };
@@ -150,7 +163,7 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 void check_forward(const Case& c, const Problem& p, const Types& types, const Way& way) {
     const at::Tensor out = place(p.out, types.results, not_a_number);
     const at::Tensor lse = at::full_like(p.lse, not_a_number);
-    way.forward({p.q, p.k, p.v, c.band}, out, lse);
+    way.forward({p.q, p.k, p.v, c.band, c.form}, out, lse);
     BOOST_TEST(distance(out, p.exact_out) < types.tolerance);
     BOOST_TEST((lse - p.lse).abs().max().item<double>() < 1e-5);
 }
@@ -161,7 +174,7 @@ void check_backward(const Case& c, const Problem& p, const Types& types, const W
         return place(like, types.results, types.adds ? before : not_a_number);
     };
     const ops::AttentionGradients gradients{start(p.dq), start(p.dk), start(p.dv), types.adds};
-    way.backward({p.q, p.k, p.v, c.band}, p, gradients);
+    way.backward({p.q, p.k, p.v, c.band, c.form}, p, gradients);
     BOOST_TEST(distance(gradients.dv - before, p.dv) < types.tolerance);
     // With one key nothing depends on the scores: only rounding is left.
     if (c.keys == 1 || c.band == ops::Band{0, 0}) return;
@@ -183,7 +196,8 @@ BOOST_AUTO_TEST_CASE(results_and_gradients_are_those_of_the_formulas) {
                                                << " into " << types.results
                                                << (types.adds ? ", added" : ""));
                 if (way.forward) check_forward(c, p, types, way);
-                const bool is_served = ops::is_common(c.band) && types.heads == at::kBFloat16;
+                const bool is_served =
+                    ops::is_common(c.band) && c.form.cap == 0 && types.heads == at::kBFloat16;
                 if (way.forward || is_served) check_backward(c, p, types, way);
             }
         }
@@ -203,8 +217,8 @@ BOOST_AUTO_TEST_CASE(hidden_keys_leave_no_trace) {
             const auto unmoved_rows = [&] {
                 const at::Tensor out = place(p.out, types.results, not_a_number);
                 const at::Tensor dq = place(p.dq, types.results, not_a_number);
-                way.forward({p.q, p.k, p.v, c.band}, out, at::empty_like(p.lse));
-                way.backward({p.q, p.k, p.v, c.band}, p,
+                way.forward({p.q, p.k, p.v, c.band, c.form}, out, at::empty_like(p.lse));
+                way.backward({p.q, p.k, p.v, c.band, c.form}, p,
                              {dq, place(p.dk, types.results, not_a_number),
                               place(p.dv, types.results, not_a_number), false});
                 const auto rows_of = [](const at::Tensor& all) {

@@ -18,6 +18,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
 
 struct Shape {
     int64_t tokens, heads, first, count, width;
+    float offset = 0;
 };
 
 struct Reference {
@@ -31,7 +32,8 @@ Reference plain(const Shape& shape, const at::Tensor& rows, const at::Tensor& we
     const at::Tensor w = weight.to(at::kDouble).set_requires_grad(true);
     const at::Tensor all = x.view({shape.tokens, shape.heads, shape.width});
     const at::Tensor some = all.narrow(1, shape.first, shape.count);
-    const at::Tensor normed = w * some * (some.square().mean(-1, true) + epsilon).rsqrt();
+    const at::Tensor normed =
+        (w + shape.offset) * some * (some.square().mean(-1, true) + epsilon).rsqrt();
     const int64_t after = shape.first + shape.count;
     const at::Tensor y =
         at::cat({all.narrow(1, 0, shape.first), normed, all.narrow(1, after, shape.heads - after)},
@@ -49,10 +51,11 @@ void check(const Shape& shape, at::ScalarType type, double tolerance) {
     const Reference reference = plain(shape, rows, weight, dy);
 
     const ops::HeadRange range{shape.first, shape.count};
-    const ops::HeadsBeforeNorm before = ops::head_norm(rows, range, weight, epsilon);
+    const ops::HeadsBeforeNorm before =
+        ops::head_norm(rows, range, {weight, shape.offset}, epsilon);
     BOOST_TEST(distance(rows, reference.y) < tolerance);
     const at::Tensor d_weight = at::ones({shape.width});
-    ops::head_norm_backward(dy, range, before, weight, d_weight);
+    ops::head_norm_backward(dy, range, before, {weight, shape.offset}, d_weight);
     BOOST_TEST(distance(dy, reference.d_rows) < tolerance);
     BOOST_TEST(distance(d_weight - 1, reference.d_weight) < tolerance);
 }
@@ -62,7 +65,7 @@ void check(const Shape& shape, at::ScalarType type, double tolerance) {
 BOOST_AUTO_TEST_CASE(heads_are_normed_as_autograd_says) {
     at::manual_seed(3);
     for (const Shape& shape : {Shape{1, 1, 0, 1, 2}, Shape{5, 4, 0, 2, 16}, Shape{37, 8, 4, 3, 24},
-                               Shape{300, 6, 5, 1, 128}}) {
+                               Shape{300, 6, 5, 1, 128}, Shape{37, 8, 4, 3, 24, 1}}) {
         check(shape, at::kFloat, 1e-6);
         check(shape, at::kBFloat16, 1e-2);
     }

@@ -34,6 +34,7 @@ CONFIGS = {
     "granite": sizes(model_type="granite", rope_parameters=rope(), embedding_multiplier=3.3, logits_scaling=4.5, residual_multiplier=0.22,
                      attention_multiplier=0.3, attention_bias=True, mlp_bias=True),
     "gemma": sizes(model_type="gemma", head_dim=16, rope_parameters=rope()),
+    "gemma-wide-heads": sizes(model_type="gemma", head_dim=256, num_attention_heads=2, num_key_value_heads=1, rope_parameters=rope()),
     "gemma2": sizes(model_type="gemma2", head_dim=16, rope_parameters=rope(), query_pre_attn_scalar=24, attn_logit_softcapping=2.0,
                     final_logit_softcapping=3.0, **WINDOWS),
     "gemma3": sizes(model_type="gemma3_text", head_dim=16, query_pre_attn_scalar=24, rope_parameters=BY_LAYER, **WINDOWS),

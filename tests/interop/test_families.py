@@ -1,0 +1,64 @@
+"""Models of every family: transformers loads the random one that trainer init makes, and the trained one, key by key."""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, run
+
+import torch
+from transformers import AutoModelForCausalLM
+
+sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
+from family_models import add_tokenizer, write_model  # noqa: E402
+
+
+def goldens(folder):
+    for name in sorted(os.listdir(os.path.join(DATA, folder))):
+        with open(os.path.join(DATA, folder, name)) as file:
+            yield name, json.load(file)
+
+
+class Families(TrainerTest):
+    def load(self, folder):
+        model, report = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, attn_implementation="eager")
+        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            self.assertFalse(report[kind], kind)
+        return model
+
+    def test_a_random_model_of_every_family(self):
+        for name, golden in goldens("families"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                config, output = os.path.join(folder, "config.json"), os.path.join(folder, "model")
+                with open(config, "w") as file:
+                    json.dump(golden["config"], file)
+                self.expect(run("init", "--config_json", config, "--output_dir", output), 0)
+                model = self.load(output)
+                self.assertEqual({name: list(p.shape) for name, p in model.named_parameters()},
+                                 {name: tensor["shape"] for name, tensor in golden["tensors"].items()})
+                norms = [p for name, p in model.named_parameters() if "norm" in name and name.endswith("weight")]
+                self.assertEqual({p.unique().numel() for p in norms}, {1})  # the neutral factor
+
+    def test_a_trained_model(self):
+        for name, trace in goldens("family_traces"):
+            if name not in ("cohere2.json", "gemma3.json", "granite.json"):
+                continue
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+                write_model(trace, model)
+                add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), model)
+                self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--profile", "zero3",
+                                "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--max_length", "48",
+                                "--max_steps", "2", "--learning_rate", "0.01", "--bf16", "false", ranks=2), 0)
+                before, after = self.load(model), self.load(output)
+                ids = torch.tensor([[5, 17, 99, 3, 250, 44, 8, 120, 301, 77]])
+                self.assertGreater((after(ids).logits - before(ids).logits).abs().max().item(), 1e-2)
+                for key, weight in after.named_parameters():
+                    self.assertTrue(torch.isfinite(weight).all(), key)
+                    self.assertFalse(torch.equal(weight, before.get_parameter(key)), key)
+
+
+if __name__ == "__main__":
+    unittest.main()
