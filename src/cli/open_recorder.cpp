@@ -27,7 +27,7 @@ void tell_replays(const model::Replays& replays) {
               << " batches of rank 0 were replayed";
     if (replays.replayed == 0)
         std::cerr << "; that takes batches of one shape after another, whose rows are documents of "
-                     "one length";
+                     "one length, and no lora_dropout";
     std::cerr << '\n';
 }
 

@@ -98,11 +98,7 @@ public:
             complain({"save_strategy", "eval_strategy"},
                      "the best model is known by evaluating it: give eval_strategy steps or epoch");
         check_early_stopping();
-        if (!config.evaluation.eval_prompts.empty() &&
-            config.evaluation.eval_strategy == Interval::no && !config.evaluation.eval_on_start)
-            complain({"eval_prompts", "eval_strategy"},
-                     "evaluations go on from the prompts, and there is none: give eval_strategy "
-                     "steps or epoch");
+        check_eval_prompts();
         if (!config.evaluation.load_best_model_at_end) return;
         const std::string eval = write_value(config.evaluation.eval_strategy);
         const std::string save = write_value(config.checkpoint.save_strategy);
@@ -121,6 +117,29 @@ public:
             complain({"load_best_model_at_end", "save_steps", "eval_steps"},
                      "every checkpoint needs an evaluation: save_steps must be a multiple of "
                      "eval_steps");
+    }
+
+    void check_eval_prompts() {
+        const EvaluationSettings& evaluation = settings_.values.evaluation;
+        if (evaluation.eval_prompts.empty()) {
+            if (settings_.is_fixed("eval_max_new_tokens"))
+                complain({"eval_max_new_tokens"},
+                         "has a meaning beside eval_prompts only: give both");
+        } else if (evaluation.eval_strategy == Interval::no && !evaluation.eval_on_start) {
+            complain({"eval_prompts", "eval_strategy"},
+                     "evaluations generate texts from the prompts, and this run has no "
+                     "evaluation: give eval_strategy steps or epoch");
+        }
+    }
+
+    void check_adapters() {
+        const AdapterSettings& adapter = settings_.values.adapter;
+        if (adapter.use_peft || !adapter.adapter_name_or_path.empty()) return;
+        for (const char* const name : {"lora_r", "lora_alpha", "lora_dropout",
+                                       "lora_target_modules", "lora_modules_to_save", "use_rslora"})
+            if (settings_.is_fixed(name))
+                complain({name, "use_peft"},
+                         "has a meaning with adapters only: give use_peft true, or leave it out");
     }
 
     void check_early_stopping() {
@@ -233,6 +252,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_checkpoints();
     checker.check_loss();
     checker.check_evaluation();
+    checker.check_adapters();
     checker.check_offload();
     checker.check_graphs();
     checker.settle_activation_policy();

@@ -153,6 +153,7 @@ class Adapters(TrainerTest):
     def test_settings_that_make_no_sense(self):
         start = ["--adapter_name_or_path", self.whole]
         for lora, code, words in (
+                (["--lora_r", "8"], 78, ("has a meaning with adapters only", "use_peft")),
                 (["--use_peft", "--lora_target_modules", "q_prog"], 78, ("no linear layer has this name", "self_attn.q_proj")),
                 (["--use_peft", "--lora_target_modules", r"model\.layer\..*"], 78, ("matches no linear layer", "model.layers.0")),
                 (["--use_peft", "--lora_target_modules", "q_proj("], 78, ("is no regular expression",)),

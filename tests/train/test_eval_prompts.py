@@ -123,6 +123,7 @@ class EvalPrompts(TrainerTest):
             self.evaluate(model, prompts=self.write("broken.jsonl", rows), fails=code, says=["eval_prompts" if not rows else "", *words])
         self.evaluate(model, prompts="nowhere.jsonl", fails=66, says=["eval_prompts = nowhere.jsonl: there is no such file"])
         self.evaluate(model, "--eval_on_start", "false", fails=78, says=["eval_prompts", "eval_strategy"])
+        self.evaluate(model, "--eval_prompts", "null", fails=78, says=["eval_max_new_tokens", "beside eval_prompts only"])
         self.evaluate(model, prompts=self.write("more.jsonl", [{"prompt": "The ", "completion": "end"}]), output="more",
                       says=["these columns are not read: completion"])
 
