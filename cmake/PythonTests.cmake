@@ -3,7 +3,7 @@
 # says that it was skipped where they are missing. PROCESSORS: 2 for what keeps several ranks busy, or looks at the clock; others run two at
 # a time, those with the highest COST first, so that none is left over at the end.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-set(RINGSHARD_ORACLE_PYTHON ${PROJECT_SOURCE_DIR}/.deps/venv/bin/python CACHE FILEPATH
+set(RINGSHARD_ORACLE_PYTHON ${RINGSHARD_ROOT}/.deps/venv/bin/python CACHE FILEPATH
     "Python with the packages that the comparing tests need")
 
 function(add_python_test name)
@@ -18,9 +18,13 @@ function(add_python_test name)
     endif()
     add_test(NAME ${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/${T_FILE})
     test_folder(folder)
+    set(trainer "")
+    if(TARGET trainer)
+        set(trainer "TRAINER=$<TARGET_FILE:trainer>;MPIEXEC=${MPIEXEC_EXECUTABLE};")
+    endif()
     set_tests_properties(${name} PROPERTIES LABELS "python;${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT}
         PROCESSORS ${T_PROCESSORS} SKIP_RETURN_CODE 77
-        ENVIRONMENT "TRAINER=$<TARGET_FILE:trainer>;MPIEXEC=${MPIEXEC_EXECUTABLE};PYTHONDONTWRITEBYTECODE=1;PATIENCE=${RINGSHARD_TEST_PATIENCE}")
+        ENVIRONMENT "${trainer}PYTHONDONTWRITEBYTECODE=1;PATIENCE=${RINGSHARD_TEST_PATIENCE}")
     if(T_COST)
         set_tests_properties(${name} PROPERTIES COST ${T_COST})
     endif()

@@ -13,9 +13,13 @@ function(patience out seconds default)
     set(${out} ${patient} PARENT_SCOPE)
 endfunction()
 
-# test_folder(out)   the folder under tests/ of the current CMakeLists.txt
+# test_folder(out)   the folder of the current CMakeLists.txt: tests/shard is shard, and text/tests is text
 function(test_folder out)
     cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+    if(folder STREQUAL tests)
+        cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH above)
+        cmake_path(GET above FILENAME folder)
+    endif()
     set(${out} ${folder} PARENT_SCOPE)
 endfunction()
 
@@ -34,9 +38,9 @@ target_link_libraries(ringshard_test_flags INTERFACE ringshard_flags Boost::unit
 function(add_unit_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
     patience(T_TIMEOUT "${T_TIMEOUT}" 60)
-    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/support/unit_main.cpp ${T_SOURCES})
+    add_executable(${name} ${RINGSHARD_ROOT}/tests/support/unit_main.cpp ${T_SOURCES})
     target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+    target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
     add_test(NAME ${name} COMMAND ${name})
     test_folder(folder)
     set_tests_properties(${name} PROPERTIES LABELS "unit;${folder};${T_LABELS}" TIMEOUT ${T_TIMEOUT} PROCESSORS 1
@@ -46,9 +50,9 @@ endfunction()
 function(add_mpi_test name)
     cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;RANKS;LABELS;ARGUMENTS" ${ARGN})
     patience(T_TIMEOUT "${T_TIMEOUT}" 120)
-    add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp ${T_SOURCES})
+    add_executable(${name} ${RINGSHARD_ROOT}/tests/support/mpi_main.cpp ${T_SOURCES})
     target_link_libraries(${name} PRIVATE ringshard_test_flags ${T_USES} ringshard_comm)
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+    target_include_directories(${name} PRIVATE ${RINGSHARD_ROOT}/tests/support)
     test_folder(folder)
     foreach(ranks IN LISTS T_RANKS)
         add_test(NAME ${name}.np${ranks}

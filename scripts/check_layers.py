@@ -44,17 +44,20 @@ CONDITIONAL = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif)\b')
 root = pathlib.Path(__file__).resolve().parent.parent
 errors = []
 
-for folder in ("include/ringshard", "src"):
+# Folders of sources, and the module of each; None: a folder for each module.
+FOLDERS = {"include/ringshard": None, "src": None, "text/include/ringshard": None, "text/src": "text"}
+
+for folder, owner in FOLDERS.items():
     for path in sorted((root / folder).rglob("*")):
         if path.suffix not in {".hpp", ".cpp", ".cu", ".cuh"}:
             continue
         place = path.relative_to(root)
-        module = path.relative_to(root / folder).parts[0]
+        module = owner or path.relative_to(root / folder).parts[0]
         text = path.read_text()
         for number, line in enumerate(text.splitlines(), 1):
             if CONDITIONAL.match(line):
                 errors.append(f"{place}:{number}: choose files, not lines: {line.strip()}")
-            if folder.startswith("include") and KEPT_INSIDE.search(line):
+            if "include" in folder and KEPT_INSIDE.search(line):
                 errors.append(f"{place}:{number}: a public header keeps this out: {line.strip()}")
             if re.search(r"torch/torch\.h", line):
                 errors.append(f"{place}:{number}: torch/torch.h takes 19 seconds to compile")
@@ -68,7 +71,7 @@ for folder in ("include/ringshard", "src"):
         for used in set(INCLUDE.findall(text)) - {module}:
             if used not in MAY_USE[module]:
                 errors.append(f"{place}: {module} may not include {used}")
-        if folder.startswith("include") and "#pragma once" not in text:
+        if "include" in folder and "#pragma once" not in text:
             errors.append(f"{place}: no #pragma once")
 
 main_lines = len((root / "src/main.cpp").read_text().splitlines())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/tokenizer/unicode_data.inc: what the `tokenizers` package knows of every code point.
+"""Writes text/src/tokenizer/unicode_data.inc: what the `tokenizers` package knows of every code point.
 
 The package draws on five libraries of different Unicode versions (its normalization forms are those of
 Unicode 9, its regular expressions those of a later one), so a table of any one version would differ from
@@ -143,7 +143,7 @@ def main():
     out += ["};", "constexpr Pair compositions[] = {"]
     out += rows([f"{{0x{a:x}, 0x{b:x}, 0x{c:x}}}," for a, b, c in compositions()], 4)
     out.append("};")
-    path = ROOT / "src" / "text" / "tokenizer" / "unicode_data.inc"
+    path = ROOT / "text" / "src" / "tokenizer" / "unicode_data.inc"
     path.write_text("\n".join(line.rstrip() for line in out) + "\n")
     print(f"{path.relative_to(ROOT)}: {len(out)} lines, {path.stat().st_size} bytes")
 

@@ -8,7 +8,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
-# The folder of the CMakeLists.txt from which a test was added: the outermost file of the backtrace below tests/ that is not tests/ itself.
+# The folder of the CMakeLists.txt from which a test was added: the outermost file of the backtrace below tests/ that is not tests/ itself,
+# or text/tests.
 def folder_of(test, graph):
     folder = None
     node = test.get("backtrace")
@@ -17,6 +18,8 @@ def folder_of(test, graph):
         file = pathlib.Path(graph["files"][entry["file"]])
         if ROOT / "tests" in file.parents and file.parent != ROOT / "tests":
             folder = file.parent.name
+        elif file.parent == ROOT / "text" / "tests":
+            folder = "text"
         node = entry.get("parent")
     return folder
 

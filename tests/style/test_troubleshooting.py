@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 def words_of_the_program():
     text = ""
-    for folder, pattern in (("src", "*.?pp"), ("slurm", "*.sh")):
+    for folder, pattern in (("src", "*.?pp"), ("text/src", "*.?pp"), ("slurm", "*.sh")):
         for path in sorted((ROOT / folder).rglob(pattern)):
             text += path.read_text()
     return re.sub(r'"\s*\n\s*"', "", text)  # a text in several pieces
