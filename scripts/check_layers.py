@@ -74,6 +74,32 @@ for folder, owner in FOLDERS.items():
         if "include" in folder and "#pragma once" not in text:
             errors.append(f"{place}: no #pragma once")
 
+# Of the program's rooms, those that commands are made of know no command.
+COMMANDS = {path.name for path in (root / "src/cli").rglob("commands/*.hpp")}
+for room in ("front", "front/help", "engine/run"):
+    for path in sorted((root / "src/cli" / room).glob("*.?pp")):
+        errors += [f"{path.relative_to(root)}: includes {name} of a command"
+                   for name in re.findall(r'#include "(\w+\.hpp)"', path.read_text()) if name in COMMANDS]
+
+# A public header is one that another module includes, itself or within such a header.
+public = {path.relative_to(root / folder).as_posix(): path for folder in ("include", "text/include")
+          for path in sorted((root / folder).rglob("*.hpp"))}
+PUBLIC_INCLUDE = re.compile(r'#include\s+[<"](ringshard/[^>"]+)')
+reached = set()
+waiting = []
+for folder, owner in FOLDERS.items():
+    for path in sorted((root / folder).rglob("*")):
+        if path.suffix in {".hpp", ".cpp", ".cu", ".cuh"}:
+            module = owner or path.relative_to(root / folder).parts[0]
+            waiting += [name for name in PUBLIC_INCLUDE.findall(path.read_text()) if name.split("/")[1] != module]
+while waiting:
+    name = waiting.pop()
+    if name in public and name not in reached:
+        reached.add(name)
+        waiting += PUBLIC_INCLUDE.findall(public[name].read_text())
+errors += [f"{public[name].relative_to(root)}: no other module includes it; it belongs beside the sources"
+           for name in sorted(set(public) - reached)]
+
 main_lines = len((root / "src/main.cpp").read_text().splitlines())
 if main_lines >= 60:
     errors.append(f"src/main.cpp has {main_lines} lines; it is the program in order, under 60")

@@ -47,7 +47,7 @@ constexpr std::string_view recomputing =
 constexpr std::string_view settings_say_it = "dataloader_drop_last of the settings says it";
 constexpr std::string_view read_from_model = "it is read from the model's config.json";
 constexpr std::string_view no_tensor_parallelism =
-    "tensor parallelism is not served; weights are cut over ranks by the "
+    "tensor parallelism is not served; weights are sharded over ranks by the "
     "profile, sequences by cp_size and sp_size";
 constexpr std::string_view pipeline_parallelism_is = "pipeline parallelism is not served";
 constexpr std::string_view fixed_batch = "the batch size shapes the result; give train_batch_size";

@@ -174,11 +174,11 @@ public:
         if (is_deepspeed && parallel.offload_param_device != OffloadDevice::none &&
             parallel.zero_stage != 3)
             complain({"offload_param_device", "zero_stage"},
-                     "weights are cut, and can be moved out, at stage 3 only");
+                     "weights are sharded, and can be offloaded, at stage 3 only");
         if (is_deepspeed && parallel.offload_optimizer_device != OffloadDevice::none &&
             parallel.zero_stage == 0)
             complain({"offload_optimizer_device", "zero_stage"},
-                     "optimizer state is cut from stage 1 on");
+                     "optimizer state is sharded from stage 1 on");
     }
 
     void check_graphs() {
@@ -211,9 +211,10 @@ public:
         const TrainingSettings& training = settings_.values.training;
         if (!training.activations_kept().is_automatic()) return;
         if (training.activation_offloading)
-            complain({"activation_policy", "activation_offloading"},
-                     "what is moved out takes no memory that auto could divide; name a policy, or "
-                     "leave one out");
+            complain(
+                {"activation_policy", "activation_offloading"},
+                "offloaded activations take no memory that auto could divide; name a policy, or "
+                "leave one out");
         if (training.cuda_graphs)
             complain({"activation_policy", "cuda_graphs"},
                      "a plan does not know what recordings keep; name a policy, or leave one out");

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "ringshard/data/numpy_random.hpp"
+#include "numpy_random.hpp"
 #include "ringshard/data/plan_rows.hpp"
 
 namespace ringshard::data {

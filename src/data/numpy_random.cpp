@@ -1,4 +1,4 @@
-#include "ringshard/data/numpy_random.hpp"
+#include "numpy_random.hpp"
 
 #include <algorithm>
 #include <array>

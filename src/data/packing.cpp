@@ -1,4 +1,4 @@
-#include "ringshard/data/packing.hpp"
+#include "packing.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "ringshard/data/numpy_random.hpp"
-#include "ringshard/data/packing.hpp"
+#include "numpy_random.hpp"
+#include "packing.hpp"
 
 namespace ringshard::data {
 

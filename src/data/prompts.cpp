@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ringshard/data/row_file.hpp"
+#include "row_file.hpp"
 
 namespace ringshard::data {
 

@@ -1,4 +1,4 @@
-#include "ringshard/data/row_file.hpp"
+#include "row_file.hpp"
 
 #include <fcntl.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/data/row_file.hpp"
+#include "row_file.hpp"
 
 namespace ringshard::data {
 

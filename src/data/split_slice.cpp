@@ -1,4 +1,4 @@
-#include "ringshard/data/split_slice.hpp"
+#include "split_slice.hpp"
 
 #include <algorithm>
 #include <cctype>

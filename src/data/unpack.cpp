@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/data/row_file.hpp"
+#include "row_file.hpp"
 
 namespace ringshard::data {
 

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "ringshard/comm/agree.hpp"
-#include "ringshard/data/row_file.hpp"
-#include "ringshard/data/split_slice.hpp"
+#include "row_file.hpp"
+#include "split_slice.hpp"
 
 namespace ringshard::data {
 

@@ -60,9 +60,9 @@ Cuts cuts_of(const ParallelSettings& parallel) {
 }
 
 std::string to_text(const Cuts& cuts) {
-    if (!cuts.any()) return "nothing is cut";
-    if (!cuts.gradients) return "optimizer state is cut";
-    if (!cuts.weights) return "optimizer state and gradients are cut";
+    if (!cuts.any()) return "nothing is sharded";
+    if (!cuts.gradients) return "optimizer state is sharded";
+    if (!cuts.weights) return "optimizer state and gradients are sharded";
     return concat("optimizer state, gradients and weights are cut; gathered weights ",
                   cuts.keeps_weights_after_forward ? "stay until the backward pass"
                                                    : "are given up after the forward pass");

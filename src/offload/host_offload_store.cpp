@@ -37,7 +37,7 @@ std::optional<Failure> HostOffloadStore::allocate() {
     if (memory == nullptr)
         return Failure{ExitCode::settings,
                        concat("the host has no ", human_bytes(static_cast<double>(size)),
-                              " of memory left for what is moved out of the GPU's")};
+                              " of memory left for state offloaded from the GPU")};
     in_->pin(memory, size);
     std::memset(memory, 0, size);
     pieces_.push_back({begin, reserved_, static_cast<std::byte*>(memory)});

@@ -74,9 +74,9 @@ std::optional<Failure> ScratchFile::allocate() {
     // Without fallocate, a full file system shows only when it is written to.
     if (errno == EOPNOTSUPP && ftruncate(descriptor, bytes_) == 0) return std::nullopt;
     return io_failure(folder_, concat("a file of ", bytes_,
-                                      " bytes for what is moved out of "
-                                      "memory has no room here; name "
-                                      "another folder"));
+                                      " bytes for offloaded state has "
+                                      "no room here; name another "
+                                      "folder"));
 }
 
 Operation ScratchFile::read(std::span<std::byte> bytes, int64_t offset) {
@@ -93,8 +93,8 @@ void ScratchFile::wait(Operation operation) {
     seconds_waited_ += timer.seconds();
     if (error == 0) return;
     throw Error(ExitCode::io, concat(folder_.string(),
-                                     ": what was moved out of memory into a file "
-                                     "here cannot be written or read back: ",
+                                     ": the file of offloaded state here cannot be "
+                                     "written or read back: ",
                                      std::strerror(error)));
 }
 

@@ -39,7 +39,7 @@ std::optional<Event> describe_end(const fs::path& run, int64_t attempt, bool may
         event.detail = "killed from outside, or lost with its node";
     } else if (end->kind == AttemptEnd::Kind::rewind) {
         event.weight = Weight::warning;
-        event.what = "numbers went bad";
+        event.what = "loss or gradient not finite";
         event.detail = "on_nan = rewind";
     } else if (end->kind == AttemptEnd::Kind::complete) {
         event.weight = Weight::good;
@@ -97,7 +97,7 @@ void add_lines(const MetricsLog& metrics, Events& events) {
             events.push_back(
                 {attempt, step, Weight::warning,
                  concat(number_text(*skipped), *skipped == 1 ? " step" : " steps", " skipped"),
-                 "since the line before, because numbers went bad"});
+                 "since the line before, because loss or gradient were not finite"});
         if (const auto failed = MetricsLog::number(line, "failed_saves"); failed && *failed > 0)
             events.push_back(
                 {attempt, step, Weight::bad,

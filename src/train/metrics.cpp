@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "ringshard/train/rank_times.hpp"
+#include "rank_times.hpp"
 
 namespace ringshard::train {
 

@@ -1,4 +1,4 @@
-#include "ringshard/train/non_finite.hpp"
+#include "non_finite.hpp"
 
 #include <ATen/ops/isfinite.h>
 

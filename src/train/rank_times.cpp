@@ -1,4 +1,4 @@
-#include "ringshard/train/rank_times.hpp"
+#include "rank_times.hpp"
 
 #include <algorithm>
 

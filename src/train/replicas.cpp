@@ -1,4 +1,4 @@
-#include "ringshard/train/replicas.hpp"
+#include "replicas.hpp"
 
 #include <ATen/ops/sum.h>
 

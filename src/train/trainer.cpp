@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "non_finite.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/train/micro_batches.hpp"
-#include "ringshard/train/non_finite.hpp"
 #include "step_clock.hpp"
 #include "step_sums.hpp"
 
@@ -146,7 +146,8 @@ void Trainer::resume_from(const checkpoint::Progress& progress) {
 
 namespace {
 
-// Why a run ends over numbers that went bad; nothing if the step is to be left out instead.
+// Why a run ends over a loss or gradient that is not finite; nothing if the step is to be left out
+// instead.
 std::optional<Failure> end_of_patience(const config::TrainingSettings& settings, int64_t in_a_row,
                                        const std::string& went_bad) {
     const bool skips = settings.on_nan != config::OnNan::abort;

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <string>
 
-#include "ringshard/data/packing.hpp"
+#include "packing.hpp"
 #include "ringshard/data/rows.hpp"
 
 using namespace ringshard;

@@ -3,7 +3,7 @@
 
 #include "data_golden.hpp"
 #include "ringshard/data/plan_rows.hpp"
-#include "ringshard/data/split_slice.hpp"
+#include "split_slice.hpp"
 
 using namespace ringshard;
 using namespace ringshard::data;

@@ -1,5 +1,5 @@
 // Packing against TRL's, and its properties on random documents.
-#include "ringshard/data/packing.hpp"
+#include "packing.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <map>

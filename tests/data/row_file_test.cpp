@@ -1,6 +1,6 @@
 // The same rows from every kind of file, cut into blocks of any kind; and what is wrong with broken
 // files.
-#include "ringshard/data/row_file.hpp"
+#include "row_file.hpp"
 
 #include <unistd.h>
 

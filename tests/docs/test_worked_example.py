@@ -23,7 +23,7 @@ def main():
         sys.exit(SKIPPED)
     assert result.returncode == 0, result.returncode
     said = result.stdout
-    assert re.search(r"going on from \S+/checkpoint-\d+$", said, re.MULTILINE)
+    assert re.search(r"resuming from \S+/checkpoint-\d+$", said, re.MULTILINE)
     assert len(re.findall(r"^checkpoint-\d+ +whole, of attempt [12]$", said, re.MULTILINE)) == 10
     assert re.search(r"^answers +There are \d windows in the market\.$", said, re.MULTILINE)
     assert where == "mpirun" or "restart 1: ends with 0" in said

@@ -1,7 +1,7 @@
 // libFuzzer: a dataset in JSON, one object per line or one list. Every row is read, whatever the
 // file holds, and its place is known.
 #include "fuzz_folder.hpp"
-#include "ringshard/data/row_file.hpp"
+#include "row_file.hpp"
 
 int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;

@@ -5,7 +5,7 @@
 #include "fuzz_folder.hpp"
 #include "ringshard/data/left_aside.hpp"
 #include "ringshard/data/row_mapping.hpp"
-#include "ringshard/data/split_slice.hpp"
+#include "split_slice.hpp"
 
 namespace {
 

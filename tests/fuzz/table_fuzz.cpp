@@ -1,6 +1,6 @@
 // libFuzzer: a table or a text. The first byte says which; every row is read, and counted.
 #include "fuzz_folder.hpp"
-#include "ringshard/data/row_file.hpp"
+#include "row_file.hpp"
 
 int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;

@@ -166,7 +166,7 @@ class Models(TrainerTest):
             trained = AutoModelForCausalLM.from_pretrained(output)
             self.assertFalse(torch.equal(trained.lm_head.weight, trained.model.embed_tokens.weight))
             self.expect(self.train(folder, rows_file, output, *zero3[:4], "--max_steps", "2", "--allow_changed", ranks=2), 0,
-                        "going on from")
+                        "resuming from")
             exported = os.path.join(output, "exported")
             self.expect(run("export", os.path.join(output, "checkpoint-1"), "--output_dir", exported), 0)
             for name, weight in AutoModelForCausalLM.from_pretrained(exported).named_parameters():
@@ -175,12 +175,12 @@ class Models(TrainerTest):
             # Where the run goes on from a checkpoint, that tells whether they are two weights.
             os.remove(os.path.join(folder, "model.safetensors"))
             self.expect(self.train(folder, rows_file, output, *zero3[:4], "--max_steps", "3", "--allow_changed", ranks=2), 0,
-                        "going on from")
+                        "resuming from")
             self.assertIs(read_config(output)["tie_word_embeddings"], False)
             self.assertIn("lm_head.weight", load_file(os.path.join(output, "model.safetensors")))
             elsewhere = self.train(folder, rows_file, output + "-2", *zero3[:4], "--max_steps", "3", "--allow_changed",
                                    "--resume_from_checkpoint", os.path.join(output, "checkpoint-1"), ranks=2)
-            self.expect(elsewhere, 0, "going on from")
+            self.expect(elsewhere, 0, "resuming from")
             self.assertIs(read_config(output + "-2")["tie_word_embeddings"], False)
             shutil.rmtree(output + "-2")
 

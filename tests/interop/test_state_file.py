@@ -105,7 +105,7 @@ class StateFile(TrainerTest):
                          os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--max_length", "48",
                          "--max_steps", "3", "--per_device_train_batch_size", "24", "--allow_changed",
                          "--output_dir", os.path.join(folder, "nodes"))
-            self.expect(result, 0, "going on from " + os.path.join(folder, "nodes", "checkpoint-2"))
+            self.expect(result, 0, "resuming from " + os.path.join(folder, "nodes", "checkpoint-2"))
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ class Vocabulary(TrainerTest):
         shutil.copytree(os.path.join(self.output, "checkpoint-1"), checkpoint)
         again = self.path("again")
         self.expect(self.train(TIED, *flags, "--profile", "zero3", "--cp_size", "2", "--resume_from_checkpoint", checkpoint,
-                               output=again, ranks=2), 0, "going on from")
+                               output=again, ranks=2), 0, "resuming from")
         for name, weight in load_file(os.path.join(again, "model.safetensors")).items():
             self.assertLess((weight - whole[name]).norm(), 1e-4 * whole[name].norm(), name)
         losses = [[line["eval_loss"] for line in read_metrics(folder) if "eval_loss" in line] for folder in (self.output, again)]

@@ -39,7 +39,7 @@ def record(mesh=(1, 2, 2, 2), hosts=2, **settings):
                 "learning_rate": setting(2e-5), "packing": setting(True, "profile zero3"), "chat_template_path": setting(None),
                 **settings}
     return {"attempt": 1, "versions": {"Ringshard": "0.1.0"},
-            "mesh": dict(zip(("dp_replicate", "dp_shard", "cp", "sp"), mesh), cuts="optimizer state is cut"),
+            "mesh": dict(zip(("dp_replicate", "dp_shard", "cp", "sp"), mesh), cuts="optimizer state is sharded"),
             "effective_batch": 16, "num_steps": 12,
             "ranks": [{"host": f"node{rank * hosts // world}", "device": f"cuda:{rank % 4}"} for rank in range(world)],
             "settings": settings}

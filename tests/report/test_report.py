@@ -78,7 +78,7 @@ class OneRun(ReportTest):
         self.assertIn("1 h 02 min", page.text)
         self.assertEqual([row[:3] for row in page.rows("Events")], [
             ["1", "0", "began"], ["1", "", "crash of rank 2"], ["1", "", "stopped (75)"],
-            ["2", "4", "went on"], ["2", "", "hang of rank 0 and of 1 more"], ["2", "", "numbers went bad"],
+            ["2", "4", "went on"], ["2", "", "hang of rank 0 and of 1 more"], ["2", "", "loss or gradient not finite"],
             ["3", "6", "rewind: the run went back"], ["3", "11", "1 step skipped"], ["3", "", "complete"]])
         details = {row[2]: row[3] for row in page.rows("Events")}
         self.assertEqual(details["crash of rank 2"], "rank 2 on node0, step 3; cause: SIGSEGV")

@@ -45,7 +45,7 @@ class Failures(SlurmTest):
         self.assertLess(time.monotonic() - began, 65)
         self.assertIn(" by the time limit that is near: checkpoint-", job.story())
         self.assertIn("ended with 75 after checkpoint-", job.story())
-        job.wait_for_words("going on from", 60)
+        job.wait_for_words("resuming from", 60)
 
     def start_with_a_rank_that_hangs(self, name, action, timeout, *flags):
         self.cluster.wrap_trainer(f'[ -z "$SLURM_RESTART_COUNT" ] && export RINGSHARD_FAULT=step:14:{action}@3\n'

@@ -115,7 +115,7 @@ class Endings(SlurmTest):
         self.assertIn(" by SIGUSR1: checkpoint-", job.story())
         self.expect_whole(job)
         self.assertEqual(job.show()["Restarts"], "1")
-        self.assertIn("going on from", job.story())
+        self.assertIn("resuming from", job.story())
 
     def test_an_element_of_an_array_comes_back_alone(self):
         out = self.cluster.path("element")

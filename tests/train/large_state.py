@@ -54,7 +54,7 @@ common = ["train", "--model_name_or_path", model, "--dataset_name", rows, "--bf1
           "--learning_rate", "0", "--lr_scheduler_type", "constant", "--save_steps", "1", "--save_total_limit", "1",
           "--output_dir", place / "run"]
 for step, ranks, flags in ((1, 1, []), (2, 2, ["--profile", "zero3", "--hdf5_io", "mpio"]), (3, 1, [])):
-    told = [f"going on from {place}/run/checkpoint-{step - 1}"] if step > 1 else []
+    told = [f"resuming from {place}/run/checkpoint-{step - 1}"] if step > 1 else []
     size = ["--per_device_train_batch_size", 2 // ranks, "--max_steps", step]
     expect(run(*map(str, [*common, *size, *flags]), ranks=ranks, timeout=900, OMP_NUM_THREADS="1"), *told)
     check(place / "run" / f"checkpoint-{step}", model)

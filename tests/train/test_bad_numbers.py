@@ -63,7 +63,7 @@ class BadNumbers(TrainerTest):
                 self.expect(self.train(*CALM, *layout, ranks=ranks, output=whole), 0)
                 back = self.train(*CALM, *layout, "--on_nan", "rewind", ranks=ranks, **SPOILED)
                 self.expect(back, 0, "warning: step 6: the loss is", "on_nan = rewind: the run goes back",
-                            "going on from " + os.path.join(self.output, "checkpoint-3"))
+                            "resuming from " + os.path.join(self.output, "checkpoint-3"))
                 self.expect_same_steps(whole)
                 self.assertEqual([line["attempt"] for line in read_steps(self.output)], [1] * 3 + [2] * 6)
                 with open(os.path.join(whole, "model.safetensors"), "rb") as a, \

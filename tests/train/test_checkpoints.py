@@ -105,13 +105,13 @@ class Damaged(Run):
                 result = run("train", *SHORT, "--per_device_train_batch_size", rows, "--output_dir", output,
                              ranks=ranks)
                 self.expect(result, 0, "warning: checkpoint left out", words,
-                            "going on from " + os.path.join(output, "checkpoint-2"))
+                            "resuming from " + os.path.join(output, "checkpoint-2"))
 
     def test_sizes_alone_are_quicker_and_see_less(self):
         output = self.copy("sizes")
         self.flip(os.path.join(output, "checkpoint-4"))
         self.expect(run("train", *SHORT, "--verify_checkpoint", "sizes", "--output_dir", output), 0,
-                    "going on from " + os.path.join(output, "checkpoint-4"))
+                    "resuming from " + os.path.join(output, "checkpoint-4"))
 
     def test_with_nothing_to_fall_back_on(self):
         output = self.copy("none")
@@ -129,7 +129,7 @@ class Damaged(Run):
             return run("train", *SHORT, "--output_dir", os.path.join(output, "new"), "--resume_from_checkpoint", folder,
                        ranks=ranks)
 
-        self.expect(resume(os.path.join(output, "checkpoint-2") + "/"), 0, "going on from")
+        self.expect(resume(os.path.join(output, "checkpoint-2") + "/"), 0, "resuming from")
         self.flip(checkpoint)
         self.expect_one_message(resume(checkpoint, ranks=2), 65, "is not what was written")
         os.rename(checkpoint, checkpoint + ".tmp-1")
@@ -154,14 +154,14 @@ class Mismatched(Run):
         # The same global batch in another layout is no change, and neither is what is logged.
         self.expect(run("train", *SHORT, "--per_device_train_batch_size", "1", "--logging_steps", "3", "--output_dir",
                         output, ranks=2), 0)
-        self.expect(run("train", *longer, "--allow_changed"), 0, "going on from " + os.path.join(output, "checkpoint-4"))
+        self.expect(run("train", *longer, "--allow_changed"), 0, "resuming from " + os.path.join(output, "checkpoint-4"))
         self.assertEqual([line["step"] for line in read_steps(output)], list(range(1, 9)))
 
     def test_where_the_rate_does_not_look_ahead_a_run_may_become_longer(self):
         output = os.path.join(self.folder.name, "constant")
         flat = [*COMMON, "--lr_scheduler_type", "constant", "--save_steps", "2", "--output_dir", output]
         self.expect(run("train", *flat, "--max_steps", "2"), 0)
-        self.expect(run("train", *flat, "--max_steps", "4"), 0, "going on from")
+        self.expect(run("train", *flat, "--max_steps", "4"), 0, "resuming from")
 
     def test_another_model(self):
         output = self.copy("model")
@@ -199,7 +199,7 @@ class Mismatched(Run):
             lines = file.readlines()
         with open(os.path.join(output, "metrics.jsonl"), "w") as file:
             file.writelines(line for line in lines if "train_runtime" not in line)
-        self.expect(run("train", *light, ranks=2), 0, "going on from " + os.path.join(output, "checkpoint-6"))
+        self.expect(run("train", *light, ranks=2), 0, "resuming from " + os.path.join(output, "checkpoint-6"))
         with open(model, "rb") as file:
             self.assertEqual(file.read(), finished)
         longer = [*light, "--max_steps", "8", "--allow_changed"]

@@ -24,7 +24,7 @@ class EarlierCheckpoint(TrainerTest):
             shutil.copytree(os.path.join(GIVEN, "run"), output)
             result = run("train", *SETTINGS, *layout, "--output_dir", output, "--data_cache_dir",
                          os.path.join(folder, "data"), ranks=ranks)
-            self.expect(result, 0, "going on from " + os.path.join(output, "checkpoint-3"))
+            self.expect(result, 0, "resuming from " + os.path.join(output, "checkpoint-3"))
             return read_steps(output)
 
     def expect_curve(self, lines, relative):

@@ -62,7 +62,7 @@ class BesideOlderCheckpoints(SavesTest):
     def go_on(self, saves, *flags):
         """How often the files of each older checkpoint are opened, beside those of the one that is loaded."""
         result = run("train", *FLAGS, "--max_steps", str(OLDER + saves), "--save_steps", "1", "--output_dir", self.output, *flags)
-        self.expect(result, 0, "going on from " + os.path.join(self.output, self.newest))
+        self.expect(result, 0, "resuming from " + os.path.join(self.output, self.newest))
         self.assertEqual([line["failed_saves"] for line in read_saves(self.output)][-saves:], [0] * saves)
         names = self.opens.names()
         self.assertIn("manifest.json", names.pop(self.newest))

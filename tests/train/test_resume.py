@@ -45,7 +45,7 @@ class Resume(TrainerTest):
         output = os.path.join(self.folder.name, self.id())
         shutil.copytree(self.killed, output)
         result = run("train", *COMMON, *layout, "--output_dir", output, ranks=ranks)
-        self.expect(result, 0, "going on from " + os.path.join(output, "checkpoint-4"))
+        self.expect(result, 0, "resuming from " + os.path.join(output, "checkpoint-4"))
         return output
 
     def expect_curve(self, output, relative):
@@ -87,7 +87,7 @@ class Resume(TrainerTest):
                 self.expect(killed, 128 + signal.SIGKILL)
                 self.assertEqual("checkpoint-8" in os.listdir(output), start == 8)
                 result = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", output, ranks=4)
-                self.expect(result, 0, f"going on from {os.path.join(output, 'checkpoint-')}{start}")
+                self.expect(result, 0, f"resuming from {os.path.join(output, 'checkpoint-')}{start}")
                 self.assertEqual(self.tensors(output), self.tensors(self.whole))
                 self.assertEqual([name for name in os.listdir(output) if ".tmp-" in name], [])
 

@@ -145,7 +145,7 @@ class RunFiles(TrainerTest):
         flags = [*EVALUATED, "--report_to", "tensorboard", "--save_steps", "4", "--full_determinism"]
         self.expect(self.train(*flags), 0)
         shutil.rmtree(os.path.join(self.output, "checkpoint-8"))
-        self.expect(self.train(*flags), 0, "going on from")  # whose points of steps 5 to 8 count
+        self.expect(self.train(*flags), 0, "resuming from")  # whose points of steps 5 to 8 count
         shown = EventAccumulator(os.path.join(self.output, "tensorboard"))
         shown.Reload()
         for tag, key in (("train/loss", "loss"), ("eval/loss", "eval_loss"), ("train/learning_rate", "learning_rate")):
@@ -206,7 +206,7 @@ class RunFiles(TrainerTest):
     def test_a_run_that_goes_on_from_its_best(self):
         flags = [*GROWING, "--save_steps", "2", "--save_total_limit", "1", "--load_best_model_at_end"]
         self.assertNotEqual(self.train(*flags, RINGSHARD_FAULT="save:begin:2:kill").returncode, 0)
-        self.expect(self.train(*flags), 0, "going on from " + os.path.join(self.output, "checkpoint-2"),
+        self.expect(self.train(*flags), 0, "resuming from " + os.path.join(self.output, "checkpoint-2"),
                     "the best model is that of step 2")
         self.assertIn("checkpoint-2", self.checkpoints())
         weights = load_file(os.path.join(self.output, "model.safetensors"))
@@ -227,7 +227,7 @@ class RunFiles(TrainerTest):
         self.expect(self.train(*flags), 0)
         whole = self.read("trainer_state.json")
         shutil.rmtree(os.path.join(self.output, "checkpoint-8"))
-        self.expect(self.train(*flags), 0, "going on from")
+        self.expect(self.train(*flags), 0, "resuming from")
         resumed = self.read("trainer_state.json")
         for key in ("best_global_step", "best_metric", "global_step", "total_flos", "num_input_tokens_seen"):
             self.assertEqual(resumed[key], whole[key], key)

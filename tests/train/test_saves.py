@@ -193,7 +193,7 @@ class Zombies(SavesTest):
         kept = os.path.join(self.folder.name, "kept")
         shutil.copytree(saving, kept)
         second = run("train", *COMMON, "--max_steps", "8", "--save_steps", "6", "--output_dir", self.output, "--take_over", "true")
-        self.expect(second, 0, "going on from " + os.path.join(self.output, "checkpoint-2"))
+        self.expect(second, 0, "resuming from " + os.path.join(self.output, "checkpoint-2"))
         self.assertFalse(os.path.exists(saving))
         prepare(kept, saving)
         with open(go_on, "w"):
@@ -212,7 +212,7 @@ class Zombies(SavesTest):
         for step in (6, 8):
             shutil.rmtree(os.path.join(self.output, f"checkpoint-{step}"))
         again = run("train", *COMMON, "--max_steps", "8", "--save_steps", "2", "--output_dir", self.output)
-        self.expect(again, 0, "going on from " + os.path.join(self.output, "checkpoint-2"))
+        self.expect(again, 0, "resuming from " + os.path.join(self.output, "checkpoint-2"))
         self.assertIn("superseded-4-1", os.listdir(self.output))
         self.assertEqual(checkpoints(self.output), [2, 4, 6, 8])
 

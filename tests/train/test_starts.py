@@ -97,7 +97,7 @@ class Starts(TrainerTest):
 
     def test_a_start_that_is_asked_to_takes_over(self):
         self.begin("step:3:stall", "checkpoint-2/manifest.json")
-        self.expect(self.start(*OURS, *NEW), 0, "going on from trainer_output/checkpoint-2")
+        self.expect(self.start(*OURS, *NEW), 0, "resuming from trainer_output/checkpoint-2")
         self.expect_job_ends_with(79, "attempt 2 of this run has begun")
 
     def test_a_requeued_job_follows_itself_at_once(self):
@@ -105,7 +105,7 @@ class Starts(TrainerTest):
         self.begin("step:3:stall", "checkpoint-2/manifest.json", "--resume_from_checkpoint", "never", **job)
         self.expect(self.start(*OURS, SLURM_JOB_ID="8", SLURM_RESTART_COUNT="1"), 78, ", SLURM job 7")
         again = self.start(*OURS, "--resume_from_checkpoint", "never", SLURM_RESTART_COUNT="1", **job)
-        self.expect(again, 0, "going on from trainer_output/checkpoint-2")
+        self.expect(again, 0, "resuming from trainer_output/checkpoint-2")
         self.expect_job_ends_with(79, "attempt 2 of this run has begun")
 
     def test_what_a_replaced_job_saves_while_the_next_one_loads(self):
@@ -116,7 +116,7 @@ class Starts(TrainerTest):
                                   env=clean_environment(RINGSHARD_FAULT="claim:1:stall", RINGSHARD_TEST_GO_ON=self.go_on))
         self.addCleanup(second.kill)
         said = ""
-        while "going on from" not in said:
+        while "resuming from" not in said:
             said = second.stderr.readline()
             self.assertNotEqual(said, "")
         self.assertIn("checkpoint-2", said)
@@ -124,7 +124,7 @@ class Starts(TrainerTest):
         _, words = first.communicate(timeout=60 * PATIENCE)
         self.assertEqual(first.returncode, 0, words)
         self.job = second
-        self.expect_job_ends_with(0, "going on from trainer_output/checkpoint-4", "this run is complete")
+        self.expect_job_ends_with(0, "resuming from trainer_output/checkpoint-4", "this run is complete")
         self.assertEqual({line["attempt"] for line in read_metrics(self.output)}, {1})
 
     def test_a_job_of_another_host_that_was_killed_long_ago(self):

@@ -71,7 +71,7 @@ class Watchdog(TrainerTest):
                 again = self.train(*flags)
                 # A save that rank 0 had under way may not have been finished.
                 self.expect(again, 0)
-                self.assertRegex(again.stderr, "going on from .*/checkpoint-[24]")
+                self.assertRegex(again.stderr, "resuming from .*/checkpoint-[24]")
                 for ours, theirs in zip(read_steps(self.output), read_steps(whole), strict=True):
                     self.assertEqual([ours[key] for key in ("step", "loss", "grad_norm")],
                                      [theirs[key] for key in ("step", "loss", "grad_norm")])

@@ -54,7 +54,7 @@ struct Cuts {
 };
 
 Cuts cuts_of(const config::ParallelSettings& parallel);
-std::string to_text(const Cuts& cuts);  // "optimizer state and gradients are cut"
+std::string to_text(const Cuts& cuts);  // "optimizer state and gradients are sharded"
 
 // Chooses the axes of a world of this size by the settings (docs/contract.md, section 3).
 Expected<MeshShape> choose_shape(const config::Settings& settings, int64_t world,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/DeviceType.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,7 +11,6 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/config/parallel_settings.hpp"
-#include "ringshard/model/chunks.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/model/recorder.hpp"
@@ -28,8 +29,20 @@ struct ModelParts;
 class PositionTables;
 struct Positions;
 
+// Tokens that the head and the MLP work on at a time, where not everything is kept. Small chunks
+// stay in a processor's caches. On a GPU, the sums of the weights' gradients are read and written
+// with every chunk: 256 tokens would take four times as long for that as for the products.
+struct Chunks {
+    int64_t head = 256;
+    int64_t mlp = 2048;
+};
+inline Chunks chunks_of(c10::DeviceType device) {
+    if (device == c10::DeviceType::CUDA) return {.head = 4096, .mlp = 8192};
+    return {};
+}
+
 // The schedule of a pass over the model, written out: which unit is gathered, computed, reduced and
-// released, and when. The model knows nothing of what profile cuts its units.
+// released, and when. The model knows nothing of how a profile shards its units.
 class Transformer {
 public:
     struct Options {

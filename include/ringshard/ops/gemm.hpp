@@ -24,7 +24,7 @@ inline constexpr std::array gemm_passes{GemmPass::forward, GemmPass::input_gradi
 std::string_view to_text(GemmPass pass);
 
 // Products that go to the same backend, whatever their number of rows: a row's numbers must not
-// depend on how the batch was cut. The weight is [out, in].
+// depend on how the batch was split. The weight is [out, in].
 struct GemmKind {
     GemmPass pass;
     at::ScalarType type;

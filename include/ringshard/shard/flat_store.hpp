@@ -16,8 +16,8 @@ struct Chunk {
     Range range;
 };
 
-// The shards of all units, cut into chunks, in order. A chunk is a whole shard if everything is in
-// memory, and at most `most` elements if something is offloaded.
+// The shards of all units, divided into chunks, in order. A chunk is a whole shard if everything is
+// in memory, and at most `most` elements if something is offloaded.
 class Chunks {
 public:
     static constexpr int64_t whole_shards = 0;

@@ -58,7 +58,7 @@ struct TensorPiece {
 // Weights of one role of one module (an embedding, a block, a head) as one flat buffer, and with
 // the same places their gradients and moments: matrices first, vectors after them (weight decay is
 // for matrices), every group aligned to 64 bytes of the smallest type, the whole filled up so that
-// it can be cut into equal parts.
+// it can be divided into equal parts.
 class FlatUnit {
 public:
     // Takes the groups of this role. `module` is the number of the module among those of the model.

@@ -18,7 +18,7 @@ inline Range intersect(const Range& a, const Range& b) {
     return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-// Returns part `part` of `size` elements that are cut into `num_parts`: the one arithmetic of
+// Returns part `part` of `size` elements that are divided into `num_parts`: the one arithmetic of
 // sharding, checkpoints and resuming at another number of ranks.
 inline Range part_of(int64_t size, int64_t part, int64_t num_parts) {
     return {size * part / num_parts, size * (part + 1) / num_parts};

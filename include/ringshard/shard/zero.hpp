@@ -15,8 +15,9 @@
 
 namespace ringshard::shard {
 
-// The weights and gradients of all units, cut over the zero group as the profile says, and their
-// way to where they are used and back. Four yes/no answers (mesh::Cuts) make up every profile:
+// The weights and gradients of all units, sharded over the zero group as the profile says, and
+// their way to where they are used and back. Four yes/no answers (mesh::Cuts) make up every
+// profile:
 //
 // - optimizer: weights are updated, and moments kept, for this rank's range only.
 // - gradients: every micro-batch is reduced into this range; else whole ones are kept until the
@@ -25,7 +26,7 @@ namespace ringshard::shard {
 // - keeps_weights_after_forward: what was gathered for the forward pass stays for the backward
 // pass.
 //
-// State that is cut may be offloaded; it comes into memory a chunk, or a unit's shard, at a time.
+// Sharded state may be offloaded; it comes into memory a chunk, or a unit's shard, at a time.
 class Zero {
 public:
     struct Types {
@@ -34,8 +35,8 @@ public:
     };
     // Where offloaded state goes; nullptr: it stays in memory.
     struct Offloading {
-        offload::OffloadStore* weights;    // in the compute type, where they are cut
-        offload::OffloadStore* optimizer;  // fp32 weights of bf16 ones, and cut gradients
+        offload::OffloadStore* weights;    // in the compute type, where they are sharded
+        offload::OffloadStore* optimizer;  // fp32 weights of bf16 ones, and sharded gradients
         bool any() const { return weights != nullptr || optimizer != nullptr; }
     };
 
@@ -62,7 +63,7 @@ public:
     // A whole fp32 buffer to which the gradients of a trained unit are added; reduce() when the
     // backward pass of a micro-batch has added all of them. Where whole gradients are kept, they
     // travel after the last one. Collective over the zero group, or over the world where nothing is
-    // cut.
+    // sharded.
     void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
     void reduce(size_t unit);
@@ -98,8 +99,8 @@ public:
     // rounded() in the same pass.
     void mark_updated();
 
-    // Returns the range of a unit that belongs to this rank alone in every profile: the unit is cut
-    // over the whole world. The rank counts it in norms and writes it into checkpoints.
+    // Returns the range of a unit that belongs to this rank alone in every profile: the unit is
+    // divided over the whole world. The rank counts it in norms and writes it into checkpoints.
     Range exclusive_range(size_t unit) const;
 
     // Bytes that this rank holds: of weights at rest, of buffers for gathered ones, of gradients,
@@ -127,13 +128,13 @@ private:
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
         bool has_gradient = false;         // what was reduced, of this step
-        std::optional<Gathered> gathered;  // where weights are cut: from gather() to release()
+        std::optional<Gathered> gathered;  // where weights are sharded: from gather() to release()
     };
     struct Reduction {
         size_t unit;
         at::Tensor whole;
         at::Tensor sent;    // the whole, or a copy in the type of reductions
-        at::Tensor part{};  // arriving, where shards are cut; else `sent` becomes the sum
+        at::Tensor part{};  // arriving, where gradients are sharded; else `sent` becomes the sum
         comm::Pending pending{};
     };
     // Buffers by size, used again: at most two blocks and the vocabulary are gathered at a time.
@@ -154,7 +155,7 @@ private:
                                                     const Offloading& offloading);
     FlatStore& compute_shards(size_t unit) const { return is_trained(unit) ? *compute_ : *frozen_; }
     void make_gradients(const Offloading& offloading);
-    // The ranks that a unit is cut over, and those that hold copies of the same part of it.
+    // The ranks that a unit is sharded over, and those that hold copies of the same part of it.
     comm::Communicator& parts_of(const FlatUnit&) const { return mesh_.zero(); }
     comm::Communicator& copies_of(const FlatUnit&) const { return mesh_.replicate(); }
     std::vector<Range> cut_shards(Role role) const;
@@ -185,7 +186,7 @@ private:
     bool is_last_micro_batch_ = false;
     int64_t most_bytes_under_way_ = 0;
     bool is_rounded_ = false;
-    bool frozen_are_whole_ = false;  // at rest, where only the optimizer is cut
+    bool frozen_are_whole_ = false;  // at rest, where only the optimizer is sharded
     Pool weight_buffers_;
     Pool gradient_buffers_;
     std::deque<Reduction> reductions_;

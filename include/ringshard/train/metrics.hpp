@@ -54,7 +54,7 @@ struct MemoryByKind {
     int64_t save_copy = 0;      // of what a save writes
     // Beside the tensors: the most that the process held, resident or by the GPU's allocator; and
     // beside a GPU what its driver has given away, and what lies in the memory of the host: what
-    // was moved out, and the copy of a save.
+    // was offloaded, and the copy of a save.
     int64_t process_peak = 0;
     int64_t driver = 0;
     int64_t host = 0;

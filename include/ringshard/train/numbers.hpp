@@ -39,10 +39,10 @@ struct StepNumbers {
     double accuracy = 0;
     int64_t num_tokens = 0;     // of the run so far
     int64_t step_tokens = 0;    // of this step
-    int64_t filler_tokens = 0;  // that were computed, so that sequences could be cut
+    int64_t filler_tokens = 0;  // that were computed, so that sequences could be split
     double operations = 0;      // floating-point ones of the model, forward and backward
     // Pairs of a query and a key: of the rank of each ring that has most, and of a rank in the
-    // mean, added up over rings and micro-batches; 0 where no ring cuts sequences.
+    // mean, added up over rings and micro-batches; 0 where no ring splits sequences.
     double attention_work_worst = 0;
     double attention_work_mean = 0;
     double seconds = 0;
@@ -50,8 +50,9 @@ struct StepNumbers {
     int64_t rows = 0;
     std::set<std::string> attention{};  // operators of a GPU that attended on this rank
     ControlFlags flags{};
-    std::string skipped_because{};  // the numbers went bad, and the weights are as before
-    bool asks_to_rewind = false;    // it is no step: the run has to go back and do it again
+    std::string
+        skipped_because{};        // the loss or gradient not finite, and the weights are as before
+    bool asks_to_rewind = false;  // it is no step: the run has to go back and do it again
 
     bool is_skipped() const { return !skipped_because.empty(); }
 };

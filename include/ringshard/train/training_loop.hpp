@@ -45,8 +45,8 @@ struct RunParts {
     double peak_operations;                 // of this rank, per second
 };
 
-// rewind: the numbers of a step went bad, and the run shall go on from its newest checkpoint, as
-// one that is started again does.
+// rewind: loss or gradient of a step were not finite, and the run resumes from its newest
+// checkpoint, as one that is started again does.
 enum class Ending { complete, rewind };
 
 // Steps, lines of metrics and progress, evaluations, checkpoints: until the last step, or until a

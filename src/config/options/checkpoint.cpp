@@ -33,7 +33,7 @@ void add_checkpoint_options(OptionTable& table) {
     group.serve("resume_from_checkpoint", &CheckpointSettings::resume_from_checkpoint,
                 "auto: go on where output_dir stands; true: it must hold a run; never; or a path.");
     group.serve("verify_checkpoint", &CheckpointSettings::verify_checkpoint,
-                "Before going on from a checkpoint: full looks through the hash of every byte, "
+                "Before resuming from a checkpoint: full looks through the hash of every byte, "
                 "sizes at what it is made of only.");
     group.serve("allow_changed", &CheckpointSettings::allow_changed,
                 "Go on with settings that change the curve, though the checkpoint was made with "

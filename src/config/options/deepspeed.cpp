@@ -6,13 +6,13 @@ void add_deepspeed_options(OptionTable& table) {
     OptionGroup group(table, "DeepSpeed", &Config::parallel);
     group
         .serve("zero_stage", &ParallelSettings::zero_stage,
-               "0 nothing is cut, 1 optimizer state, 2 also gradients, 3 also weights.")
+               "0 nothing is sharded, 1 optimizer state, 2 also gradients, 3 also weights.")
         .at_least(0)
         .at_most(3);
     group.serve("offload_optimizer_device", &ParallelSettings::offload_optimizer_device,
                 "Where optimizer state and master weights live.");
     group.serve("offload_param_device", &ParallelSettings::offload_param_device,
-                "Where cut weights live.");
+                "Where sharded weights live.");
     group.serve("offload_optimizer_nvme_path", &ParallelSettings::offload_optimizer_nvme_path,
                 "Folder for optimizer state in files, and for activations.");
     group.serve("offload_param_nvme_path", &ParallelSettings::offload_param_nvme_path,

@@ -24,7 +24,7 @@ void add_parallel_options(OptionTable& table) {
                 "How keys and values travel: round the ring, or gathered at once.");
     group
         .serve("distributed_type", &ParallelSettings::distributed_type,
-               "Which family of settings says what is cut.")
+               "Which family of settings says what is sharded.")
         .but_not({"MEGATRON_LM"}, "Megatron-LM is another program; use FSDP or DEEPSPEED")
         .but_not({"XLA", "TPU"}, "TPUs are not served")
         .but_not({"MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU"},
@@ -58,10 +58,10 @@ void add_parallel_options(OptionTable& table) {
     group.alias("use_deepspeed", "distributed_type", Shape::boolean,
                 {{"true", "DEEPSPEED"}, {"false", ""}});
 
-    group.refuse(
-        "tp_size", Shape::integer, "1",
-        "tensor parallelism is not served; weights are cut over ranks by the profile, sequences by "
-        "cp_size and sp_size");
+    group.refuse("tp_size", Shape::integer, "1",
+                 "tensor parallelism is not served; weights are sharded over ranks by the profile, "
+                 "sequences by "
+                 "cp_size and sp_size");
     group.alias("parallelism_config_tp_size", "tp_size", Shape::integer);
     const std::string own = "ring and Ulysses attention are built in";
     group.accept("cp_backend", Shape::word, "torch", own);
@@ -84,7 +84,7 @@ void add_fsdp_options(OptionTable& table) {
         .at_least(1)
         .at_most(2);
     group.serve("fsdp_sharding_strategy", &ParallelSettings::fsdp_sharding_strategy,
-                "FSDP 1: what is cut, and whether inside a node only.");
+                "FSDP 1: what is sharded, and whether inside a node only.");
     group
         .serve("fsdp_reshard_after_forward", &ParallelSettings::fsdp_reshard_after_forward,
                "Give up gathered weights between forward and backward.")
@@ -122,7 +122,7 @@ void add_fsdp_options(OptionTable& table) {
                  "weights keep their names and shapes");
     group.accept("fsdp_mixed_precision_policy", Shape::word, "null",
                  "mixed_precision and reduce_dtype say it");
-    group.refuse("fsdp_ignored_modules", Shape::word, "null", "every weight is cut");
+    group.refuse("fsdp_ignored_modules", Shape::word, "null", "every weight is sharded");
     group.accept("xla", Shape::boolean, "false", "it concerns TPUs")
         .but_not({"true"}, "TPUs are not served; leave it out");
     group.accept("xla_fsdp_v2", Shape::boolean, "false", "it concerns TPUs");

@@ -132,7 +132,7 @@ class Bed:
                 str(self.folder / "cache"), "--max_length", "16"]
 
     def phases(self, steps=2):
-        """{phase: {rank: {name: (calls, bytes)}}}: of a start with known tokens, a step, a save, an end, and what going on from a
+        """{phase: {rank: {name: (calls, bytes)}}}: of a start with known tokens, a step, a save, an end, and what resuming from a
         checkpoint adds to a start."""
         self.prepare()
         short, start, self.seconds["start, a step and end"] = self.whole_run("--max_steps", "1", "--save_strategy", "no", stalls=True)

@@ -136,10 +136,10 @@ std::vector<Suggestion> Planner::cures(const config::Settings& settings,
     };
     std::vector<Cure> cures{{"per_device_train_batch_size", "1", "one row at a time"},
                             {"activation_policy", "input", "blocks keep their input alone"},
-                            {"activation_offloading", "true", "activations are moved out"},
+                            {"activation_offloading", "true", "activations are offloaded"},
                             {"optimizer_state_dtype", "bf16", "moments take half"}};
     for (const int64_t ring : divisors(wish_.world))
-        if (ring > 1) cures.push_back({"cp_size", concat(ring), "rows are cut"});
+        if (ring > 1) cures.push_back({"cp_size", concat(ring), "rows are split"});
     std::vector<Suggestion> good;
     const config::OptionTable table;
     for (const Cure& cure : cures) {
@@ -193,20 +193,20 @@ std::vector<Suggestion> Planner::try_layouts(const config::Settings& settings,
     // Profiles that shard more take less memory: if one does not fit, the ones after it, which
     // shard less, do not either.
     const auto profiles = choices(settings, "profile",
-                                  {{"--profile zero3", "everything is cut"},
-                                   {"--profile zero2", "optimizer state and gradients are cut"},
-                                   {"--profile zero1", "optimizer state is cut"},
-                                   {"--profile multi_gpu", "nothing is cut"}});
+                                  {{"--profile zero3", "everything is sharded"},
+                                   {"--profile zero2", "optimizer state and gradients are sharded"},
+                                   {"--profile zero1", "optimizer state is sharded"},
+                                   {"--profile multi_gpu", "nothing is sharded"}});
     const auto policies = choices(
         settings, "activation_policy",
         {{"--activation_policy all", "nothing is computed twice"},
          {"--activation_policy all_but_gate_up", "the first product of the MLP is computed twice"},
          {"--activation_policy attention", "attention is computed once"},
          {"--activation_policy attention --activation_offloading true",
-          "attention is computed once, activations are moved out"},
+          "attention is computed once, activations are offloaded"},
          {"--activation_policy input", "blocks keep their input alone"},
          {"--activation_policy input --activation_offloading true",
-          "blocks keep their input alone, and it is moved out"}});
+          "blocks keep their input alone, and it is offloaded"}});
     const bool says_cuts = settings.is_fixed("cp_size") || settings.is_fixed("sp_size");
     std::vector<Suggestion> good;
     for (const int64_t ring : divisors(wish_.world))

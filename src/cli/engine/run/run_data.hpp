@@ -6,6 +6,7 @@
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/cli/engine.hpp"
 #include "ringshard/comm/agree.hpp"
+#include "ringshard/data/prepare.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/model/model_spec.hpp"
 
@@ -17,6 +18,10 @@ struct RunData {
     std::optional<data::Rows> evaluation;  // where the settings ask for evaluation
     std::optional<EvalPrompts> prompts{};
 };
+
+// Where rows are prepared, and by how many threads.
+data::PrepareResources prepare_resources(const CommandContext& context, int64_t threads,
+                                         const HubCache& hub);
 
 // Made, or found in the cache, and held against the model; what is worth knowing of them goes to
 // stderr. Collective over the world.

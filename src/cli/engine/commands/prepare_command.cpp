@@ -26,16 +26,6 @@ void report(const char* what, const data::Prepared& prepared, const data::RowSet
 
 }  // namespace
 
-data::PrepareResources prepare_resources(const CommandContext& context, int64_t threads,
-                                         const HubCache& hub) {
-    const config::DataSettings& data = context.settings.values.data;
-    return {
-        .cache = data::cache_folder(data, hub),
-        .hub = hub,
-        .threads = narrow<int>(threads),
-        .shows_progress = context.world.is_root() && !context.settings.values.logging.disable_tqdm};
-}
-
 int run_prepare(const CommandContext& context) {
     const comm::Group& world = context.world;
     const config::Config& config = context.settings.values;

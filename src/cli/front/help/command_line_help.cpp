@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "commands.hpp"
 #include "reference.hpp"
 #include "reference_files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/cli/commands.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/report_failure.hpp"
 

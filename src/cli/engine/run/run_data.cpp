@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "prepare_command.hpp"
+#include "ringshard/base/narrow.hpp"
 #include "ringshard/data/choose_data.hpp"
 
 namespace ringshard::cli {
@@ -57,6 +57,16 @@ comm::Agreed<data::Rows> prepare_rows(const CommandContext& context, const HubCa
 }
 
 }  // namespace
+
+data::PrepareResources prepare_resources(const CommandContext& context, int64_t threads,
+                                         const HubCache& hub) {
+    const config::DataSettings& data = context.settings.values.data;
+    return {
+        .cache = data::cache_folder(data, hub),
+        .hub = hub,
+        .threads = narrow<int>(threads),
+        .shows_progress = context.world.is_root() && !context.settings.values.logging.disable_tqdm};
+}
 
 std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, int64_t num_rows,
                                             int64_t data_ranks) {

@@ -1,4 +1,4 @@
-#include "ringshard/cli/commands.hpp"
+#include "commands.hpp"
 
 #include <algorithm>
 

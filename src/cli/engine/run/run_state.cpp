@@ -184,7 +184,7 @@ comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin
         const checkpoint::Reader reader(context.settings.values.run.output_dir, context.world);
         if (const auto failure = reader.load(found, zero, optimizer)) return *failure;
         loaded.progress = found.progress;
-        if (context.world.is_root()) std::cerr << "going on from " << found.folder.string() << '\n';
+        if (context.world.is_root()) std::cerr << "resuming from " << found.folder.string() << '\n';
     } else {
         model::set_added_rows(spec, zero, context.world);
         if (optimizer.steps_done() > 0) optimizer.forget(zero);

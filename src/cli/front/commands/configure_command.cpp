@@ -87,11 +87,12 @@ std::string settings_for(const Answers& answers) {
     yaml += concat("model_name_or_path: ", quoted(answers.model), "\n");
     yaml += concat("dataset_name: ", quoted(answers.dataset), "\n");
     yaml += concat("output_dir: trainer_output   # metrics, checkpoints and the trained model\n\n");
-    yaml += is_alone ? "# One device.\n"
-            : answers.fits
-                ? "# The model fits one device: only the optimizer state is cut over the ranks.\n"
-                : "# The model does not fit one device: weights, gradients and optimizer state are "
-                  "cut.\n";
+    yaml +=
+        is_alone ? "# One device.\n"
+        : answers.fits
+            ? "# The model fits one device: only the optimizer state is sharded over the ranks.\n"
+            : "# The model does not fit one device: weights, gradients and optimizer state are "
+              "sharded.\n";
     yaml += concat("profile: ", profile, "\n");
     if (ring > 1)
         yaml += concat("# Long rows: ", ring, " ranks share each of them.\ncp_size: ", ring, "\n");

@@ -111,8 +111,8 @@ comm::Agreed<offload::OffloadStores> open_offload_stores(const CommandContext& c
             {ExitCode::settings,
              concat(weights.name, " = ", name_of(weights.device), " [",
                     context.settings.origin_of(weights.name).place,
-                    "]: every rank holds all weights in this profile; what is moved out must be "
-                    "cut: use zero3, or FULL_SHARD")});
+                    "]: every rank holds all weights in this profile; only sharded weights can be "
+                    "offloaded: use zero3, or FULL_SHARD")});
 
     offload::OffloadStores offload_stores;
     auto opened = comm::agreed(context.world, open(optimizer, placement, offload_stores.staging));

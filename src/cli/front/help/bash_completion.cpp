@@ -1,9 +1,9 @@
 #include <map>
 
+#include "commands.hpp"
 #include "reference.hpp"
 #include "reference_files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/cli/commands.hpp"
 #include "ringshard/config/profile_names.hpp"
 
 namespace ringshard::cli {

@@ -93,8 +93,8 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << (answer.save.is_copied ? "" : " (a node has no room for a copy)")
               << ", it is durable after " << answer.save.durable << " s (a node writes "
               << human_bytes(device.save_bytes) << "/s); a node holds "
-              << bytes(ranks_per_node * plan.host_bytes()) << " of host memory for it and for what "
-              << "is moved out\n";
+              << bytes(ranks_per_node * plan.host_bytes()) << " of host memory for it and for "
+              << "offloaded state\n";
     const plan::StepTime& time = answer.seconds;
     std::cout << std::setprecision(3) << "a step: about " << time.total << " s (products "
               << time.products << ", attention " << time.attention << ", rows " << time.rows

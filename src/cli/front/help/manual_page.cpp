@@ -1,8 +1,8 @@
+#include "commands.hpp"
 #include "reference.hpp"
 #include "reference_files.hpp"
 #include "ringshard/base/exit_code.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/cli/commands.hpp"
 #include "version.hpp"
 
 namespace ringshard::cli {
@@ -97,7 +97,7 @@ std::string exit_status() {
         {ExitCode::io, "Input or output failed for good: a full disk, one that is read-only."},
         {ExitCode::stopped_early,
          "Stopped by a signal, the time limit or a stop file, with a good checkpoint."},
-        {ExitCode::bad_numbers, "Loss or gradient went bad."},
+        {ExitCode::bad_numbers, "Loss or gradient became NaN or infinite."},
         {ExitCode::peer_lost, "A rank was lost, or hung."},
         {ExitCode::settings, "A setting is unknown, wrong or impossible here."},
         {ExitCode::superseded, "A newer attempt owns the run."}};

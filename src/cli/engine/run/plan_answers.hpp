@@ -31,7 +31,7 @@ struct Suggestion {
     Answer answer;
 };
 
-// The mesh of the wished world, if it and the model can be cut as the settings say.
+// The mesh of the wished world, if it and the model can be sharded as the settings say.
 Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
                                         const model::ModelSpec& spec, const PlanArgs& args);
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "commands.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/cli/commands.hpp"
 
 namespace ringshard::cli {
 
