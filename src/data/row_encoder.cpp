@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <map>
 
 #include "message_loss.hpp"
 #include "ringshard/data/format.hpp"
 #include "ringshard/data/text_tools.hpp"
 #include "ringshard/data/token_store.hpp"
+#include "row_columns.hpp"
 
 namespace ringshard::data {
 
@@ -15,148 +15,8 @@ using text::Value;
 
 namespace {
 
-Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
-
-std::optional<Failure> read_text(const Value& row, const std::string& column, std::string& into) {
-    const Value* value = row.find(column);
-    if (value == nullptr) return wrong(concat("has no column ", column));
-    if (value->string() == nullptr)
-        return wrong(concat(column, " is ", value->kind(), ", where text is needed"));
-    into = *value->string();
-    return std::nullopt;
-}
-
 void end_with(std::string& text, const std::string& eos) {
     if (!text.ends_with(eos)) text += eos;
-}
-
-// Reads whole numbers of at least `least` from a column.
-std::optional<Failure> read_numbers(const Value& column, const char* name, int64_t least,
-                                    std::vector<int32_t>& into) {
-    if (column.list() == nullptr)
-        return wrong(concat(name, " is ", column.kind(), ", where a list is needed"));
-    into.clear();
-    into.reserve(column.list()->size());
-    for (const Value& item : *column.list()) {
-        const int64_t* number = item.integer();
-        if (number == nullptr)
-            return wrong(concat(name, " holds ", item.kind(), ", where whole numbers are needed"));
-        if (*number < least || *number > INT32_MAX || (*number < 0 && *number != no_label))
-            return wrong(concat(name, " holds ", *number, ", which is no token",
-                                least < 0 ? " and not -100" : ""));
-        into.push_back(static_cast<int32_t>(*number));
-    }
-    return std::nullopt;
-}
-
-// Sets labels to no_label where the mask is 0.
-std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow& into) {
-    const Value* column = row.find(name);
-    if (column == nullptr) return wrong(concat("has no column ", name));
-    std::vector<int32_t> mask;
-    if (column->list() != nullptr && !column->list()->empty() && column->list()->front().truth())
-        for (const Value& item : *column->list())
-            mask.push_back(item.truth() != nullptr && *item.truth() ? 1 : 0);
-    else if (auto failure = read_numbers(*column, name, 0, mask))
-        return failure;
-    if (mask.size() != into.tokens.size())
-        return wrong(
-            concat(name, " has ", mask.size(), " entries for ", into.tokens.size(), " input_ids"));
-    for (size_t i = 0; i < mask.size(); ++i)
-        if (mask[i] == 0) into.labels[i] = no_label;
-    return std::nullopt;
-}
-
-// Reads the weights of the tokens' losses. A token of weight 0 has no loss.
-std::optional<Failure> read_weights(const Value& column, EncodedRow& into) {
-    if (column.list() == nullptr)
-        return wrong(concat("weights is ", column.kind(), ", where a list is needed"));
-    if (column.list()->size() != into.tokens.size())
-        return wrong(concat("has ", column.list()->size(), " weights for ", into.tokens.size(),
-                            " input_ids"));
-    for (size_t i = 0; i < into.tokens.size(); ++i) {
-        const Value& item = (*column.list())[i];
-        if (item.real() == nullptr && item.integer() == nullptr)
-            return wrong(concat("weights holds ", item.kind(), ", where numbers are needed"));
-        const double weight =
-            item.real() != nullptr ? *item.real() : static_cast<double>(*item.integer());
-        const auto rounded = static_cast<float>(weight);
-        if (!std::isfinite(rounded) || rounded < 0)
-            return wrong(
-                concat("weights holds ", weight, ", and a weight is finite and not below 0"));
-        if (rounded == 0) into.labels[i] = no_label;
-        into.weights.push_back(rounded);
-    }
-    return std::nullopt;
-}
-
-std::optional<Failure> encode_pretokenized(const Value& row, const DatasetFormat& format,
-                                           EncodedRow& into) {
-    const Value* ids = row.find("input_ids");
-    if (ids == nullptr) return wrong("has no column input_ids");
-    if (auto failure = read_numbers(*ids, "input_ids", 0, into.tokens)) return failure;
-    into.labels = into.tokens;
-    if (const Value* labels = row.find("labels"); labels != nullptr && !labels->is_null()) {
-        if (auto failure = read_numbers(*labels, "labels", no_label, into.labels)) return failure;
-        if (into.labels.size() != into.tokens.size())
-            return wrong(concat("has ", into.labels.size(), " labels for ", into.tokens.size(),
-                                " input_ids"));
-    }
-    if (format.uses_completion_mask)
-        if (auto failure = apply_mask(row, "completion_mask", into)) return failure;
-    if (format.uses_assistant_mask)
-        if (auto failure = apply_mask(row, "assistant_masks", into)) return failure;
-    if (const Value* weights = row.find("weights"); weights != nullptr && !weights->is_null())
-        if (auto failure = read_weights(*weights, into)) return failure;
-    const Value* lengths = row.find("seq_lengths");
-    if (lengths == nullptr || lengths->is_null()) return std::nullopt;
-    if (auto failure = read_numbers(*lengths, "seq_lengths", 0, into.document_lengths))
-        return failure;
-    int64_t total = 0;
-    for (const int32_t length : into.document_lengths) total += length;
-    if (total != static_cast<int64_t>(into.tokens.size()))
-        return wrong(concat("has seq_lengths of ", total, " tokens in all for ", into.tokens.size(),
-                            " input_ids"));
-    return std::nullopt;
-}
-
-// Multiplies the loss of every token by the column weight. A row of weight 0 has no targets.
-std::optional<Failure> weigh_row(const Value& row, EncodedRow& into) {
-    const Value* column = row.find("weight");
-    if (column == nullptr || column->is_null()) return std::nullopt;
-    const auto weight = read_weight(*column, "weight");
-    if (!weight) return weight.failure();
-    if (weight.value() == 1) return std::nullopt;
-    if (weight.value() == 0) std::ranges::fill(into.labels, no_label);
-    if (into.weights.empty()) into.weights.assign(into.tokens.size(), 1.0F);
-    for (float& of_token : into.weights) of_token *= weight.value();
-    return std::nullopt;
-}
-
-// Returns the list of a column, with ShareGPT's keys renamed. Every message needs a role.
-Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
-    const Value* value = row.find(column);
-    if (value == nullptr || value->list() == nullptr)
-        return wrong(concat(column, " is ", value == nullptr ? "not there" : value->kind(),
-                            ", where a list of messages is needed"));
-    Value messages = *value;
-    size_t number = 0;
-    for (Value& message : *messages.list()) {
-        ++number;
-        if (message.object() == nullptr)
-            return wrong(
-                concat("message ", number, " is ", message.kind(), ", where an object is needed"));
-        if (is_share_gpt)
-            for (auto& [name, member] : *message.object())
-                name = name == "from" ? "role" : name == "value" ? "content" : name;
-        const Value* role = message.find("role");
-        if (role == nullptr || role->string() == nullptr)
-            return wrong(concat("message ", number, " has ",
-                                role == nullptr ? "no role"
-                                                : concat("a role that is ", role->kind(),
-                                                         ", where text is needed")));
-    }
-    return messages;
 }
 
 // Formats the prompt of Stanford's Alpaca, with the line break before the response that axolotl and
@@ -172,22 +32,6 @@ std::string alpaca_prompt(const std::string& instruction, const std::string& inp
         "context. Write a response that appropriately completes the request.\n\n"
         "### Instruction:\n",
         instruction, "\n\n### Input:\n", input, "\n\n### Response:\n");
-}
-
-// Records unused columns; filled columns of images, audio and video are a failure without
-// text_only.
-std::optional<Failure> note_columns(const Value& row, const DatasetFormat& format, bool text_only,
-                                    EncodedRow& into) {
-    for (const auto& [name, value] : *row.object()) {
-        if (std::ranges::find(format.used_columns, name) != format.used_columns.end()) continue;
-        const bool has_media = is_media_column(name) && holds_media(value);
-        if (has_media && !text_only) return refuse_media(concat("the column ", name, " is filled"));
-        if (has_media)
-            into.unused.push_back({Unused::Kind::media, "column " + name});
-        else if (!is_media_column(name))
-            into.unused.push_back({Unused::Kind::column, name});
-    }
-    return std::nullopt;
 }
 
 }  // namespace
@@ -262,16 +106,16 @@ bool RowEncoder::has_chat_template() const {
 int64_t RowEncoder::num_merged_prompts() const { return parts_->merged_prompts; }
 int64_t RowEncoder::num_rows_with_reasoning() const { return parts_->rows_with_reasoning; }
 
-// Encodes one row: refers to the encoder, the row and the thread's state.
-class RowEncoder::Work {
+// The encoding of one row: refers to the encoder, the row and the thread's state.
+class RowEncoder::Encoding {
 public:
-    Work(const Parts& parts, const Value& row, const DatasetFormat& format, Scratch::State& scratch,
-         EncodedRow& into)
+    Encoding(const Parts& parts, const Value& row, const DatasetFormat& format,
+             Scratch::State& scratch, EncodedRow& into)
         : parts_(parts), row_(row), format_(format), scratch_(scratch), into_(into) {}
 
     std::optional<Failure> encode() {
         switch (format_.layout) {
-            case Layout::pretokenized: return encode_pretokenized(row_, format_, into_);
+            case Layout::pretokenized: return read_pretokenized(row_, format_, into_);
             case Layout::text: return encode_text();
             case Layout::prompt_completion: return encode_prompt_completion();
             case Layout::chat: return encode_chat();
@@ -424,11 +268,12 @@ private:
         const bool has_label = std::ranges::any_of(
             into_.labels, [](const int32_t label) { return label != no_label; });
         if (has_label) return std::nullopt;
-        return wrong(goes_by_message
-                         ? "no token of this conversation is learned: train, training, loss_mask "
-                           "and weight of its messages and the settings leave out all of them"
-                         : "assistant_only_loss = true, and no token of this conversation is the "
-                           "assistant's");
+        return Failure{ExitCode::bad_data,
+                       goes_by_message
+                           ? "no token of this conversation is learned: train, training, loss_mask "
+                             "and weight of its messages and the settings leave out all of them"
+                           : "assistant_only_loss = true, and no token of this conversation is the "
+                             "assistant's"};
     }
 
     Expected<TextTools::Chat> read_chat(const Value& messages) const {
@@ -474,9 +319,11 @@ std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat&
     into.document_lengths.clear();
     into.weights.clear();
     into.unused.clear();
-    if (auto failure = note_columns(row, format, parts_->settings.text_only, into)) return failure;
-    if (auto failure = Work(*parts_, row, format, *scratch.state_, into).encode()) return failure;
-    if (auto failure = weigh_row(row, into)) return failure;
+    if (auto failure = record_unused_columns(row, format, parts_->settings.text_only, into))
+        return failure;
+    if (auto failure = Encoding(*parts_, row, format, *scratch.state_, into).encode())
+        return failure;
+    if (auto failure = apply_row_weight(row, into)) return failure;
     const bool has_documents = format.layout == Layout::pretokenized && row.find("seq_lengths") &&
                                !row.find("seq_lengths")->is_null();
     if (!has_documents) into.document_lengths.assign(1, static_cast<int32_t>(into.tokens.size()));

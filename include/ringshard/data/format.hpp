@@ -92,7 +92,7 @@ public:
 
 private:
     struct Parts;
-    class Work;
+    class Encoding;
     explicit RowEncoder(std::unique_ptr<Parts> parts);
     std::unique_ptr<Parts> parts_;
 };
