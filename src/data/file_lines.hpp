@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "ringshard/base/files.hpp"
 
@@ -25,5 +27,18 @@ private:
     File file_;
     uint64_t bytes_;
 };
+
+// Calls `use` with the number of each line and the line without its break. Returns how many there
+// are.
+template <class Use>
+int64_t for_each_line(std::string_view text, const Use& use) {
+    int64_t line = 0;
+    for (; !text.empty(); ++line) {
+        const std::string_view one = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(text.size(), one.size() + 1));
+        use(line, one);
+    }
+    return line;
+}
 
 }  // namespace ringshard::data

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "file_lines.hpp"
 #include "json_row.hpp"
 #include "row_formats.hpp"
@@ -38,14 +36,7 @@ private:
     Expected<int64_t> for_lines(int64_t block, const UseLine& use) const {
         std::string text;
         if (auto failure = lines_.read(block, text)) return *failure;
-        std::string_view rest = text;
-        int64_t line = 0;
-        for (; !rest.empty(); ++line) {
-            const std::string_view one = rest.substr(0, rest.find('\n'));
-            rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-            use(line, one);
-        }
-        return line;
+        return for_each_line(text, use);
     }
 
     std::filesystem::path name_;

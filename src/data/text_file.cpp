@@ -1,7 +1,5 @@
 #include <fcntl.h>
 
-#include <algorithm>
-
 #include "file_lines.hpp"
 #include "ringshard/text/utf8.hpp"
 #include "row_formats.hpp"
@@ -53,14 +51,7 @@ private:
         std::string text;
         if (auto failure = lines_.read(block, text)) return *failure;
         if (text.find('\r') != std::string::npos) text = with_plain_breaks(text);
-        std::string_view rest = text;
-        int64_t line = 0;
-        for (; !rest.empty(); ++line) {
-            const std::string_view one = rest.substr(0, rest.find('\n'));
-            rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-            use(line, one);
-        }
-        return line;
+        return for_each_line(text, use);
     }
 
     std::filesystem::path name_;

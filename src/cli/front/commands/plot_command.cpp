@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "own_flags.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/cli/front_commands.hpp"
 #include "ringshard/cli/report_failure.hpp"
@@ -29,21 +30,19 @@ Failure usage(const std::string& what) {
 
 Expected<Args> parse_args(const std::vector<std::string>& flags) {
     Args args;
-    for (size_t i = 0; i < flags.size(); ++i) {
-        const size_t equals = flags[i].find('=');
-        const std::string name = flags[i].substr(0, equals);
-        if (name == "--log") {
+    for (OwnFlags flag(flags); flag.next();) {
+        if (flag.name == "--log") {
             args.scale = report::LossScale::logarithmic;
-        } else if (name == "--plan") {
+        } else if (flag.name == "--plan") {
             args.subject = report::Subject::plans;
-        } else if (name == "--output" || name == "-o") {
-            if (equals == std::string::npos && i + 1 == flags.size())
-                return usage(concat(name, " has no value"));
-            args.output = equals == std::string::npos ? flags[++i] : flags[i].substr(equals + 1);
-        } else if (name.starts_with("-")) {
-            return usage(concat("there is no ", name));
+        } else if (flag.name == "--output" || flag.name == "-o") {
+            const auto file = flag.value();
+            if (!file) return usage(flag.name + " has no value");
+            args.output = *file;
+        } else if (flag.name.starts_with("-")) {
+            return usage("there is no " + flag.name);
         } else {
-            args.runs.emplace_back(flags[i]);
+            args.runs.emplace_back(flag.whole());
         }
     }
     if (args.runs.empty()) return usage("name a run");
