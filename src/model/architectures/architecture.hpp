@@ -13,7 +13,7 @@ struct Architecture {
     ModelSpec (*read)(ConfigReader& config);
 };
 
-// One file each; listed in table.cpp.
+// Listed in table.cpp.
 ModelSpec read_cohere(ConfigReader& config);
 ModelSpec read_cohere2(ConfigReader& config);
 ModelSpec read_ernie4_5(ConfigReader& config);

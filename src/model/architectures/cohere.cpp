@@ -11,7 +11,7 @@ ModelSpec read_common(ConfigReader& config, double theta) {
                                                .padding_token = 0,
                                                .tied = true,
                                                .rope = {.theta = theta, .is_interleaved = true}});
-    read_biases(config, spec);
+    read_attention_bias(config, spec);
     spec.logits_multiplier = config.number_above_0("logit_scale", 0.0625);
     for (BlockSpec& block : spec.blocks) {
         block.is_parallel = true;
@@ -32,10 +32,8 @@ ModelSpec read_cohere(ConfigReader& config) {
 ModelSpec read_cohere2(ConfigReader& config) {
     ModelSpec spec = read_common(config, 10000.0);
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
-    const std::optional<int64_t> window = read_window(config, usual_window);
-    set_windows(spec, windows, window);
-    for (BlockSpec& block : spec.blocks)
-        if (!block.attention.mask.window) block.attention.rope.reset();
+    set_windows(spec, windows, read_window(config, usual_window));
+    rotate_windows_alone(spec);
     return spec;
 }
 

@@ -112,6 +112,14 @@ ops::Activation read_activation(ConfigReader& config, const Defaults& defaults) 
     return ops::Activation::silu;
 }
 
+void set_attention_bias(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults) {
+    const bool has_bias = config.boolean("attention_bias", defaults.attention);
+    for (BlockSpec& block : spec.blocks) {
+        block.attention.has_bias = has_bias;
+        block.attention.has_out_bias = has_bias && defaults.has_out;
+    }
+}
+
 }  // namespace
 
 ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
@@ -123,7 +131,7 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     spec.tied = config.boolean("tie_word_embeddings", defaults.tied);
     spec.norm = defaults.norm;
     spec.norm.epsilon = config.number_above_0(defaults.norm_name, defaults.norm.epsilon);
-    spec.initializer_range = config.number_above_0("initializer_range", 0.02);
+    spec.initializer_range = config.number_above_0("initializer_range", defaults.initializer_range);
     spec.max_positions = config.whole_number_or("max_position_embeddings", most_positions, 32768);
     const MlpSpec mlp{.intermediate = sizes.intermediate,
                       .activation = read_activation(config, defaults)};
@@ -145,13 +153,18 @@ RopeForm rope_form(const ModelSpec& spec, const Defaults& defaults) {
 }
 
 void read_biases(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults) {
-    const bool of_attention = config.boolean("attention_bias", defaults.attention);
-    const bool of_mlp = config.boolean("mlp_bias", false);
-    for (BlockSpec& block : spec.blocks) {
-        block.attention.has_bias = of_attention;
-        block.attention.has_out_bias = of_attention && defaults.has_out;
-        block.mlp.has_bias = of_mlp;
-    }
+    set_attention_bias(config, spec, defaults);
+    read_mlp_bias(config, spec, defaults.mlp);
+}
+
+void read_attention_bias(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults) {
+    set_attention_bias(config, spec, defaults);
+    refuse_flag(config, "mlp_bias");
+}
+
+void read_mlp_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
+    const bool has_bias = config.boolean("mlp_bias", usual);
+    for (BlockSpec& block : spec.blocks) block.mlp.has_bias = has_bias;
 }
 
 void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
@@ -163,6 +176,11 @@ void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual) {
 void refuse_flag(ConfigReader& config, const char* name) {
     if (config.boolean(name, false))
         config.complain(concat(name, " = true: is not served; must be false"));
+}
+
+void set_norms_behind(BlockSpec& block) {
+    block.attention_norms = {.before = {}, .behind = "post_attention_layernorm"};
+    block.mlp_norms = {.before = {}, .behind = "post_feedforward_layernorm"};
 }
 
 double read_cap(ConfigReader& config, const char* name, double usual) {

@@ -22,6 +22,7 @@ struct Defaults {
     const char* activation_name = "hidden_act";
     RopeForm rope{};
     bool has_ropes_by_layer = false;  // the family reads its positions by itself
+    double initializer_range = 0.02;
 };
 
 // Returns a model of equal blocks as BlockSpec has them by itself: norms before both branches, no
@@ -31,13 +32,17 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults);
 // Returns the form of a model's positions, with its sizes.
 RopeForm rope_form(const ModelSpec& spec, const Defaults& defaults);
 
-// Gives the projections of the attention and of the MLP biases where attention_bias and mlp_bias
+// Gives the projections of the attention, and of the MLP, biases where attention_bias and mlp_bias
 // say so.
 struct BiasDefaults {
     bool attention = false;
     bool has_out = true;  // attention_bias is the output's too
+    bool mlp = false;
 };
 void read_biases(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults = {});
+// The same for families whose MLP has no bias.
+void read_attention_bias(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults = {});
+void read_mlp_bias(ConfigReader& config, ModelSpec& spec, bool usual);
 
 // Gives every projection of the blocks a bias where use_bias says so.
 void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual);
@@ -54,6 +59,11 @@ std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
 // The same, where by default every sliding_window_pattern-th block, or `usual`-th, sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);
 void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window);
+void set_window_of_all(ModelSpec& spec, std::optional<int64_t> window);
+// Blocks that see everything do not rotate.
+void rotate_windows_alone(ModelSpec& spec);
+// Norms stand behind the branches of a block, and none before them.
+void set_norms_behind(BlockSpec& block);
 // Gives the positions of read_ropes_by_layer() to the blocks.
 void set_ropes(ModelSpec& spec, const std::vector<bool>& windows);
 // Gives blocks the window where use_sliding_window and layer_types, or max_window_layers, say so.

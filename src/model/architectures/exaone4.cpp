@@ -7,16 +7,14 @@ namespace ringshard::model {
 ModelSpec read_exaone4(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 32, .norm = {.epsilon = 1e-5}});
     for (BlockSpec& block : spec.blocks) {
-        block.attention_norms = {.before = {}, .behind = "post_attention_layernorm"};
+        set_norms_behind(block);
         block.attention.head_norm = HeadNormKind::each_head;
-        block.mlp_norms = {.before = {}, .behind = "post_feedforward_layernorm"};
     }
     const std::optional<int64_t> window = read_window(config, usual_window);
     if (!window) return spec;
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
     set_windows(spec, windows, window);
-    for (BlockSpec& block : spec.blocks)
-        if (!block.attention.mask.window) block.attention.rope.reset();
+    rotate_windows_alone(spec);
     return spec;
 }
 

@@ -20,7 +20,7 @@ Defaults gemma_defaults(const char* activation_name, int64_t key_heads) {
 
 ModelSpec read_common(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec = read_plain_model(config, defaults);
-    read_biases(config, spec);
+    read_attention_bias(config, spec);
     refuse_flag(config, "use_bidirectional_attention");
     spec.embedding_multiplier = std::sqrt(static_cast<double>(spec.width));
     spec.rounds_embedding_multiplier = true;

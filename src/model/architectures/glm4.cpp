@@ -12,7 +12,7 @@ ModelSpec read_common(ConfigReader& config) {
                  .norm = {.epsilon = 1.5625e-7},
                  .padding_token = 151329,
                  .rope = {.may_be_partial = true, .rotated_part = 0.5, .is_interleaved = true}});
-    read_biases(config, spec, {.attention = true, .has_out = false});
+    read_attention_bias(config, spec, {.attention = true, .has_out = false});
     for (BlockSpec& block : spec.blocks) block.mlp.is_fused = true;
     return spec;
 }

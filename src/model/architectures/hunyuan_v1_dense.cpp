@@ -6,7 +6,7 @@ namespace ringshard::model {
 ModelSpec read_hunyuan_v1_dense(ConfigReader& config) {
     ModelSpec spec = read_plain_model(
         config, {.norm = {.epsilon = 1e-5}, .padding_token = 0, .rope = {.knows_alpha = true}});
-    read_biases(config, spec);
+    read_attention_bias(config, spec);
     for (BlockSpec& block : spec.blocks) {
         block.attention.head_norm = HeadNormKind::each_head;
         block.attention.norms_rotated_heads = true;

@@ -11,8 +11,7 @@ ModelSpec read_ministral3(ConfigReader& config) {
                  .padding_token = 11,
                  .rope = {.other_keys = {"llama_4_scaling_beta", "max_position_embeddings",
                                          "original_max_position_embeddings"}}});
-    const std::optional<int64_t> window = read_window(config, std::nullopt);
-    for (BlockSpec& block : spec.blocks) block.attention.mask.window = window;
+    set_window_of_all(spec, read_window(config, std::nullopt));
     ConfigReader rope(config.file(), config.part("rope_parameters"), "rope_parameters: ");
     if (!rope.content().is_object()) {
         config.complain(

@@ -8,7 +8,8 @@ ModelSpec read_nemotron(ConfigReader& config) {
         config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true, .adds_one = true},
                  .norm_name = "norm_eps",
                  .activation = "relu2",
-                 .rope = {.may_be_partial = true, .rotated_part = 0.5}});
+                 .rope = {.may_be_partial = true, .rotated_part = 0.5},
+                 .initializer_range = 0.0134});
     read_biases(config, spec);
     for (BlockSpec& block : spec.blocks) block.mlp.is_gated = false;
     return spec;

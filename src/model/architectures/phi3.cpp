@@ -11,11 +11,8 @@ ModelSpec read_phi3(ConfigReader& config) {
     const RopeKind kind = spec.ropes.front().kind;
     if (kind != RopeKind::plain && kind != RopeKind::longrope)
         config.complain("rope_scaling: Phi3ForCausalLM scales positions by \"longrope\" alone");
-    const std::optional<int64_t> window = read_window(config, std::nullopt);
-    for (BlockSpec& block : spec.blocks) {
-        block.attention.is_fused = block.mlp.is_fused = true;
-        block.attention.mask.window = window;
-    }
+    set_window_of_all(spec, read_window(config, std::nullopt));
+    for (BlockSpec& block : spec.blocks) block.attention.is_fused = block.mlp.is_fused = true;
     return spec;
 }
 

@@ -9,11 +9,11 @@ ModelSpec read_starcoder2(ConfigReader& config) {
                                   .norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
                                   .norm_name = "norm_epsilon",
                                   .tied = true,
-                                  .activation = "gelu_pytorch_tanh"});
+                                  .activation = "gelu_pytorch_tanh",
+                                  .initializer_range = 0.018042});
     read_use_bias(config, spec, true);
-    const std::optional<int64_t> window = read_window(config, std::nullopt);
+    set_window_of_all(spec, read_window(config, std::nullopt));
     for (BlockSpec& block : spec.blocks) {
-        block.attention.mask.window = window;
         block.mlp.is_gated = false;
         block.mlp.up = "mlp.c_fc";
         block.mlp.down = "mlp.c_proj";

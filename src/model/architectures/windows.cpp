@@ -52,6 +52,15 @@ void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optiona
         if (windows[block]) spec.blocks[block].attention.mask.window = window;
 }
 
+void set_window_of_all(ModelSpec& spec, std::optional<int64_t> window) {
+    for (BlockSpec& block : spec.blocks) block.attention.mask.window = window;
+}
+
+void rotate_windows_alone(ModelSpec& spec) {
+    for (BlockSpec& block : spec.blocks)
+        if (!block.attention.mask.window) block.attention.rope.reset();
+}
+
 void set_ropes(ModelSpec& spec, const std::vector<bool>& windows) {
     for (size_t block = 0; block < windows.size(); ++block)
         spec.blocks[block].attention.rope = windows[block] ? 1 : 0;

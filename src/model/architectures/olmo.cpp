@@ -2,14 +2,32 @@
 
 namespace ringshard::model {
 
-// As OLMo 2, with windows in three blocks of four, and positions by the kind of the block.
+namespace {
+
+// Norms stand behind the branches of a block, and queries and keys are normed over all heads.
+ModelSpec read_common(ConfigReader& config, const Defaults& defaults) {
+    ModelSpec spec = read_plain_model(config, defaults);
+    read_attention_bias(config, spec);
+    for (BlockSpec& block : spec.blocks) {
+        set_norms_behind(block);
+        block.attention.head_norm = HeadNormKind::all_heads;
+    }
+    return spec;
+}
+
+}  // namespace
+
+ModelSpec read_olmo2(ConfigReader& config) {
+    return read_common(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
+}
+
+// With windows in three blocks of four, and positions by the kind of the block.
 ModelSpec read_olmo3(ConfigReader& config) {
     const Defaults defaults{.norm = {.epsilon = 1e-5},
                             .padding_token = 1,
                             .rope = {.theta = 500000.0},
                             .has_ropes_by_layer = true};
-    ModelSpec spec = read_plain_model(config, defaults);
-    read_biases(config, spec);
+    ModelSpec spec = read_common(config, defaults);
     const RopeForm full = rope_form(spec, defaults);
     RopeForm sliding = full;
     sliding.theta_name = "";  // rope_theta is of the others
@@ -17,11 +35,6 @@ ModelSpec read_olmo3(ConfigReader& config) {
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
     set_windows(spec, windows, read_window(config, usual_window));
     set_ropes(spec, windows);
-    for (BlockSpec& block : spec.blocks) {
-        block.attention_norms = {.before = {}, .behind = "post_attention_layernorm"};
-        block.attention.head_norm = HeadNormKind::all_heads;
-        block.mlp_norms = {.before = {}, .behind = "post_feedforward_layernorm"};
-    }
     return spec;
 }
 
