@@ -192,7 +192,8 @@ RopeSpec read_rope(ConfigReader& config, const RopeForm& form) {
     // Where there are both, transformers takes the older one.
     const std::string name =
         is_filled(config.part("rope_scaling")) ? "rope_scaling" : "rope_parameters";
-    read_positions(config, name, config.part(name.c_str()), form, spec);
+    const json given = config.part(name.c_str());
+    read_positions(config, name, given.is_null() ? form.usual : given, form, spec);
     return spec;
 }
 

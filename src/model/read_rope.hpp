@@ -22,6 +22,7 @@ struct RopeForm {
     // Of original_max_position_embeddings outside of the positions; 0: the positions say it.
     int64_t original_positions = 0;
     std::vector<std::string> other_keys{};  // that somebody else reads
+    nlohmann::json usual{};                 // the positions where config.json has none
 };
 
 // Reads rope_theta, and rope_scaling or rope_parameters.

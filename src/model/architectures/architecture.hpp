@@ -14,8 +14,10 @@ struct Architecture {
 };
 
 // Listed in table.cpp.
+ModelSpec read_arcee(ConfigReader& config);
 ModelSpec read_cohere(ConfigReader& config);
 ModelSpec read_cohere2(ConfigReader& config);
+ModelSpec read_cwm(ConfigReader& config);
 ModelSpec read_ernie4_5(ConfigReader& config);
 ModelSpec read_exaone4(ConfigReader& config);
 ModelSpec read_gemma(ConfigReader& config);
@@ -24,8 +26,12 @@ ModelSpec read_gemma3(ConfigReader& config);
 ModelSpec read_glm(ConfigReader& config);
 ModelSpec read_glm4(ConfigReader& config);
 ModelSpec read_granite(ConfigReader& config);
+ModelSpec read_helium(ConfigReader& config);
 ModelSpec read_hunyuan_v1_dense(ConfigReader& config);
+ModelSpec read_hyperclovax(ConfigReader& config);
+ModelSpec read_jais2(ConfigReader& config);
 ModelSpec read_llama(ConfigReader& config);
+ModelSpec read_ministral(ConfigReader& config);
 ModelSpec read_ministral3(ConfigReader& config);
 ModelSpec read_mistral(ConfigReader& config);
 ModelSpec read_nemotron(ConfigReader& config);
@@ -39,6 +45,7 @@ ModelSpec read_seed_oss(ConfigReader& config);
 ModelSpec read_smollm3(ConfigReader& config);
 ModelSpec read_stablelm(ConfigReader& config);
 ModelSpec read_starcoder2(ConfigReader& config);
+ModelSpec read_vaultgemma(ConfigReader& config);
 
 // Returns the architecture that `architectures` and `model_type` name; one of them is enough.
 // Complains to `config`, and returns nullptr, where they name none, or two different ones.

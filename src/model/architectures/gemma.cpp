@@ -27,14 +27,28 @@ ModelSpec read_common(ConfigReader& config, const Defaults& defaults) {
     return spec;
 }
 
-// Four norms in a block, and the scale of the scores by a field of its own.
-void read_second_generation(ConfigReader& config, ModelSpec& spec) {
+void read_scale(ConfigReader& config, ModelSpec& spec) {
+    spec.scores.scale = 1 / std::sqrt(config.number_above_0("query_pre_attn_scalar", 256));
+}
+
+void set_four_norms(ModelSpec& spec) {
     for (BlockSpec& block : spec.blocks) {
         block.attention_norms.behind = "post_attention_layernorm";
         block.mlp_norms = {.before = "pre_feedforward_layernorm",
                            .behind = "post_feedforward_layernorm"};
     }
-    spec.scores.scale = 1 / std::sqrt(config.number_above_0("query_pre_attn_scalar", 256));
+}
+
+// Caps, and windows in every second block.
+ModelSpec read_capped(ConfigReader& config) {
+    ModelSpec spec = read_common(config, gemma_defaults("hidden_activation", 4));
+    read_scale(config, spec);
+    spec.scores.cap = read_cap(config, "attn_logit_softcapping", 50);
+    spec.logits_cap = read_cap(config, "final_logit_softcapping", 30);
+    const std::vector<bool> windows =
+        read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; });
+    set_windows(spec, windows, read_window(config, usual_window));
+    return spec;
 }
 
 }  // namespace
@@ -48,13 +62,14 @@ ModelSpec read_gemma(ConfigReader& config) {
 }
 
 ModelSpec read_gemma2(ConfigReader& config) {
-    ModelSpec spec = read_common(config, gemma_defaults("hidden_activation", 4));
-    read_second_generation(config, spec);
-    spec.scores.cap = read_cap(config, "attn_logit_softcapping", 50);
-    spec.logits_cap = read_cap(config, "final_logit_softcapping", 30);
-    const std::vector<bool> windows =
-        read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; });
-    set_windows(spec, windows, read_window(config, usual_window));
+    ModelSpec spec = read_capped(config);
+    set_four_norms(spec);
+    return spec;
+}
+
+ModelSpec read_vaultgemma(ConfigReader& config) {
+    ModelSpec spec = read_capped(config);
+    for (BlockSpec& block : spec.blocks) block.mlp_norms.before = "pre_feedforward_layernorm";
     return spec;
 }
 
@@ -63,7 +78,8 @@ ModelSpec read_gemma3(ConfigReader& config) {
     defaults.rope.theta = 1000000.0;
     defaults.has_ropes_by_layer = true;
     ModelSpec spec = read_common(config, defaults);
-    read_second_generation(config, spec);
+    read_scale(config, spec);
+    set_four_norms(spec);
     if (config.has("attn_logit_softcapping"))
         config.complain(
             "attn_logit_softcapping: transformers does not use it in Gemma 3; set it "

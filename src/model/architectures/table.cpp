@@ -32,6 +32,13 @@ constexpr Architecture architectures[] = {
     {"StableLmForCausalLM", "stablelm", read_stablelm},
     {"NemotronForCausalLM", "nemotron", read_nemotron},
     {"PhiForCausalLM", "phi", read_phi},
+    {"MinistralForCausalLM", "ministral", read_ministral},
+    {"ArceeForCausalLM", "arcee", read_arcee},
+    {"CwmForCausalLM", "cwm", read_cwm},
+    {"HeliumForCausalLM", "helium", read_helium},
+    {"HyperCLOVAXForCausalLM", "hyperclovax", read_hyperclovax},
+    {"Jais2ForCausalLM", "jais2", read_jais2},
+    {"VaultGemmaForCausalLM", "vaultgemma", read_vaultgemma},
 };
 
 std::string names_of(const char* Architecture::*field) {

@@ -36,13 +36,14 @@ def numbers(name, count):
 def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
     if "norm" in name and name.endswith("weight"):
-        adds_one = type(model.get_submodule(name[:-7])).__name__ in ("GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P")
+        adds_one = type(model.get_submodule(name[:-7])).__name__ in ("GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P",
+                                                                      "VaultGemmaRMSNorm")
         return (0.0 if adds_one else 1.0), 0.2
     if name.endswith("bias"):
         return 0.0, 0.2
     if "embed_tokens" in name:
         spread = 0.23 if model.config.tie_word_embeddings else 0.9
-        scales = model.config.model_type.startswith("gemma")
+        scales = model.config.model_type.startswith(("gemma", "vaultgemma"))
         return 0.0, spread / (math.sqrt(shape[1]) if scales and not model.config.tie_word_embeddings else 1)
     if "lm_head" in name:
         return 0.0, 0.23

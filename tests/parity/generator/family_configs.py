@@ -16,6 +16,8 @@ NO_DROPOUT = {"attention_dropout": 0.0, "residual_dropout": 0.0}
 BY_LAYER = {"full_attention": rope(1000000.0, rope_type="linear", factor=8.0), "sliding_attention": rope(10000.0)}
 YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 
+LLAMA3 = rope(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+
 
 def longrope(pairs):
     return rope(rope_type="longrope", short_factor=[1.0 + 0.1 * i for i in range(pairs)],
@@ -55,5 +57,14 @@ CONFIGS = {
     "stablelm-parallel": sizes(model_type="stablelm", rope_parameters=rope(partial_rotary_factor=0.5), use_parallel_residual=True),
     "nemotron": sizes(model_type="nemotron", rope_parameters=rope(partial_rotary_factor=0.5), attention_bias=True, mlp_bias=True),
     "phi": sizes(model_type="phi", rope_parameters=rope(partial_rotary_factor=0.5)),
+    "ministral": sizes(model_type="ministral", head_dim=8, rope_parameters=rope(), **WINDOWS),
+    "arcee": sizes(model_type="arcee", rope_parameters=YARN, mlp_bias=True),
+    "cwm": sizes(model_type="cwm", head_dim=8, rope_parameters=LLAMA3, **WINDOWS),
+    "helium": sizes(model_type="helium", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True),
+    "hyperclovax": sizes(model_type="hyperclovax", rope_parameters=rope(), embedding_multiplier=3.3, logits_scaling=0.3,
+                         residual_multiplier=0.22, attention_multiplier=0.3, attention_bias=True, mlp_bias=True),
+    "jais2": sizes(model_type="jais2", head_dim=8, rope_parameters=rope()),
+    "vaultgemma": sizes(model_type="vaultgemma", head_dim=16, rope_parameters=rope(), query_pre_attn_scalar=24, attn_logit_softcapping=2.0,
+                        final_logit_softcapping=3.0, **WINDOWS),
     "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
 }

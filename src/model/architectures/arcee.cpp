@@ -1,0 +1,13 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+// Llama with a squared ReLU in place of a gate.
+ModelSpec read_arcee(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5}, .activation = "relu2"});
+    read_biases(config, spec);
+    for (BlockSpec& block : spec.blocks) block.mlp.is_gated = false;
+    return spec;
+}
+
+}  // namespace ringshard::model

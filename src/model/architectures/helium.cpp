@@ -1,0 +1,22 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+// Pairs of elements that rotate are neighbours; the output projection has no bias.
+ModelSpec read_helium(ConfigReader& config) {
+    ModelSpec spec =
+        read_plain_model(config, {.head_dim = 128,
+                                  .key_heads = 20,
+                                  .norm = {.epsilon = 1e-8},
+                                  .padding_token = 3,
+                                  .rope = {.theta = 100000.0, .is_interleaved = true}});
+    read_biases(config, spec, {.has_out = false});
+    const int64_t heads_width = spec.blocks.front().attention.out_width();
+    if (heads_width != spec.width)
+        config.complain(concat("head_dim = ", spec.heads().head_dim, ": all heads are ",
+                               heads_width,
+                               " wide, and must be as wide as hidden_size = ", spec.width));
+    return spec;
+}
+
+}  // namespace ringshard::model
