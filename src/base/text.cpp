@@ -62,26 +62,6 @@ std::string shortest(double value) {
     return {digits.data(), end};
 }
 
-bool is_utf8(std::string_view text) {
-    for (size_t i = 0; i < text.size();) {
-        const auto lead = static_cast<unsigned char>(text[i++]);
-        if (lead < 0x80) continue;
-        const int following = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-        uint32_t point = lead & (0x3fU >> following);
-        if (lead < 0xc0 || lead > 0xf4 || i + static_cast<size_t>(following) > text.size())
-            return false;
-        for (int k = 0; k < following; ++k) {
-            const auto next = static_cast<unsigned char>(text[i++]);
-            if ((next & 0xc0U) != 0x80) return false;
-            point = point << 6U | (next & 0x3fU);
-        }
-        constexpr uint32_t smallest[] = {0, 0x80, 0x800, 0x10000};  // shorter forms are not allowed
-        const bool is_surrogate = point >= 0xd800 && point <= 0xdfff;
-        if (point < smallest[following] || point > 0x10ffff || is_surrogate) return false;
-    }
-    return true;
-}
-
 std::string human_bytes(double bytes) {
     static constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     size_t unit = 0;

@@ -11,6 +11,7 @@
 
 #include "hdf5_elements.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/utf8.hpp"
 
 namespace ringshard::checkpoint {
 

@@ -4,6 +4,7 @@
 
 #include "deepspeed_file.hpp"
 #include "enum_names.hpp"
+#include "ringshard/base/utf8.hpp"
 #include "settings_file.hpp"
 #include "value_text.hpp"
 

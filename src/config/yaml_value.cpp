@@ -1,6 +1,7 @@
 #include "yaml_value.hpp"
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/base/utf8.hpp"
 #include "value_text.hpp"
 
 namespace ringshard::config {

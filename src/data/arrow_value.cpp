@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
+#include "ringshard/base/utf8.hpp"
 #include "ringshard/data/left_aside.hpp"
-#include "ringshard/text/utf8.hpp"
 
 namespace ringshard::data {
 
@@ -32,7 +32,7 @@ Value number_of(const arrow::Array& array, int64_t i) {
 template <class Array>
 Expected<Value> text_of(const arrow::Array& array, int64_t i) {
     const auto words = static_cast<const Array&>(array).GetView(i);
-    if (!text::is_utf8(words)) return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
+    if (!is_utf8(words)) return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
     return Value(std::string(words));
 }
 

@@ -4,8 +4,8 @@
 
 #include "csv_records.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/utf8.hpp"
 #include "ringshard/data/left_aside.hpp"
-#include "ringshard/text/utf8.hpp"
 #include "row_formats.hpp"
 
 namespace ringshard::data {
@@ -58,7 +58,7 @@ struct Header {
 
 std::optional<Failure> name_columns(const fs::path& path, std::vector<std::string>& columns) {
     for (size_t i = 0; i < columns.size(); ++i) {
-        if (!text::is_utf8(columns[i])) return bad_table(path, "its first line is not UTF-8");
+        if (!is_utf8(columns[i])) return bad_table(path, "its first line is not UTF-8");
         if (columns[i].empty()) columns[i] = concat("Unnamed: ", i);  // as pandas does
         if (std::ranges::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(i),
                               columns[i]) != columns.begin() + static_cast<std::ptrdiff_t>(i))
@@ -127,8 +127,7 @@ public:
 
 private:
     Expected<Value> row_of(std::string_view record) const {
-        if (!text::is_utf8(record))
-            return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
+        if (!is_utf8(record)) return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
         std::vector<std::string> values = values_of(record, separator_);
         if (values.size() > header_.columns.size())
             return Failure{ExitCode::bad_data,

@@ -1,7 +1,7 @@
 #include <fcntl.h>
 
 #include "file_lines.hpp"
-#include "ringshard/text/utf8.hpp"
+#include "ringshard/base/utf8.hpp"
 #include "row_formats.hpp"
 
 namespace ringshard::data {
@@ -11,7 +11,7 @@ namespace {
 using text::Value;
 
 Expected<Value> row_of_text(std::string_view words) {
-    if (!text::is_utf8(words)) return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
+    if (!is_utf8(words)) return Failure{ExitCode::bad_data, "holds text that is not UTF-8"};
     return Value(Value::Object{{"text", Value(std::string(words))}});
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ringshard/base/text.hpp"
+#include "ringshard/base/utf8.hpp"
 
 namespace ringshard::report {
 

@@ -15,6 +15,7 @@
 #include "ringshard/base/nesting.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/base/utf8.hpp"
 
 using namespace ringshard;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ringshard/base/utf8.hpp"
+
 namespace ringshard::text {
 
 namespace {
@@ -10,8 +12,6 @@ namespace {
 // No character at an end of one placeholder is at an end of the other: so text that a template or a
 // message shares with one of them differs from the other.
 constexpr std::array<std::string_view, 2> placeholders{"[[dummy_message]]", "zzdummymessagezz"};
-
-bool is_inside_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 // Returns the part of `text` that differs from `other`, in whole characters.
 ByteRange difference(std::string_view text, std::string_view other) {
@@ -25,9 +25,9 @@ ByteRange difference(std::string_view text, std::string_view other) {
            text[text.size() - 1 - suffix] == other[other.size() - 1 - suffix])
         ++suffix;
     ByteRange range{prefix, text.size() - suffix};
-    while (range.begin > 0 && range.begin < text.size() && is_inside_character(text[range.begin]))
+    while (range.begin > 0 && range.begin < text.size() && is_continuation(text[range.begin]))
         --range.begin;
-    while (range.end < text.size() && is_inside_character(text[range.end])) ++range.end;
+    while (range.end < text.size() && is_continuation(text[range.end])) ++range.end;
     return range;
 }
 

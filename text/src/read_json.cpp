@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "ringshard/text/utf8.hpp"
+#include "ringshard/base/utf8.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::text {
@@ -153,7 +153,7 @@ private:
                 return fail("the second half of a surrogate pair");
             code = 0x10000 + ((code - 0xD800) << 10U) + (low - 0xDC00);
         }
-        append_utf8(text, code);
+        append_code_point(text, code);
         return true;
     }
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/utf8.hpp"
 #include "ringshard/text/assistant_spans.hpp"
 #include "unpacked.hpp"
 
@@ -88,7 +89,7 @@ size_t byte_of(std::string_view text, int64_t code_point) {
     size_t at = 0;
     for (; at < text.size() && code_point > 0; --code_point) {
         ++at;
-        while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U) ++at;
+        while (at < text.size() && is_continuation(text[at])) ++at;
     }
     return at + static_cast<size_t>(code_point);
 }

@@ -5,6 +5,7 @@
 
 #include "regex.hpp"
 
+using namespace ringshard;
 using namespace ringshard::text;
 
 namespace {
@@ -46,7 +47,7 @@ BOOST_AUTO_TEST_CASE(scanners_cut_as_their_regular_expressions) {
         for (int round = 0; round < 20'000; ++round) {
             std::string text;
             const unsigned length = random() % 24 + 1;
-            for (unsigned i = 0; i < length; ++i) append_point(text, random_point(random));
+            for (unsigned i = 0; i < length; ++i) append_code_point(text, random_point(random));
             compare(scanner, regex, text);
         }
     }
@@ -58,7 +59,7 @@ BOOST_AUTO_TEST_CASE(every_character_has_the_class_of_the_regular_expression) {
         std::string text;
         for (char32_t point = 1; point < 0x110000; ++point) {
             if (point >= 0xD800 && point < 0xE000) continue;
-            append_point(text, point);
+            append_code_point(text, point);
             text += point % 3 == 0 ? "a" : point % 3 == 1 ? "1" : "!";
         }
         compare(scanner, regex, text);

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <map>
 
+#include "ringshard/base/utf8.hpp"
 #include "ringshard/text/assistant_spans.hpp"
 
 using namespace ringshard;
@@ -13,16 +14,10 @@ using namespace ringshard::text;
 
 namespace {
 
-size_t code_points(std::string_view text) {
-    size_t count = 0;
-    for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0U) == 0x80U ? 0 : 1;
-    return count;
-}
-
 // Also for ends beyond the text.
 Value in_code_points(size_t byte, std::string_view text) {
     const size_t inside = std::min(byte, text.size());
-    return Value(static_cast<int64_t>(code_points(text.substr(0, inside)) + byte - inside));
+    return Value(static_cast<int64_t>(count_code_points(text.substr(0, inside)) + byte - inside));
 }
 
 std::tm time_of(const Value& parts) {

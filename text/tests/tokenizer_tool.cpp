@@ -11,6 +11,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/utf8.hpp"
 #include "ringshard/text/tokenizer.hpp"
 #include "ringshard/text/tokenizer_folder.hpp"
 
@@ -24,7 +25,7 @@ json character_spans(const std::string& text, const std::vector<Span>& spans) {
     uint32_t count = 0;
     for (size_t byte = 0; byte < text.size(); ++byte) {
         characters[byte] = count;
-        if (byte + 1 == text.size() || (text[byte + 1] & 0xC0) != 0x80) ++count;
+        if (byte + 1 == text.size() || !ringshard::is_continuation(text[byte + 1])) ++count;
     }
     characters[text.size()] = count;
     json result = json::array();

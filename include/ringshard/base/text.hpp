@@ -30,8 +30,6 @@ std::optional<int64_t> read_whole_number(std::string_view digits);
 // The shortest decimal form that reads back as the same double: 2e-05, 0.1, 3.
 std::string shortest(double value);
 
-bool is_utf8(std::string_view text);
-
 // Bytes for people: "512 B", "1.5 MiB".
 std::string human_bytes(double bytes);
 

@@ -68,9 +68,10 @@ Datum character(const Datum& text, int64_t index) {
     const bool ascii = is_ascii(whole);
     const int64_t at = position(index, ascii ? whole.size() : count_code_points(whole));
     if (at < 0) return {};
-    const size_t begin = ascii ? static_cast<size_t>(at) : byte_of(whole, static_cast<size_t>(at));
+    const size_t begin =
+        ascii ? static_cast<size_t>(at) : byte_of_code_point(whole, static_cast<size_t>(at));
     std::string_view rest = whole.substr(begin);
-    take_first(rest);
+    take_code_point(rest);
     return {text, whole.substr(begin, whole.size() - begin - rest.size())};
 }
 
@@ -149,20 +150,21 @@ Datum text_slice(Run& run, const Datum& of, const Bounds& bounds, bool ascii) {
     const std::string_view whole = of.text();
     run.step(1 + whole.size() / 64);
     const auto at = [&](int64_t index) {
-        return ascii ? static_cast<size_t>(index) : byte_of(whole, static_cast<size_t>(index));
+        return ascii ? static_cast<size_t>(index)
+                     : byte_of_code_point(whole, static_cast<size_t>(index));
     };
     if (bounds.count == 0) return {of, whole.substr(0, 0)};
     if (bounds.step == 1) {
         const size_t begin = at(bounds.start);
         if (ascii) return {of, whole.substr(begin, static_cast<size_t>(bounds.count))};
         const std::string_view rest = whole.substr(begin);
-        return {of, rest.substr(0, byte_of(rest, static_cast<size_t>(bounds.count)))};
+        return {of, rest.substr(0, byte_of_code_point(rest, static_cast<size_t>(bounds.count)))};
     }
     std::u32string points;
-    for (std::string_view rest = whole; !rest.empty();) points += take_first(rest);
+    for (std::string_view rest = whole; !rest.empty();) points += take_code_point(rest);
     std::string picked;
     for (int64_t i = 0; i < bounds.count; ++i)
-        append(picked, points[static_cast<size_t>(bounds.start + i * bounds.step)]);
+        append_code_point(picked, points[static_cast<size_t>(bounds.start + i * bounds.step)]);
     return run.heap.text(std::move(picked));
 }
 
@@ -240,7 +242,7 @@ bool Cursor::next(Run& run, Datum& out) {
         if (at_ >= over_.text().size()) return false;
         std::string_view rest = over_.text().substr(at_);
         const size_t before = rest.size();
-        take_first(rest);
+        take_code_point(rest);
         out = Datum(over_, over_.text().substr(at_, before - rest.size()));
         at_ += before - rest.size();
         return true;

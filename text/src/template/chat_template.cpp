@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "conversation.hpp"
-#include "ringshard/text/utf8.hpp"
+#include "ringshard/base/utf8.hpp"
 #include "unicode.hpp"
 
 namespace ringshard::text {
@@ -44,12 +44,12 @@ void set_variables(Run& run, const ChatTemplate& chat_template, const Conversati
 ByteRange span_of(const Generated& block, std::string_view text) {
     const std::string_view rest = text.substr(std::min(block.begin, text.size()));
     const std::string_view same = rest.substr(0, block.bytes);
-    const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
     const bool fits = same.size() == block.bytes && count_code_points(same) == block.code_points &&
-                      (same.size() == rest.size() || !continues(rest[same.size()]));
+                      (same.size() == rest.size() || !is_continuation(rest[same.size()]));
     if (fits) return {block.begin, block.begin + block.bytes};
     const size_t there = std::min(count_code_points(rest), block.code_points);
-    return {block.begin, block.begin + byte_of(rest, there) + (block.code_points - there)};
+    return {block.begin,
+            block.begin + byte_of_code_point(rest, there) + (block.code_points - there)};
 }
 
 Rendered render_with(Run& run, const ChatTemplate& chat_template,

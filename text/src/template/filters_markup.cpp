@@ -75,14 +75,14 @@ Datum striptags_filter(Run& run, const Datum& input, Arguments& arguments) {
     std::string_view rest = strip(plain);
     bool space = false;
     while (!rest.empty()) {
-        const char32_t c = take_first(rest);
+        const char32_t c = take_code_point(rest);
         if (is_space(c)) {
             space = true;
             continue;
         }
         if (space) joined += ' ';
         space = false;
-        append(joined, c);
+        append_code_point(joined, c);
     }
     std::string out;
     append_unescaped(out, joined);

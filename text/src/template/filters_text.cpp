@@ -43,16 +43,16 @@ Datum title_filter(Run& run, const Datum& input, Arguments& arguments) {
     for (std::string_view rest = source.text; !rest.empty();) {
         std::string_view word = rest;
         std::string_view ahead = rest;
-        const bool divider = divides(take_first(ahead));
+        const bool divider = divides(take_code_point(ahead));
         while (!ahead.empty()) {
             std::string_view next = ahead;
-            if (divides(take_first(next)) != divider) break;
+            if (divides(take_code_point(next)) != divider) break;
             ahead = next;
         }
         word = rest.substr(0, rest.size() - ahead.size());
         rest = ahead;
         std::string_view tail = word;
-        take_first(tail);
+        take_code_point(tail);
         out += upper(word.substr(0, word.size() - tail.size()));
         out += lower(tail);
     }
@@ -130,8 +130,8 @@ Datum truncate_filter(Run& run, const Datum& input, Arguments& arguments) {
     if (leeway < 0) fail("truncate: the leeway is negative");
     if (static_cast<int64_t>(count_code_points(source.text)) - length <= leeway)
         return source.datum;
-    std::string_view kept =
-        source.text.substr(0, byte_of(source.text, static_cast<size_t>(length - end_size)));
+    std::string_view kept = source.text.substr(
+        0, byte_of_code_point(source.text, static_cast<size_t>(length - end_size)));
     if (!bound.truth_or(1, false)) kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
     return source.made(run, concat(kept, end));
 }
@@ -142,7 +142,7 @@ Datum wordcount_filter(Run& run, const Datum& input, Arguments& arguments) {
     int64_t count = 0;
     bool inside = false;
     for (std::string_view rest = source.text; !rest.empty();) {
-        const char32_t c = take_first(rest);
+        const char32_t c = take_code_point(rest);
         const bool is_word = c == '_' || is_alphanumeric(c);
         count += is_word && !inside ? 1 : 0;
         inside = is_word;
@@ -155,10 +155,10 @@ std::vector<std::string_view> pieces_of(std::string_view line) {
     std::vector<std::string_view> pieces;
     while (!line.empty()) {
         std::string_view ahead = line;
-        const bool space = is_space(take_first(ahead));
+        const bool space = is_space(take_code_point(ahead));
         while (!ahead.empty()) {
             std::string_view next = ahead;
-            if (is_space(take_first(next)) != space) break;
+            if (is_space(take_code_point(next)) != space) break;
             ahead = next;
         }
         pieces.push_back(line.substr(0, line.size() - ahead.size()));
@@ -182,7 +182,8 @@ std::vector<std::string> rows_of(std::string_view line, size_t width, bool break
         }
         if (at < pieces.size() && count_code_points(pieces[at]) > width) {
             if (breaks) {
-                const size_t cut = byte_of(pieces[at], std::max<size_t>(width - used, 1));
+                const size_t cut =
+                    byte_of_code_point(pieces[at], std::max<size_t>(width - used, 1));
                 row.push_back(pieces[at].substr(0, cut));
                 pieces[at].remove_prefix(cut);
             } else if (row.empty()) {

@@ -28,7 +28,7 @@ void append_quoted(std::string& out, std::string_view text, bool ascii) {
     while (!text.empty()) {
         const char c = text.front();
         if (static_cast<unsigned char>(c) >= 0x80 && ascii) {
-            append_beyond_ascii(out, take_first(text));
+            append_beyond_ascii(out, take_code_point(text));
             continue;
         }
         text.remove_prefix(1);

@@ -200,7 +200,7 @@ bool is_plain_digit(char c) { return c >= '0' && c <= '9'; }
 
 void Lexer::one_token() {
     std::string_view left = rest();
-    const char32_t first = take_first(left);
+    const char32_t first = take_code_point(left);
     if (is_space(first)) return skip_space();
     if (is_plain_digit(static_cast<char>(first)) && first < 0x80) return number();
     if (first == '\'' || first == '"') return quoted();
@@ -209,7 +209,7 @@ void Lexer::one_token() {
         fail_at(line_, "a name cannot begin with this character: ", rest().substr(0, 8));
     while (!left.empty()) {
         std::string_view ahead = left;
-        if (!is_name_character(take_first(ahead))) break;
+        if (!is_name_character(take_code_point(ahead))) break;
         left = ahead;
     }
     const size_t size = rest().size() - left.size();
@@ -307,7 +307,7 @@ size_t unescape(std::string_view text, std::string& out, int line) {
         size_t size = 0;
         for (; size < 3 && size < text.size() && text[size] >= '0' && text[size] <= '7'; ++size)
             code_point = code_point * 8 + static_cast<uint32_t>(text[size] - '0');
-        append(out, code_point);
+        append_code_point(out, code_point);
         return size;
     }
     const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
@@ -324,7 +324,7 @@ size_t unescape(std::string_view text, std::string& out, int line) {
         fail_at(line, "\\", kind, " needs ", digits, " hexadecimal digits");
     if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000))
         fail_at(line, "\\", kind, hex, " is no character");
-    append(out, code_point);
+    append_code_point(out, code_point);
     return 1 + digits;
 }
 
@@ -352,8 +352,8 @@ void Lexer::sign() {
     std::string_view found = rest().substr(0, 2);
     if (std::ranges::find(doubles, found) == doubles.end()) found = found.substr(0, 1);
     if (found.size() == 1 && singles.find(found[0]) == std::string_view::npos)
-        fail_at(line_,
-                "this character has no meaning here: ", rest().substr(0, byte_of(rest(), 1)));
+        fail_at(line_, "this character has no meaning here: ",
+                rest().substr(0, byte_of_code_point(rest(), 1)));
     static constexpr std::string_view opening = "([{";
     static constexpr std::string_view closing = ")]}";
     if (const size_t kind = opening.find(found[0]); kind != std::string_view::npos)

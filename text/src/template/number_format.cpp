@@ -41,7 +41,7 @@ Specification parse(std::string_view text) {
     Specification result;
     if (!text.empty()) {
         std::string_view rest = text;
-        take_first(rest);
+        take_code_point(rest);
         if (!rest.empty() && is_align(rest.front())) {
             result.fill = text.substr(0, text.size() - rest.size());
             result.align = rest.front();
@@ -132,7 +132,7 @@ std::string formatted_whole(int64_t number, const Specification& how) {
     if (how.type == 'c') {
         std::string text;
         if (number < 0 || number > 0x10FFFF) fail("the number is no character");
-        append(text, static_cast<char32_t>(number));
+        append_code_point(text, static_cast<char32_t>(number));
         return padded("", text, how, '<');
     }
     return padded(sign_of(number < 0, how.sign), whole_digits(number, how), how, '>');
@@ -206,7 +206,7 @@ std::string formatted(Run& run, const Datum& value, std::string_view specificati
     if (how.align == '=') how.align = '<';
     std::string_view text = value.text();
     if (how.precision >= 0)
-        text = text.substr(0, byte_of(text, static_cast<size_t>(how.precision)));
+        text = text.substr(0, byte_of_code_point(text, static_cast<size_t>(how.precision)));
     return padded("", text, how, '<');
 }
 

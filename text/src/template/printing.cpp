@@ -41,10 +41,10 @@ void append_quoted(std::string& out, std::string_view text) {
     const char quote = has_single && !has_double ? '"' : '\'';
     out += quote;
     while (!text.empty()) {
-        const char32_t c = take_first(text);
+        const char32_t c = take_code_point(text);
         if (c == static_cast<char32_t>(quote) || c == '\\') {
             out += '\\';
-            append(out, c);
+            append_code_point(out, c);
         } else if (c == '\n') {
             out += "\\n";
         } else if (c == '\r') {
@@ -52,7 +52,7 @@ void append_quoted(std::string& out, std::string_view text) {
         } else if (c == '\t') {
             out += "\\t";
         } else if (is_printable(c)) {
-            append(out, c);
+            append_code_point(out, c);
         } else {
             append_escape(out, c);
         }

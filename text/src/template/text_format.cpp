@@ -134,7 +134,8 @@ private:
         std::string body;
         if (how.type == 's' || how.type == 'r' || how.type == 'a') {
             body = how.type == 's' ? to_text(value) : repr(value);
-            if (how.precision >= 0) body.resize(byte_of(body, static_cast<size_t>(how.precision)));
+            if (how.precision >= 0)
+                body.resize(byte_of_code_point(body, static_cast<size_t>(how.precision)));
         } else if (how.type == 'c') {
             body = character(value);
         } else if (wholes.find(how.type) != std::string_view::npos) {
@@ -162,7 +163,7 @@ private:
         if (!value.is_whole() || value.integer() < 0 || value.integer() > 0x10FFFF)
             fail("%c needs a character");
         std::string text;
-        append(text, static_cast<char32_t>(value.integer()));
+        append_code_point(text, static_cast<char32_t>(value.integer()));
         return text;
     }
 

@@ -33,11 +33,11 @@ Datum stripped(Run& run, const Datum& self, Arguments& arguments, bool left, boo
     }
     std::u32string characters;
     for (std::string_view rest = bound.text_or(0, ""); !rest.empty();)
-        characters += take_first(rest);
+        characters += take_code_point(rest);
     const auto goes = [&](char32_t c) { return characters.find(c) != std::u32string::npos; };
-    for (std::string_view rest = text; left && !rest.empty() && goes(take_first(rest));)
+    for (std::string_view rest = text; left && !rest.empty() && goes(take_code_point(rest));)
         text = rest;
-    for (std::string_view rest = text; right && !rest.empty() && goes(take_last(rest));)
+    for (std::string_view rest = text; right && !rest.empty() && goes(take_last_code_point(rest));)
         text = rest;
     return {self, text};
 }
@@ -69,7 +69,7 @@ Datum splitlines(Run& run, const Datum& self, Arguments& arguments) {
         size_t content = begin.size();
         while (!rest.empty()) {
             const size_t before = begin.size() - rest.size();
-            const char32_t c = take_first(rest);
+            const char32_t c = take_code_point(rest);
             const bool ends = (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 ||
                               c == 0x2028 || c == 0x2029;
             if (!ends) continue;
@@ -139,7 +139,7 @@ Datum every(Run& run, const Datum& self, Arguments& arguments) {
     std::string_view rest = self.text();
     if (rest.empty()) return Datum(false);
     while (!rest.empty())
-        if (!holds(take_first(rest))) return Datum(false);
+        if (!holds(take_code_point(rest))) return Datum(false);
     return Datum(true);
 }
 
@@ -150,17 +150,17 @@ Datum is_ascii_method(Run&, const Datum& self, Arguments&) { return Datum(is_asc
 
 Datum is_printable_method(Run&, const Datum& self, Arguments&) {
     for (std::string_view rest = self.text(); !rest.empty();)
-        if (!is_printable(take_first(rest))) return Datum(false);
+        if (!is_printable(take_code_point(rest))) return Datum(false);
     return Datum(true);
 }
 
 Datum is_identifier(Run&, const Datum& self, Arguments&) {
     std::string_view rest = self.text();
     if (rest.empty()) return Datum(false);
-    const char32_t first = take_first(rest);
+    const char32_t first = take_code_point(rest);
     if (first != '_' && !is_letter(first)) return Datum(false);
     while (!rest.empty())
-        if (const char32_t c = take_first(rest); c != '_' && !is_alphanumeric(c))
+        if (const char32_t c = take_code_point(rest); c != '_' && !is_alphanumeric(c))
             return Datum(false);
     return Datum(true);
 }
@@ -221,7 +221,7 @@ Datum expandtabs(Run& run, const Datum& self, Arguments& arguments) {
     std::string text;
     int64_t column = 0;
     for (std::string_view rest = self.text(); !rest.empty();) {
-        const char32_t c = take_first(rest);
+        const char32_t c = take_code_point(rest);
         if (c == '\t') {
             const int64_t spaces = size > 0 ? size - column % size : 0;
             text.append(static_cast<size_t>(spaces), ' ');
@@ -229,7 +229,7 @@ Datum expandtabs(Run& run, const Datum& self, Arguments& arguments) {
             run.check_size(text.size(), 1);
             continue;
         }
-        append(text, c);
+        append_code_point(text, c);
         column = c == '\n' || c == '\r' ? 0 : column + 1;
     }
     return made(run, std::move(text));

@@ -19,7 +19,7 @@ std::vector<Datum> split_at_space(Run& run, const Datum& self, int64_t most) {
         }
         std::string_view ahead = rest;
         std::string_view word_end = rest;
-        while (!ahead.empty() && !is_space(take_first(ahead))) word_end = ahead;
+        while (!ahead.empty() && !is_space(take_code_point(ahead))) word_end = ahead;
         parts.emplace_back(self, rest.substr(0, rest.size() - word_end.size()));
         rest = strip_left(word_end);
     }
@@ -37,7 +37,7 @@ std::vector<Datum> split_at_space_from_right(Run& run, const Datum& self, int64_
         }
         std::string_view ahead = rest;
         std::string_view before_word = rest;
-        while (!ahead.empty() && !is_space(take_last(ahead))) before_word = ahead;
+        while (!ahead.empty() && !is_space(take_last_code_point(ahead))) before_word = ahead;
         parts.emplace_back(self, rest.substr(before_word.size()));
         rest = strip_right(before_word);
     }
@@ -84,9 +84,9 @@ Window window_of(const Datum& self, const Bound& bound, size_t first) {
     const int64_t begin = place(first, 0);
     const int64_t end = std::min(place(first + 1, size), size);
     if (begin > end) return {{}, 0, true};
-    const size_t from = byte_of(self.text(), static_cast<size_t>(begin));
+    const size_t from = byte_of_code_point(self.text(), static_cast<size_t>(begin));
     const std::string_view rest = self.text().substr(from);
-    return {rest.substr(0, byte_of(rest, static_cast<size_t>(end - begin))),
+    return {rest.substr(0, byte_of_code_point(rest, static_cast<size_t>(end - begin))),
             static_cast<size_t>(begin)};
 }
 
@@ -164,7 +164,7 @@ std::string replaced(Run& run, std::string_view text, std::string_view old, std:
             out += by;
             run.check_size(out.size(), 1);
             if (rest.empty()) return out;
-            append(out, take_first(rest));
+            append_code_point(out, take_code_point(rest));
         }
         out += rest;
         return out;
@@ -217,7 +217,7 @@ Datum parted(Run& run, const Datum& self, std::string_view separator, const Datu
 bool is_upper(std::string_view text) {
     bool any = false;
     while (!text.empty()) {
-        const char32_t c = take_first(text);
+        const char32_t c = take_code_point(text);
         if (is_lower(c) || is_title(c)) return false;
         any = any || is_upper(c);
     }
@@ -227,7 +227,7 @@ bool is_upper(std::string_view text) {
 bool is_lower(std::string_view text) {
     bool any = false;
     while (!text.empty()) {
-        const char32_t c = take_first(text);
+        const char32_t c = take_code_point(text);
         if (is_upper(c) || is_title(c)) return false;
         any = any || is_lower(c);
     }
@@ -238,7 +238,7 @@ bool is_title(std::string_view text) {
     bool any = false;
     bool inside = false;
     while (!text.empty()) {
-        const char32_t c = take_first(text);
+        const char32_t c = take_code_point(text);
         const bool big = is_upper(c) || is_title(c);
         if (big && inside) return false;
         if (is_lower(c) && !inside) return false;

@@ -10,65 +10,11 @@ namespace ringshard::text::jinja {
 
 namespace {
 
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
-
 utf8proc_category_t category(char32_t c) {
     return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
 }  // namespace
-
-bool is_ascii(std::string_view text) {
-    unsigned char all = 0;
-    for (const char c : text) all |= static_cast<unsigned char>(c);
-    return all < 0x80;
-}
-
-size_t count_code_points(std::string_view text) {
-    size_t count = 0;
-    for (const char c : text) count += is_continuation(c) ? 0 : 1;
-    return count;
-}
-
-size_t byte_of(std::string_view text, size_t index) {
-    for (size_t byte = 0; byte < text.size(); ++byte) {
-        if (is_continuation(text[byte])) continue;
-        if (index-- == 0) return byte;
-    }
-    return text.size();
-}
-
-char32_t take_first(std::string_view& text) {
-    const auto first = static_cast<unsigned char>(text.front());
-    if (first < 0x80) {
-        text.remove_prefix(1);
-        return first;
-    }
-    utf8proc_int32_t code_point = 0;
-    const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                         static_cast<utf8proc_ssize_t>(text.size()), &code_point);
-    text.remove_prefix(length > 0 ? static_cast<size_t>(length) : 1);
-    return length > 0 ? static_cast<char32_t>(code_point) : U'\uFFFD';
-}
-
-char32_t take_last(std::string_view& text) {
-    size_t begin = text.size() - 1;
-    while (begin > 0 && is_continuation(text[begin])) --begin;
-    std::string_view last = text.substr(begin);
-    text.remove_suffix(text.size() - begin);
-    return take_first(last);
-}
-
-void append(std::string& out, char32_t code_point) {
-    if (code_point < 0x80) {
-        out += static_cast<char>(code_point);
-        return;
-    }
-    char bytes[4];
-    const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point),
-                                             reinterpret_cast<utf8proc_uint8_t*>(bytes));
-    out.append(bytes, static_cast<size_t>(length));
-}
 
 bool is_space(char32_t c) {
     if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
@@ -160,7 +106,7 @@ void append_mapped(std::string& out, char32_t c, OneToOne simple,
             return;
         }
     }
-    append(out, static_cast<char32_t>(simple(static_cast<utf8proc_int32_t>(c))));
+    append_code_point(out, static_cast<char32_t>(simple(static_cast<utf8proc_int32_t>(c))));
 }
 
 void append_upper(std::string& out, char32_t c) {
@@ -184,13 +130,13 @@ bool is_ignored_by_case(char32_t c) {
 bool is_final(std::string_view before, std::string_view after) {
     char32_t neighbour = 0;
     while (!before.empty()) {
-        neighbour = take_last(before);
+        neighbour = take_last_code_point(before);
         if (!is_ignored_by_case(neighbour)) break;
         neighbour = 0;
     }
     if (neighbour == 0 || !is_cased(neighbour)) return false;
     while (!after.empty()) {
-        neighbour = take_first(after);
+        neighbour = take_code_point(after);
         if (!is_ignored_by_case(neighbour)) return !is_cased(neighbour);
     }
     return true;
@@ -199,13 +145,14 @@ bool is_final(std::string_view before, std::string_view after) {
 // Appends the lower case of the first code point of `rest`, a tail of `whole`.
 void take_lower(std::string& out, std::string_view whole, std::string_view& rest) {
     const std::string_view before = whole.substr(0, whole.size() - rest.size());
-    const char32_t c = take_first(rest);
-    if (c == 0x3A3) return append(out, is_final(before, rest) ? U'\u03C2' : U'\u03C3');
+    const char32_t c = take_code_point(rest);
+    if (c == 0x3A3) return append_code_point(out, is_final(before, rest) ? U'\u03C2' : U'\u03C3');
     if (c == 0x130) {
         out += "i\xCC\x87";
         return;
     }
-    append(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+    append_code_point(out,
+                      static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
 }
 
 }  // namespace
@@ -213,7 +160,7 @@ void take_lower(std::string& out, std::string_view whole, std::string_view& rest
 std::string upper(std::string_view text) {
     std::string out;
     out.reserve(text.size());
-    while (!text.empty()) append_upper(out, take_first(text));
+    while (!text.empty()) append_upper(out, take_code_point(text));
     return out;
 }
 
@@ -227,7 +174,7 @@ std::string lower(std::string_view text) {
 std::string casefold(std::string_view text) {
     std::string out;
     while (!text.empty()) {
-        const char32_t c = take_first(text);
+        const char32_t c = take_code_point(text);
         append_mapped(out, c, utf8proc_tolower, special_folded_cases());
     }
     return out;
@@ -236,7 +183,7 @@ std::string casefold(std::string_view text) {
 std::string capitalize(std::string_view text) {
     std::string out;
     std::string_view rest = text;
-    if (!rest.empty()) append_title(out, take_first(rest));
+    if (!rest.empty()) append_title(out, take_code_point(rest));
     while (!rest.empty()) take_lower(out, text, rest);
     return out;
 }
@@ -246,7 +193,7 @@ std::string title(std::string_view text) {
     bool inside = false;
     for (std::string_view rest = text; !rest.empty();) {
         std::string_view ahead = rest;
-        const char32_t c = take_first(ahead);
+        const char32_t c = take_code_point(ahead);
         if (inside) {
             take_lower(out, text, rest);
         } else {
@@ -262,7 +209,7 @@ std::string swapcase(std::string_view text) {
     std::string out;
     for (std::string_view rest = text; !rest.empty();) {
         std::string_view ahead = rest;
-        const char32_t c = take_first(ahead);
+        const char32_t c = take_code_point(ahead);
         if (is_upper(c)) {
             take_lower(out, text, rest);
             continue;
@@ -270,7 +217,7 @@ std::string swapcase(std::string_view text) {
         if (is_lower(c)) {
             append_upper(out, c);
         } else {
-            append(out, c);
+            append_code_point(out, c);
         }
         rest = ahead;
     }
@@ -280,7 +227,7 @@ std::string swapcase(std::string_view text) {
 std::string_view strip_left(std::string_view text) {
     while (!text.empty()) {
         std::string_view rest = text;
-        if (!is_space(take_first(rest))) break;
+        if (!is_space(take_code_point(rest))) break;
         text = rest;
     }
     return text;
@@ -289,7 +236,7 @@ std::string_view strip_left(std::string_view text) {
 std::string_view strip_right(std::string_view text) {
     while (!text.empty()) {
         std::string_view rest = text;
-        if (!is_space(take_last(rest))) break;
+        if (!is_space(take_last_code_point(rest))) break;
         text = rest;
     }
     return text;

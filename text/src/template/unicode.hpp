@@ -1,21 +1,12 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
-// Texts as sequences of code points, like in Python. All texts here are valid UTF-8.
-namespace ringshard::text::jinja {
+#include "ringshard/base/utf8.hpp"
 
-bool is_ascii(std::string_view text);
-size_t count_code_points(std::string_view text);
-// Returns the byte offset of code point `index`; the end if there are fewer.
-size_t byte_of(std::string_view text, size_t index);
-// Removes and returns the first code point.
-char32_t take_first(std::string_view& text);
-char32_t take_last(std::string_view& text);
-void append(std::string& out, char32_t code_point);
+// Properties and cases of code points, and of texts, as Python has them. All texts are UTF-8.
+namespace ringshard::text::jinja {
 
 bool is_space(char32_t c);
 bool is_letter(char32_t c);

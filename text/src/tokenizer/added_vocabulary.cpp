@@ -10,20 +10,21 @@ namespace {
 
 // Return the character bits before and at a byte offset.
 uint8_t bits_before(std::string_view text, size_t place) {
-    return place == 0 ? 0 : character_table()[point_at(&text[character_start(text, place - 1)])];
+    return place == 0 ? 0
+                      : character_table()[code_point_at(&text[code_point_start(text, place - 1)])];
 }
 uint8_t bits_at(std::string_view text, size_t place) {
-    return place == text.size() ? 0 : character_table()[point_at(&text[place])];
+    return place == text.size() ? 0 : character_table()[code_point_at(&text[place])];
 }
 
 size_t before_white(std::string_view text, size_t place, size_t least) {
     while (place > least && (bits_before(text, place) & is_white) != 0)
-        place = character_start(text, place - 1);
+        place = code_point_start(text, place - 1);
     return std::max(place, least);
 }
 size_t behind_white(std::string_view text, size_t place) {
     while (place < text.size() && (bits_at(text, place) & is_white) != 0)
-        place += length_of(text[place]);
+        place += code_point_length(text[place]);
     return place;
 }
 

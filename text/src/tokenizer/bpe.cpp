@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "utf8.hpp"
+#include "ringshard/base/utf8.hpp"
 
 namespace ringshard::text {
 
@@ -88,7 +88,7 @@ void Bpe::find_special_ids(const Json& options, bool byte_level) {
     has_all_bytes_ = byte_level;
     for (unsigned byte = 0; byte < 256; ++byte) {
         std::string letter;
-        append_point(letter, letter_of_byte(static_cast<unsigned char>(byte)));
+        append_code_point(letter, letter_of_byte(static_cast<unsigned char>(byte)));
         byte_ids_[byte] = vocabulary_.id_of(letter).value_or(absent);
         has_all_bytes_ = has_all_bytes_ && byte_ids_[byte] != absent;
         char code[8];
@@ -160,7 +160,7 @@ void Bpe::encode_bytes(std::string_view word, Buffers& buffers) const {
     if (ignore_merges_) {
         buffers.letters.clear();
         for (const char byte : word)
-            append_point(buffers.letters, letter_of_byte(static_cast<unsigned char>(byte)));
+            append_code_point(buffers.letters, letter_of_byte(static_cast<unsigned char>(byte)));
         if (const auto id = vocabulary_.id_of(buffers.letters)) {
             symbols.push_back({*id, static_cast<uint32_t>(word.size())});
             return;
@@ -196,7 +196,7 @@ void Bpe::encode_characters(std::string_view word, Buffers& buffers) const {
         unknown_length = 0;
     };
     for (size_t place = 0; place < word.size();) {
-        const unsigned length = length_of(word[place]);
+        const unsigned length = code_point_length(word[place]);
         const std::string_view character = word.substr(place, length);
         place += length;
         const uint32_t id = length == 1 ? ascii_ids_[static_cast<unsigned char>(character[0])]

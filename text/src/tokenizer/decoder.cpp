@@ -4,7 +4,7 @@
 
 #include "bpe.hpp"
 #include "matcher.hpp"
-#include "utf8.hpp"
+#include "ringshard/base/utf8.hpp"
 
 namespace ringshard::text {
 
@@ -36,7 +36,7 @@ private:
     static void add(const std::string& token, std::string& bytes) {
         const size_t before = bytes.size();
         for (const char* place = token.data(); place != token.data() + token.size();) {
-            const int byte = byte_of_letter(next_point(place));
+            const int byte = byte_of_letter(next_code_point(place));
             if (byte < 0) {
                 bytes.resize(before);
                 bytes += token;
@@ -161,7 +161,7 @@ private:
 
 std::string one_character(const Json& decoder, std::string_view key) {
     const std::string text = text_of(decoder, key);
-    if (text.empty() || text.size() != length_of(text[0]))
+    if (text.empty() || text.size() != code_point_length(text[0]))
         refuse(concat("\"", key, "\" of a decoder is not one character"));
     return text;
 }

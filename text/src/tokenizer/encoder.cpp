@@ -13,18 +13,18 @@ constexpr std::string_view byte_space = "\xC4\xA0";      // letter of the space 
 
 bool is_space(std::string_view character) {
     return character == byte_space ||
-           (character_table()[point_at(character.data())] & is_white) != 0;
+           (character_table()[code_point_at(character.data())] & is_white) != 0;
 }
 
 Ends ends_of(std::string_view token) {
     Ends ends{0, 0};
     for (size_t place = 0; place < token.size(); ++ends.leading) {
-        const unsigned length = length_of(token[place]);
+        const unsigned length = code_point_length(token[place]);
         if (!is_space(token.substr(place, length))) break;
         place += length;
     }
     for (size_t end = token.size(); end > 0; ++ends.trailing) {
-        const size_t start = character_start(token, end - 1);
+        const size_t start = code_point_start(token, end - 1);
         if (!is_space(token.substr(start, end - start))) break;
         end = start;
     }
@@ -124,7 +124,7 @@ void Encoder::encode_letters(const Passage& word) {
     for (size_t byte = 0; byte < word.text.size(); ++byte) {
         char letter[4];
         const unsigned length =
-            write_point(letter_of_byte(static_cast<unsigned char>(word.text[byte])), letter);
+            write_code_point(letter_of_byte(static_cast<unsigned char>(word.text[byte])), letter);
         append(letters, {letter, length}, wants_spans() ? word.origin(byte) : Span{},
                wants_spans());
     }
@@ -193,11 +193,11 @@ void Encoder::trim_spans(std::string_view text, size_t first) {
             if (trimming.add_prefix_space && leading == 1 && (i == 0 || span.first == 0))
                 leading = 0;
             for (; leading > 0 && span.first < span.last; --leading)
-                span.first += length_of(text[span.first]);
+                span.first += code_point_length(text[span.first]);
             uint32_t end = span.last;
             uint32_t trailing = ends.trailing;
             for (; trailing > 0 && end > 0; --trailing)
-                end = static_cast<uint32_t>(character_start(text, end - 1));
+                end = static_cast<uint32_t>(code_point_start(text, end - 1));
             if (trailing == 0) span.last = std::max(end, span.first);
         }
     }

@@ -39,7 +39,7 @@ public:
         const auto& table = character_table();
         for (const char* place = text.data(); place != text.data() + text.size();) {
             const char* const first = place;
-            if ((table[next_point(place)] & bits_) != 0)
+            if ((table[next_code_point(place)] & bits_) != 0)
                 matches.push_back(cut(static_cast<size_t>(first - text.data()),
                                       static_cast<size_t>(place - text.data())));
         }
@@ -56,7 +56,7 @@ public:
         enum class Kind { none, word, sign } last = Kind::none;
         for (const char* place = text.data(); place != text.data() + text.size();) {
             const auto first = static_cast<size_t>(place - text.data());
-            const uint8_t bits = table[next_point(place)];
+            const uint8_t bits = table[next_code_point(place)];
             const Kind kind = (bits & is_word) != 0    ? Kind::word
                               : (bits & is_white) != 0 ? Kind::none
                                                        : Kind::sign;

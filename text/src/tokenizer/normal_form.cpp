@@ -38,7 +38,7 @@ std::vector<Step> decompose(std::string_view text, bool compatibly) {
     };
     const uint16_t wanted = compatibly ? decomposes_compatibly : decomposes;
     while (place != text.data() + text.size()) {
-        const char32_t point = next_point(place);
+        const char32_t point = next_code_point(place);
         if ((form_table()[point] & wanted) == 0) {
             push(point, 0);
             continue;
@@ -83,7 +83,7 @@ void recompose(std::vector<Step>& steps) {
 void write(const std::vector<Step>& steps, const Passage& from, TrackedText& into, bool track) {
     size_t source = 0;
     const auto skip = [&] {
-        if (source < from.text.size()) source += length_of(from.text[source]);
+        if (source < from.text.size()) source += code_point_length(from.text[source]);
     };
     for (const Step step : steps) {
         if (track) {
@@ -91,9 +91,9 @@ void write(const std::vector<Step>& steps, const Passage& from, TrackedText& int
                                     ? (source == 0 ? Span{} : from.origin(source - 1))
                                     : from.origin(std::min(source, from.text.size() - 1));
             char bytes[4];
-            append(into, {bytes, write_point(step.point, bytes)}, origin, true);
+            append(into, {bytes, write_code_point(step.point, bytes)}, origin, true);
         } else {
-            append_point(into.text, step.point);
+            append_code_point(into.text, step.point);
         }
         for (int taken = step.change; taken <= 0; ++taken) skip();
     }
@@ -116,7 +116,7 @@ bool is_in_form(std::string_view text, NormalForm form) {
             last_class = 0;
             continue;
         }
-        const uint16_t bits = forms[next_point(place)];
+        const uint16_t bits = forms[next_code_point(place)];
         const int its_class = bits & combining_class;
         if ((bits & unwanted) != 0 || (its_class != 0 && its_class < last_class)) return false;
         last_class = its_class;

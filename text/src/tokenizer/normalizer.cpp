@@ -29,7 +29,7 @@ public:
         const char* const begin = from.text.data();
         for (const char* place = begin; place != begin + from.text.size();) {
             const auto first = static_cast<size_t>(place - begin);
-            const auto lower = lower_case_of(next_point(place));
+            const auto lower = lower_case_of(next_code_point(place));
             if (lower.empty()) {
                 append(into, from, first, static_cast<size_t>(place - begin), track);
                 continue;
@@ -37,7 +37,7 @@ public:
             const Span origin = from.origin(first);
             for (const char32_t point : lower) {
                 char bytes[4];
-                append(into, {bytes, write_point(point, bytes)}, origin, track);
+                append(into, {bytes, write_code_point(point, bytes)}, origin, track);
             }
         }
         return Passage::of(into);
@@ -90,11 +90,11 @@ public:
     Passage apply(const Passage& from, TurnTaking&, bool) const override {
         const auto& table = character_table();
         size_t first = 0, last = from.text.size();
-        while (left_ && first < last && (table[point_at(&from.text[first])] & is_white) != 0)
-            first += length_of(from.text[first]);
+        while (left_ && first < last && (table[code_point_at(&from.text[first])] & is_white) != 0)
+            first += code_point_length(from.text[first]);
         while (right_ && last > first) {
-            const size_t start = character_start(from.text, last - 1);
-            if ((table[point_at(&from.text[start])] & is_white) == 0) break;
+            const size_t start = code_point_start(from.text, last - 1);
+            if ((table[code_point_at(&from.text[start])] & is_white) == 0) break;
             last = start;
         }
         return from.part(first, last);

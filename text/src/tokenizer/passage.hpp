@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ringshard/base/utf8.hpp"
 #include "ringshard/text/tokenizer.hpp"
-#include "utf8.hpp"
 
 namespace ringshard::text {
 
@@ -30,9 +30,9 @@ struct Passage {
     // Returns the input range of a byte, in whole characters.
     Span origin(size_t byte) const {
         if (origins != nullptr) return origins[byte];
-        const size_t start = character_start(text, byte);
+        const size_t start = code_point_start(text, byte);
         return {static_cast<uint32_t>(offset + start),
-                static_cast<uint32_t>(offset + start + length_of(text[start]))};
+                static_cast<uint32_t>(offset + start + code_point_length(text[start]))};
     }
     Span origin(size_t first, size_t last) const {
         return {origin(first).first, origin(last - 1).last};

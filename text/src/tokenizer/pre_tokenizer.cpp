@@ -161,7 +161,7 @@ void PreTokenizer::add(const Json& pre_tokenizer) {
         byte_level_ = true;
     } else if (kind == "Metaspace") {
         const std::string replacement = text_of(pre_tokenizer, "replacement");
-        if (replacement.empty() || replacement.size() != length_of(replacement[0]))
+        if (replacement.empty() || replacement.size() != code_point_length(replacement[0]))
             refuse("the \"replacement\" of Metaspace is not one character");
         const PrependScheme scheme = read_scheme(pre_tokenizer);
         needs_origins_ = needs_origins_ || scheme == PrependScheme::first;

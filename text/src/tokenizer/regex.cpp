@@ -80,7 +80,7 @@ void Regex::find(std::string_view text, std::vector<Cut>& matches) const {
         const size_t first = ends[0], last = ends[1];
         if (first == last && last_end == last) {
             // Skip an empty match directly after another match.
-            from += from < text.size() ? length_of(text[from]) : 1;
+            from += from < text.size() ? code_point_length(text[from]) : 1;
             continue;
         }
         from = last_end = last;

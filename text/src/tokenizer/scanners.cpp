@@ -31,7 +31,7 @@ public:
             return ascii_[static_cast<unsigned char>(*place)];
         }
         next = place;
-        return table_[next_point(next)] & split_bits;
+        return table_[next_code_point(next)] & split_bits;
     }
     // Returns the end of the characters of this kind.
     const char* behind(const char* place, uint8_t kind) const {

@@ -4,6 +4,7 @@
 
 #include "encoder.hpp"
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/utf8.hpp"
 
 namespace ringshard::text {
 
