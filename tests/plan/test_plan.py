@@ -58,6 +58,14 @@ CASES = [
     (2, "zero3", 1, 1, 512, "attention", "fp32", ["--offload_optimizer_device", "nvme"]),
     (2, "zero3", 1, 1, 2048, "all", "fp32", ["--activation_offloading", "true"]),
 ]
+# Kinds of layers: four norms, caps and windows; LayerNorms around an MLP without a gate; attention and MLP in parallel.
+SIZES = {"hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4,
+         "head_dim": 32, "vocab_size": 2048, "pad_token_id": None}
+LAYERS = {"gemma2": {"architectures": ["Gemma2ForCausalLM"], "sliding_window": 128, "query_pre_attn_scalar": 32},
+          "starcoder2": {"architectures": ["Starcoder2ForCausalLM"], "sliding_window": 128},
+          "cohere": {"architectures": ["CohereForCausalLM"]}}
+LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "input", "bf16", []), (1, "single_gpu", 1, 1, 512, "attention", "fp32", []),
+               (2, "zero3", 2, 1, 1024, "attention", "fp32", [])]
 questions, answers = 3, 3
 RATES = ("products", "products_backward", "attention", "attention_backward", "attention_extra_keys",
          "attention_backward_extra_keys", "peak", "row_bytes")
@@ -112,18 +120,23 @@ class Plan(TrainerTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        wanted = os.path.join(cls.folder.name, "config.json")
-        with open(wanted, "w") as file:
-            json.dump(CONFIG, file)
-        cls.model = os.path.join(cls.folder.name, "model")
-        made = run("init", "--config_json", wanted, "--output_dir", cls.model)
-        assert made.returncode == 0, made.stderr
+        cls.model = cls.made("model", CONFIG)
         cls.number = itertools.count()
         cls.host = cls.device(is_host="true")
 
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
+
+    @classmethod
+    def made(cls, name, config):
+        """A random model."""
+        wanted, folder = (os.path.join(cls.folder.name, name + end) for end in (".json", ""))
+        with open(wanted, "w") as file:
+            json.dump(config, file)
+        made = run("init", "--config_json", wanted, "--output_dir", folder)
+        assert made.returncode == 0, made.stderr
+        return folder
 
     def rows(self, length):
         """Every row has just that length."""
@@ -179,18 +192,37 @@ class Plan(TrainerTest):
             file.write("name: made\n" + "".join(f"{name}: {number}\n" for name, number in all_numbers.items()))
         return path
 
+    def check_bytes(self, ranks, case, output, result):
+        self.expect(result, 0)
+        line = [line for line in read_metrics(output) if "loss" in line][-1]
+        run_bytes = {kind: line[f"memory_{kind}_bytes"] for kind in KINDS}
+        plan = self.planned(self.flags(*case), "--world", str(ranks))["memory_bytes"]
+        plan["save_copy"] = 0
+        total, real = sum(plan.values()), sum(run_bytes.values())
+        print(f"{total / real:.4f} {ranks} {' '.join(map(str, case))}", flush=True)
+        self.assertLess(abs(total - real), 0.02 * real,
+                        "\n".join(f"{kind}: {plan[kind]} planned, {run_bytes[kind]} held" for kind in KINDS))
+
     def test_bytes(self):
         for (ranks, *case), (output, result) in self.all_begun():
             with self.subTest(ranks=ranks, case=case):
-                self.expect(result, 0)
-                line = [line for line in read_metrics(output) if "loss" in line][-1]
-                run_bytes = {kind: line[f"memory_{kind}_bytes"] for kind in KINDS}
-                plan = self.planned(self.flags(*case), "--world", str(ranks))["memory_bytes"]
-                plan["save_copy"] = 0
-                total, real = sum(plan.values()), sum(run_bytes.values())
-                print(f"{total / real:.4f} {ranks} {' '.join(map(str, case))}", flush=True)
-                self.assertLess(abs(total - real), 0.02 * real,
-                                "\n".join(f"{kind}: {plan[kind]} planned, {run_bytes[kind]} held" for kind in KINDS))
+                self.check_bytes(ranks, case, output, result)
+
+    def test_bytes_of_other_layers(self):
+        for name, config in LAYERS.items():
+            self.model = self.made(name, {**SIZES, **config})  # of this test alone
+            for ranks, *case in LAYER_CASES if name == "gemma2" else LAYER_CASES[:1]:
+                with self.subTest(name, ranks=ranks, case=case):
+                    self.check_bytes(ranks, case, *self.begun(ranks, *case))
+
+    def test_a_ring_sends_the_keys_of_a_window_alone(self):
+        sent = {}
+        for window in (None, 1024):
+            self.model = self.made(f"window-{window}", {**SIZES, "architectures": ["MistralForCausalLM"], "sliding_window": window})
+            plan = self.planned(self.flags("zero3", 4, 1, 65536, "attention", "bf16", []), "--world", "4")
+            sent[window] = next(group["bytes"] for group in plan["traffic"] if group["group"] == "ring")
+        self.assertGreater(sent[1024], 0)
+        self.assertLess(16 * sent[1024], sent[None])
 
     def test_what_does_not_fit_is_refused(self):
         flags = [*self.flags("zero3", 1, 1, 2048, "all", "fp32", []), "--dataset_name", self.rows(2048), "--output_dir",
