@@ -1,0 +1,106 @@
+"""Tiny random models of transformers' decoder classes, and the first loss of each by transformers and by this program."""
+
+import json
+import os
+import subprocess
+import tempfile
+
+import beside_transformers  # noqa: F401: ends where there is no transformers
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from trainer import clean_environment
+
+torch.set_num_threads(1)
+TOKENS = [(7 * i * i + 3 * i + 1) % 96 for i in range(45)]
+SIZES = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "max_position_embeddings": 128, "head_dim": 16}
+QUIET = {"attention_dropout": 0.0, "residual_dropout": 0.0, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
+
+
+def classes():
+    """model_type -> the name of its decoder class, of all that transformers has."""
+    return dict(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+def tiny_config(model_type, **other):
+    """A small configuration with the defaults of its class, as a config.json has it."""
+    fields = CONFIG_MAPPING[model_type].__dataclass_fields__
+    given = {name: value for name, value in {**SIZES, **QUIET}.items() if name in fields}
+    if model_type == "helium":
+        given["head_dim"] = 8
+    if "layer_types" in fields and "sliding_window" in fields:
+        given["sliding_window"] = 8
+    content = json.loads(CONFIG_MAPPING[model_type](**{**given, **other}).to_json_string(use_diff=False))
+    for name in ("_name_or_path", "transformers_version", "dtype"):
+        content.pop(name, None)
+    return {**content, "architectures": [classes()[model_type]]}
+
+
+def bare_config(model_type):
+    """What names a class, and the sizes that every reader asks for first."""
+    return {"model_type": model_type, "architectures": [classes()[model_type]], **SIZES, **QUIET}
+
+
+def is_served(answer):
+    """Whether a class has a reader, be it that the reader asks for more."""
+    return "this program trains" not in answer.get("message", "")
+
+
+def fill(model):
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            noise = torch.rand(p.shape, generator=generator) * 2 - 1
+            if p.dim() > 1:
+                p.copy_(noise * (0.9 if "embed" in name else 1.6 / p.shape[-1] ** 0.5))
+            else:
+                p.add_(0.2 * noise)  # norms and biases around where they begin
+
+
+class Losses:
+    """The program first_losses, which answers for one folder after the other."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([os.environ["FIRST_LOSSES"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=clean_environment())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def ask(self, **wish):
+        self.process.stdin.write(json.dumps(wish) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def of_config(self, content):
+        """Whether the program takes a config.json: {"architecture": ...}, or {"code": ..., "message": ...}."""
+        with tempfile.TemporaryDirectory() as folder:
+            write_config(content, folder)
+            return self.ask(folder=folder)
+
+    def compare(self, content):
+        """Both losses of a random model of a config.json: (ours, theirs), ours as the program answers. None where transformers
+        cannot make the model."""
+        with tempfile.TemporaryDirectory() as folder:
+            write_config(content, folder)
+            try:
+                config = AutoConfig.from_pretrained(folder)
+                model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
+                fill(model)
+                tokens = torch.tensor([TOKENS])
+                with torch.no_grad():
+                    theirs = model(tokens, labels=tokens, use_cache=False).loss.item()
+                model.save_pretrained(folder)
+            except Exception as error:  # noqa: BLE001: whatever its classes raise
+                return self.ask(folder=folder), repr(error)
+            write_config(content, folder)
+            return self.ask(folder=folder, tokens=TOKENS), theirs
+
+
+def write_config(content, folder):
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(content, file)
