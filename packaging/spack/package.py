@@ -31,7 +31,6 @@ class Ringshard(CMakePackage, CudaPackage):
     depends_on("yaml-cpp@0.7:")
     depends_on("nlohmann-json@3.11:")
     depends_on("pcre2")
-    depends_on("utf8proc")
     depends_on("xxhash")
     depends_on("zstd")
     depends_on("zlib-api")

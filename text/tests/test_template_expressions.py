@@ -2,8 +2,10 @@
 
 import json
 import os
+import pathlib
 import random
 import sys
+import unicodedata
 import unittest
 
 import test_chat_templates as chat  # skips where transformers is missing
@@ -89,6 +91,35 @@ class Expressions(unittest.TestCase):
         self.assertEqual(tool.close(), 0)
         print(f"{EXPRESSIONS} expressions, {texts} with a text, {len(different)} different", file=sys.stderr)
         self.assertFalse(different, f"{len(different)} differ (seed {SEED}):\n" + "\n".join(different[:40]))
+
+    def test_characters(self):
+        """Properties and cases of characters, where there are cases; of all with TEST_CHARACTERS=all."""
+        table = pathlib.Path(__file__).parents[1] / "src" / "unicode" / "data.inc"
+        if f"Python with Unicode {unicodedata.unidata_version}." not in table.read_text()[:200]:
+            self.skipTest(f"{table.name} is of another Python: scripts/make_unicode_tables.py writes it")
+        ranges = [(0, 0x3100), (0xA640, 0xAC00), (0xF900, 0xFE00), (0xFF00, 0x10600), (0x10C80, 0x10D50), (0x118A0, 0x118F0),
+                  (0x16E40, 0x16EA0), (0x1D400, 0x1D800), (0x1E900, 0x1E960), (0x1F100, 0x1F200)]
+        if os.environ.get("TEST_CHARACTERS") == "all":
+            ranges = [(0, 0xD800), (0xE000, 0x110000)]
+        calls = [f"c.is{name}()" for name in ("alpha", "alnum", "decimal", "digit", "numeric", "printable", "space", "upper", "lower",
+                                              "title", "identifier")]
+        calls += [f"c.{name}()" for name in ("upper", "lower", "title", "casefold", "swapcase", "capitalize", "strip")]
+        calls += ["('a' + c).isidentifier()", "('A' + c + 'Σ').lower()", "(c + 'Σ').lower()", "('AΣ' + c).lower()", "(c + 'a').title()"]
+        source = "{% for c in text %}" + "|".join(f"{{{{ {call} }}}}" for call in calls) + "\n{% endfor %}"
+        expected = compile("[" + ", ".join(calls) + "]", "calls", "eval")
+        tool, different = chat.Tool(), []
+        for begin, end in ranges:
+            for first in range(begin, end, 256):
+                points = [chr(p) for p in range(first, min(first + 256, end)) if chr(p) not in "\r\n"]
+                given = tool.ask({"template": source, "messages": [{"role": "user"}], "kwargs": {"text": "".join(points)}})
+                lines = given.get("text", str(given)).split("\n")
+                self.assertEqual(len(lines), len(points) + 1, given)
+                for c, line in zip(points, lines[:-1], strict=True):
+                    wanted = "|".join(str(value) for value in eval(expected, {"c": c}))
+                    if line != wanted:
+                        different.append(f"U+{ord(c):04X}\n  Python: {wanted}\n  ours:   {line}")
+        self.assertEqual(tool.close(), 0)
+        self.assertEqual(len(different), 0, "\n".join(different[:40]))
 
 
 if __name__ == "__main__":

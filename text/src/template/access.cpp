@@ -4,7 +4,7 @@
 #include "loop.hpp"
 #include "printing.hpp"
 #include "run.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // Attributes, elements, slices, iteration and calls.
 namespace ringshard::text::jinja {

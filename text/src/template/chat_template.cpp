@@ -4,7 +4,7 @@
 
 #include "conversation.hpp"
 #include "ringshard/base/utf8.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text {
 

@@ -6,7 +6,7 @@
 #include "calls.hpp"
 #include "printing.hpp"
 #include "run.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
 

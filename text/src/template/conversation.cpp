@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compare.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "compare.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
 

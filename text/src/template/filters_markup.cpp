@@ -1,6 +1,6 @@
 #include "filters.hpp"
 #include "printing.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // Filters for HTML and URLs.
 namespace ringshard::text::jinja {

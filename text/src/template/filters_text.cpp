@@ -4,7 +4,7 @@
 #include "filters.hpp"
 #include "printing.hpp"
 #include "text_searching.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // Filters from text to text. They print an input of any type first.
 namespace ringshard::text::jinja {

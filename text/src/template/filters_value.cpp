@@ -5,7 +5,7 @@
 #include "compare.hpp"
 #include "filters.hpp"
 #include "printing.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // Filters on numbers and on values of any kind.
 namespace ringshard::text::jinja {

@@ -4,7 +4,7 @@
 #include "compare.hpp"
 #include "failing.hpp"
 #include "printing.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // JSON in the format of Python's json.dumps.
 namespace ringshard::text::jinja {

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
 
@@ -195,7 +195,8 @@ void Lexer::inside(TokenKind begin, TokenKind end) {
     (void)begin;
 }
 
-bool is_name_character(char32_t c) { return c == '_' || is_alphanumeric(c); }
+// jinja2 takes more characters than names may have, and then refuses the name.
+bool is_in_name(char32_t c) { return is_alphanumeric(c) || is_name_part(c); }
 bool is_plain_digit(char c) { return c >= '0' && c <= '9'; }
 
 void Lexer::one_token() {
@@ -204,12 +205,16 @@ void Lexer::one_token() {
     if (is_space(first)) return skip_space();
     if (is_plain_digit(static_cast<char>(first)) && first < 0x80) return number();
     if (first == '\'' || first == '"') return quoted();
-    if (!is_name_character(first)) return sign();
-    if (first != '_' && !is_letter(first))
+    if (!is_in_name(first)) return sign();
+    if (!starts_name(first))
         fail_at(line_, "a name cannot begin with this character: ", rest().substr(0, 8));
     while (!left.empty()) {
         std::string_view ahead = left;
-        if (!is_name_character(take_code_point(ahead))) break;
+        const char32_t next = take_code_point(ahead);
+        if (!is_in_name(next)) break;
+        if (!is_name_part(next))
+            fail_at(line_, "a name cannot hold this character: ",
+                    left.substr(0, left.size() - ahead.size()));
         left = ahead;
     }
     const size_t size = rest().size() - left.size();

@@ -4,7 +4,7 @@
 
 #include "printing.hpp"
 #include "run.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // Python's format specifications: "{:>10.2f}", "{:08,d}".
 namespace ringshard::text::jinja {

@@ -7,7 +7,7 @@
 #include "calls.hpp"
 #include "compare.hpp"
 #include "failing.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
 

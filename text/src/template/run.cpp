@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
 

@@ -2,7 +2,7 @@
 
 #include "printing.hpp"
 #include "run.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // Formatting: 'a %s' % b and 'a {}'.format(b).
 namespace ringshard::text::jinja {

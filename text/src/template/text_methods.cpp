@@ -5,7 +5,7 @@
 #include "printing.hpp"
 #include "run.hpp"
 #include "text_searching.hpp"
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 // Methods of Python's str.
 namespace ringshard::text::jinja {
@@ -157,11 +157,9 @@ Datum is_printable_method(Run&, const Datum& self, Arguments&) {
 Datum is_identifier(Run&, const Datum& self, Arguments&) {
     std::string_view rest = self.text();
     if (rest.empty()) return Datum(false);
-    const char32_t first = take_code_point(rest);
-    if (first != '_' && !is_letter(first)) return Datum(false);
+    if (!starts_name(take_code_point(rest))) return Datum(false);
     while (!rest.empty())
-        if (const char32_t c = take_code_point(rest); c != '_' && !is_alphanumeric(c))
-            return Datum(false);
+        if (!is_name_part(take_code_point(rest))) return Datum(false);
     return Datum(true);
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "unicode.hpp"
+#include "unicode/python_characters.hpp"
 
 namespace ringshard::text::jinja {
 

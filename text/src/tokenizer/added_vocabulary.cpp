@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "unicode.hpp"
+#include "unicode/tokenizers_characters.hpp"
 
 namespace ringshard::text {
 

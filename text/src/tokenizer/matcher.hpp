@@ -7,7 +7,7 @@
 #include "json_reader.hpp"
 #include "passage.hpp"
 #include "regex.hpp"
-#include "unicode.hpp"
+#include "unicode/tokenizers_characters.hpp"
 
 namespace ringshard::text {
 

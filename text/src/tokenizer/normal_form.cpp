@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "unicode.hpp"
+#include "unicode/tokenizers_characters.hpp"
 
 namespace ringshard::text {
 
@@ -21,6 +21,7 @@ uint8_t class_of(char32_t point) {
 }
 
 std::vector<Step> decompose(std::string_view text, bool compatibly) {
+    Parts parts;
     std::vector<Step> steps;
     steps.reserve(text.size());
     const char* place = text.data();
@@ -44,8 +45,7 @@ std::vector<Step> decompose(std::string_view text, bool compatibly) {
             continue;
         }
         int change = 0;
-        for (const char32_t part :
-             compatibly ? compatible_decomposition(point) : canonical_decomposition(point))
+        for (const char32_t part : decomposition_of(point, compatibly, parts))
             push(part, std::exchange(change, 1));
     }
     put_in_order();

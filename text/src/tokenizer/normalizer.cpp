@@ -2,7 +2,7 @@
 
 #include "matcher.hpp"
 #include "normal_form.hpp"
-#include "unicode.hpp"
+#include "unicode/tokenizers_characters.hpp"
 
 namespace ringshard::text {
 
@@ -26,10 +26,11 @@ class Lowercase final : public NormalizerStep {
 public:
     Passage apply(const Passage& from, TurnTaking& texts, bool track) const override {
         TrackedText& into = texts.next();
+        Parts parts;
         const char* const begin = from.text.data();
         for (const char* place = begin; place != begin + from.text.size();) {
             const auto first = static_cast<size_t>(place - begin);
-            const auto lower = lower_case_of(next_code_point(place));
+            const auto lower = lower_case_of(next_code_point(place), parts);
             if (lower.empty()) {
                 append(into, from, first, static_cast<size_t>(place - begin), track);
                 continue;

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "regex.hpp"
-#include "unicode.hpp"
+#include "unicode/tokenizers_characters.hpp"
 
 namespace ringshard::text {
 

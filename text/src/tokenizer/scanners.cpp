@@ -1,6 +1,6 @@
 #include "scanners.hpp"
 
-#include "unicode.hpp"
+#include "unicode/tokenizers_characters.hpp"
 
 namespace ringshard::text {
 

@@ -17,6 +17,9 @@ bool is_printable(char32_t c);
 bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 bool is_title(char32_t c);
+// May begin, or go on with, an identifier.
+bool starts_name(char32_t c);
+bool is_name_part(char32_t c);
 inline bool is_alphanumeric(char32_t c) { return is_letter(c) || is_numeric(c); }
 
 std::string upper(std::string_view text);
