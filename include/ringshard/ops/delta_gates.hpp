@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ringshard::ops {
+
+// How much of a state each token keeps, and how far it moves what the state answers: of each value
+// head, fp32.
+struct DeltaGates {
+    at::Tensor log_decay;  // [t, h]: -e^log_rate softplus(a + bias)
+    at::Tensor beta;       // [t, h]: sigmoid(b)
+};
+struct DecayWeights {
+    at::Tensor log_rate;  // [h], A_log
+    at::Tensor bias;      // [h], dt_bias
+};
+// a, b [t, h]: fp32 or bf16.
+DeltaGates delta_gates(const at::Tensor& a, const at::Tensor& b, const DecayWeights& weights);
+// Writes the gradients of a and b, and adds to those of the weights where these are defined.
+void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, const at::Tensor& b,
+                          const DecayWeights& weights, const at::Tensor& da, const at::Tensor& db,
+                          const DecayWeights& d_weights);
+
+// y = weight x / rms(x) * silu(gate), of rows. x, gate and y [n, w], fp32 or bf16; weight [w].
+struct GatedNorm {
+    at::Tensor weight;
+    double epsilon;
+};
+at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& gate, const GatedNorm& norm);
+// Returns the gradient of x, of its type; writes that of the gate into d_gate, and adds to
+// d_weight, fp32, where it is defined.
+at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& gate,
+                               const GatedNorm& norm, const at::Tensor& d_gate,
+                               const at::Tensor& d_weight);
+
+}  // namespace ringshard::ops

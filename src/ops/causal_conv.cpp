@@ -1,0 +1,173 @@
+#include "ringshard/ops/causal_conv.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <vector>
+
+#include "ringshard/base/simd.hpp"
+#include "rows.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+// Columns of one task: its rows stay in the cache.
+constexpr int64_t columns_per_task = 256;
+
+// Rows of a matrix, which may lie apart.
+template <class T>
+struct Rows {
+    explicit Rows(const at::Tensor& x) : first(static_cast<T*>(x.data_ptr())), apart(x.stride(-2)) {
+        RINGSHARD_CHECK(x.stride(-1) == 1, "columns lie apart");
+    }
+    T* operator[](int64_t row) const { return first + row * apart; }
+    T* first;
+    int64_t apart;
+};
+
+// sums += weights * x
+template <class T>
+RINGSHARD_SIMD void add_products(float* __restrict sums, const float* __restrict weights,
+                                 const T* __restrict x, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) sums[c] += weights[c] * load(x[c]);
+}
+
+template <class T>
+RINGSHARD_SIMD void store_silu(T* __restrict y, const float* __restrict sums, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) store(y[c], sums[c] * sigmoid(sums[c]));
+}
+
+// Turns sums into the gradient of the sums, from that of their silu.
+RINGSHARD_SIMD void silu_gradient(float* __restrict sums, const float* __restrict dy,
+                                  int64_t width) {
+    for (int64_t c = 0; c < width; ++c) {
+        const float s = sigmoid(sums[c]);
+        sums[c] = dy[c] * s * (1.0F + sums[c] * (1.0F - s));
+    }
+}
+
+// The weight of a conv as rows of taps: [taps, c], fp32.
+at::Tensor rows_of_taps(const CausalConv& conv) {
+    return conv.weight.to(at::kFloat).squeeze(1).t().contiguous();
+}
+
+// One task's columns of a conv.
+template <class T>
+struct Columns {
+    Columns(const at::Tensor& x, const CausalConv& conv, const at::Tensor& rows, int64_t begin)
+        : stretches(conv.stretches),
+          taps(rows.size(0)),
+          first(begin),
+          width(std::min(columns_per_task, x.size(1) - begin)),
+          rows_of_x(x),
+          rows_before(conv.before.flatten(0, 1)),
+          weights(rows) {}
+
+    // Returns row `t` of stretch `s`, which lies before the stretch where t is negative.
+    const T* row(size_t s, int64_t t) const {
+        if (t >= 0) return rows_of_x[stretches[s].begin + t] + first;
+        return rows_before[static_cast<int64_t>(s + 1) * (taps - 1) + t] + first;
+    }
+    void sum(size_t s, int64_t t, float* sums) const {
+        std::fill_n(sums, width, 0.0F);
+        for (int64_t tap = 0; tap < taps; ++tap)
+            add_products(sums, weights[tap] + first, row(s, t - taps + 1 + tap), width);
+    }
+
+    std::span<const Stretch> stretches;
+    int64_t taps, first, width;
+    Rows<T> rows_of_x, rows_before;
+    Rows<float> weights;
+};
+
+template <class Work>
+void for_columns(int64_t width, Work work) {
+    const int64_t tasks = (width + columns_per_task - 1) / columns_per_task;
+    at::parallel_for(0, tasks, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) work(task * columns_per_task);
+    });
+}
+
+void check(const at::Tensor& x, const CausalConv& conv) {
+    RINGSHARD_CHECK(x.is_cpu(), "a causal convolution on ", x.device().str());
+    RINGSHARD_CHECK(conv.weight.size(0) == x.size(1) && conv.before.is_contiguous() &&
+                    conv.before.scalar_type() == x.scalar_type());
+}
+
+}  // namespace
+
+at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
+    at::Tensor y = at::empty(x.sizes(), x.options());
+    if (x.is_meta()) return y;
+    check(x, conv);
+    const at::Tensor weights = rows_of_taps(conv);
+    with_type(x, [&]<class T>(T*) {
+        const Rows<T> rows_of_y(y);
+        for_columns(x.size(1), [&](int64_t first) {
+            const Columns<T> columns(x, conv, weights, first);
+            std::vector<float> sums(static_cast<size_t>(columns.width));
+            for (size_t s = 0; s < conv.stretches.size(); ++s)
+                for (int64_t t = 0; t < conv.stretches[s].length; ++t) {
+                    columns.sum(s, t, sums.data());
+                    store_silu(rows_of_y[conv.stretches[s].begin + t] + first, sums.data(),
+                               columns.width);
+                }
+        });
+    });
+    return y;
+}
+
+namespace {
+
+// The gradients of one task's columns. Each row adds to the gradients of the rows that it is the
+// sum of: none of these comes after it.
+template <class T>
+void columns_backward(const Columns<T>& columns, const at::Tensor& dy, const at::Tensor& dx,
+                      const at::Tensor& d_before, const at::Tensor& d_weights) {
+    const Rows<const float> rows_of_dy(dy);
+    const Rows<float> rows_of_dx(dx);
+    const Rows<float> rows_before(d_before);
+    const Rows<float> weight_gradients(d_weights);
+    const auto [stretches, taps, first, width, x, before, weights] = columns;
+    std::vector<float> d_sums(static_cast<size_t>(width));
+    for (size_t s = 0; s < stretches.size(); ++s) {
+        const auto gradient_of = [&](int64_t t) {
+            if (t >= 0) return rows_of_dx[stretches[s].begin + t] + first;
+            return rows_before[static_cast<int64_t>(s + 1) * (taps - 1) + t] + first;
+        };
+        for (int64_t t = 0; t < stretches[s].length; ++t) {
+            columns.sum(s, t, d_sums.data());
+            silu_gradient(d_sums.data(), rows_of_dy[stretches[s].begin + t] + first, width);
+            std::fill_n(gradient_of(t), width, 0.0F);
+            for (int64_t tap = 0; tap < taps; ++tap) {
+                const int64_t from = t - taps + 1 + tap;
+                add_products(gradient_of(from), weights[tap] + first, d_sums.data(), width);
+                add_products(weight_gradients[tap] + first, d_sums.data(), columns.row(s, from),
+                             width);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const CausalConv& conv,
+                                const at::Tensor& dx, const at::Tensor& d_weight) {
+    at::Tensor d_before = at::zeros(conv.before.sizes(), dy.options());
+    if (x.is_meta()) return d_before;
+    check(x, conv);
+    const at::Tensor weights = rows_of_taps(conv);
+    const at::Tensor d_weights = at::zeros(weights.sizes(), weights.options());
+    const at::Tensor rows_before = d_before.flatten(0, 1);
+    with_type(x, [&]<class T>(T*) {
+        for_columns(x.size(1), [&](int64_t first) {
+            columns_backward(Columns<T>(x, conv, weights, first), dy, dx, rows_before, d_weights);
+        });
+    });
+    if (d_weight.defined()) d_weight.add_(d_weights.t().unsqueeze(1));
+    return d_before;
+}
+
+}  // namespace ringshard::ops

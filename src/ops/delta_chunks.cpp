@@ -1,0 +1,164 @@
+#include "delta_chunks.hpp"
+
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/linalg_solve_triangular.h>
+#include <ATen/ops/matmul.h>
+
+#include "ringshard/base/error.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+at::Tensor numbers(std::vector<int64_t>& values, const at::Tensor& like) {
+    return at::from_blob(values.data(), {static_cast<int64_t>(values.size())},
+                         at::TensorOptions(at::kLong))
+        .clone()
+        .to(like.device());
+}
+
+Unit unit_rows(const at::Tensor& x) {
+    constexpr double epsilon = 1e-6;
+    const at::Tensor inverse = x.square().sum({-1}, true).add_(epsilon).rsqrt_();
+    return {x * inverse, inverse};
+}
+
+// [n, kh, r, rows, columns] -> [n, heads, rows, columns]
+at::Tensor flat_heads(const at::Tensor& x) { return x.flatten(1, 2); }
+
+}  // namespace
+
+ChunkLayout::ChunkLayout(std::span<const Stretch> stretches, int64_t tokens,
+                         const at::Tensor& like) {
+    std::vector<int64_t> row_of_place;
+    std::vector<int64_t> place_of_row(static_cast<size_t>(tokens), -1);
+    bool is_plain = true;
+    for (const auto& [begin, length] : stretches) {
+        const int64_t chunks = (length + chunk_tokens - 1) / chunk_tokens;
+        is_plain = is_plain && begin == num_chunks_ * chunk_tokens && length % chunk_tokens == 0;
+        stretches_.push_back({num_chunks_, num_chunks_ + chunks});
+        for (int64_t t = 0; t < length; ++t)
+            place_of_row[static_cast<size_t>(begin + t)] = num_chunks_ * chunk_tokens + t;
+        num_chunks_ += chunks;
+        for (int64_t t = 0; t < chunks * chunk_tokens; ++t)
+            row_of_place.push_back(t < length ? begin + t : -1);
+    }
+    if (is_plain && num_chunks_ * chunk_tokens == tokens) return;
+    row_of_place_ = numbers(row_of_place, like);
+    is_token_ = row_of_place_.ge(0).to(at::kFloat).view({num_chunks_, chunk_tokens});
+    row_of_place_.clamp_min_(0);
+    place_of_row_ = numbers(place_of_row, like);
+}
+
+at::Tensor ChunkLayout::in_chunks(const at::Tensor& rows) const {
+    const at::Tensor placed = row_of_place_.defined() ? rows.index_select(0, row_of_place_) : rows;
+    return placed.unflatten(0, {num_chunks_, chunk_tokens}).to(at::kFloat);
+}
+
+at::Tensor ChunkLayout::in_chunks_filled(const at::Tensor& rows) const {
+    at::Tensor chunks = in_chunks(rows);
+    if (!is_token_.defined()) return chunks;
+    at::Tensor mask = is_token_;
+    while (mask.dim() < chunks.dim()) mask = mask.unsqueeze(-1);
+    return chunks * mask;
+}
+
+void ChunkLayout::write_rows(const at::Tensor& chunks, const at::Tensor& rows) const {
+    const at::Tensor places = chunks.flatten(0, 1);
+    rows.copy_(place_of_row_.defined() ? places.index_select(0, place_of_row_) : places);
+}
+
+DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span) {
+    const int64_t repeats = all.v.size(1) / all.k.size(1);
+    const auto of_keys = [&](const at::Tensor& x) {
+        return x.defined() ? x.narrow(1, span.first, span.number) : x;
+    };
+    const auto of_values = [&](const at::Tensor& x) {
+        return x.narrow(1, span.first * repeats, span.number * repeats);
+    };
+    return {of_keys(all.q), of_keys(all.k), of_values(all.v), of_values(all.log_decay),
+            of_values(all.beta)};
+}
+
+at::Tensor by_head(const at::Tensor& chunks, int64_t key_heads) {
+    return chunks.unflatten(2, {key_heads, chunks.size(2) / key_heads})
+        .permute({0, 2, 3, 1, 4})
+        .contiguous();
+}
+
+at::Tensor by_token(const at::Tensor& heads) {
+    return heads.permute({0, 3, 1, 2, 4}).flatten(2, 3);
+}
+
+Unit chunked_queries(const at::Tensor& q, const ChunkLayout& layout) {
+    return unit_rows(by_head(layout.in_chunks(q), q.size(1)));
+}
+
+DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
+    const int64_t key_heads = heads.k.size(1);
+    const auto of_values = [&](const at::Tensor& numbers) {
+        return by_head(layout.in_chunks_filled(numbers).unsqueeze(-1), key_heads);
+    };
+    k = unit_rows(by_head(layout.in_chunks(heads.k), key_heads));
+    v = by_head(layout.in_chunks(heads.v), key_heads);
+    beta = of_values(heads.beta);
+    const at::Tensor sums = of_values(heads.log_decay).cumsum(3);
+    const at::Tensor last = sums.narrow(3, chunk_tokens - 1, 1);
+    growth = sums.exp();
+    rest = (last - sums).exp_();
+    whole = last.exp();
+    decay = (sums - sums.transpose(3, 4)).tril_().exp_().tril_();
+    overlaps = at::matmul(k.rows, k.rows.transpose(3, 4));
+    inner = (overlaps * decay).mul_(beta).tril_(-1);
+    const at::Tensor one = at::eye(chunk_tokens, inner.options()).expand(inner.sizes());
+    solver = at::linalg_solve_triangular(inner, one, false, true, true);
+    u = at::matmul(solver, v * beta);
+    w = at::matmul(solver, k.rows * (growth * beta));
+    written = k.rows * rest;
+}
+
+Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,
+          const at::Tensor& first_state) {
+    const at::Tensor w = flat_heads(chunks.w);
+    const at::Tensor written = flat_heads(chunks.written).transpose(2, 3);
+    const at::Tensor whole = flat_heads(chunks.whole);
+    const auto sizes = first_state.sizes();
+    Walk all{at::empty({layout.size(), sizes[1], sizes[2], sizes[3]}, first_state.options()),
+             at::empty(values.sizes(), values.options()), first_state.clone()};
+    for (size_t s = 0; s < layout.stretches().size(); ++s) {
+        at::Tensor state = all.last[static_cast<int64_t>(s)];
+        for (int64_t chunk = layout.stretches()[s].begin; chunk < layout.stretches()[s].end;
+             ++chunk) {
+            all.states[chunk].copy_(state);
+            at::Tensor of_chunk = all.values[chunk];
+            at::baddbmm_out(of_chunk, values[chunk], w[chunk], state, 1, -1);
+            state.mul_(whole[chunk]).baddbmm_(written[chunk], of_chunk);
+        }
+    }
+    return all;
+}
+
+Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& d_values,
+               const at::Tensor& d_reads, const at::Tensor& d_last_state) {
+    const at::Tensor w = flat_heads(chunks.w).transpose(2, 3);
+    const at::Tensor written = flat_heads(chunks.written);
+    const at::Tensor whole = flat_heads(chunks.whole);
+    Walk all{at::empty(d_reads.sizes(), d_reads.options()),
+             at::empty(d_values.sizes(), d_values.options()), d_last_state.clone()};
+    for (size_t s = 0; s < layout.stretches().size(); ++s) {
+        at::Tensor state = all.last[static_cast<int64_t>(s)];
+        for (int64_t chunk = layout.stretches()[s].end; chunk-- > layout.stretches()[s].begin;) {
+            all.states[chunk].copy_(state);
+            at::Tensor of_chunk = all.values[chunk];
+            at::baddbmm_out(of_chunk, d_values[chunk], written[chunk], state);
+            state.mul_(whole[chunk]).add_(d_reads[chunk]).baddbmm_(w[chunk], of_chunk, 1, -1);
+        }
+    }
+    return all;
+}
+
+}  // namespace ringshard::ops

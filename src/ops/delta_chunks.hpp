@@ -1,0 +1,103 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "ringshard/ops/delta_rule.hpp"
+
+// Stretches in chunks of 64 tokens, of some heads: what the passes of the gated delta rule share.
+//
+// With G the sums of g within a chunk, and D_ij = e^(G_i - G_j) for i >= j, the tokens of a chunk
+// that begins in state S hand it on as follows:
+//     L = beta_i (k_i k_j) D_ij for i > j;  T = (1 + L)^-1;  U = T (beta v);  W = T (beta e^G k)
+//     V = U - W S;  S' = e^(G_last) S + (e^(G_last - G) k)^T V
+//     P = (q_i k_j) D_ij;  o = (e^G q) S + P V
+// Tokens that fill up a chunk have g = beta = 0: they change no state.
+namespace ringshard::ops {
+
+inline constexpr int64_t chunk_tokens = 64;
+
+// Which token stands where in the chunks of stretches.
+class ChunkLayout {
+public:
+    // `tokens` is the number of rows, `like` a tensor on their device.
+    ChunkLayout(std::span<const Stretch> stretches, int64_t tokens, const at::Tensor& like);
+
+    struct Chunks {
+        int64_t begin;
+        int64_t end;
+    };
+    int64_t size() const { return num_chunks_; }
+    const std::vector<Chunks>& stretches() const { return stretches_; }  // of each
+
+    // [t, ...] -> [chunks, 64, ...], fp32.
+    at::Tensor in_chunks(const at::Tensor& rows) const;
+    // The same, with 0 where a token fills up.
+    at::Tensor in_chunks_filled(const at::Tensor& rows) const;
+    // Writes [chunks, 64, ...] into the rows, of which every one is in a stretch.
+    void write_rows(const at::Tensor& chunks, const at::Tensor& rows) const;
+
+private:
+    int64_t num_chunks_ = 0;
+    std::vector<Chunks> stretches_;
+    at::Tensor row_of_place_;  // [chunks * 64]; undefined: the place itself
+    at::Tensor is_token_;      // [chunks, 64] fp32: 1, or 0 where a token fills up
+    at::Tensor place_of_row_;  // [t]; -1 outside of stretches
+};
+
+// Key heads [first, first + number) and the value heads that read with them.
+struct HeadSpan {
+    int64_t first;
+    int64_t number;
+};
+DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span);
+
+// Rows or columns of length 1, and what brought them there.
+struct Unit {
+    at::Tensor rows;
+    at::Tensor inverse_length;
+};
+
+// A dimension of chunks, one of key heads, one of the value heads of each, then the matrix.
+struct DeltaChunks {
+    DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout);
+
+    Unit k;               // [n, kh, 1, 64, dk]
+    at::Tensor v;         // [n, kh, r, 64, dv]
+    at::Tensor beta;      // [n, kh, r, 64, 1]
+    at::Tensor growth;    // [n, kh, r, 64, 1]: e^G
+    at::Tensor rest;      // [n, kh, r, 64, 1]: e^(G_last - G)
+    at::Tensor whole;     // [n, kh, r, 1, 1]: e^(G_last)
+    at::Tensor decay;     // [n, kh, r, 64, 64]: D, 0 above the diagonal
+    at::Tensor overlaps;  // [n, kh, 1, 64, 64]: k_i k_j
+    at::Tensor inner;     // [n, kh, r, 64, 64]: L
+    at::Tensor solver;    // [n, kh, r, 64, 64]: T
+    at::Tensor u;         // [n, kh, r, 64, dv]
+    at::Tensor w;         // [n, kh, r, 64, dk]
+    at::Tensor written;   // [n, kh, r, 64, dk]: e^(G_last - G) k
+};
+// Queries of length 1.
+Unit chunked_queries(const at::Tensor& q, const ChunkLayout& layout);
+// [t, heads, d] -> [n, kh, r, 64, d].
+at::Tensor by_head(const at::Tensor& chunks, int64_t key_heads);
+// Back: [n, kh, r, 64, d] -> [n, 64, heads, d].
+at::Tensor by_token(const at::Tensor& heads);
+
+// The states through the chunks, one after the other.
+struct Walk {
+    at::Tensor
+        states;  // [n, heads, dk, c]: in which each chunk begins, or forward in which it ends
+    at::Tensor values;  // [n, heads, 64, c]: V, or its gradient
+    at::Tensor last;    // [stretches, heads, dk, c]: at the end of the walk
+};
+// From the first chunk of each stretch to its last. values [n, heads, 64, c]: U.
+Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,
+          const at::Tensor& first_state);
+// Gradients, from the last chunk to the first. d_values: without what comes through the states;
+// d_reads [n, heads, dk, c]: what the reads of a chunk add to the gradient of its state.
+Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& d_values,
+               const at::Tensor& d_reads, const at::Tensor& d_last_state);
+
+}  // namespace ringshard::ops

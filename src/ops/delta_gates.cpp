@@ -1,0 +1,94 @@
+#include "ringshard/ops/delta_gates.hpp"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+#include <ATen/ops/softplus.h>
+
+#include <algorithm>
+
+namespace ringshard::ops {
+
+namespace {
+
+at::Tensor fp32(const at::Tensor& x) { return x.to(at::kFloat); }
+
+at::Tensor rates(const DecayWeights& weights) { return fp32(weights.log_rate).exp(); }
+at::Tensor with_bias(const at::Tensor& a, const DecayWeights& weights) {
+    return fp32(a) + fp32(weights.bias);
+}
+
+// Calls `work` with a function that cuts the rows of one slice out of a tensor [n, w].
+template <class Work>
+void for_slices(const at::Tensor& x, Work work) {
+    constexpr int64_t elements_of_slice = int64_t{1} << 18;
+    const int64_t rows = std::max<int64_t>(1, elements_of_slice / x.size(1));
+    for (int64_t begin = 0; begin < x.size(0); begin += rows)
+        work([begin, length = std::min(rows, x.size(0) - begin)](const at::Tensor& all) {
+            return all.narrow(0, begin, length);
+        });
+}
+
+struct Normed {
+    at::Tensor x;        // fp32, of rms 1
+    at::Tensor inverse;  // [n, 1]: 1 / rms
+};
+Normed normalize(const at::Tensor& rows, double epsilon) {
+    const at::Tensor x = fp32(rows);
+    const at::Tensor inverse = x.square().mean({1}, true).add_(epsilon).rsqrt_();
+    return {x * inverse, inverse};
+}
+
+}  // namespace
+
+// The sigmoid is rounded to the type of b, as transformers does.
+DeltaGates delta_gates(const at::Tensor& a, const at::Tensor& b, const DecayWeights& weights) {
+    return {at::softplus(with_bias(a, weights)).mul_(rates(weights)).neg_(), fp32(at::sigmoid(b))};
+}
+
+void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, const at::Tensor& b,
+                          const DecayWeights& weights, const at::Tensor& da, const at::Tensor& db,
+                          const DecayWeights& d_weights) {
+    const at::Tensor x = with_bias(a, weights);
+    const at::Tensor of_softplus = (gradients.log_decay * rates(weights)).neg_();
+    if (d_weights.log_rate.defined())
+        d_weights.log_rate.add_((of_softplus * at::softplus(x)).sum({0}));
+    const at::Tensor dx = of_softplus * at::sigmoid(x);
+    if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}));
+    da.copy_(dx);
+    const at::Tensor beta = at::sigmoid(fp32(b));
+    db.copy_(gradients.beta * beta * (1 - beta));
+}
+
+at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& gate, const GatedNorm& norm) {
+    at::Tensor y = at::empty_like(x);
+    for_slices(x, [&](auto slice) {
+        // Rounded on the way as transformers does.
+        const at::Tensor normed = normalize(slice(x), norm.epsilon).x.to(x.scalar_type());
+        slice(y).copy_(fp32(normed * norm.weight).mul_(at::silu(fp32(slice(gate)))));
+    });
+    return y;
+}
+
+// With n the normed x, g = weight silu(gate) dy: dx = (g - n mean(n g)) / rms.
+at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& gate,
+                               const GatedNorm& norm, const at::Tensor& d_gate,
+                               const at::Tensor& d_weight) {
+    at::Tensor dx = at::empty_like(x);
+    const at::Tensor weight = fp32(norm.weight);
+    for_slices(x, [&](auto slice) {
+        const Normed normed = normalize(slice(x), norm.epsilon);
+        const at::Tensor d = fp32(slice(dy));
+        const at::Tensor z = fp32(slice(gate));
+        slice(d_gate).copy_(at::silu_backward(d * normed.x * weight, z));
+        const at::Tensor d_product = d * at::silu(z);
+        if (d_weight.defined()) d_weight.add_((d_product * normed.x).sum({0}));
+        const at::Tensor gradient = d_product.mul_(weight);
+        const at::Tensor common = (gradient * normed.x).mean({1}, true);
+        slice(dx).copy_(gradient.sub_(normed.x * common).mul_(normed.inverse));
+    });
+    return dx;
+}
+
+}  // namespace ringshard::ops

@@ -1,0 +1,254 @@
+#include "ringshard/ops/delta_rule.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+
+#include <cmath>
+
+#include "delta_chunks.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+// On the CPU each thread takes one key head at a time, so that what it makes of it stays in its
+// cache; elsewhere all heads are one batch.
+template <class Work>
+void for_heads(const at::Tensor& keys, Work work) {
+    if (!keys.is_cpu()) return work(HeadSpan{0, keys.size(1)});
+    at::parallel_for(0, keys.size(1), 1, [&](int64_t begin, int64_t end) {
+        const c10::InferenceMode no_autograd;  // is of a thread
+        for (int64_t head = begin; head < end; ++head) work(HeadSpan{head, 1});
+    });
+}
+
+// States of the value heads that read with some key heads: [stretches, heads, dk, c].
+at::Tensor states_of(const at::Tensor& all, const DeltaHeads& heads, const HeadSpan& span) {
+    const int64_t repeats = heads.v.size(1) / heads.k.size(1);
+    return all.narrow(1, span.first * repeats, span.number * repeats);
+}
+
+double scale_of(const DeltaHeads& heads) {
+    return 1 / std::sqrt(static_cast<double>(heads.k.size(2)));
+}
+
+at::Tensor transposed(const at::Tensor& x) { return x.transpose(-1, -2); }
+
+// P: what each token reads of the values of its chunk.
+at::Tensor reads(const Unit& q, const DeltaChunks& chunks, double scale) {
+    return (at::matmul(q.rows, transposed(chunks.k.rows)) * chunks.decay).mul_(scale);
+}
+
+// [n, heads, ...] -> [n, kh, r, ...]
+at::Tensor by_key_head(const at::Tensor& x, const DeltaChunks& chunks) {
+    return x.unflatten(1, {chunks.v.size(1), chunks.v.size(2)});
+}
+
+// Returns the gradient of rows, from that of the rows at length 1.
+at::Tensor unit_gradient(const at::Tensor& gradient, const Unit& unit) {
+    const at::Tensor along = (gradient * unit.rows).sum({-1}, true);
+    return (gradient - unit.rows * along).mul_(unit.inverse_length);
+}
+
+// Identities beside zeros, for maps: [stretches, heads, dk, dk + dv].
+at::Tensor identities(const DeltaHeads& heads, size_t num_stretches) {
+    const int64_t dk = heads.k.size(2);
+    const int64_t dv = heads.v.size(2);
+    at::Tensor maps = at::zeros({static_cast<int64_t>(num_stretches), heads.v.size(1), dk, dk + dv},
+                                heads.beta.options());
+    maps.narrow(3, 0, dk).copy_(at::eye(dk, maps.options()));
+    return maps;
+}
+
+// x [n, heads, rows, dv] behind dk columns of zeros.
+at::Tensor behind_zeros(const at::Tensor& x, int64_t dk) {
+    return at::cat({at::zeros({x.size(0), x.size(1), x.size(2), dk}, x.options()), x}, 3);
+}
+
+}  // namespace
+
+DeltaRead delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                     const at::Tensor& first_state) {
+    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
+    const double scale = scale_of(heads);
+    DeltaRead read{at::empty(heads.v.sizes(), heads.v.options()),
+                   at::empty(first_state.sizes(), first_state.options())};
+    for_heads(heads.k, [&](const HeadSpan& span) {
+        const DeltaHeads mine = heads_of(heads, span);
+        const DeltaChunks chunks(mine, layout);
+        const Walk states =
+            walk(chunks, layout, chunks.u.flatten(1, 2), states_of(first_state, heads, span));
+        const Unit q = chunked_queries(mine.q, layout);
+        at::Tensor out =
+            at::matmul(q.rows * (chunks.growth * scale), by_key_head(states.states, chunks));
+        out.add_(at::matmul(reads(q, chunks, scale), by_key_head(states.values, chunks)));
+        layout.write_rows(by_token(out), states_of(read.out, heads, span));
+        states_of(read.state, heads, span).copy_(states.last);
+    });
+    return read;
+}
+
+at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> stretches) {
+    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
+    at::Tensor maps = identities(heads, stretches.size());
+    for_heads(heads.k, [&](const HeadSpan& span) {
+        const DeltaChunks chunks(heads_of(heads, span), layout);
+        const at::Tensor values = behind_zeros(chunks.u.flatten(1, 2), heads.k.size(2));
+        const at::Tensor of_span = states_of(maps, heads, span);
+        of_span.copy_(walk(chunks, layout, values, of_span).last);
+    });
+    return maps;
+}
+
+namespace {
+
+// What the reads of tokens tell the values and the state of their chunk.
+struct ReadGradients {
+    at::Tensor values;  // [n, heads, 64, dv]
+    at::Tensor states;  // [n, heads, dk, dv]
+};
+ReadGradients read_gradients(const at::Tensor& d_out, const at::Tensor& reads,
+                             const at::Tensor& grown_queries) {
+    return {at::matmul(transposed(reads), d_out).flatten(1, 2),
+            at::matmul(transposed(grown_queries), d_out).flatten(1, 2)};
+}
+
+at::Tensor chunked_gradient(const at::Tensor& d_out, const ChunkLayout& layout,
+                            const HeadSpan& span) {
+    return by_head(layout.in_chunks_filled(d_out), span.number);
+}
+
+}  // namespace
+
+at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                                    const at::Tensor& d_out) {
+    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
+    const double scale = scale_of(heads);
+    const int64_t dk = heads.k.size(2);
+    at::Tensor maps = identities(heads, stretches.size());
+    for_heads(heads.k, [&](const HeadSpan& span) {
+        const DeltaHeads mine = heads_of(heads, span);
+        const DeltaChunks chunks(mine, layout);
+        const Unit q = chunked_queries(mine.q, layout);
+        const auto [d_values, d_states] =
+            read_gradients(chunked_gradient(states_of(d_out, heads, span), layout, span),
+                           reads(q, chunks, scale), q.rows * (chunks.growth * scale));
+        const at::Tensor of_span = states_of(maps, heads, span);
+        of_span.copy_(walk_back(chunks, layout, behind_zeros(d_values, dk),
+                                behind_zeros(d_states, dk), of_span)
+                          .last);
+    });
+    return maps;
+}
+
+namespace {
+
+// Sums over rows less sums over columns: the gradient of G from that of the factors D_ij, times
+// these.
+at::Tensor decay_gradient(const at::Tensor& products) {
+    return products.sum({-1}, true).sub_(transposed(products.sum({-2}, true)));
+}
+
+at::Tensor sum_of_columns(const at::Tensor& x) { return x.sum({-1}, true); }
+// Over the value heads of a key head.
+at::Tensor sum_of_repeats(const at::Tensor& x) { return x.size(2) == 1 ? x : x.sum({2}, true); }
+
+// The backward pass of some heads. d_sums is the gradient of G, that of G_last among it.
+struct HeadsBackward {
+    HeadsBackward(const DeltaChunks& forward, const Unit& queries, double query_scale)
+        : chunks(forward), q(queries), scale(query_scale) {}
+
+    // Of what the tokens read.
+    void add_reads(const at::Tensor& d_out, const at::Tensor& states, const at::Tensor& values,
+                   const at::Tensor& of_values) {
+        const at::Tensor d_reads = at::matmul(d_out, transposed(values));
+        d_sums = decay_gradient(d_reads * of_values);
+        const at::Tensor d_scores = sum_of_repeats((d_reads * chunks.decay).mul_(scale));
+        const at::Tensor d_grown =
+            at::matmul(d_out, transposed(states)).mul_(chunks.growth * scale);
+        d_sums.add_(sum_of_columns(d_grown * q.rows));
+        dq = sum_of_repeats(d_grown) + at::matmul(d_scores, chunks.k.rows);
+        dk = at::matmul(transposed(d_scores), q.rows);
+    }
+    // Of what they write into the state. d_states: gradients of the states behind the chunks.
+    void add_writes(const at::Tensor& d_states, const at::Tensor& states,
+                    const at::Tensor& values) {
+        const at::Tensor d_written = at::matmul(values, transposed(d_states)).mul_(chunks.rest);
+        const at::Tensor d_rest = sum_of_columns(d_written * chunks.k.rows);
+        const at::Tensor d_whole = (states * d_states).sum({-1, -2}, true).mul_(chunks.whole);
+        d_sums.sub_(d_rest);
+        d_sums.narrow(3, chunk_tokens - 1, 1).add_(d_rest.sum({3}, true)).add_(d_whole);
+        dk.add_(sum_of_repeats(d_written));
+    }
+    // Of how the values come about.
+    void add_values(const at::Tensor& d_values, const at::Tensor& states) {
+        const at::Tensor solver = transposed(chunks.solver);
+        const at::Tensor of_u = at::matmul(solver, d_values);
+        const at::Tensor of_w = at::matmul(solver, at::matmul(d_values, transposed(states)).neg_());
+        at::Tensor d_inner = at::matmul(of_u, transposed(chunks.u));
+        d_inner.add_(at::matmul(of_w, transposed(chunks.w))).neg_().tril_(-1);
+        d_sums.add_(decay_gradient(d_inner * chunks.inner));
+        d_inner.mul_(chunks.decay);
+        const at::Tensor along = sum_of_columns(of_w * chunks.k.rows).mul_(chunks.growth);
+        d_beta = sum_of_columns(of_u * chunks.v).add_(along);
+        d_beta.add_(sum_of_columns(d_inner * chunks.overlaps));
+        d_sums.add_(along * chunks.beta);
+        dv = of_u * chunks.beta;
+        dk.add_(sum_of_repeats(of_w * (chunks.beta * chunks.growth)));
+        const at::Tensor d_overlaps = sum_of_repeats(d_inner.mul_(chunks.beta));
+        dk.add_(at::matmul(d_overlaps + transposed(d_overlaps), chunks.k.rows));
+    }
+
+    const DeltaChunks& chunks;
+    const Unit& q;
+    double scale;
+    at::Tensor dq, dk, dv, d_beta, d_sums;
+};
+
+}  // namespace
+
+at::Tensor delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                               const at::Tensor& first_state, const at::Tensor& d_out,
+                               const at::Tensor& d_state, const DeltaHeads& gradients) {
+    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
+    const double scale = scale_of(heads);
+    at::Tensor d_first = at::empty(first_state.sizes(), first_state.options());
+    for_heads(heads.k, [&](const HeadSpan& span) {
+        const DeltaHeads mine = heads_of(heads, span);
+        const DeltaChunks chunks(mine, layout);
+        const Unit q = chunked_queries(mine.q, layout);
+        const at::Tensor out = chunked_gradient(states_of(d_out, heads, span), layout, span);
+        const at::Tensor of_values = reads(q, chunks, scale);
+        const auto [d_values, d_states] =
+            read_gradients(out, of_values, q.rows * (chunks.growth * scale));
+        const Walk forth =
+            walk(chunks, layout, chunks.u.flatten(1, 2), states_of(first_state, heads, span));
+        const Walk back =
+            walk_back(chunks, layout, d_values, d_states, states_of(d_state, heads, span));
+        const at::Tensor states = by_key_head(forth.states, chunks);
+        const at::Tensor values = by_key_head(forth.values, chunks);
+        HeadsBackward backward(chunks, q, scale);
+        backward.add_reads(out, states, values, of_values);
+        backward.add_writes(by_key_head(back.states, chunks), states, values);
+        backward.add_values(by_key_head(back.values, chunks), states);
+
+        const DeltaHeads into = heads_of(gradients, span);
+        const auto write = [&](const at::Tensor& gradient, const at::Tensor& rows) {
+            layout.write_rows(by_token(gradient), rows);
+        };
+        write(unit_gradient(backward.dq, q), into.q);
+        write(unit_gradient(backward.dk, chunks.k), into.k);
+        write(backward.dv, into.v);
+        write(backward.d_beta, into.beta.unsqueeze(-1));
+        write(backward.d_sums.flip({3}).cumsum(3).flip({3}), into.log_decay.unsqueeze(-1));
+        states_of(d_first, heads, span).copy_(back.last);
+    });
+    return d_first;
+}
+
+}  // namespace ringshard::ops
