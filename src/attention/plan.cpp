@@ -191,6 +191,10 @@ Plan make_plan(const SequencePartition& partition, int64_t ring_rank, const Mask
     Plan plan;
     plan.num_tokens = num_tokens(mine);
     plan.meets_once = partition.ring() == 1;
+    if (mask.through_state) {
+        plan.chain = make_chain(partition, ring_rank);
+        return plan;
+    }
     if (is_narrow && partition.ring() > 1) {
         plan_exchange(partition, ring_rank, mask, plan);
         return plan;

@@ -106,7 +106,7 @@ std::set<std::string> SequenceAttention::operators(const Plan& plan, at::ScalarT
 }
 
 bool SequenceAttention::can_be_recorded(const Plan& plan) const {
-    if (ring_.size() > 1 || ulysses_.size() > 1) return false;
+    if (ring_.size() > 1 || ulysses_.size() > 1 || plan.chain) return false;
     return std::ranges::none_of(pack_tiles(plan.steps.front()), &TilePack::is_ragged);
 }
 

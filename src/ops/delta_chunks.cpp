@@ -106,12 +106,13 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     k = unit_rows(by_head(layout.in_chunks(heads.k), key_heads));
     v = by_head(layout.in_chunks(heads.v), key_heads);
     beta = of_values(heads.beta);
-    const at::Tensor sums = of_values(heads.log_decay).cumsum(3);
+    // In double precision: where tokens decay fast, differences of large sums are exponents.
+    const at::Tensor sums = of_values(heads.log_decay).cumsum(3, at::kDouble);
     const at::Tensor last = sums.narrow(3, chunk_tokens - 1, 1);
-    growth = sums.exp();
-    rest = (last - sums).exp_();
-    whole = last.exp();
-    decay = (sums - sums.transpose(3, 4)).tril_().exp_().tril_();
+    growth = sums.to(at::kFloat).exp_();
+    rest = (last - sums).to(at::kFloat).exp_();
+    whole = last.to(at::kFloat).exp_();
+    decay = (sums - sums.transpose(3, 4)).to(at::kFloat).tril_().exp_().tril_();
     overlaps = at::matmul(k.rows, k.rows.transpose(3, 4));
     inner = (overlaps * decay).mul_(beta).tril_(-1);
     const at::Tensor one = at::eye(chunk_tokens, inner.options()).expand(inner.sizes());

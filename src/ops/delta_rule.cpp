@@ -27,10 +27,20 @@ void for_heads(const at::Tensor& keys, Work work) {
     });
 }
 
-// States of the value heads that read with some key heads: [stretches, heads, dk, c].
-at::Tensor states_of(const at::Tensor& all, const DeltaHeads& heads, const HeadSpan& span) {
+// Those of the value heads that read with some key heads: of [x, heads, ...].
+at::Tensor part_of(const at::Tensor& all, const DeltaHeads& heads, const HeadSpan& span) {
     const int64_t repeats = heads.v.size(1) / heads.k.size(1);
     return all.narrow(1, span.first * repeats, span.number * repeats);
+}
+
+// [stretches, heads, dk, dv] of these heads.
+at::Tensor first_states(const at::Tensor& first, const DeltaHeads& heads, const HeadSpan& span,
+                        const ChunkLayout& layout) {
+    if (first.defined()) return part_of(first, heads, span);
+    const int64_t repeats = heads.v.size(1) / heads.k.size(1);
+    return at::zeros(
+        {std::ssize(layout.stretches()), span.number * repeats, heads.k.size(2), heads.v.size(2)},
+        heads.beta.options());
 }
 
 double scale_of(const DeltaHeads& heads) {
@@ -72,23 +82,22 @@ at::Tensor behind_zeros(const at::Tensor& x, int64_t dk) {
 
 }  // namespace
 
-DeltaRead delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
-                     const at::Tensor& first_state) {
+at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                      const DeltaStates& states) {
     const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
     const double scale = scale_of(heads);
-    DeltaRead read{at::empty(heads.v.sizes(), heads.v.options()),
-                   at::empty(first_state.sizes(), first_state.options())};
+    at::Tensor read = at::empty(heads.v.sizes(), heads.v.options());
     for_heads(heads.k, [&](const HeadSpan& span) {
         const DeltaHeads mine = heads_of(heads, span);
         const DeltaChunks chunks(mine, layout);
-        const Walk states =
-            walk(chunks, layout, chunks.u.flatten(1, 2), states_of(first_state, heads, span));
+        const Walk forth = walk(chunks, layout, chunks.u.flatten(1, 2),
+                                first_states(states.first, heads, span, layout));
         const Unit q = chunked_queries(mine.q, layout);
         at::Tensor out =
-            at::matmul(q.rows * (chunks.growth * scale), by_key_head(states.states, chunks));
-        out.add_(at::matmul(reads(q, chunks, scale), by_key_head(states.values, chunks)));
-        layout.write_rows(by_token(out), states_of(read.out, heads, span));
-        states_of(read.state, heads, span).copy_(states.last);
+            at::matmul(q.rows * (chunks.growth * scale), by_key_head(forth.states, chunks));
+        out.add_(at::matmul(reads(q, chunks, scale), by_key_head(forth.values, chunks)));
+        layout.write_rows(by_token(out), part_of(read, heads, span));
+        if (states.last.defined()) part_of(states.last, heads, span).copy_(forth.last);
     });
     return read;
 }
@@ -99,7 +108,7 @@ at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> str
     for_heads(heads.k, [&](const HeadSpan& span) {
         const DeltaChunks chunks(heads_of(heads, span), layout);
         const at::Tensor values = behind_zeros(chunks.u.flatten(1, 2), heads.k.size(2));
-        const at::Tensor of_span = states_of(maps, heads, span);
+        const at::Tensor of_span = part_of(maps, heads, span);
         of_span.copy_(walk(chunks, layout, values, of_span).last);
     });
     return maps;
@@ -136,9 +145,9 @@ at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Str
         const DeltaChunks chunks(mine, layout);
         const Unit q = chunked_queries(mine.q, layout);
         const auto [d_values, d_states] =
-            read_gradients(chunked_gradient(states_of(d_out, heads, span), layout, span),
+            read_gradients(chunked_gradient(part_of(d_out, heads, span), layout, span),
                            reads(q, chunks, scale), q.rows * (chunks.growth * scale));
-        const at::Tensor of_span = states_of(maps, heads, span);
+        const at::Tensor of_span = part_of(maps, heads, span);
         of_span.copy_(walk_back(chunks, layout, behind_zeros(d_values, dk),
                                 behind_zeros(d_states, dk), of_span)
                           .last);
@@ -149,9 +158,10 @@ at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Str
 namespace {
 
 // Sums over rows less sums over columns: the gradient of G from that of the factors D_ij, times
-// these.
+// these. In double precision, since most of it cancels where it is summed up over the tokens.
 at::Tensor decay_gradient(const at::Tensor& products) {
-    return products.sum({-1}, true).sub_(transposed(products.sum({-2}, true)));
+    return products.sum({-1}, true, at::kDouble)
+        .sub_(transposed(products.sum({-2}, true, at::kDouble)));
 }
 
 at::Tensor sum_of_columns(const at::Tensor& x) { return x.sum({-1}, true); }
@@ -212,24 +222,23 @@ struct HeadsBackward {
 
 }  // namespace
 
-at::Tensor delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
-                               const at::Tensor& first_state, const at::Tensor& d_out,
-                               const at::Tensor& d_state, const DeltaHeads& gradients) {
+void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                         const at::Tensor& first_state, const at::Tensor& d_out,
+                         const DeltaHeads& gradients, const DeltaStates& d_states) {
     const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
     const double scale = scale_of(heads);
-    at::Tensor d_first = at::empty(first_state.sizes(), first_state.options());
     for_heads(heads.k, [&](const HeadSpan& span) {
         const DeltaHeads mine = heads_of(heads, span);
         const DeltaChunks chunks(mine, layout);
         const Unit q = chunked_queries(mine.q, layout);
-        const at::Tensor out = chunked_gradient(states_of(d_out, heads, span), layout, span);
+        const at::Tensor out = chunked_gradient(part_of(d_out, heads, span), layout, span);
         const at::Tensor of_values = reads(q, chunks, scale);
-        const auto [d_values, d_states] =
+        const ReadGradients of_reads =
             read_gradients(out, of_values, q.rows * (chunks.growth * scale));
-        const Walk forth =
-            walk(chunks, layout, chunks.u.flatten(1, 2), states_of(first_state, heads, span));
-        const Walk back =
-            walk_back(chunks, layout, d_values, d_states, states_of(d_state, heads, span));
+        const Walk forth = walk(chunks, layout, chunks.u.flatten(1, 2),
+                                first_states(first_state, heads, span, layout));
+        const Walk back = walk_back(chunks, layout, of_reads.values, of_reads.states,
+                                    first_states(d_states.first, heads, span, layout));
         const at::Tensor states = by_key_head(forth.states, chunks);
         const at::Tensor values = by_key_head(forth.values, chunks);
         HeadsBackward backward(chunks, q, scale);
@@ -246,9 +255,8 @@ at::Tensor delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch>
         write(backward.dv, into.v);
         write(backward.d_beta, into.beta.unsqueeze(-1));
         write(backward.d_sums.flip({3}).cumsum(3).flip({3}), into.log_decay.unsqueeze(-1));
-        states_of(d_first, heads, span).copy_(back.last);
+        if (d_states.last.defined()) part_of(d_states.last, heads, span).copy_(back.last);
     });
-    return d_first;
 }
 
 }  // namespace ringshard::ops

@@ -319,3 +319,61 @@ BOOST_AUTO_TEST_CASE(a_plan_of_many_documents_takes_no_time) {
         BOOST_TEST(best < 0.1);
     }
 }
+
+// Every stretch knows the rows before it, every row the stretches that it stands before, and the
+// links of a document go through its tokens in order.
+BOOST_AUTO_TEST_CASE(chains_lead_through_documents_in_order) {
+    const std::vector<std::vector<int64_t>> documents{{0}, {0, 37, 42, 102, 103}, {0, 1, 2, 90}};
+    for (const std::vector<int64_t>& starts : documents)
+        for (const int64_t ring : {1, 2, 3, 4}) {
+            const SequencePartition partition(125, starts, ring, 1);
+            std::vector<Chain> chains;
+            for (int64_t rank = 0; rank < ring; ++rank)
+                chains.push_back(make_chain(partition, rank));
+            const int64_t slots = chains.front().slots;
+            std::vector<int64_t> last(static_cast<size_t>(ring * slots * rows_before), -1);
+            std::vector<int64_t> starts_of_slots(static_cast<size_t>(ring * slots), -1);
+            for (int64_t rank = 0; rank < ring; ++rank) {
+                const Chain& chain = chains[static_cast<size_t>(rank)];
+                BOOST_TEST_REQUIRE(chain.slots == slots);
+                for (size_t i = 0; i < chain.cut.size(); ++i) {
+                    const auto& [begin, length] = chain.stretches[chain.cut[i]];
+                    const auto slot = static_cast<size_t>(rank * slots) + i;
+                    const std::vector<int64_t> tokens = held(partition.of_ring_rank(rank));
+                    const auto token = [&](int64_t row) {
+                        return tokens[static_cast<size_t>(row)];
+                    };
+                    starts_of_slots[slot] = token(begin);
+                    for (int64_t row = std::max<int64_t>(0, length - rows_before); row < length;
+                         ++row)
+                        last[(slot + 1) * rows_before - static_cast<size_t>(length - row)] =
+                            token(begin + row);
+                }
+            }
+            const auto positions =
+                positions_in_documents(partition.filled_length(), partition.document_starts());
+            for (int64_t rank = 0; rank < ring; ++rank) {
+                const Chain& chain = chains[static_cast<size_t>(rank)];
+                const std::vector<int64_t> tokens = held(partition.of_ring_rank(rank));
+                const auto token = [&](int64_t row) { return tokens[static_cast<size_t>(row)]; };
+                size_t expected = 0;
+                for (const auto& [begin, length] : chain.stretches)
+                    expected += static_cast<size_t>(
+                        std::min(positions[static_cast<size_t>(token(begin))], rows_before));
+                BOOST_TEST(chain.before.size() == expected);
+                for (const auto& [mine, of_slots] : chain.before) {
+                    const auto& stretch = chain.stretches[static_cast<size_t>(mine / rows_before)];
+                    BOOST_TEST(last[static_cast<size_t>(of_slots)] ==
+                               token(stretch.begin) - rows_before + mine % rows_before);
+                }
+                for (const auto& [mine, of_slots] : chain.reached)
+                    BOOST_TEST(token(mine) ==
+                               starts_of_slots[static_cast<size_t>(of_slots / rows_before)] -
+                                   rows_before + of_slots % rows_before);
+                for (const auto& links : chain.documents)
+                    for (size_t i = 1; i < links.size(); ++i)
+                        BOOST_TEST(starts_of_slots[static_cast<size_t>(links[i - 1].slot)] <
+                                   starts_of_slots[static_cast<size_t>(links[i].slot)]);
+            }
+        }
+}

@@ -4,15 +4,17 @@
 #include <span>
 #include <vector>
 
+#include "ringshard/attention/chain.hpp"
 #include "ringshard/attention/sequence_partition.hpp"
 #include "ringshard/ops/band.hpp"
 
 namespace ringshard::attention {
 
 // Which tokens of its document a token sees: itself and all earlier ones, or as many as the window
-// holds, itself included.
+// holds, itself included. Or it sees them through a state that passes from token to token.
 struct Mask {
     std::optional<int64_t> window{};
+    bool through_state = false;
     auto operator<=>(const Mask&) const = default;
 };
 
@@ -55,6 +57,7 @@ struct Plan {
     // true of any documents where a rank holds all of the list.
     bool meets_once = false;
     std::optional<KeyExchange> exchange{};
+    std::optional<Chain> chain{};  // of a mask through states, which has no tiles
     bool operator==(const Plan&) const = default;
 };
 Plan make_plan(const SequencePartition& partition, int64_t ring_rank, const Mask& mask = {});

@@ -21,19 +21,21 @@ struct DeltaHeads {
     at::Tensor beta;       // [t, value heads], fp32
 };
 
-// States of each stretch: [stretches, value heads, dk, dv], fp32.
-struct DeltaRead {
-    at::Tensor out;    // [t, value heads, dv], of the type of v
-    at::Tensor state;  // in which each stretch ends
+// States of each stretch: [stretches, value heads, dk, dv], fp32. `first`: in which they begin,
+// zeros where it is undefined; `last`, where it is defined, receives those in which they end. Of
+// gradients, `first` is that of the states in which the stretches end.
+struct DeltaStates {
+    at::Tensor first{};
+    at::Tensor last{};
 };
-DeltaRead delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
-                     const at::Tensor& first_state);
 
-// d_state: the gradient of the states in which the stretches end. Writes the gradients of the
-// heads, fp32, and returns that of the states in which the stretches begin.
-at::Tensor delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
-                               const at::Tensor& first_state, const at::Tensor& d_out,
-                               const at::Tensor& d_state, const DeltaHeads& gradients);
+// Returns what the tokens read: [t, value heads, dv], of the type of v.
+at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                      const DeltaStates& states = {});
+// Writes the gradients of the heads, fp32.
+void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
+                         const at::Tensor& first_state, const at::Tensor& d_out,
+                         const DeltaHeads& gradients, const DeltaStates& d_states = {});
 
 // A stretch is an affine map of the state: it ends in A S + B where it begins in S. Returns A
 // beside B, [stretches, value heads, dk, dk + dv].

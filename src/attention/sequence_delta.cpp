@@ -1,0 +1,173 @@
+#include "ringshard/attention/sequence_delta.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "ringshard/base/error.hpp"
+#include "ringshard/ops/causal_conv.hpp"
+#include "ringshard/ops/delta_rule.hpp"
+#include "state_exchange.hpp"
+#include "ulysses.hpp"
+
+namespace ringshard::attention {
+
+namespace {
+
+using Columns = ColumnExchange::Columns;
+
+DeltaSizes sizes_of_rank(const DeltaSizes& all, int64_t ranks) {
+    const HeadCounts heads = heads_of_rank(all.heads(), ranks);
+    return {heads.key_heads, heads.query_heads, all.key_dim, all.value_dim};
+}
+
+// Where the heads of a rank lie in a row: queries, keys, values, b, a.
+std::vector<Columns> columns_of_rank(const DeltaSizes& all, int64_t rank, int64_t ranks) {
+    const DeltaSizes mine = sizes_of_rank(all, ranks);
+    const int64_t keys = first_key_head(all.heads(), rank, ranks) * all.key_dim;
+    const int64_t head = rank * mine.value_heads;
+    return {{keys, mine.keys()},
+            {all.keys() + keys, mine.keys()},
+            {2 * all.keys() + head * all.value_dim, mine.values()},
+            {all.convolved() + head, mine.value_heads},
+            {all.convolved() + all.value_heads + head, mine.value_heads}};
+}
+
+// The share of a Ulysses rank: its heads of all tokens of its ring rank.
+struct Share {
+    Share(const DeltaSizes& all_sizes, comm::Communicator& ulysses,
+          const ColumnExchange::Types& types)
+        : all(all_sizes),
+          sizes(sizes_of_rank(all, ulysses.size())),
+          first_value_head(ulysses.rank() * sizes.value_heads),
+          exchange(columns(all, ulysses.size()), ulysses, types) {}
+
+    static std::vector<std::vector<Columns>> columns(const DeltaSizes& all, int64_t ranks) {
+        std::vector<std::vector<Columns>> of_ranks;
+        for (int64_t rank = 0; rank < ranks; ++rank)
+            of_ranks.push_back(columns_of_rank(all, rank, ranks));
+        return of_ranks;
+    }
+    // The channels of the convolution, and those of the gates. `add` is called with the parts of a
+    // weight that belong to this rank.
+    at::Tensor conv_of(const at::Tensor& weight) const {
+        if (sizes.convolved() == all.convolved()) return weight;
+        std::vector<at::Tensor> parts;
+        for (size_t part = 0; part < 3; ++part) {
+            const auto& [begin, length] = exchange.mine()[part];
+            parts.push_back(weight.narrow(0, begin, length));
+        }
+        return at::cat(parts);
+    }
+    void add_conv(const at::Tensor& d_conv, const at::Tensor& d_weight) const {
+        int64_t from = 0;
+        for (size_t part = 0; part < 3; ++part) {
+            const auto& [begin, length] = exchange.mine()[part];
+            d_weight.narrow(0, begin, length).add_(d_conv.narrow(0, from, length));
+            from += length;
+        }
+    }
+    ops::DecayWeights decay_of(const ops::DecayWeights& weights) const {
+        const auto mine = [&](const at::Tensor& x) {
+            return x.defined() ? x.narrow(0, first_value_head, sizes.value_heads) : x;
+        };
+        return {mine(weights.log_rate), mine(weights.bias)};
+    }
+
+    DeltaSizes all;
+    DeltaSizes sizes;
+    int64_t first_value_head;
+    ColumnExchange exchange;
+};
+
+// Rows of a share, or their gradients, as views.
+struct Parts {
+    Parts(const at::Tensor& rows, const DeltaSizes& sizes)
+        : convolved(rows.narrow(1, 0, sizes.convolved())),
+          b(rows.narrow(1, sizes.convolved(), sizes.value_heads)),
+          a(rows.narrow(1, sizes.convolved() + sizes.value_heads, sizes.value_heads)) {}
+    at::Tensor convolved;
+    at::Tensor b;
+    at::Tensor a;
+};
+
+// Views of the heads in rows that were convolved, or in their gradients.
+ops::DeltaHeads as_heads(const at::Tensor& rows, const ops::DeltaGates& gates,
+                         const DeltaSizes& sizes) {
+    const auto part = [&](int64_t begin, int64_t heads, int64_t dim) {
+        return rows.narrow(1, begin, heads * dim).unflatten(1, {heads, dim});
+    };
+    return {
+        part(0, sizes.key_heads, sizes.key_dim), part(sizes.keys(), sizes.key_heads, sizes.key_dim),
+        part(2 * sizes.keys(), sizes.value_heads, sizes.value_dim), gates.log_decay, gates.beta};
+}
+
+std::vector<ops::Stretch> cut_stretches(const Chain& chain) {
+    std::vector<ops::Stretch> cut;
+    for (const size_t stretch : chain.cut) cut.push_back(chain.stretches[stretch]);
+    return cut;
+}
+
+}  // namespace
+
+SequenceDelta::Result SequenceDelta::forward(const DeltaSizes& sizes, const at::Tensor& rows,
+                                             const DeltaWeights& weights, const Plan& plan) const {
+    RINGSHARD_CHECK(plan.chain, "a plan of another mask");
+    const Chain& chain = *plan.chain;
+    const Share share(sizes, ulysses_, {rows.scalar_type(), exchange_type_});
+    const Parts mine(share.exchange.in(rows), share.sizes);
+    Result result;
+    result.before = rows_before_stretches(chain, ring_, mine.convolved);
+    const at::Tensor convolved = ops::causal_conv(
+        mine.convolved, {share.conv_of(weights.conv), chain.stretches, result.before});
+    const ops::DeltaHeads heads = as_heads(
+        convolved, ops::delta_gates(mine.a, mine.b, share.decay_of(weights.decay)), share.sizes);
+    if (chain.slots > 0)
+        result.first_state =
+            first_states(chain, ring_, ops::delta_rule_maps(heads, cut_stretches(chain)));
+    const at::Tensor read = ops::delta_rule(heads, chain.stretches, {result.first_state});
+    result.out = share.exchange.parts_out(read.flatten(1));
+    return result;
+}
+
+at::Tensor SequenceDelta::backward(const DeltaSizes& sizes, const at::Tensor& rows,
+                                   const DeltaWeights& weights, const Result& result,
+                                   const at::Tensor& d_out, const DeltaWeights& gradients,
+                                   const Plan& plan) const {
+    const Chain& chain = *plan.chain;
+    const Share share(sizes, ulysses_, {rows.scalar_type(), exchange_type_});
+    const Parts mine(share.exchange.in(rows), share.sizes);
+    const ops::CausalConv conv{share.conv_of(weights.conv), chain.stretches, result.before};
+    const at::Tensor convolved = ops::causal_conv(mine.convolved, conv);
+    const ops::DecayWeights decay = share.decay_of(weights.decay);
+    const ops::DeltaHeads heads =
+        as_heads(convolved, ops::delta_gates(mine.a, mine.b, decay), share.sizes);
+    const at::Tensor d_read = share.exchange.parts_in(d_out).unflatten(
+        1, {share.sizes.value_heads, share.sizes.value_dim});
+    at::Tensor d_last;
+    if (chain.slots > 0)
+        d_last = last_state_gradients(
+            chain, ring_, ops::delta_rule_backward_maps(heads, cut_stretches(chain), d_read));
+
+    const at::Tensor d_convolved =
+        at::empty(convolved.sizes(), convolved.options().dtype(at::kFloat));
+    const ops::DeltaGates d_gates{at::empty(heads.beta.sizes(), heads.beta.options()),
+                                  at::empty(heads.beta.sizes(), heads.beta.options())};
+    ops::delta_rule_backward(heads, chain.stretches, result.first_state, d_read,
+                             as_heads(d_convolved, d_gates, share.sizes), {d_last});
+
+    const at::Tensor d_rows =
+        at::empty({convolved.size(0), share.sizes.columns()}, d_convolved.options());
+    const Parts d_mine(d_rows, share.sizes);
+    ops::delta_gates_backward(d_gates, mine.a, mine.b, decay, d_mine.a, d_mine.b,
+                              share.decay_of(gradients.decay));
+    at::Tensor d_conv;
+    if (gradients.conv.defined()) d_conv = at::zeros(conv.weight.sizes(), d_rows.options());
+    const at::Tensor d_before =
+        ops::causal_conv_backward(d_convolved, mine.convolved, conv, d_mine.convolved, d_conv);
+    add_gradient_of_rows_before(chain, ring_, d_before, d_mine.convolved);
+    if (gradients.conv.defined()) share.add_conv(d_conv, gradients.conv);
+    return share.exchange.gradient_out(d_rows.to(share.exchange.exchange_type()), sizes.columns());
+}
+
+}  // namespace ringshard::attention

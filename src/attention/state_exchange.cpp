@@ -1,0 +1,96 @@
+#include "state_exchange.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <ranges>
+
+namespace ringshard::attention {
+
+namespace {
+
+// Returns what all ranks have in their slots, [ranks x slots, ...]. `mine` has as many as this rank
+// fills.
+at::Tensor gather(const Chain& chain, comm::Communicator& ring, const at::Tensor& mine) {
+    std::vector<int64_t> sizes = mine.sizes().vec();
+    sizes[0] = chain.slots;
+    const at::Tensor filled = at::zeros(sizes, mine.options());
+    filled.narrow(0, 0, mine.size(0)).copy_(mine);
+    sizes[0] *= ring.size();
+    at::Tensor all = at::empty(sizes, mine.options());
+    ring.all_gather(all, filled).wait();
+    return all;
+}
+
+at::Tensor map_of(const at::Tensor& map, const at::Tensor& state) {
+    const int64_t dk = state.size(1);
+    return at::matmul(map.narrow(2, 0, dk), state).add_(map.narrow(2, dk, state.size(2)));
+}
+
+// Follows the state of each document through its links, and writes it where a stretch of this rank
+// is met, before the stretch changes it.
+template <class Links>
+void follow(const Links& links, const at::Tensor& maps, const at::Tensor& states) {
+    at::Tensor state = at::zeros(states.sizes().slice(1), states.options());
+    for (const Chain::Link& link : links) {
+        if (link.stretch) states[static_cast<int64_t>(*link.stretch)].copy_(state);
+        state = map_of(maps[link.slot], state);
+    }
+}
+
+at::Tensor states_like(const Chain& chain, const at::Tensor& maps) {
+    const int64_t dk = maps.size(2);
+    return at::zeros({std::ssize(chain.stretches), maps.size(1), dk, maps.size(3) - dk},
+                     maps.options());
+}
+
+}  // namespace
+
+at::Tensor first_states(const Chain& chain, comm::Communicator& ring, const at::Tensor& maps) {
+    const at::Tensor all = gather(chain, ring, maps);
+    at::Tensor states = states_like(chain, maps);
+    for (const auto& links : chain.documents) follow(links, all, states);
+    return states;
+}
+
+at::Tensor last_state_gradients(const Chain& chain, comm::Communicator& ring,
+                                const at::Tensor& maps) {
+    const at::Tensor all = gather(chain, ring, maps);
+    at::Tensor gradients = states_like(chain, maps);
+    for (const auto& links : chain.documents) follow(std::views::reverse(links), all, gradients);
+    return gradients;
+}
+
+at::Tensor rows_before_stretches(const Chain& chain, comm::Communicator& ring,
+                                 const at::Tensor& x) {
+    at::Tensor before =
+        at::zeros({std::ssize(chain.stretches), rows_before, x.size(1)}, x.options());
+    if (chain.slots == 0) return before;
+    const at::Tensor mine = at::zeros({std::ssize(chain.cut), rows_before, x.size(1)}, x.options());
+    for (size_t slot = 0; slot < chain.cut.size(); ++slot) {
+        const auto& [begin, length] = chain.stretches[chain.cut[slot]];
+        const int64_t rows = std::min(length, rows_before);
+        mine[static_cast<int64_t>(slot)]
+            .narrow(0, rows_before - rows, rows)
+            .copy_(x.narrow(0, begin + length - rows, rows));
+    }
+    const at::Tensor all = gather(chain, ring, mine).flatten(0, 1);
+    const at::Tensor rows = before.flatten(0, 1);
+    for (const auto& [row, of_slots] : chain.before) rows[row].copy_(all[of_slots]);
+    return before;
+}
+
+void add_gradient_of_rows_before(const Chain& chain, comm::Communicator& ring,
+                                 const at::Tensor& d_before, const at::Tensor& dx) {
+    if (chain.slots == 0) return;
+    const at::Tensor mine =
+        at::empty({std::ssize(chain.cut), rows_before, dx.size(1)}, dx.options());
+    for (size_t slot = 0; slot < chain.cut.size(); ++slot)
+        mine[static_cast<int64_t>(slot)].copy_(d_before[static_cast<int64_t>(chain.cut[slot])]);
+    const at::Tensor all = gather(chain, ring, mine).flatten(0, 1);
+    for (const auto& [row, of_slots] : chain.reached) dx[row].add_(all[of_slots]);
+}
+
+}  // namespace ringshard::attention

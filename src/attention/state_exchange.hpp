@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "ringshard/attention/chain.hpp"
+#include "ringshard/comm/communicator.hpp"
+
+// What the ranks of a ring tell each other of the stretches of cut documents. All of it is
+// collective over the ring, and travels where any document is cut.
+namespace ringshard::attention {
+
+// maps [slots of this rank, heads, dk, dk + dv]: where each of its stretches leads, in the order of
+// Chain::cut. Returns the states in which the stretches begin, [stretches, heads, dk, dv].
+at::Tensor first_states(const Chain& chain, comm::Communicator& ring, const at::Tensor& maps);
+// The same of gradients, against the order of tokens: those of the states in which they end.
+at::Tensor last_state_gradients(const Chain& chain, comm::Communicator& ring,
+                                const at::Tensor& maps);
+
+// Returns the rows before each stretch of x [t, c], [stretches, rows_before, c]: zeros where its
+// document begins.
+at::Tensor rows_before_stretches(const Chain& chain, comm::Communicator& ring, const at::Tensor& x);
+// Adds to the gradient of x what the rows before stretches, of all ranks, have of it.
+void add_gradient_of_rows_before(const Chain& chain, comm::Communicator& ring,
+                                 const at::Tensor& d_before, const at::Tensor& dx);
+
+}  // namespace ringshard::attention
