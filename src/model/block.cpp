@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "parts/attention.hpp"
+#include "parts/delta_net.hpp"
+
 namespace ringshard::model {
 
 using config::ActivationPolicy;
@@ -27,6 +30,12 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
     return dx;
 }
 
+std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
+                                        const BlockSpec& spec) {
+    if (spec.delta_net) return std::make_unique<const DeltaNet>(unit, slots, spec);
+    return std::make_unique<const Attention>(unit, slots, spec);
+}
+
 template <class Work>
 void for_chunks(int64_t tokens, int64_t tokens_per_chunk, Work work) {
     for (int64_t begin = 0; begin < tokens; begin += tokens_per_chunk)
@@ -47,7 +56,7 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
       mlp_norms_(unit, spec, spec.mlp_norms),
       input_(slots_.add(ActivationPolicy::input)),
       attention_inverse_rms_(slots_.add(ActivationPolicy::all_but_gate_up)),
-      attention_(unit, slots_, spec),
+      mixer_(make_mixer(unit, slots_, spec)),
       attention_out_(slots_.add(ActivationPolicy::all_but_gate_up)),
       attention_residual_(slots_.add(ActivationPolicy::all_but_gate_up)),
       mlp_(unit, spec),
@@ -90,15 +99,15 @@ at::Tensor Block::branch_gradient(const at::Tensor& gradient) const {
 
 void Block::complete(const BlockContext& context, const UnitTensors& weights, Saved& saved) const {
     const at::Tensor& input = saved[input_];
-    if (!attention_.is_projected(saved)) {
+    if (!mixer_->is_projected(saved)) {
         ops::RmsNormed normed{input, {}};
         if (attention_norms_.before) normed = attention_norms_.before->forward(weights, input);
         saved[attention_inverse_rms_] = normed.inverse_rms;
-        attention_.project(context, weights, normed.y, saved);
+        mixer_->project(context, weights, normed.y, saved);
     }
-    attention_.attend(context, saved);
+    mixer_->mix(context, weights, saved);
     if (saved[attention_residual_].defined()) return;
-    at::Tensor out = attention_.output(context, weights, saved);
+    at::Tensor out = mixer_->output(context, weights, saved);
     if (attention_norms_.behind) {
         saved[attention_out_] = out;
         out = attention_norms_.behind->forward(weights, out).y;
@@ -111,14 +120,14 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
                                const at::Tensor& gradient, const Saved& saved) const {
     const at::Tensor& input = saved[input_];
     const auto& [before, behind] = attention_norms_;
-    const at::Tensor d_qkv = attention_.output_backward(
+    const at::Tensor d_rows = mixer_->output_backward(
         context, weights, gradients,
         behind ? behind_backward(*behind, weights, gradients, d_branch, saved[attention_out_])
                : d_branch,
         saved);
     const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
     const at::Tensor x = before ? before->again(weights, input, inverse_rms) : input;
-    const at::Tensor dx = attention_.project_backward(context, weights, gradients, d_qkv, x);
+    const at::Tensor dx = mixer_->project_backward(context, weights, gradients, d_rows, x);
     if (before)
         before->backward(weights, gradients, dx, input, inverse_rms, gradient);
     else
@@ -199,7 +208,7 @@ void Block::chunk_backward(const ProjectionContext& context, const UnitTensors& 
 }
 
 Operations Block::operations(ActivationPolicy policy) const {
-    Operations operations = attention_.operations(policy, attention_residual_.is_kept(policy));
+    Operations operations = mixer_->operations(policy, attention_residual_.is_kept(policy));
     operations.products += mlp_.inner_operations() + mlp_.outer_operations();
     if (gate_up_.is_kept(policy)) return operations;
     // The product that the block ends with is made again for a norm behind it alone.
@@ -209,7 +218,7 @@ Operations Block::operations(ActivationPolicy policy) const {
 }
 
 std::vector<const Projection*> Block::projections() const {
-    std::vector<const Projection*> all = attention_.projections();
+    std::vector<const Projection*> all = mixer_->projections();
     for (const Projection* projection : mlp_.projections()) all.push_back(projection);
     return all;
 }

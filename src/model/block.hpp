@@ -1,9 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "parts/attention.hpp"
+#include "parts/mixer.hpp"
 #include "parts/mlp.hpp"
 #include "parts/norm.hpp"
 #include "saved.hpp"
@@ -88,7 +89,7 @@ private:
     BranchNorms mlp_norms_;
     SavedSlot input_;                  // [t, w]
     SavedSlot attention_inverse_rms_;  // of the norm before the attention
-    Attention attention_;
+    std::unique_ptr<const Mixer> mixer_;
     SavedSlot attention_out_;       // [t, w], before the norm behind the attention
     SavedSlot attention_residual_;  // [t, w]: input + attention
     Mlp mlp_;

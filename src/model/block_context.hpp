@@ -3,6 +3,7 @@
 #include "parts/projection_spec.hpp"
 #include "positions.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/attention/sequence_delta.hpp"
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/ops/gemm.hpp"
 
@@ -11,6 +12,7 @@ namespace ringshard::model {
 // What a block needs to know of a batch and of the run.
 struct BlockContext {
     const attention::SequenceAttention& attention;
+    const attention::SequenceDelta& delta;
     const attention::Plan& plan;
     const Positions& positions;
     const ops::Gemms& gemms;

@@ -60,11 +60,29 @@ void ModelSpec::resize(int64_t rows) {
     config_json = config.dump(2) + "\n";
 }
 
+bool ModelSpec::has_states() const {
+    return std::ranges::any_of(blocks,
+                               [](const BlockSpec& block) { return block.delta_net.has_value(); });
+}
+
+std::string ModelSpec::why_heads_do_not_split(int64_t ulysses) const {
+    std::string why_not = attention::why_heads_do_not_split(heads(), ulysses);
+    for (const BlockSpec& block : blocks)
+        if (why_not.empty() && block.delta_net)
+            why_not = attention::why_heads_do_not_split(block.delta_net->sizes.heads(), ulysses);
+    return why_not;
+}
+
+std::vector<int64_t> ModelSpec::ulysses_sizes() const {
+    std::vector<int64_t> sizes = attention::ulysses_sizes(heads());
+    std::erase_if(sizes, [&](int64_t size) { return !why_heads_do_not_split(size).empty(); });
+    return sizes;
+}
+
 std::vector<attention::Mask> ModelSpec::masks() const {
     std::vector<attention::Mask> masks;
     for (const BlockSpec& block : blocks)
-        if (std::ranges::find(masks, block.attention.mask) == masks.end())
-            masks.push_back(block.attention.mask);
+        if (std::ranges::find(masks, block.mask()) == masks.end()) masks.push_back(block.mask());
     return masks;
 }
 

@@ -27,6 +27,8 @@ void write_random(const shard::PlacedTensor& tensor, double deviation,
             at::empty({std::min(left, piece_elements)}, at::TensorOptions(at::kFloat));
         if (tensor.initial == shard::InitialValues::normal)
             piece.normal_(0, deviation, generator);
+        else if (tensor.initial == shard::InitialValues::log_uniform)
+            piece.uniform_(0.01, 16, generator).log_();
         else
             piece.fill_(tensor.initial == shard::InitialValues::ones ? 1 : 0);
         writer.write(

@@ -50,11 +50,8 @@ struct RecordedBlocks::Shape {
           backward(blocks.blocks_.size()) {}
 
     BlockContext context_of(size_t block) const {
-        return {blocks.attention_,
-                plans.at(blocks.plan_of_block_[block]),
-                positions,
-                blocks.gemms_,
-                blocks.policies_[block],
+        return {blocks.attention_, blocks.delta_, plans.at(blocks.plan_of_block_[block]),
+                positions,         blocks.gemms_, blocks.policies_[block],
                 blocks.mlp_chunk_};
     }
 
@@ -68,12 +65,13 @@ struct RecordedBlocks::Shape {
 RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
                                const std::vector<size_t>& plan_of_block,
                                const attention::SequenceAttention& attention,
-                               const ops::Gemms& gemms,
+                               const attention::SequenceDelta& delta, const ops::Gemms& gemms,
                                std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
                                Recorder& recorder)
     : blocks_(blocks),
       plan_of_block_(plan_of_block),
       attention_(attention),
+      delta_(delta),
       gemms_(gemms),
       policies_(std::move(policies)),
       mlp_chunk_(mlp_chunk),

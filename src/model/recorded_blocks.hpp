@@ -17,7 +17,8 @@ public:
     using Plans = std::vector<attention::Plan>;
 
     RecordedBlocks(const std::vector<Block>& blocks, const std::vector<size_t>& plan_of_block,
-                   const attention::SequenceAttention& attention, const ops::Gemms& gemms,
+                   const attention::SequenceAttention& attention,
+                   const attention::SequenceDelta& delta, const ops::Gemms& gemms,
                    std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
                    Recorder& recorder);
     ~RecordedBlocks();
@@ -39,6 +40,7 @@ private:
     const std::vector<Block>& blocks_;
     const std::vector<size_t>& plan_of_block_;
     const attention::SequenceAttention& attention_;
+    const attention::SequenceDelta& delta_;
     const ops::Gemms& gemms_;
     std::vector<config::ActivationPolicy> policies_;  // of the blocks
     int64_t mlp_chunk_;

@@ -39,7 +39,7 @@ std::vector<size_t> plans_of_blocks(const ModelSpec& spec,
                                     const std::vector<attention::Mask>& masks) {
     std::vector<size_t> plans;
     for (const BlockSpec& block : spec.blocks) {
-        const auto place = std::ranges::find(masks, block.attention.mask);
+        const auto place = std::ranges::find(masks, block.mask());
         plans.push_back(static_cast<size_t>(place - masks.begin()));
     }
     return plans;
@@ -56,6 +56,14 @@ std::vector<std::vector<size_t>> units_by_module(const std::vector<shard::FlatUn
 double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
     if (!spec.rounds_embedding_multiplier) return spec.embedding_multiplier;
     return at::scalar_tensor(spec.embedding_multiplier, at::TensorOptions(type)).item().toDouble();
+}
+
+void check_device(const ModelSpec& spec, c10::DeviceType device) {
+    if (!spec.has_states() || device != c10::DeviceType::CUDA) return;
+    throw Error(Failure{ExitCode::settings,
+                        concat("device: ", spec.architecture,
+                               " has gated delta nets, which run on the CPU alone so far; set "
+                               "device to cpu")});
 }
 
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
@@ -83,6 +91,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       first_backward_block_(model::first_backward_block(*parts_)),
       attention_(spec_.heads(), mesh.ring(), mesh.ulysses(), options.context_parallel,
                  options.planned_device.value_or(mesh.device().type()), spec_.scores),
+      delta_(mesh.ring(), mesh.ulysses(), options.context_parallel.heads),
       own_gemms_(options.gemms == nullptr ? open_gemms(mesh.device()) : nullptr),
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
@@ -92,11 +101,12 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
       on_phase_(options.on_phase) {
+    check_device(spec_, options.planned_device.value_or(mesh.device().type()));
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
         recorded_ =
-            std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_, gemms_,
-                                             policies_, chunks_.mlp, *options.recorder);
+            std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_, delta_,
+                                             gemms_, policies_, chunks_.mlp, *options.recorder);
     }
 }
 
@@ -132,6 +142,7 @@ void Transformer::reduce(size_t module) const {
 
 BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
     return {attention_,
+            delta_,
             pass.batch.plans.at(plan_of_block_[block]),
             pass.positions,
             gemms_,

@@ -28,7 +28,8 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
     const auto place_all = [&](bool matrices) {
         for (size_t g = 0; g < groups.size(); ++g) {
             const std::vector<int64_t>& first = groups[g].tensors.front().shape;
-            if (groups[g].role != role || (first.size() > 1) != matrices) continue;
+            const bool decays = first.size() > 1 || groups[g].decays;
+            if (groups[g].role != role || decays != matrices) continue;
             size_ = round_up(size_, alignment);
             groups_[g] = {size_, first};
             groups_[g].shape[0] = 0;

@@ -230,8 +230,9 @@ void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
 
     const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
                                                  setting.mesh.ulysses());
-    const BlockContext context{attention,     setting.plan, setting.positions,
-                               setting.gemms, policy,       5};
+    const attention::SequenceDelta delta(setting.mesh.ring(), setting.mesh.ulysses());
+    const BlockContext context{attention, delta, setting.plan, setting.positions, setting.gemms,
+                               policy,    5};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();

@@ -8,6 +8,7 @@
 
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
+#include "ringshard/attention/sequence_delta.hpp"
 #include "ringshard/ops/activation.hpp"
 #include "ringshard/ops/score_form.hpp"
 
@@ -45,9 +46,21 @@ struct AttentionSpec {
     std::string key_norm = "self_attn.k_norm";
     std::optional<size_t> rope = 0;  // of ModelSpec::ropes; nothing: the heads do not rotate
     attention::Mask mask{};
+    // The query projection has a gate behind each head, whose sigmoid multiplies what the head
+    // gives.
+    bool is_gated = false;
 
     int64_t out_width() const { return heads.query_heads * heads.head_dim; }
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
+};
+
+// The gated delta net, between two projections: a state of each value head in place of keys and
+// values of all earlier tokens.
+struct DeltaNetSpec {
+    attention::DeltaSizes sizes{};
+    // Queries, keys, values and gates of the output are one tensor, and so are b and a, each with
+    // the rows of a key head side by side; else they are in_proj_qkv, _z, _b and _a.
+    bool is_grouped = false;
 };
 
 // down(activation(gate) * up), or down(activation(up)).
@@ -73,6 +86,7 @@ struct BlockSpec {
     NormForm norm{};    // of all norms of the block
     BranchNormSpec attention_norms{.before = "input_layernorm", .behind = {}};
     AttentionSpec attention{};
+    std::optional<DeltaNetSpec> delta_net{};  // in place of the attention
     BranchNormSpec mlp_norms{.before = "post_attention_layernorm", .behind = {}};
     MlpSpec mlp{};
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
@@ -80,6 +94,10 @@ struct BlockSpec {
     // reads what the attention reads.
     bool is_parallel = false;
     double residual_multiplier = 1;  // of both branches
+
+    attention::Mask mask() const {
+        return delta_net ? attention::Mask{.through_state = true} : attention.mask;
+    }
 };
 
 }  // namespace ringshard::model

@@ -43,6 +43,11 @@ struct ModelSpec {
     bool reads_head_from_embedding = false;
 
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
+    bool has_states() const;  // of gated delta nets
+    // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.
+    std::string why_heads_do_not_split(int64_t ulysses) const;
+    // Every number of ranks that can share them, ascending.
+    std::vector<int64_t> ulysses_sizes() const;
     // Returns each mask that a block has, in the order of the blocks that have it first.
     std::vector<attention::Mask> masks() const;
     // Gives the model a head of its own, in config_json too.

@@ -138,6 +138,7 @@ private:
     double embedding_multiplier_ = 1;
     size_t first_backward_block_ = 0;  // no backward pass goes below it
     attention::SequenceAttention attention_;
+    attention::SequenceDelta delta_;
     std::unique_ptr<const ops::Gemms> own_gemms_;  // where none were given
     const ops::Gemms& gemms_;
     std::vector<config::ActivationPolicy> policies_;  // of the blocks

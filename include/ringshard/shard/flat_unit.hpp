@@ -17,8 +17,9 @@ struct TensorSpec {
 };
 
 // The numbers with which a tensor begins where a model is made without weights of its own: normally
-// distributed with the deviation of the model, or all the same.
-enum class InitialValues { normal, ones, zeros };
+// distributed with the deviation of the model, all the same, or logarithms of uniform numbers from
+// 0.01 to 16.
+enum class InitialValues { normal, ones, zeros, log_uniform };
 
 // What happens to weights: trained ones have gradients and states of the optimizer, and fp32
 // weights beside those in the compute type; frozen ones have weights in the compute type alone.
@@ -31,6 +32,7 @@ struct ParameterGroup {
     InitialValues initial = InitialValues::normal;
     Role role = Role::trained;
     bool is_adapter = false;  // made by a run: the files of a model do not hold it
+    bool decays = false;      // vectors that decay as matrices do
 };
 
 // A group of parameters, named by the layout that it was added to.
@@ -57,8 +59,8 @@ struct TensorPiece {
 
 // Weights of one role of one module (an embedding, a block, a head) as one flat buffer, and with
 // the same places their gradients and moments: matrices first, vectors after them (weight decay is
-// for matrices), every group aligned to 64 bytes of the smallest type, the whole filled up so that
-// it can be divided into equal parts.
+// for matrices, and for vectors that say so, which lie among them), every group aligned to 64 bytes
+// of the smallest type, the whole filled up so that it can be divided into equal parts.
 class FlatUnit {
 public:
     // Takes the groups of this role. `module` is the number of the module among those of the model.

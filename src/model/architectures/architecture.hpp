@@ -41,6 +41,8 @@ ModelSpec read_phi(ConfigReader& config);
 ModelSpec read_phi3(ConfigReader& config);
 ModelSpec read_qwen2(ConfigReader& config);
 ModelSpec read_qwen3(ConfigReader& config);
+ModelSpec read_qwen3_5(ConfigReader& config);
+ModelSpec read_qwen3_next(ConfigReader& config);
 ModelSpec read_seed_oss(ConfigReader& config);
 ModelSpec read_smollm3(ConfigReader& config);
 ModelSpec read_stablelm(ConfigReader& config);

@@ -39,6 +39,8 @@ constexpr Architecture architectures[] = {
     {"HyperCLOVAXForCausalLM", "hyperclovax", read_hyperclovax},
     {"Jais2ForCausalLM", "jais2", read_jais2},
     {"VaultGemmaForCausalLM", "vaultgemma", read_vaultgemma},
+    {"Qwen3NextForCausalLM", "qwen3_next", read_qwen3_next},
+    {"Qwen3_5ForCausalLM", "qwen3_5_text", read_qwen3_5},
 };
 
 std::string names_of(const char* Architecture::*field) {

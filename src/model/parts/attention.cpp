@@ -1,5 +1,9 @@
 #include "attention.hpp"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/stack.h>
+
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -11,7 +15,8 @@ namespace {
 ProjectionSpec qkv_of(const BlockSpec& block) {
     const auto& [query_heads, key_heads, head_dim] = block.attention.heads;
     const int64_t keys = key_heads * head_dim;
-    ProjectionSpec spec{.layers = {{"self_attn.q_proj", query_heads * head_dim},
+    const int64_t queries = query_heads * head_dim * (block.attention.is_gated ? 2 : 1);
+    ProjectionSpec spec{.layers = {{"self_attn.q_proj", queries},
                                    {"self_attn.k_proj", keys},
                                    {"self_attn.v_proj", keys}},
                         .in = block.width,
@@ -53,9 +58,37 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
       head_norms_(head_norms_of(unit, saved, block)),
       norms_rotated_heads_(block.attention.norms_rotated_heads),
       rope_(block.attention.rope),
+      is_gated_(block.attention.is_gated),
       qkv_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
-      lse_(saved.add(ActivationPolicy::attention)) {}
+      lse_(saved.add(ActivationPolicy::attention)),
+      gates_(saved.add(ActivationPolicy::all_but_gate_up)) {}
+
+at::Tensor Attention::split_gates(const at::Tensor& rows, Saved& saved) const {
+    const auto& [query_heads, key_heads, head_dim] = heads_;
+    const int64_t width = query_heads * head_dim;
+    const at::Tensor queries =
+        rows.narrow(1, 0, 2 * width).unflatten(1, {query_heads, 2, head_dim});
+    saved[gates_] = queries.select(2, 1).reshape({-1, width});
+    return at::cat({queries.select(2, 0).reshape({-1, width}),
+                    rows.narrow(1, 2 * width, 2 * key_heads * head_dim)},
+                   1);
+}
+
+at::Tensor Attention::with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const {
+    const auto& [query_heads, key_heads, head_dim] = heads_;
+    const int64_t width = query_heads * head_dim;
+    const auto by_head = [&](const at::Tensor& x) {
+        return x.unflatten(1, {query_heads, head_dim});
+    };
+    const at::Tensor queries =
+        at::stack({by_head(d_qkv.narrow(1, 0, width)), by_head(d_gates)}, 2).flatten(1);
+    return at::cat({queries, d_qkv.narrow(1, width, 2 * key_heads * head_dim)}, 1);
+}
+
+at::Tensor Attention::gated(const Saved& saved) const {
+    return is_gated_ ? saved[seen_] * at::sigmoid(saved[gates_]) : saved[seen_];
+}
 
 void Attention::rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const {
     if (!rope_) return;
@@ -70,7 +103,8 @@ void Attention::scale_queries(const BlockContext& context, const at::Tensor& hea
 
 void Attention::project(const BlockContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& x, Saved& saved) const {
-    const at::Tensor qkv = qkv_projection_.forward(context.projections(), weights, x);
+    at::Tensor qkv = qkv_projection_.forward(context.projections(), weights, x);
+    if (is_gated_) qkv = split_gates(qkv, saved);
     if (norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
     if (!norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
@@ -80,12 +114,12 @@ void Attention::project(const BlockContext& context, const shard::UnitTensors& w
 
 at::Tensor Attention::project_backward(const BlockContext& context,
                                        const shard::UnitTensors& weights,
-                                       const shard::UnitTensors& gradients, const at::Tensor& d_qkv,
-                                       const at::Tensor& x) const {
-    return qkv_projection_.backward(context.projections(), weights, gradients, d_qkv, x);
+                                       const shard::UnitTensors& gradients,
+                                       const at::Tensor& d_rows, const at::Tensor& x) const {
+    return qkv_projection_.backward(context.projections(), weights, gradients, d_rows, x);
 }
 
-void Attention::attend(const BlockContext& context, Saved& saved) const {
+void Attention::mix(const BlockContext& context, const shard::UnitTensors&, Saved& saved) const {
     if (saved[seen_].defined()) return;
     if (context.cache != nullptr) {
         saved[seen_] = context.attention.attend_cached(saved[qkv_], context.plan, *context.cache);
@@ -98,22 +132,27 @@ void Attention::attend(const BlockContext& context, Saved& saved) const {
 
 at::Tensor Attention::output(const BlockContext& context, const shard::UnitTensors& weights,
                              const Saved& saved) const {
-    return out_.forward(context.projections(), weights, saved[seen_]);
+    return out_.forward(context.projections(), weights, gated(saved));
 }
 
 at::Tensor Attention::output_backward(const BlockContext& context,
                                       const shard::UnitTensors& weights,
                                       const shard::UnitTensors& gradients, const at::Tensor& dy,
                                       const Saved& saved) const {
-    const at::Tensor d_seen =
-        out_.backward(context.projections(), weights, gradients, dy, saved[seen_]);
+    at::Tensor d_seen = out_.backward(context.projections(), weights, gradients, dy, gated(saved));
+    at::Tensor d_gates;
+    if (is_gated_) {
+        const at::Tensor opened = at::sigmoid(saved[gates_]);
+        d_gates = d_seen * saved[seen_] * opened * (1 - opened);
+        d_seen = d_seen * opened;
+    }
     at::Tensor d_qkv =
         context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan);
     scale_queries(context, d_qkv);
     if (!norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
     for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);
     if (norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
-    return d_qkv;
+    return is_gated_ ? with_gates(d_qkv, d_gates) : d_qkv;
 }
 
 Operations Attention::operations(ActivationPolicy policy, bool keeps_output) const {

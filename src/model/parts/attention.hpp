@@ -5,44 +5,43 @@
 
 #include "../block_context.hpp"
 #include "../saved.hpp"
+#include "mixer.hpp"
 #include "norm.hpp"
 #include "projection.hpp"
 #include "ringshard/model/block_spec.hpp"
 
 namespace ringshard::model {
 
-// Causal attention within documents, between two projections. Its forward pass is project(),
-// attend(), output(), its backward pass output_backward(), project_backward(): the block drops and
-// makes again what it keeps between them.
-class Attention {
+// Causal attention within documents, between two projections.
+class Attention : public Mixer {
 public:
     Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block);
 
-    bool is_projected(const Saved& saved) const { return saved[qkv_].defined(); }
+    bool is_projected(const Saved& saved) const override { return saved[qkv_].defined(); }
     // Makes queries, keys and values of x [t, w]: normed by heads, turned to their positions.
     void project(const BlockContext& context, const shard::UnitTensors& weights,
-                 const at::Tensor& x, Saved& saved) const;
-    // Does nothing where its result was kept. Collective over the sequence group.
-    void attend(const BlockContext& context, Saved& saved) const;
-    // Returns [t, w].
+                 const at::Tensor& x, Saved& saved) const override;
+    void mix(const BlockContext& context, const shard::UnitTensors& weights,
+             Saved& saved) const override;
     at::Tensor output(const BlockContext& context, const shard::UnitTensors& weights,
-                      const Saved& saved) const;
-
-    // Returns the gradient of queries, keys and values as they were projected. Collective over the
-    // sequence group.
+                      const Saved& saved) const override;
     at::Tensor output_backward(const BlockContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& dy,
-                               const Saved& saved) const;
-    // Returns the gradient of x.
+                               const Saved& saved) const override;
     at::Tensor project_backward(const BlockContext& context, const shard::UnitTensors& weights,
-                                const shard::UnitTensors& gradients, const at::Tensor& d_qkv,
-                                const at::Tensor& x) const;
-
-    // `keeps_output`: the block keeps what it makes of output().
-    Operations operations(config::ActivationPolicy policy, bool keeps_output) const;
-    std::vector<const Projection*> projections() const { return {&qkv_projection_, &out_}; }
+                                const shard::UnitTensors& gradients, const at::Tensor& d_rows,
+                                const at::Tensor& x) const override;
+    Operations operations(config::ActivationPolicy policy, bool keeps_output) const override;
+    std::vector<const Projection*> projections() const override {
+        return {&qkv_projection_, &out_};
+    }
 
 private:
+    // Takes the gates out of projected rows, and puts their gradient back.
+    at::Tensor split_gates(const at::Tensor& rows, Saved& saved) const;
+    at::Tensor with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const;
+    // What goes into the output's projection.
+    at::Tensor gated(const Saved& saved) const;
     // Turns queries and keys to their positions, or their gradients back. In place.
     void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
     // By their positions, in place; gradients too.
@@ -55,9 +54,11 @@ private:
     std::vector<HeadNorm> head_norms_;
     bool norms_rotated_heads_;
     std::optional<size_t> rope_;
+    bool is_gated_;
     SavedSlot qkv_;   // [t, qkv_width]
     SavedSlot seen_;  // [t, h d], the attention's result
     SavedSlot lse_;
+    SavedSlot gates_;  // [t, h d]
 };
 
 }  // namespace ringshard::model

@@ -37,8 +37,10 @@ def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
     if "norm" in name and name.endswith("weight"):
         adds_one = type(model.get_submodule(name[:-7])).__name__ in ("GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P",
-                                                                      "VaultGemmaRMSNorm")
+                                                                      "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm")
         return (0.0 if adds_one else 1.0), 0.2
+    if name.endswith("A_log"):
+        return -0.5, 1.5
     if name.endswith("bias"):
         return 0.0, 0.2
     if "embed_tokens" in name:

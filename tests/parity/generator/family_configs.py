@@ -15,6 +15,8 @@ WINDOWS = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_atten
 NO_DROPOUT = {"attention_dropout": 0.0, "residual_dropout": 0.0}
 BY_LAYER = {"full_attention": rope(1000000.0, rope_type="linear", factor=8.0), "sliding_attention": rope(10000.0)}
 YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+DELTA = {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+         "rope_parameters": rope(partial_rotary_factor=0.25)}
 
 LLAMA3 = rope(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
 
@@ -66,5 +68,8 @@ CONFIGS = {
     "jais2": sizes(model_type="jais2", head_dim=8, rope_parameters=rope()),
     "vaultgemma": sizes(model_type="vaultgemma", head_dim=16, rope_parameters=rope(), query_pre_attn_scalar=24, attn_logit_softcapping=2.0,
                         final_logit_softcapping=3.0, **WINDOWS),
+    "qwen3_next": sizes(model_type="qwen3_next", num_experts=0, full_attention_interval=2, attention_bias=True, **DELTA),
+    "qwen3_5": sizes(model_type="qwen3_5_text", num_hidden_layers=4,
+                     **{**DELTA, "rope_parameters": rope(partial_rotary_factor=0.25, mrope_section=[1, 1, 0], mrope_interleaved=True)}),
     "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
 }

@@ -16,8 +16,7 @@ Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
                                         const model::ModelSpec& spec, const PlanArgs& args) {
     auto shape = mesh::choose_shape(settings, args.world, args.num_nodes());
     if (!shape) return shape;
-    const std::string why_not =
-        attention::why_heads_do_not_split(spec.heads(), shape.value().ulysses);
+    const std::string why_not = spec.why_heads_do_not_split(shape.value().ulysses);
     if (!why_not.empty())
         return Failure{ExitCode::settings,
                        concat("sp_size = ", shape.value().ulysses, ": ", why_not)};

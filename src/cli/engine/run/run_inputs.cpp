@@ -20,12 +20,11 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
                                       const config::Settings& settings) {
     const auto spec = model::parse_model_spec(config_json, text);
     if (!spec) return spec;
-    const attention::HeadCounts& heads = spec.value().heads();
     if (const auto failure = check_policies(settings, spec.value())) return *failure;
-    const std::string why_not = attention::why_heads_do_not_split(heads, ulysses);
+    const std::string why_not = spec.value().why_heads_do_not_split(ulysses);
     if (why_not.empty()) return spec;
     std::vector<std::string> sizes;
-    for (const int64_t size : attention::ulysses_sizes(heads)) sizes.push_back(concat(size));
+    for (const int64_t size : spec.value().ulysses_sizes()) sizes.push_back(concat(size));
     return Failure{ExitCode::settings,
                    concat("sp_size = ", ulysses, " [", settings.origin_of("sp_size").place,
                           "]: ", why_not, "; sizes that work with this model: ", join(sizes, ", "),

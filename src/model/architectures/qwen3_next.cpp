@@ -1,0 +1,111 @@
+#include <algorithm>
+
+#include "common.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t widest = int64_t{1} << 22;
+constexpr int64_t most_blocks = 4096;
+
+attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
+    const attention::DeltaSizes sizes{
+        .key_heads = config.whole_number_or("linear_num_key_heads", widest, 16),
+        .value_heads = config.whole_number_or("linear_num_value_heads", widest, 32),
+        .key_dim = config.whole_number_or("linear_key_head_dim", widest, 128),
+        .value_dim = config.whole_number_or("linear_value_head_dim", widest, 128)};
+    if (sizes.value_heads % sizes.key_heads != 0)
+        config.complain(concat("linear_num_value_heads = ", sizes.value_heads,
+                               ": must be a multiple of linear_num_key_heads = ", sizes.key_heads));
+    if (sizes.key_dim > widest / sizes.key_heads || sizes.value_dim > widest / sizes.value_heads)
+        config.complain("linear_key_head_dim, linear_value_head_dim: are wider than any model");
+    const int64_t taps = config.whole_number_or("linear_conv_kernel_dim", widest, 4);
+    if (taps != attention::rows_before + 1)
+        config.complain(
+            concat("linear_conv_kernel_dim = ", taps, ": must be ", attention::rows_before + 1));
+    return sizes;
+}
+
+// Returns whether each block is a gated delta net: by layer_types, or all but every
+// full_attention_interval-th.
+std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_blocks) {
+    std::vector<bool> has_state(num_blocks, false);
+    if (!config.has("layer_types")) {
+        const auto every =
+            static_cast<size_t>(config.whole_number_or("full_attention_interval", most_blocks, 4));
+        for (size_t block = 0; block < num_blocks; ++block)
+            has_state[block] = (block + 1) % every != 0;
+        return has_state;
+    }
+    const json types = config.part("layer_types");
+    if (!types.is_array() || types.size() != num_blocks) {
+        config.complain(concat("layer_types = ", types.dump(),
+                               ": must be a list with one entry "
+                               "for each of num_hidden_layers = ",
+                               num_blocks));
+        return has_state;
+    }
+    for (size_t block = 0; block < num_blocks; ++block) {
+        has_state[block] = types[block] == "linear_attention";
+        if (!has_state[block] && types[block] != "full_attention")
+            config.complain(concat("layer_types: ", types[block].dump(),
+                                   ": must be \"full_attention\" or \"linear_attention\""));
+    }
+    return has_state;
+}
+
+// Gated attention and gated delta nets, with factors of norms that are learned as the difference
+// from 1. The norm behind a delta net's state alone has plain factors.
+ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped) {
+    ModelSpec spec =
+        read_plain_model(config, {.head_dim = 256,
+                                  .key_heads = key_heads,
+                                  .norm = {.epsilon = 1e-6, .adds_one = true},
+                                  .rope = {.may_be_partial = true,
+                                           .rotated_part = 0.25,
+                                           .other_keys = {"mrope_section", "mrope_interleaved"}}});
+    read_biases(config, spec);
+    if (spec.blocks.front().mlp.activation != ops::Activation::silu)
+        config.complain("hidden_act: must be \"silu\" in a model with gated delta nets");
+    const attention::DeltaSizes sizes = read_delta_sizes(config);
+    const std::vector<bool> has_state = read_delta_layers(config, spec.blocks.size());
+    for (size_t block = 0; block < spec.blocks.size(); ++block) {
+        spec.blocks[block].attention.head_norm = HeadNormKind::each_head;
+        spec.blocks[block].attention.is_gated = true;
+        if (has_state[block]) spec.blocks[block].delta_net = {sizes, is_grouped};
+    }
+    return spec;
+}
+
+// Complains about the first block whose MLP is one of experts.
+void refuse_experts(ConfigReader& config, size_t num_blocks) {
+    if (config.part("num_experts") == 0) return;
+    const int64_t experts = config.whole_number_or("num_experts", widest, 512);
+    const auto every =
+        static_cast<size_t>(config.whole_number_or("decoder_sparse_step", most_blocks, 1));
+    const json plain = config.part("mlp_only_layers");
+    for (size_t block = 0; block < num_blocks; ++block) {
+        const bool is_plain = plain.is_array() && std::ranges::count(plain, json(block)) > 0;
+        if (is_plain || (block + 1) % every != 0) continue;
+        return config.complain(
+            concat("num_experts = ", experts, ": block ", block,
+                   " has experts, which are not served in this architecture; models whose blocks "
+                   "are all in mlp_only_layers, or whose num_experts is 0, are"));
+    }
+}
+
+}  // namespace
+
+ModelSpec read_qwen3_next(ConfigReader& config) {
+    ModelSpec spec = read_hybrid(config, 2, true);
+    refuse_experts(config, spec.blocks.size());
+    return spec;
+}
+
+// The positions of text are the same in all three sections of mrope, so it is plain rope.
+ModelSpec read_qwen3_5(ConfigReader& config) { return read_hybrid(config, 4, false); }
+
+}  // namespace ringshard::model

@@ -1,0 +1,177 @@
+#include "delta_net.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+
+namespace ringshard::model {
+
+using attention::DeltaSizes;
+using config::ActivationPolicy;
+using shard::InitialValues;
+
+namespace {
+
+constexpr int64_t taps = attention::rows_before + 1;
+
+ProjectionSpec in_projection(const BlockSpec& block) {
+    const auto& [sizes, is_grouped] = *block.delta_net;
+    const int64_t heads = sizes.value_heads;
+    ProjectionSpec spec{.layers = {{"linear_attn.in_proj_qkv", sizes.convolved()},
+                                   {"linear_attn.in_proj_b", heads},
+                                   {"linear_attn.in_proj_a", heads},
+                                   {"linear_attn.in_proj_z", sizes.values()}},
+                        .in = block.width,
+                        .adapters = block.adapters};
+    if (is_grouped)
+        spec.layers = {{"linear_attn.in_proj_qkvz", sizes.convolved() + sizes.values()},
+                       {"linear_attn.in_proj_ba", 2 * heads}};
+    return spec;
+}
+
+// The parts of a row, in its order: queries, keys, values, b, a, gates.
+std::vector<int64_t> widths(const DeltaSizes& sizes) {
+    return {sizes.keys(),      sizes.keys(),      sizes.values(),
+            sizes.value_heads, sizes.value_heads, sizes.values()};
+}
+// The same of a key head, in the order of grouped projections: queries, keys, values, gates; b, a.
+std::vector<int64_t> group_widths(const DeltaSizes& sizes) {
+    const int64_t repeats = sizes.value_heads / sizes.key_heads;
+    const int64_t values = repeats * sizes.value_dim;
+    return {sizes.key_dim, sizes.key_dim, values, values};
+}
+
+// Rows of grouped projections, as rows of parts.
+at::Tensor ungroup(const at::Tensor& rows, const DeltaSizes& sizes) {
+    const int64_t first = sizes.convolved() + sizes.values();
+    const auto by_head = [&](int64_t begin, int64_t width) {
+        return rows.narrow(1, begin, width).unflatten(1, {sizes.key_heads, -1});
+    };
+    const auto qkvz = by_head(0, first).split_with_sizes(group_widths(sizes), 2);
+    const auto ba = by_head(first, 2 * sizes.value_heads).chunk(2, 2);
+    const auto flat = [](const at::Tensor& x) { return x.flatten(1); };
+    return at::cat(
+        {flat(qkvz[0]), flat(qkvz[1]), flat(qkvz[2]), flat(ba[0]), flat(ba[1]), flat(qkvz[3])}, 1);
+}
+
+// Back.
+at::Tensor group(const at::Tensor& rows, const DeltaSizes& sizes) {
+    const auto parts = rows.split_with_sizes(widths(sizes), 1);
+    const auto by_head = [&](size_t part) {
+        return parts[part].unflatten(1, {sizes.key_heads, -1});
+    };
+    return at::cat({at::cat({by_head(0), by_head(1), by_head(2), by_head(5)}, 2).flatten(1),
+                    at::cat({by_head(3), by_head(4)}, 2).flatten(1)},
+                   1);
+}
+
+// [t, heads x width] -> [t x heads, width]
+at::Tensor as_heads(const at::Tensor& rows, int64_t width) { return rows.reshape({-1, width}); }
+
+}  // namespace
+
+DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block)
+    : sizes_(block.delta_net->sizes),
+      epsilon_(block.norm.epsilon),
+      is_grouped_(block.delta_net->is_grouped),
+      in_(unit, in_projection(block)),
+      conv_(unit.add({{{"linear_attn.conv1d.weight", {sizes_.convolved(), 1, taps}}}})),
+      bias_(unit.add({{{"linear_attn.dt_bias", {sizes_.value_heads}}}, InitialValues::ones})),
+      log_rate_(unit.add({.tensors = {{"linear_attn.A_log", {sizes_.value_heads}}},
+                          .initial = InitialValues::log_uniform,
+                          .decays = true})),
+      norm_(unit.add({{{"linear_attn.norm.weight", {sizes_.value_dim}}}, InitialValues::ones})),
+      out_(unit, {.layers = {{"linear_attn.out_proj", block.width}},
+                  .in = sizes_.values(),
+                  .adapters = block.adapters}),
+      rows_(saved.add(ActivationPolicy::all_but_gate_up)),
+      read_(saved.add(ActivationPolicy::attention)),
+      first_state_(saved.add(ActivationPolicy::attention)),
+      before_(saved.add(ActivationPolicy::attention)) {}
+
+at::Tensor DeltaNet::mixed(const at::Tensor& rows) const {
+    return rows.narrow(1, 0, sizes_.columns());
+}
+
+at::Tensor DeltaNet::gates(const at::Tensor& rows) const {
+    return rows.narrow(1, sizes_.columns(), sizes_.values());
+}
+
+attention::DeltaWeights DeltaNet::weights_of(const shard::UnitTensors& weights) const {
+    return {weights[conv_], {weights[log_rate_], weights[bias_]}};
+}
+
+ops::GatedNorm DeltaNet::norm(const shard::UnitTensors& weights) const {
+    return {weights[norm_], epsilon_};
+}
+
+at::Tensor DeltaNet::normed(const shard::UnitTensors& weights, const Saved& saved) const {
+    return ops::gated_norm(as_heads(saved[read_], sizes_.value_dim),
+                           as_heads(gates(saved[rows_]), sizes_.value_dim), norm(weights))
+        .view(saved[read_].sizes());
+}
+
+void DeltaNet::project(const BlockContext& context, const shard::UnitTensors& weights,
+                       const at::Tensor& x, Saved& saved) const {
+    const at::Tensor rows = in_.forward(context.projections(), weights, x);
+    saved[rows_] = is_grouped_ ? ungroup(rows, sizes_) : rows;
+}
+
+void DeltaNet::mix(const BlockContext& context, const shard::UnitTensors& weights,
+                   Saved& saved) const {
+    if (saved[read_].defined()) return;
+    auto [out, first_state, before] =
+        context.delta.forward(sizes_, mixed(saved[rows_]), weights_of(weights), context.plan);
+    saved[read_] = std::move(out);
+    saved[first_state_] = std::move(first_state);
+    saved[before_] = std::move(before);
+}
+
+at::Tensor DeltaNet::output(const BlockContext& context, const shard::UnitTensors& weights,
+                            const Saved& saved) const {
+    return out_.forward(context.projections(), weights, normed(weights, saved));
+}
+
+at::Tensor DeltaNet::output_backward(const BlockContext& context, const shard::UnitTensors& weights,
+                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                     const Saved& saved) const {
+    const at::Tensor& rows = saved[rows_];
+    const at::Tensor d_normed =
+        out_.backward(context.projections(), weights, gradients, dy, normed(weights, saved));
+    const at::Tensor heads = as_heads(saved[read_], sizes_.value_dim);
+    const at::Tensor d_gates = at::empty_like(heads);
+    const at::Tensor d_read = ops::gated_norm_backward(d_normed.view(heads.sizes()), heads,
+                                                       as_heads(gates(rows), sizes_.value_dim),
+                                                       norm(weights), d_gates, gradients[norm_]);
+    const at::Tensor d_mixed = context.delta.backward(
+        sizes_, mixed(rows), weights_of(weights),
+        {saved[read_], saved[first_state_], saved[before_]}, d_read.view(saved[read_].sizes()),
+        weights_of(gradients), context.plan);
+    at::Tensor d_rows = at::cat({d_mixed, d_gates.view(saved[read_].sizes())}, 1);
+    return is_grouped_ ? group(d_rows, sizes_) : d_rows;
+}
+
+at::Tensor DeltaNet::project_backward(const BlockContext& context,
+                                      const shard::UnitTensors& weights,
+                                      const shard::UnitTensors& gradients, const at::Tensor& d_rows,
+                                      const at::Tensor& x) const {
+    return in_.backward(context.projections(), weights, gradients, d_rows, x);
+}
+
+Operations DeltaNet::operations(ActivationPolicy policy, bool keeps_output) const {
+    // Of a token and a value head: the products of a chunk with its keys, its values and its state.
+    const auto heads = static_cast<double>(sizes_.value_heads);
+    const auto dk = static_cast<double>(sizes_.key_dim);
+    const auto dv = static_cast<double>(sizes_.value_dim);
+    constexpr double chunk = 64;
+    const double rule = heads * (chunk * (6 * dk + 4 * dv) + 6 * dk * dv);
+    const double conv = 2.0 * taps * static_cast<double>(sizes_.convolved());
+    const double in = in_.operations();
+    return {.products = in + rule + conv + out_.operations(),
+            .products_again = (rows_.is_kept(policy) ? 0 : in) +
+                              (read_.is_kept(policy) ? 0 : rule + conv) +
+                              (keeps_output ? 0 : out_.operations())};
+}
+
+std::vector<const Projection*> DeltaNet::projections() const { return {&in_, &out_}; }
+
+}  // namespace ringshard::model

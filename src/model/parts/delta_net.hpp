@@ -1,0 +1,56 @@
+#pragma once
+
+#include <vector>
+
+#include "mixer.hpp"
+#include "ringshard/model/block_spec.hpp"
+#include "ringshard/ops/delta_gates.hpp"
+
+namespace ringshard::model {
+
+// The gated delta net, between two projections.
+class DeltaNet : public Mixer {
+public:
+    DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block);
+
+    bool is_projected(const Saved& saved) const override { return saved[rows_].defined(); }
+    void project(const BlockContext& context, const shard::UnitTensors& weights,
+                 const at::Tensor& x, Saved& saved) const override;
+    void mix(const BlockContext& context, const shard::UnitTensors& weights,
+             Saved& saved) const override;
+    at::Tensor output(const BlockContext& context, const shard::UnitTensors& weights,
+                      const Saved& saved) const override;
+    at::Tensor output_backward(const BlockContext& context, const shard::UnitTensors& weights,
+                               const shard::UnitTensors& gradients, const at::Tensor& dy,
+                               const Saved& saved) const override;
+    at::Tensor project_backward(const BlockContext& context, const shard::UnitTensors& weights,
+                                const shard::UnitTensors& gradients, const at::Tensor& d_rows,
+                                const at::Tensor& x) const override;
+    Operations operations(config::ActivationPolicy policy, bool keeps_output) const override;
+    std::vector<const Projection*> projections() const override;
+
+private:
+    // Of a row: what the state is made of, and the gates of the output behind it.
+    at::Tensor mixed(const at::Tensor& rows) const;
+    at::Tensor gates(const at::Tensor& rows) const;
+    attention::DeltaWeights weights_of(const shard::UnitTensors& weights) const;
+    ops::GatedNorm norm(const shard::UnitTensors& weights) const;
+    // What goes into the output's projection.
+    at::Tensor normed(const shard::UnitTensors& weights, const Saved& saved) const;
+
+    attention::DeltaSizes sizes_;
+    double epsilon_;
+    bool is_grouped_;
+    Projection in_;
+    shard::ParameterId conv_;
+    shard::ParameterId bias_;      // dt_bias
+    shard::ParameterId log_rate_;  // A_log
+    shard::ParameterId norm_;
+    Projection out_;
+    SavedSlot rows_;         // [t, columns + values]: queries, keys, values, b, a, gates
+    SavedSlot read_;         // [t, values]
+    SavedSlot first_state_;  // as in attention::SequenceDelta::Result
+    SavedSlot before_;
+};
+
+}  // namespace ringshard::model

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "../block_context.hpp"
+#include "../saved.hpp"
+#include "projection.hpp"
+
+namespace ringshard::model {
+
+// The part of a block in which tokens see others, between two projections. Its forward pass is
+// project(), mix(), output(), its backward pass output_backward(), project_backward(): the block
+// drops and makes again what it keeps between them.
+class Mixer {
+public:
+    virtual ~Mixer() = default;
+
+    virtual bool is_projected(const Saved& saved) const = 0;
+    // Makes of x [t, w] what mix() needs: of attention, queries, keys and values.
+    virtual void project(const BlockContext& context, const shard::UnitTensors& weights,
+                         const at::Tensor& x, Saved& saved) const = 0;
+    // Does nothing where its result was kept. Collective over the sequence group.
+    virtual void mix(const BlockContext& context, const shard::UnitTensors& weights,
+                     Saved& saved) const = 0;
+    // Returns [t, w].
+    virtual at::Tensor output(const BlockContext& context, const shard::UnitTensors& weights,
+                              const Saved& saved) const = 0;
+
+    // Returns the gradient of the rows as they were projected. Collective over the sequence group.
+    virtual at::Tensor output_backward(const BlockContext& context,
+                                       const shard::UnitTensors& weights,
+                                       const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                       const Saved& saved) const = 0;
+    // Returns the gradient of x.
+    virtual at::Tensor project_backward(const BlockContext& context,
+                                        const shard::UnitTensors& weights,
+                                        const shard::UnitTensors& gradients,
+                                        const at::Tensor& d_rows, const at::Tensor& x) const = 0;
+
+    // `keeps_output`: the block keeps what it makes of output().
+    virtual Operations operations(config::ActivationPolicy policy, bool keeps_output) const = 0;
+    virtual std::vector<const Projection*> projections() const = 0;
+
+protected:
+    Mixer() = default;
+    Mixer(const Mixer&) = delete;
+    Mixer& operator=(const Mixer&) = delete;
+};
+
+}  // namespace ringshard::model
