@@ -27,7 +27,7 @@ std::unique_ptr<shard::FlatStore> make_zeros(const shard::Zero& zero, at::Scalar
 Optimizer::Optimizer(const shard::Zero& zero, const config::TrainingSettings& settings,
                      const std::vector<std::string>& state_names,
                      offload::OffloadStore* offload_store)
-    : weight_decay_(settings.weight_decay) {
+    : weight_decay_(settings.weight_decay), loraplus_lr_ratio_(settings.loraplus_lr_ratio) {
     const bool is_bf16 = settings.optimizer_state_dtype == config::NumberType::bf16;
     for (const std::string& name : state_names)
         states_.push_back(
@@ -59,7 +59,7 @@ int64_t Optimizer::bytes_per_weight() const {
 
 void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
     using shard::Access;
-    const StepSize size{learning_rate, gradient_scale, ++steps_done_};
+    ++steps_done_;
     int64_t places_before = 0;
     for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
         const auto& [unit, range] = zero.chunks()[chunk];
@@ -71,7 +71,7 @@ void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_sc
         const at::Tensor rounded =
             zero.rounded() ? zero.rounded()->load(chunk, Access::overwrite) : at::Tensor();
 
-        const auto update_part = [&](const shard::Range& part, double weight_decay) {
+        const auto update_part = [&](const shard::Range& part, double rate, double weight_decay) {
             const shard::Range mine = intersect(part, range);
             if (mine.size() == 0) return;
             const auto cut = [&](const at::Tensor& flat) {
@@ -82,11 +82,13 @@ void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_sc
             for (const at::Tensor& state : states) states_here.push_back(cut(state));
             update({cut(weights), std::move(states_here), cut(gradient), cut(rounded),
                     places_before + mine.begin, weight_decay},
-                   size);
+                   {rate, gradient_scale, steps_done_});
         };
         const shard::FlatUnit& layout = zero.units()[unit];
-        update_part({0, layout.matrices_end()}, weight_decay_);
-        update_part({layout.matrices_end(), layout.size()}, 0.0);
+        const double output_rate = learning_rate * loraplus_lr_ratio_;
+        update_part({0, layout.matrices_end()}, learning_rate, weight_decay_);
+        update_part({layout.matrices_end(), layout.decaying_end()}, output_rate, weight_decay_);
+        update_part({layout.decaying_end(), layout.size()}, output_rate, 0.0);
 
         zero.weight_shards().store(chunk, weights);
         for (size_t i = 0; i < states.size(); ++i) states_[i].numbers->store(chunk, states[i]);

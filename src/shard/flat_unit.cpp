@@ -24,12 +24,17 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
 FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
                    Role role, size_t module)
     : name_(std::move(name)), role_(role), module_(module) {
+    enum class Section { decaying, adapter_output, rest };
+    const auto section_of = [](const ParameterGroup& group) {
+        if (group.is_adapter_output) return Section::adapter_output;
+        const bool decays = group.decays || group.tensors.front().shape.size() > 1;
+        return decays ? Section::decaying : Section::rest;
+    };
     groups_.resize(groups.size());
-    const auto place_all = [&](bool matrices) {
+    const auto place_all = [&](Section section) {
         for (size_t g = 0; g < groups.size(); ++g) {
+            if (groups[g].role != role || section_of(groups[g]) != section) continue;
             const std::vector<int64_t>& first = groups[g].tensors.front().shape;
-            const bool decays = first.size() > 1 || groups[g].decays;
-            if (groups[g].role != role || decays != matrices) continue;
             size_ = round_up(size_, alignment);
             groups_[g] = {size_, first};
             groups_[g].shape[0] = 0;
@@ -41,9 +46,11 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
             }
         }
     };
-    place_all(true);
+    place_all(Section::decaying);
     matrices_end_ = size_;
-    place_all(false);
+    place_all(Section::adapter_output);
+    decaying_end_ = size_;
+    place_all(Section::rest);
     size_ = round_up(size_, alignment * num_parts);
 }
 

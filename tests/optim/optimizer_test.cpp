@@ -14,13 +14,21 @@ using namespace ringshard;
 
 namespace {
 
-constexpr int64_t rows = 70;  // of the matrix; 3 steps of a matrix and a vector
+constexpr int64_t rows = 70;  // of the matrix; 3 steps of matrices and vectors
 constexpr int64_t columns = 30;
 constexpr double rate = 1e-2;
 constexpr double scale = 0.5;
+constexpr double ratio = 3;  // of the rate of B, magnitudes and vectors
 
 std::vector<shard::FlatUnit> make_units(int64_t parts) {
-    return {shard::FlatUnit("unit", {{{{"matrix", {rows, columns}}}}, {{{"vector", {columns}}}}},
+    const auto output_of = [](const shard::TensorSpec& tensor) {
+        return shard::ParameterGroup{.tensors = {tensor}, .is_adapter_output = true};
+    };
+    return {shard::FlatUnit("unit",
+                            {{{{"matrix", {rows, columns}}}},
+                             {{{"vector", {columns}}}},
+                             output_of({"b", {rows, 4}}),
+                             output_of({"magnitude", {rows}})},
                             parts)};
 }
 
@@ -33,26 +41,28 @@ config::TrainingSettings settings_of(config::Optimizer kind) {
     config::TrainingSettings settings;
     settings.optim = kind;
     settings.weight_decay = 0.1;
+    settings.loraplus_lr_ratio = ratio;
     settings.adam_beta1 = 0.9;
     settings.adam_beta2 = 0.99;
     return settings;
 }
 
 using Update = std::function<void(at::Tensor& w, at::Tensor& m, at::Tensor& v, const at::Tensor& g,
-                                  double decay, int64_t step)>;
+                                  double lr, double decay, int64_t step)>;
 
-void lion(at::Tensor& w, at::Tensor& m, at::Tensor&, const at::Tensor& g, double decay, int64_t) {
-    w = w * (1 - rate * decay) - rate * at::sign(m * 0.9 + g * 0.1);
+void lion(at::Tensor& w, at::Tensor& m, at::Tensor&, const at::Tensor& g, double lr, double decay,
+          int64_t) {
+    w = w * (1 - lr * decay) - lr * at::sign(m * 0.9 + g * 0.1);
     m = m * 0.99 + g * 0.01;
 }
 
-void adamw(at::Tensor& w, at::Tensor& m, at::Tensor& v, const at::Tensor& g, double decay,
-           int64_t step) {
+void adamw(at::Tensor& w, at::Tensor& m, at::Tensor& v, const at::Tensor& g, double lr,
+           double decay, int64_t step) {
     m = m * 0.9 + g * 0.1;
     v = v * 0.99 + g * g * 0.01;
     const auto count = static_cast<double>(step);
     const at::Tensor root = at::sqrt(v / (1 - std::pow(0.99, count))) + 1e-8;
-    w = w * (1 - rate * decay) - rate * (m / (1 - std::pow(0.9, count))) / root;
+    w = w * (1 - lr * decay) - lr * (m / (1 - std::pow(0.9, count))) / root;
 }
 
 at::Tensor expected_weights(const shard::FlatUnit& unit, const Update& update, int64_t steps) {
@@ -61,16 +71,17 @@ at::Tensor expected_weights(const shard::FlatUnit& unit, const Update& update, i
     at::Tensor v = at::zeros_like(w);
     for (int64_t step = 1; step <= steps; ++step) {
         const at::Tensor g = scale * gradient_of(step, unit.size()).to(at::kDouble);
-        for (const auto& [begin, end, decay] :
-             {std::tuple{int64_t{0}, unit.matrices_end(), 0.1},
-              std::tuple{unit.matrices_end(), unit.size(), 0.0}}) {
+        for (const auto& [begin, end, lr, decay] :
+             {std::tuple{int64_t{0}, unit.matrices_end(), rate, 0.1},
+              std::tuple{unit.matrices_end(), unit.decaying_end(), ratio * rate, 0.1},
+              std::tuple{unit.decaying_end(), unit.size(), ratio * rate, 0.0}}) {
             const auto part = [b = begin, e = end](const at::Tensor& all) {
                 return all.narrow(0, b, e - b);
             };
             at::Tensor w_part = part(w).clone();
             at::Tensor m_part = part(m).clone();
             at::Tensor v_part = part(v).clone();
-            update(w_part, m_part, v_part, part(g), decay, step);
+            update(w_part, m_part, v_part, part(g), lr, decay, step);
             part(w).copy_(w_part);
             part(m).copy_(m_part);
             part(v).copy_(v_part);

@@ -31,6 +31,24 @@ BOOST_AUTO_TEST_CASE(groups_lie_side_by_side_and_matrices_come_first) {
         BOOST_TEST((tensor.offset < unit.matrices_end()) == (tensor.spec.shape.size() == 2));
 }
 
+BOOST_AUTO_TEST_CASE(outputs_of_adapters_lie_between_matrices_and_vectors) {
+    UnitLayout layout("unit");
+    const auto is_output = [](const TensorSpec& tensor) {
+        return ParameterGroup{.tensors = {tensor}, .is_adapter = true, .is_adapter_output = true};
+    };
+    layout.add({{{"norm", {5}}}});
+    layout.add(is_output({"magnitude", {6}}));
+    layout.add(is_output({"b", {6, 2}}));
+    layout.add({{{"a", {2, 5}}}});
+    const FlatUnit unit = layout.finish(1).front();
+    BOOST_TEST(unit.matrices_end() == 10);
+    for (const PlacedTensor& tensor : unit.tensors()) {
+        BOOST_TEST_INFO_SCOPE(tensor.spec.name);
+        BOOST_TEST((tensor.offset < unit.matrices_end()) == (tensor.spec.name == "a"));
+        BOOST_TEST((tensor.offset >= unit.decaying_end()) == (tensor.spec.name == "norm"));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
     UnitLayout layout("unit", "layer.");
     const ParameterId norm = layout.add({{{"norm", {5}}}, InitialValues::ones});

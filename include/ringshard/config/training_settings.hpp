@@ -36,6 +36,7 @@ struct TrainingSettings {
     double num_train_epochs = 3.0;
     int64_t max_steps = -1;
     double learning_rate = 2e-5;
+    double loraplus_lr_ratio = 1.0;  // of adapters: B and vectors to A
     Schedule lr_scheduler_type = Schedule::linear;
     std::string lr_scheduler_kwargs;  // JSON
     double warmup_steps = 0;          // below 1: a fraction of all steps

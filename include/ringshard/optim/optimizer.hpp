@@ -27,7 +27,8 @@ public:
     Optimizer& operator=(const Optimizer&) = delete;
 
     // Updates the weights of all chunks and clears their gradients, which are multiplied by
-    // `gradient_scale` first. Matrices decay, vectors do not.
+    // `gradient_scale` first. Matrices and magnitudes of adapters decay, other vectors do not. Of
+    // B, magnitudes and vectors the rate is loraplus_lr_ratio times the given one.
     void step(shard::Zero& zero, double learning_rate, double gradient_scale);
 
     // Counts a step that changed no weight: bias corrections follow the steps of the run.
@@ -67,6 +68,7 @@ private:
 
     std::vector<State> states_;
     double weight_decay_;
+    double loraplus_lr_ratio_;
     int64_t steps_done_ = 0;
 };
 

@@ -33,6 +33,8 @@ struct ParameterGroup {
     Role role = Role::trained;
     bool is_adapter = false;  // made by a run: the files of a model do not hold it
     bool decays = false;      // vectors that decay as matrices do
+    // B, or the magnitudes of an adapter: they decay as matrices do, and have a rate of their own.
+    bool is_adapter_output = false;
 };
 
 // A group of parameters, named by the layout that it was added to.
@@ -58,9 +60,9 @@ struct TensorPiece {
 };
 
 // Weights of one role of one module (an embedding, a block, a head) as one flat buffer, and with
-// the same places their gradients and moments: matrices first, vectors after them (weight decay is
-// for matrices, and for vectors that say so, which lie among them), every group aligned to 64 bytes
-// of the smallest type, the whole filled up so that it can be divided into equal parts.
+// the same places their gradients and moments: matrices and vectors that decay first, then the
+// outputs of adapters, then vectors (weight decay is for those before them), every group aligned to
+// 64 bytes of the smallest type, the whole filled up so that it can be divided into equal parts.
 class FlatUnit {
 public:
     // Takes the groups of this role. `module` is the number of the module among those of the model.
@@ -72,6 +74,7 @@ public:
     size_t module() const { return module_; }
     int64_t size() const { return size_; }  // elements, filled up
     int64_t matrices_end() const { return matrices_end_; }
+    int64_t decaying_end() const { return decaying_end_; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
 
     std::vector<TensorPiece> pieces(const Range& range) const;
@@ -91,6 +94,7 @@ private:
     std::vector<PlacedTensor> tensors_;
     std::vector<PlacedGroup> groups_;  // in the order of the constructor's list
     int64_t matrices_end_ = 0;
+    int64_t decaying_end_ = 0;
     int64_t size_ = 0;
 };
 

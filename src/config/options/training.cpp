@@ -32,6 +32,16 @@ void add_training_options(OptionTable& table) {
         .shapes_loss()
         .at_least(0);
     group
+        .serve(
+            "loraplus_lr_ratio", &TrainingSettings::loraplus_lr_ratio,
+            "LoRA+: the learning rate of B of every adapter, and of vectors, is this number times "
+            "learning_rate.")
+        .above(0)
+        .at_most(1e6)
+        .shapes_loss_if_set();
+    group.refuse("loraplus_lr_embedding", Shape::number, "null",
+                 "embeddings get no adapters; train them whole: lora_modules_to_save embed_tokens");
+    group
         .serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type,
                "Course of the learning rate.")
         .shapes_loss()

@@ -24,7 +24,8 @@ std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec
             const shard::ParameterId b =
                 unit.add({.tensors = {{concat(name, ".lora_B.weight"), {out, adapter.rank}}},
                           .initial = shard::InitialValues::zeros,
-                          .is_adapter = true});
+                          .is_adapter = true,
+                          .is_adapter_output = true});
             made.layers_.push_back({b, column, out, made.rank_, adapter.rank, adapter.scaling});
             made.rank_ += adapter.rank;
             made.dropout_ = adapter.dropout;

@@ -28,6 +28,7 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 from peft import LoraConfig, PeftModel, get_peft_model  # noqa: E402
+from peft.optimizers import create_loraplus_optimizer  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
@@ -72,6 +73,9 @@ CASES = {
     # The embedding of qwen2-tiny is tied to its output layer: the trained copy is not, the output layer stays the base's.
     "embed_tokens": case("qwen2_embed_tokens", CHAT),
     "patterns": case("qwen3_patterns", COMPLETION, lr_scheduler_type="cosine", warmup_steps=5),
+    # PEFT's groups of LoRA+: the output layer has the rate of A; of DoRA the magnitudes have that of B.
+    "loraplus": case("llama3_lm_head", SHORT, weight_decay=0.1, loraplus_lr_ratio=8, **HEADERS),
+    "loraplus_dora": case("qwen2_dora", CHAT, weight_decay=0.1, loraplus_lr_ratio=4),
     # The last window of an epoch has one micro-batch.
     "accumulation_packed": case("llama3_all", SHORT, **{**PACKED, "per_device_train_batch_size": 5, "gradient_accumulation_steps": 2}),
     "bf16": case("qwen3_all", COMPLETION, bf16=True),
@@ -140,8 +144,13 @@ def run_case(name, out, attention="sdpa"):
     base = AutoModelForCausalLM.from_pretrained(f"models/{base_name}", dtype=getattr(torch, spec["dtype"]), attn_implementation=attention)
     model = PeftModel.from_pretrained(base, str(out / "start" / spec["start"]), is_trainable=True)
     frozen = {key: value.clone() for key, value in model.state_dict().items()}
-    config = SFTConfig(output_dir=tempfile.mkdtemp(prefix="golden-run-"), **spec["args"])
-    trainer = SFTTrainer(model=model, args=config, train_dataset=read_rows(spec["data"]),
+    args = dict(spec["args"])
+    ratio = args.pop("loraplus_lr_ratio", None)
+    config = SFTConfig(output_dir=tempfile.mkdtemp(prefix="golden-run-"), **args)
+    optimizer = ratio and create_loraplus_optimizer(
+        model, torch.optim.AdamW, lr=config.learning_rate, loraplus_lr_ratio=ratio, loraplus_weight_decay=config.weight_decay,
+        betas=(config.adam_beta1, config.adam_beta2), eps=config.adam_epsilon)
+    trainer = SFTTrainer(model=model, args=config, train_dataset=read_rows(spec["data"]), optimizers=(optimizer, None),
                          processing_class=AutoTokenizer.from_pretrained(f"models/{base_name}"))
     trained = {key: value for key, value in trainer.model.named_parameters() if value.requires_grad}
     summary = trainer.train()
