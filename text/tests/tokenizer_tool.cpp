@@ -9,58 +9,73 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "ringshard/base/utf8.hpp"
 #include "ringshard/text/tokenizer.hpp"
 #include "ringshard/text/tokenizer_folder.hpp"
+#include "ringshard/text/value.hpp"
 
-using nlohmann::json;
+using namespace ringshard;
 using namespace ringshard::text;
 
 namespace {
 
-json character_spans(const std::string& text, const std::vector<Span>& spans) {
-    std::vector<uint32_t> characters(text.size() + 1);
-    uint32_t count = 0;
-    for (size_t byte = 0; byte < text.size(); ++byte) {
+Value number(size_t value) { return Value(static_cast<int64_t>(value)); }
+Value text(std::string value) { return Value(std::move(value)); }
+Value object(Value::Object members) { return Value(std::move(members)); }
+
+// Parses a line of the input; the tests write no wrong ones.
+Value parsed(const std::string& line) { return read_json(line).value(); }
+
+Value character_spans(const std::string& input, const std::vector<Span>& spans) {
+    std::vector<size_t> characters(input.size() + 1);
+    size_t count = 0;
+    for (size_t byte = 0; byte < input.size(); ++byte) {
         characters[byte] = count;
-        if (byte + 1 == text.size() || !ringshard::is_continuation(text[byte + 1])) ++count;
+        if (byte + 1 == input.size() || !is_continuation(input[byte + 1])) ++count;
     }
-    characters[text.size()] = count;
-    json result = json::array();
-    for (const Span span : spans) result.push_back({characters[span.first], characters[span.last]});
-    return result;
+    characters[input.size()] = count;
+    Value::List result;
+    for (const Span span : spans)
+        result.emplace_back(
+            Value::List{number(characters[span.first]), number(characters[span.last])});
+    return Value(std::move(result));
 }
 
-json answer(const Tokenizer& tokenizer, Tokenizer::Scratch& scratch, const json& request) {
-    if (request.contains("decode")) {
-        const auto ids = request["decode"].get<std::vector<int32_t>>();
-        return {{"decoded", tokenizer.decode(ids, Decoding::everything)},
-                {"decoded_skip_special", tokenizer.decode(ids, Decoding::skip_special_tokens)}};
+Value answer(const Tokenizer& tokenizer, Tokenizer::Scratch& scratch, const Value& request) {
+    const auto decoded = [&](const std::vector<int32_t>& ids, Decoding how) {
+        return text(tokenizer.decode(ids, how));
+    };
+    if (const Value* const list = request.find("decode")) {
+        std::vector<int32_t> ids;
+        for (const Value& id : *list->list()) ids.push_back(static_cast<int32_t>(*id.integer()));
+        return object({{"decoded", decoded(ids, Decoding::everything)},
+                       {"decoded_skip_special", decoded(ids, Decoding::skip_special_tokens)}});
     }
-    const auto text = request["text"].get<std::string>();
+    const std::string& input = *request.find("text")->string();
     std::vector<int32_t> ids, bare, spanned, spanned_bare;
     std::vector<Span> spans, bare_spans;
-    if (auto failure = tokenizer.encode(text, SpecialTokens::add, scratch, ids))
-        return {{"error", failure->message}};
-    (void)tokenizer.encode(text, SpecialTokens::leave_out, scratch, bare);
-    (void)tokenizer.encode(text, SpecialTokens::add, scratch, spanned, spans);
-    (void)tokenizer.encode(text, SpecialTokens::leave_out, scratch, spanned_bare, bare_spans);
+    if (auto failure = tokenizer.encode(input, SpecialTokens::add, scratch, ids))
+        return object({{"error", text(failure->message)}});
+    (void)tokenizer.encode(input, SpecialTokens::leave_out, scratch, bare);
+    (void)tokenizer.encode(input, SpecialTokens::add, scratch, spanned, spans);
+    (void)tokenizer.encode(input, SpecialTokens::leave_out, scratch, spanned_bare, bare_spans);
     if (spanned != ids || spanned_bare != bare || spans.size() != ids.size())
-        return {{"error", "with spans the tokens are others"}, {"ids", ids}, {"spanned", spanned}};
-    return {{"ids", ids},
-            {"ids_no_special", bare},
-            {"offsets", character_spans(text, spans)},
-            {"decoded", tokenizer.decode(ids, Decoding::everything)},
-            {"decoded_skip_special", tokenizer.decode(ids, Decoding::skip_special_tokens)}};
+        return object({{"error", text("with spans the tokens are others")},
+                       {"ids", to_list(ids)},
+                       {"spanned", to_list(spanned)}});
+    return object({{"ids", to_list(ids)},
+                   {"ids_no_special", to_list(bare)},
+                   {"offsets", character_spans(input, spans)},
+                   {"decoded", decoded(ids, Decoding::everything)},
+                   {"decoded_skip_special", decoded(ids, Decoding::skip_special_tokens)}});
 }
 
 void time_rounds(const Tokenizer& tokenizer, int rounds) {
     std::vector<std::string> texts;
     size_t bytes = 0;
     for (std::string line; std::getline(std::cin, line);) {
-        texts.push_back(json::parse(line)["text"].get<std::string>());
+        texts.push_back(*parsed(line).find("text")->string());
         bytes += texts.back().size();
     }
     for (int round = 0; round < rounds; ++round) {
@@ -73,7 +88,9 @@ void time_rounds(const Tokenizer& tokenizer, int rounds) {
             tokens += ids.size();
         }
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-        std::cout << json{{"seconds", seconds.count()}, {"bytes", bytes}, {"tokens", tokens}}
+        std::cout << to_json(object({{"seconds", Value(seconds.count())},
+                                     {"bytes", number(bytes)},
+                                     {"tokens", number(tokens)}}))
                   << std::endl;
     }
 }
@@ -86,28 +103,33 @@ int64_t resident_kib() {
 }
 
 int refused(const std::string& message) {
-    std::cout << json{{"refused", message}}.dump(-1, ' ', false, json::error_handler_t::replace)
-              << '\n';
+    std::string shown;
+    append_lossy(shown, message);
+    std::cout << to_json(object({{"refused", text(std::move(shown))}})) << '\n';
     return 0;
 }
 
 void answer_all(const Tokenizer& tokenizer) {
     Tokenizer::Scratch scratch(tokenizer);
     for (std::string line; std::getline(std::cin, line);)
-        std::cout << answer(tokenizer, scratch, json::parse(line)) << '\n';
+        std::cout << to_json(answer(tokenizer, scratch, parsed(line))) << '\n';
 }
 
 int answer_folder(const std::string& path) {
     const auto folder = TokenizerFolder::read(path);
     if (!folder) return refused(folder.failure().message);
     const TokenizerFolder& found = folder.value();
-    json tokens = json::array();
-    for (const auto& [name, text] : found.special_tokens)
-        tokens.push_back({name, text, found.special_token_id(name).value_or(-1)});
-    std::cout << json{{"vocab_size", found.tokenizer.vocab_size()},
-                      {"special_tokens", tokens},
-                      {"extra_special_tokens", found.extra_special_tokens},
-                      {"chat_templates", found.chat_templates}}
+    Value::List tokens;
+    for (const auto& [name, content] : found.special_tokens)
+        tokens.emplace_back(Value::List{text(name), text(content),
+                                        Value(int64_t{found.special_token_id(name).value_or(-1)})});
+    Value::Object templates;
+    for (const auto& [name, source] : found.chat_templates)
+        templates.emplace_back(name, text(source));
+    std::cout << to_json(object({{"vocab_size", Value(int64_t{found.tokenizer.vocab_size()})},
+                                 {"special_tokens", Value(std::move(tokens))},
+                                 {"extra_special_tokens", to_list(found.extra_special_tokens)},
+                                 {"chat_templates", Value(std::move(templates))}}))
               << '\n';
     answer_all(found.tokenizer);
     return 0;
@@ -125,9 +147,10 @@ int main(int argc, char** argv) {
     if (task == "--speed") {
         time_rounds(tokenizer, std::stoi(argv[3]));
     } else if (task == "--memory") {
-        std::cout << json{{"resident_kib", resident_kib()}} << '\n';
+        std::cout << to_json(object({{"resident_kib", Value(resident_kib())}})) << '\n';
     } else {
-        std::cout << json{{"vocab_size", tokenizer.vocab_size()}} << '\n';
+        std::cout << to_json(object({{"vocab_size", Value(int64_t{tokenizer.vocab_size()})}}))
+                  << '\n';
         answer_all(tokenizer);
     }
 }

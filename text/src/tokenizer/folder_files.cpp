@@ -2,23 +2,26 @@
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/files.hpp"
-#include "ringshard/base/nesting.hpp"
 
 namespace ringshard::text {
 
-using json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 void refuse(const fs::path& file, const std::string& what) {
     throw Error(ExitCode::bad_data, concat(file.string(), ": ", what));
 }
 
-json read_object(const fs::path& file) {
+Value read_object(const fs::path& file) {
     const auto content = read_file(file);
-    if (!content) return json::object();
-    json object = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
-    if (!object.is_object()) refuse(file, "is not a JSON object");
-    return object;
+    if (!content) return Value(Value::Object());
+    auto read = read_json(*content);
+    if (!read || read.value().object() == nullptr) refuse(file, "is not a JSON object");
+    return std::move(read).value();
+}
+
+const std::string* text_in(const Value& object, std::string_view key) {
+    const Value* const value = object.find(key);
+    return value == nullptr ? nullptr : value->string();
 }
 
 std::string read_text(const fs::path& file) {

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "ringshard/base/error.hpp"
-#include "ringshard/base/nesting.hpp"
+#include "json_reader.hpp"
+#include "ringshard/base/files.hpp"
 
 namespace ringshard::text {
 
-using json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 namespace {
@@ -17,19 +16,30 @@ constexpr std::string_view named[] = {"bos_token", "eos_token", "unk_token", "se
                                       "pad_token", "cls_token", "mask_token"};
 bool is_named(std::string_view key) { return std::ranges::find(named, key) != std::end(named); }
 
-AddedToken read_token(const json& token, const fs::path& file, const std::string& key,
+bool is_added_token(const Value& value) {
+    const std::string* const type = text_in(value, "__type");
+    return type != nullptr && *type == "AddedToken";
+}
+
+// Returns the id of a token; nothing if it is missing or not a whole number from 0 on.
+std::optional<int64_t> id_of(const Value* value) {
+    const int64_t* const number = value == nullptr ? nullptr : value->integer();
+    return number != nullptr && *number >= 0 ? std::optional(*number) : std::nullopt;
+}
+
+AddedToken read_token(const Value& token, const fs::path& file, const std::string& key,
                       std::optional<bool> special = {}) {
-    if (!token.is_object() || !token.contains("content") || !token["content"].is_string())
-        refuse(file, concat("\"", key, "\" holds a token without content"));
+    const std::string* const content = text_in(token, "content");
+    if (content == nullptr) refuse(file, concat("\"", key, "\" holds a token without content"));
     const auto flag = [&](const char* name, bool otherwise) {
-        const auto found = token.find(name);
-        if (found == token.end() || found->is_null()) return otherwise;
-        if (!found->is_boolean())
+        const Value* const found = find(token, name);
+        if (found == nullptr) return otherwise;
+        if (found->truth() == nullptr)
             refuse(file, concat("\"", name, "\" of \"", key, "\" is neither true nor false"));
-        return found->get<bool>();
+        return *found->truth();
     };
     AddedToken result;
-    result.content = token["content"].get<std::string>();
+    result.content = *content;
     result.special = special.value_or(flag("special", false));
     result.single_word = flag("single_word", false);
     result.lstrip = flag("lstrip", false);
@@ -38,57 +48,70 @@ AddedToken read_token(const json& token, const fs::path& file, const std::string
     return result;
 }
 
+// Appends the tokens that are not listed yet; those of a special_tokens_map.json are special.
+void merge_tokens(Value::List& listed, const Value::List& tokens) {
+    for (const Value& token : tokens) {
+        if (std::ranges::find(listed, token) != listed.end()) continue;
+        listed.push_back(token);
+        if (token.object() == nullptr) continue;
+        listed.back().set("__type", Value(std::string("AddedToken")));
+        listed.back().set("special", Value(true));
+    }
+}
+
 void add(Tokenizer& tokenizer, const std::vector<AddedToken>& tokens) {
     if (const auto failure = tokenizer.add_tokens(tokens)) throw Error(*failure);
 }
 
 }  // namespace
 
-FolderTokens::FolderTokens(const fs::path& folder, json config, const TokenizerClass& chosen,
+FolderTokens::FolderTokens(const fs::path& folder, Value config, const TokenizerClass& chosen,
                            const std::string& content)
     : folder_(folder), config_file_(folder / "tokenizer_config.json"), config_(std::move(config)) {
     collect(chosen, content);
 }
 
-Special FolderTokens::read_special(const json& value, const std::string& key) const {
-    if (value.is_string()) return value.get<std::string>();
-    if (value.is_object() && value.value("__type", json()) == "AddedToken")
-        return read_token(value, config_file_, key);
+Special FolderTokens::read_special(const Value& value, const std::string& key) const {
+    if (value.string() != nullptr) return *value.string();
+    if (is_added_token(value)) return read_token(value, config_file_, key);
     refuse(config_file_, concat("\"", key, "\" is neither a text nor an added token"));
 }
 
 void FolderTokens::collect(const TokenizerClass& chosen, const std::string& content) {
-    if (config_.contains("additional_special_tokens") && is_empty("extra_special_tokens")) {
-        config_["extra_special_tokens"] = config_["additional_special_tokens"];
-        config_.erase("additional_special_tokens");
+    const Value* const additional = config_.find("additional_special_tokens");
+    if (additional != nullptr && is_empty("extra_special_tokens")) {
+        config_.set("extra_special_tokens", Value(*additional));
+        std::erase_if(*config_.object(), [](const auto& member) {
+            return member.first == "additional_special_tokens";
+        });
     }
     std::vector<std::pair<std::string, Special>> own;  // of this model alone, such as image_token
-    for (const auto& [key, value] : config_.items())
-        if (std::string_view(key).ends_with("_token") && !is_named(key) && value.is_object() &&
-            value.value("__type", json()) == "AddedToken")
+    for (const auto& [key, value] : *config_.object())
+        if (key.ends_with("_token") && !is_named(key) && is_added_token(value))
             own.emplace_back(key, read_special(value, key));
-    for (const auto& [key, value] : config_.items())
-        if (std::string_view(key).ends_with("_token") && !is_named(key) && value.is_string())
-            own.emplace_back(key, value.get<std::string>());
-    json extra = config_.value("extra_special_tokens", json());
-    if (extra.is_object()) {
-        for (const auto& [key, value] : extra.items())
+    for (const auto& [key, value] : *config_.object())
+        if (key.ends_with("_token") && !is_named(key) && value.string() != nullptr)
+            own.emplace_back(key, *value.string());
+    const Value* const stated = config_.find("extra_special_tokens");
+    Value extra = stated == nullptr ? Value() : *stated;
+    if (extra.object() != nullptr) {
+        for (const auto& [key, value] : *extra.object())
             own.emplace_back(key, read_special(value, key));
-        extra = json();
+        extra = Value();
     }
     std::map<std::string, Special> values;
     read_added(values, extra, content);
-    for (const auto& [key, value] : config_.items())
+    for (const auto& [key, value] : *config_.object())
         if (is_named(key) && !value.is_null() && !values.contains(key))
             values[key] = read_special(value, key);
     for (const auto& [key, text] : chosen.default_tokens)
-        if (!config_.contains(key) && !values.contains(key)) values[key] = text;
+        if (config_.find(key) == nullptr && !values.contains(key)) values[key] = text;
     for (const std::string_view key : named)
         if (const auto found = values.find(std::string(key)); found != values.end())
             special_.emplace_back(key, completed(found->second));
     for (auto& [key, value] : own) put_own(key, value);
-    if (extra.is_array())
-        for (const json& value : extra)
+    if (extra.list() != nullptr)
+        for (const Value& value : *extra.list())
             extra_.push_back(read_special(value, "extra_special_tokens"));
 }
 
@@ -102,8 +125,9 @@ void FolderTokens::put_own(const std::string& key, const Special& value) {
 }
 
 bool FolderTokens::is_empty(const char* key) const {
-    const json value = config_.value(key, json());
-    return value.is_null() || ((value.is_array() || value.is_object()) && value.empty());
+    const Value* const value = find(config_, key);
+    return value == nullptr || (value->list() != nullptr && value->list()->empty()) ||
+           (value->object() != nullptr && value->object()->empty());
 }
 
 // Replaces a token given as text by the added token of that text, if there is one.
@@ -114,57 +138,52 @@ Special FolderTokens::completed(const Special& value) const {
 }
 
 // Reads added_tokens_decoder; without it, older files and tokenizer.json.
-void FolderTokens::read_added(std::map<std::string, Special>& values, json& extra,
+void FolderTokens::read_added(std::map<std::string, Special>& values, Value& extra,
                               const std::string& content) {
-    if (config_.contains("added_tokens_decoder")) {
-        const json& tokens = config_["added_tokens_decoder"];
-        if (!tokens.is_object()) refuse(config_file_, "\"added_tokens_decoder\" is not an object");
-        for (const auto& [id, token] : tokens.items())
+    if (const Value* const tokens = config_.find("added_tokens_decoder")) {
+        if (tokens->object() == nullptr)
+            refuse(config_file_, "\"added_tokens_decoder\" is not an object");
+        for (const auto& [id, token] : *tokens->object())
             added_[number_of(id)] = read_token(token, config_file_, "added_tokens_decoder");
         return;
     }
     read_special_tokens_map(values, extra);
     std::set<std::string> special;
     for (const auto& [key, value] : values) special.insert(text_of(value));
-    for (const auto& [key, value] : config_.items())
-        if (is_named(key) && value.is_string() && !values.contains(key))
-            special.insert(value.get<std::string>());
-    if (extra.is_array())
-        for (const json& value : extra) special.insert(text_of(read_special(value, "extra")));
+    for (const auto& [key, value] : *config_.object())
+        if (is_named(key) && value.string() != nullptr && !values.contains(key))
+            special.insert(*value.string());
+    if (extra.list() != nullptr)
+        for (const Value& value : *extra.list())
+            special.insert(text_of(read_special(value, "extra")));
     const fs::path added_file = folder_ / "added_tokens.json";
-    const json listed = read_object(added_file);
-    for (const auto& [text, id] : listed.items()) {
-        if (!id.is_number_unsigned())
-            refuse(added_file, concat("the token \"", text, "\" has no valid id"));
+    const Value listed = read_object(added_file);
+    for (const auto& [text, stated] : *listed.object()) {
+        const auto id = id_of(&stated);
+        if (!id) refuse(added_file, concat("the token \"", text, "\" has no valid id"));
         const bool is_special = special.contains(text);
         AddedToken token;
         token.content = text;
         token.special = is_special;
         token.normalized = !is_special;
-        added_[id.get<int64_t>()] = token;
+        added_[*id] = token;
     }
     read_added_of_file(content);
 }
 
-void FolderTokens::read_special_tokens_map(std::map<std::string, Special>& values, json& extra) {
+void FolderTokens::read_special_tokens_map(std::map<std::string, Special>& values, Value& extra) {
     const fs::path file = folder_ / "special_tokens_map.json";
-    const json listed = read_object(file);
-    for (const auto& [key, value] : listed.items()) {
-        if (key == "extra_special_tokens" && value.is_array()) {
-            json merged = extra.is_array() ? extra : json::array();
-            for (const json& token : value)
-                if (std::ranges::find(merged, token) == merged.end()) {
-                    merged.push_back(token);
-                    if (token.is_object()) merged.back()["__type"] = "AddedToken";
-                    if (token.is_object()) merged.back()["special"] = true;
-                }
-            extra = merged;
-        } else if (key == "additional_special_tokens" && value.is_array()) {
-            if (!config_.contains("extra_special_tokens")) extra = value;
-        } else if (std::string_view(key).ends_with("_token") && value.is_object()) {
+    const Value listed = read_object(file);
+    for (const auto& [key, value] : *listed.object()) {
+        if (key == "extra_special_tokens" && value.list() != nullptr) {
+            if (extra.list() == nullptr) extra = Value(Value::List());
+            merge_tokens(*extra.list(), *value.list());
+        } else if (key == "additional_special_tokens" && value.list() != nullptr) {
+            if (config_.find("extra_special_tokens") == nullptr) extra = value;
+        } else if (key.ends_with("_token") && value.object() != nullptr) {
             keep(values, key, read_token(value, file, key, true));
-        } else if (std::string_view(key).ends_with("_token") && value.is_string()) {
-            keep(values, key, value.get<std::string>());
+        } else if (key.ends_with("_token") && value.string() != nullptr) {
+            keep(values, key, *value.string());
         }
     }
 }
@@ -178,19 +197,16 @@ void FolderTokens::keep(std::map<std::string, Special>& values, const std::strin
 }
 
 void FolderTokens::read_added_of_file(const std::string& content) {
-    // Keep only this list of a large file.
     const fs::path file = folder_ / "tokenizer.json";
-    const auto wanted = [](int depth, json::parse_event_t event, json& parsed) {
-        return !(depth == 1 && event == json::parse_event_t::key && parsed != "added_tokens");
-    };
-    const json whole = is_nested_deeply(content) ? json() : json::parse(content, wanted, false);
-    if (!whole.is_object()) refuse(file, "is not a JSON object");
-    const json tokens = whole.value("added_tokens", json::array());
-    if (!tokens.is_array()) refuse(file, "\"added_tokens\" is not a list");
-    for (const json& token : tokens) {
-        if (!token.is_object() || !token.value("id", json()).is_number_unsigned())
-            refuse(file, "\"added_tokens\" holds a token without id");
-        added_[token["id"].get<int64_t>()] = read_token(token, file, "added_tokens");
+    const auto whole = read_json(content);
+    if (!whole || whole.value().object() == nullptr) refuse(file, "is not a JSON object");
+    const Value* const tokens = whole.value().find("added_tokens");
+    if (tokens == nullptr) return;
+    if (tokens->list() == nullptr) refuse(file, "\"added_tokens\" is not a list");
+    for (const Value& token : *tokens->list()) {
+        const auto id = id_of(token.find("id"));
+        if (!id) refuse(file, "\"added_tokens\" holds a token without id");
+        added_[*id] = read_token(token, file, "added_tokens");
     }
 }
 

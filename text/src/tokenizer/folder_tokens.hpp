@@ -23,8 +23,8 @@ inline const std::string& text_of(const Special& special) {
 class FolderTokens {
 public:
     // content: of tokenizer.json. Throws an Error that names the file.
-    FolderTokens(const std::filesystem::path& folder, nlohmann::ordered_json config,
-                 const TokenizerClass& chosen, const std::string& content);
+    FolderTokens(const std::filesystem::path& folder, Value config, const TokenizerClass& chosen,
+                 const std::string& content);
 
     void add_to(Tokenizer& tokenizer, const TokenizerClass& chosen);
     // By name, such as eos_token; complete after add_to().
@@ -32,22 +32,21 @@ public:
     const std::vector<Special>& extra() const { return extra_; }
 
 private:
-    Special read_special(const nlohmann::ordered_json& value, const std::string& key) const;
+    Special read_special(const Value& value, const std::string& key) const;
     void collect(const TokenizerClass& chosen, const std::string& content);
     void put_own(const std::string& key, const Special& value);
     bool is_empty(const char* key) const;
     Special completed(const Special& value) const;
-    void read_added(std::map<std::string, Special>& values, nlohmann::ordered_json& extra,
+    void read_added(std::map<std::string, Special>& values, Value& extra,
                     const std::string& content);
-    void read_special_tokens_map(std::map<std::string, Special>& values,
-                                 nlohmann::ordered_json& extra);
+    void read_special_tokens_map(std::map<std::string, Special>& values, Value& extra);
     void keep(std::map<std::string, Special>& values, const std::string& key, const Special& value);
     void read_added_of_file(const std::string& content);
     int64_t number_of(const std::string& id) const;
 
     std::filesystem::path folder_;
     std::filesystem::path config_file_;
-    nlohmann::ordered_json config_;
+    Value config_;
     std::map<int64_t, AddedToken> added_;
     std::vector<std::pair<std::string, Special>> special_;
     std::vector<std::pair<std::string, Special>> special_of_map_;

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "ringshard/text/value.hpp"
 #include "scanners.hpp"
 
 namespace ringshard::text {
 
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view generic = "TokenizersBackend";
 
@@ -111,11 +109,43 @@ TokenizerClass class_named(const std::string& name) {
     return {std::string(generic), false, true, {}};  // its other names, and unknown classes
 }
 
-json byte_level(bool add_prefix_space, bool use_regex) {
-    return {{"type", "ByteLevel"},
-            {"add_prefix_space", add_prefix_space},
-            {"trim_offsets", true},
-            {"use_regex", use_regex}};
+// The functions below return JSON.
+const char* truth(bool value) { return value ? "true" : "false"; }
+
+std::string byte_level(bool add_prefix_space, bool use_regex) {
+    return concat(R"({"type": "ByteLevel", "trim_offsets": true, "add_prefix_space": )",
+                  truth(add_prefix_space), R"(, "use_regex": )", truth(use_regex), "}");
+}
+
+std::string model(bool is_sentencepiece) {
+    return concat(R"({"unk_token": null, "ignore_merges": false, "fuse_unk": )",
+                  truth(is_sentencepiece), R"(, "byte_fallback": )", truth(is_sentencepiece), "}");
+}
+
+std::string llama_parts(bool prefix, bool legacy) {
+    const char* const scheme = !prefix ? "never" : legacy ? "always" : "first";
+    return concat(
+        R"({"normalizer": null, "added_tokens": [], "model": )", model(true),
+        R"(, "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "split": false,)",
+        R"( "prepend_scheme": ")", scheme, R"("}, "decoder": {"type": "Sequence", "decoders": [)",
+        R"({"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},)",
+        R"({"type": "ByteFallback"}, {"type": "Fuse"})",
+        prefix ? R"(, {"type": "Strip", "content": " ", "start": 1, "stop": 0})" : "", "]}}");
+}
+
+std::string gpt2_parts(bool prefix) {
+    return concat(R"({"normalizer": null, "added_tokens": [], "model": )", model(false),
+                  R"(, "decoder": )", byte_level(true, true), R"(, "pre_tokenizer": )",
+                  byte_level(prefix, true), "}");
+}
+
+std::string qwen2_parts(bool prefix) {
+    const std::string pattern = to_json(Value(std::string(pattern_of(Scanner::one_digit))));
+    return concat(R"({"normalizer": {"type": "NFC"}, "added_tokens": [], "model": )", model(false),
+                  R"(, "decoder": )", byte_level(true, true),
+                  R"(, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split",)",
+                  R"( "behavior": "Isolated", "invert": false, "pattern": {"Regex": )", pattern,
+                  "}}, ", byte_level(prefix, false), "]}}");
 }
 
 }  // namespace
@@ -141,44 +171,10 @@ TokenizerClass choose_class(const ClassClues& clues) {
 
 std::string rebuilt_parts(const TokenizerClass& tokenizer_class, const RebuildSettings& settings) {
     if (!tokenizer_class.rebuilds) return "{}";
-    json model = {{"unk_token", nullptr},
-                  {"fuse_unk", false},
-                  {"byte_fallback", false},
-                  {"ignore_merges", false}};
-    json parts = {{"normalizer", nullptr}, {"added_tokens", json::array()}};
-    if (tokenizer_class.name == "LlamaTokenizer") {
-        const bool prefix = settings.add_prefix_space.value_or(true);
-        model["fuse_unk"] = model["byte_fallback"] = true;
-        parts["pre_tokenizer"] = {{"type", "Metaspace"},
-                                  {"replacement", "\u2581"},
-                                  {"prepend_scheme", !prefix           ? "never"
-                                                     : settings.legacy ? "always"
-                                                                       : "first"},
-                                  {"split", false}};
-        json decoders = {
-            {{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
-            {{"type", "ByteFallback"}},
-            {{"type", "Fuse"}}};
-        if (prefix)
-            decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-        parts["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
-    } else {
-        const bool prefix = settings.add_prefix_space.value_or(false);
-        parts["decoder"] = byte_level(true, true);
-        parts["pre_tokenizer"] = byte_level(prefix, true);
-        if (tokenizer_class.name == "Qwen2Tokenizer") {
-            parts["normalizer"] = {{"type", "NFC"}};
-            const json split = {{"type", "Split"},
-                                {"pattern", {{"Regex", pattern_of(Scanner::one_digit)}}},
-                                {"behavior", "Isolated"},
-                                {"invert", false}};
-            parts["pre_tokenizer"] = {
-                {"type", "Sequence"},
-                {"pretokenizers", json::array({split, byte_level(prefix, false)})}};
-        }
-    }
-    parts["model"] = model;
-    return parts.dump();
+    if (tokenizer_class.name == "LlamaTokenizer")
+        return llama_parts(settings.add_prefix_space.value_or(true), settings.legacy);
+    const bool prefix = settings.add_prefix_space.value_or(false);
+    return tokenizer_class.name == "Qwen2Tokenizer" ? qwen2_parts(prefix) : gpt2_parts(prefix);
 }
 
 }  // namespace ringshard::text

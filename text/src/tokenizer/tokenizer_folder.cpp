@@ -2,6 +2,7 @@
 
 #include "folder_files.hpp"
 #include "folder_tokens.hpp"
+#include "json_reader.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/shell_word.hpp"
 #include "tokenizer_class.hpp"
@@ -10,7 +11,6 @@ namespace ringshard::text {
 
 namespace {
 
-using json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 // Reports a folder without tokenizer.json; names the files of a slow tokenizer if there are any.
@@ -43,9 +43,10 @@ public:
         auto templates = read_templates();
         FolderTokens tokens(folder_, config_, chosen, *content);
         RebuildSettings settings;
-        if (config_.contains("add_prefix_space") && config_["add_prefix_space"].is_boolean())
-            settings.add_prefix_space = config_["add_prefix_space"].get<bool>();
-        settings.legacy = config_.value("legacy", json()) == true;
+        const Value* const prefix = config_.find("add_prefix_space");
+        if (prefix != nullptr && prefix->truth() != nullptr)
+            settings.add_prefix_space = *prefix->truth();
+        settings.legacy = is_true("legacy");
         TokenizerFolder result{
             .tokenizer = Tokenizer::from_json(*content, (folder_ / "tokenizer.json").string(),
                                               rebuilt_parts(chosen, settings))
@@ -62,26 +63,29 @@ public:
     }
 
 private:
+    bool is_true(const char* key) const {
+        const Value* const value = config_.find(key);
+        return value != nullptr && value->truth() != nullptr && *value->truth();
+    }
+
     void check_settings() const {
         for (const char* const key :
              {"split_special_tokens", "fix_mistral_regex",
               "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"})
-            if (config_.value(key, json()) == true)
-                refuse(config_file_, concat("\"", key, "\": true is not supported"));
-        if (config_.contains("auto_map"))
+            if (is_true(key)) refuse(config_file_, concat("\"", key, "\": true is not supported"));
+        if (config_.find("auto_map") != nullptr)
             refuse(config_file_,
                    "\"auto_map\": tokenizers with Python code of their own are not supported");
     }
 
     TokenizerClass choose(const std::string& content) const {
-        const json model = read_object(folder_ / "config.json");
+        const Value model = read_object(folder_ / "config.json");
         ClassClues clues;
-        for (const json* const source : {&config_, &model})
-            if (!clues.stated && source->contains("tokenizer_class") &&
-                (*source)["tokenizer_class"].is_string())
-                clues.stated = (*source)["tokenizer_class"].get<std::string>();
-        if (model.contains("model_type") && model["model_type"].is_string())
-            clues.model_type = model["model_type"].get<std::string>();
+        for (const Value* const source : {&config_, &model})
+            if (const std::string* const name = text_in(*source, "tokenizer_class");
+                name != nullptr && !clues.stated)
+                clues.stated = *name;
+        if (const std::string* const type = text_in(model, "model_type")) clues.model_type = *type;
         clues.mentions_byte_level = content.find("\"ByteLevel\"") != std::string::npos;
         const TokenizerClass chosen = choose_class(clues);
         if (!chosen.is_supported)
@@ -98,17 +102,19 @@ private:
                 if (entry.path().extension() == ".jinja")
                     templates[entry.path().stem().string()] = read_text(entry.path());
         if (!templates.empty()) return templates;  // files override the setting
-        const json stated = config_.value("chat_template", json());
-        if (stated.is_string()) {
-            templates["default"] = stated.get<std::string>();
-        } else if (stated.is_array()) {
-            for (const json& each : stated) {
-                if (!each.is_object() || !each.value("name", json()).is_string() ||
-                    !each.value("template", json()).is_string())
+        const Value* const stated = find(config_, "chat_template");
+        if (stated == nullptr) return templates;
+        if (stated->string() != nullptr) {
+            templates["default"] = *stated->string();
+        } else if (stated->list() != nullptr) {
+            for (const Value& each : *stated->list()) {
+                const std::string* const name = text_in(each, "name");
+                const std::string* const text = text_in(each, "template");
+                if (name == nullptr || text == nullptr)
                     refuse(config_file_, "\"chat_template\" holds a template without name or text");
-                templates[each["name"].get<std::string>()] = each["template"].get<std::string>();
+                templates[*name] = *text;
             }
-        } else if (!stated.is_null()) {
+        } else {
             refuse(config_file_, "\"chat_template\" is neither a text nor a list of templates");
         }
         return templates;
@@ -116,7 +122,7 @@ private:
 
     fs::path folder_;
     fs::path config_file_;
-    json config_;
+    Value config_;
 };
 
 }  // namespace
