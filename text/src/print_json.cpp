@@ -1,35 +1,11 @@
 #include <cmath>
 
+#include "json_quote.hpp"
 #include "ringshard/text/value.hpp"
 
 namespace ringshard::text {
 
 namespace {
-
-void print_text(const std::string& text, std::string& out) {
-    static constexpr char digits[] = "0123456789abcdef";
-    out += '"';
-    for (const char c : text) {
-        switch (c) {
-            case '"': out += "\\\""; break;
-            case '\\': out += "\\\\"; break;
-            case '\n': out += "\\n"; break;
-            case '\r': out += "\\r"; break;
-            case '\t': out += "\\t"; break;
-            case '\b': out += "\\b"; break;
-            case '\f': out += "\\f"; break;
-            default:
-                if (static_cast<unsigned char>(c) >= 0x20) {
-                    out += c;
-                } else {
-                    out += "\\u00";
-                    out += digits[static_cast<unsigned char>(c) >> 4U];
-                    out += digits[static_cast<unsigned char>(c) & 15U];
-                }
-        }
-    }
-    out += '"';
-}
 
 void print_real(double number, std::string& out) {
     if (!std::isfinite(number)) {
@@ -42,7 +18,7 @@ void print_real(double number, std::string& out) {
 }
 
 void print(const Value& value, std::string& out) {
-    if (const auto* text = value.string()) return print_text(*text, out);
+    if (const auto* text = value.string()) return append_quoted_json(out, *text, false);
     if (const auto* truth = value.truth()) {
         out += *truth ? "true" : "false";
     } else if (const auto* integer = value.integer()) {
@@ -62,7 +38,7 @@ void print(const Value& value, std::string& out) {
         out += '{';
         for (size_t i = 0; i < members->size(); ++i) {
             if (i > 0) out += ", ";
-            print_text((*members)[i].first, out);
+            append_quoted_json(out, (*members)[i].first, false);
             out += ": ";
             print((*members)[i].second, out);
         }

@@ -3,53 +3,13 @@
 
 #include "compare.hpp"
 #include "failing.hpp"
+#include "json_quote.hpp"
 #include "printing.hpp"
-#include "unicode/python_characters.hpp"
 
 // JSON in the format of Python's json.dumps.
 namespace ringshard::text::jinja {
 
 namespace {
-
-void append_unit(std::string& out, uint32_t unit) {
-    static constexpr char digits[] = "0123456789abcdef";
-    out += "\\u";
-    for (int shift = 12; shift >= 0; shift -= 4) out += digits[(unit >> shift) & 15U];
-}
-
-void append_beyond_ascii(std::string& out, char32_t c) {
-    if (c < 0x10000) return append_unit(out, c);
-    append_unit(out, 0xD800 + ((c - 0x10000) >> 10));
-    append_unit(out, 0xDC00 + ((c - 0x10000) & 0x3FF));
-}
-
-void append_quoted(std::string& out, std::string_view text, bool ascii) {
-    out += '"';
-    while (!text.empty()) {
-        const char c = text.front();
-        if (static_cast<unsigned char>(c) >= 0x80 && ascii) {
-            append_beyond_ascii(out, take_code_point(text));
-            continue;
-        }
-        text.remove_prefix(1);
-        switch (c) {
-            case '"': out += "\\\""; break;
-            case '\\': out += "\\\\"; break;
-            case '\n': out += "\\n"; break;
-            case '\r': out += "\\r"; break;
-            case '\t': out += "\\t"; break;
-            case '\b': out += "\\b"; break;
-            case '\f': out += "\\f"; break;
-            default:
-                if (static_cast<unsigned char>(c) < 0x20) {
-                    append_unit(out, static_cast<unsigned char>(c));
-                } else {
-                    out += c;
-                }
-        }
-    }
-    out += '"';
-}
 
 class Writer {
 public:
@@ -63,7 +23,7 @@ public:
             case Kind::integer: text += std::to_string(value.integer()); break;
             case Kind::large: text += std::to_string(value.large()); break;
             case Kind::real: text += real(value.real()); break;
-            case Kind::text: append_quoted(text, value.text(), style_.ascii); break;
+            case Kind::text: append_quoted_json(text, value.text(), style_.ascii); break;
             case Kind::list:
             case Kind::tuple: write_list(value.items()); break;
             case Kind::dict: write_dict(value.as<Dict>().members); break;
@@ -107,7 +67,7 @@ private:
 
     void write_key(const Datum& key) {
         switch (key.kind()) {
-            case Kind::text: return append_quoted(text, key.text(), style_.ascii);
+            case Kind::text: return append_quoted_json(text, key.text(), style_.ascii);
             case Kind::none:
             case Kind::boolean:
             case Kind::integer:
