@@ -34,7 +34,7 @@ std::vector<uint8_t> read_python_categories() {
 
 namespace {
 
-// Returns the last item that does not begin behind the point; nullptr if there is none.
+// Returns the last item that begins at or before the point; nullptr if there is none.
 template <class Item>
 const Item* last_before(std::span<const Item> items, char32_t point) {
     const auto behind = std::ranges::upper_bound(items, point, {}, &Item::first);

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-// Properties and mappings of every code point, and their reader. data.inc holds them, which
-// scripts/make_unicode_tables.py writes; others use them by one of the interfaces beside this file.
+// Properties and mappings of every code point, and their reader. scripts/make_unicode_tables.py
+// writes them into data.inc; other code uses one of the interfaces beside this file.
 namespace ringshard::text::unicode {
 
 constexpr char32_t num_points = 0x110000;
@@ -19,21 +19,21 @@ constexpr std::array<std::string_view, 29> category_names{
     "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
     "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", ""};
 
-// The points of some categories, a bit for each; points in `flips` the other way round. There
-// numbers are by turns the points to the next range, and its length.
+// A set of points: those of `categories` (a bit for each), except that `flips` inverts the
+// membership of its ranges. It alternates the gap before a range and the length of the range.
 struct Property {
     uint32_t categories;
     std::span<const uint32_t> flips;
 };
 
-// Points from `first` to `last`, each `step` after the other, that change by the same difference.
+// The points from `first` to `last` in steps; each maps to itself plus the difference.
 struct Stretch {
     char32_t first;
     char32_t last;
     uint8_t step;
     int32_t difference;
 };
-// Neighbouring points that change to texts of the same length, one behind the other.
+// Consecutive points that map to texts of one length, which are consecutive from `text` on.
 struct Block {
     char32_t first;
     uint16_t count;
@@ -44,9 +44,10 @@ struct Mapping {
     std::span<const Stretch> stretches;
     std::span<const Block> blocks;
     const char32_t* text;
-    const Mapping* base;  // has the points that are not here; nullptr: none
+    const Mapping* base;  // maps the other points; nullptr: none
 
-    // Returns the text of a point, in `single` if it is computed; empty if the point is not mapped.
+    // Returns the text of a point, empty if the point is not mapped. `single` holds the text if it
+    // is computed.
     std::span<const char32_t> find(char32_t point, char32_t& single) const;
     // Returns the mapped points, without those of `base`.
     std::vector<char32_t> points() const;
@@ -62,7 +63,7 @@ struct ClassRange {
 extern const Property white, word, numeric, punctuation, regex_word;
 extern const Mapping lower, canonical, compatible;
 std::span<const ClassRange> combining_ranges();
-// Points that decompose to several which do not compose to them.
+// Points with a canonical decomposition that does not compose to them again.
 std::span<const char32_t> not_composed_points();
 
 // As Python has them.

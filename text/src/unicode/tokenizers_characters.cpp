@@ -19,8 +19,8 @@ bool is_syllable(char32_t point) { return point >= syllables && point < syllable
 
 using Pair = std::pair<char32_t, char32_t>;
 
-// Derives the pairs that compose from the decompositions, which are complete: a character of three
-// composes from the one of the first two, and the third.
+// Derives the pairs that compose from the full decompositions: if a character decomposes to three,
+// the first two compose to a character, and this one composes with the third.
 std::map<Pair, char32_t> derive_compositions() {
     std::vector<std::pair<std::span<const char32_t>, char32_t>> whole;
     char32_t single = 0;
@@ -51,14 +51,15 @@ std::vector<uint16_t> read_forms() {
             values[point] = range.combining_class;
     for (const char32_t point : canonical.points())
         values[point] |= decomposes | decomposes_compatibly | not_in_nfc | not_in_nfkc;
-    const std::vector<char32_t> otherwise = compatible.points();
-    for (const char32_t point : otherwise) values[point] |= decomposes_compatibly | not_in_nfkc;
+    const std::vector<char32_t> only_compatible = compatible.points();
+    for (const char32_t point : only_compatible)
+        values[point] |= decomposes_compatibly | not_in_nfkc;
     for (char32_t i = 0; i < num_syllables; ++i)
         values[syllables + i] |= decomposes | decomposes_compatibly;
     // A composed character stays in NFC if its parts compose to it again.
     for (const auto& [pair, point] : compositions())
         values[point] &= uint16_t(~(not_in_nfc | not_in_nfkc));
-    for (const char32_t point : otherwise) values[point] |= not_in_nfkc;
+    for (const char32_t point : only_compatible) values[point] |= not_in_nfkc;
     for (const auto& [pair, point] : compositions())
         values[pair.second] |= not_in_nfc | not_in_nfkc;
     for (char32_t point = vowels; point < vowels + num_vowels; ++point)

@@ -41,11 +41,11 @@ enum Form : uint16_t {
 };
 const PointTable<uint16_t>& form_table();
 
-// The functions below return a text in `parts` if it is computed: a Hangul syllable has three.
+// Holds the text that one of the functions below computes: up to the three of a Hangul syllable.
 using Parts = std::array<char32_t, 3>;
 // Returns the lower case of a character; empty if it has none.
 std::span<const char32_t> lower_case_of(char32_t point, Parts& parts);
-// Returns the decomposition of a character, also into compatible ones; empty if it has none.
+// Returns the full decomposition of a character; empty if it has none.
 std::span<const char32_t> decomposition_of(char32_t point, bool compatibly, Parts& parts);
 
 char32_t compose(char32_t first, char32_t second);  // 0: they do not compose
