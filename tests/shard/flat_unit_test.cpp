@@ -69,6 +69,18 @@ BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
     BOOST_TEST((tensors.addresses() == std::vector<const void*>{flat.const_data_ptr()}));
 }
 
+BOOST_AUTO_TEST_CASE(vectors_that_decay_lie_among_the_matrices) {
+    UnitLayout layout("unit");
+    layout.add({{{"norm", {5}}}, InitialValues::ones});
+    const ParameterId rate = layout.add(
+        {.tensors = {{"rate", {4}}}, .initial = InitialValues::log_uniform, .decays = true});
+    const FlatUnit unit = layout.finish(1).front();
+    BOOST_TEST(unit.tensors()[0].spec.name == "rate");
+    BOOST_TEST(unit.matrices_end() == 4);
+    const UnitTensors tensors(unit, at::zeros({unit.size()}));
+    BOOST_TEST(tensors[rate].numel() == 4);
+}
+
 BOOST_AUTO_TEST_CASE(a_module_has_a_unit_for_each_role) {
     UnitLayout layout("block", "layer.");
     const ParameterId norm = layout.add({{{"norm", {5}}}});

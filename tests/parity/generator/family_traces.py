@@ -1,4 +1,4 @@
-"""Runs of TRL's SFTTrainer on tiny models of six families, 20 steps each, one JSON file each.
+"""Runs of TRL's SFTTrainer on tiny models of seven families, 20 steps each, one JSON file each.
 
     .deps/venv/bin/python tests/parity/generator/family_traces.py --data tests/parity/data
 
@@ -17,7 +17,8 @@ from trl import SFTConfig, SFTTrainer
 from families import fill
 from family_configs import CONFIGS
 
-FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}, "gemma3": {"packing": True}, "cohere2": {"packing": True}}
+FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}, "gemma3": {"packing": True}, "cohere2": {"packing": True},
+            "qwen3_5": {}}
 ARGS = dict(bf16=False, max_steps=20, max_length=64, per_device_train_batch_size=4, learning_rate=2e-3, weight_decay=0.1, logging_steps=1,
             save_strategy="no", seed=42, gradient_checkpointing=False)
 HARNESS = dict(use_cpu=True, report_to="none", disable_tqdm=True, dataloader_pin_memory=False)
