@@ -137,7 +137,7 @@ public:
         if (adapter.use_peft || !adapter.adapter_name_or_path.empty()) return;
         for (const char* const name : {"lora_r", "lora_alpha", "lora_dropout",
                                        "lora_target_modules", "lora_modules_to_save", "use_rslora",
-                                       "loraplus_lr_ratio"})
+                                       "init_lora_weights", "loraplus_lr_ratio"})
             if (settings_.is_fixed(name))
                 complain({name, "use_peft"},
                          "has a meaning with adapters only: give use_peft true, or leave it out");

@@ -60,6 +60,7 @@ std::string find_unknown(const json& config) {
     for (const auto& [name, value] : config.items()) {
         if (std::ranges::find(known_fields, name) != known_fields.end()) continue;
         if (asks_for_nothing(value)) continue;
+        if (name == "init_lora_weights" && value == "gaussian") continue;
         if (!plain.contains(name) || plain[name] != value) return name;
     }
     return {};
@@ -83,6 +84,7 @@ LoraConfig read_fields(const json& config) {
     lora.lora_alpha = config.value("lora_alpha", lora.lora_alpha);
     lora.lora_dropout = config.value("lora_dropout", lora.lora_dropout);
     lora.use_rslora = config.value("use_rslora", false);
+    lora.begins_normal = config.value("init_lora_weights", json()) == "gaussian";
     const auto given = [&](const char* name) {
         return config.contains(name) && !config[name].is_null();
     };
@@ -135,6 +137,7 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     config["lora_alpha"] = whole_if_it_is(lora.lora_alpha);
     config["lora_dropout"] = lora.lora_dropout;
     config["use_rslora"] = lora.use_rslora;
+    if (lora.begins_normal) config["init_lora_weights"] = "gaussian";
     config["task_type"] = lora.task_type;
     config["target_modules"] = lora.targets_are_expression ? json(lora.target_modules.front())
                                                            : json(sorted(lora.target_modules));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numbers>
 
 #include "model_parts.hpp"
 #include "ringshard/base/mix.hpp"
@@ -17,6 +18,18 @@ void fill_uniform(uint64_t key, int64_t first, double bound, std::span<float> in
         const uint64_t bits = mix_bits(key, static_cast<uint64_t>(first) + i);
         const double unit = static_cast<double>(bits >> 11) * 0x1p-53;
         into[i] = static_cast<float>((2 * unit - 1) * bound);
+    }
+}
+
+// Normal, by the method of Box and Muller: an element has two random numbers of its own.
+void fill_normal(uint64_t key, int64_t first, double deviation, std::span<float> into) {
+    for (size_t i = 0; i < into.size(); ++i) {
+        const uint64_t element = static_cast<uint64_t>(first) + i;
+        const auto unit = [&](uint64_t number) {  // above 0, up to 1
+            return (static_cast<double>(mix_bits(key, 2 * element + number) >> 11) + 1) * 0x1p-53;
+        };
+        into[i] = static_cast<float>(deviation * std::sqrt(-2 * std::log(unit(0))) *
+                                     std::cos(2 * std::numbers::pi * unit(1)));
     }
 }
 
@@ -56,12 +69,12 @@ std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec&
     return std::nullopt;
 }
 
-shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec, uint64_t seed,
-                                const StoredModel* stored) {
+shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
+                                const AdapterStart& start, const StoredModel* stored) {
     const auto shapes = std::make_shared<const std::map<std::string, std::vector<int64_t>>>(
         shapes_in_adapter(spec));
     const auto adapters = std::make_shared<const std::set<std::string>>(adapter_tensors(spec));
-    return [model = std::move(model), shapes, adapters, seed, stored](
+    return [model = std::move(model), shapes, adapters, start, stored](
                const std::string& tensor, int64_t first,
                std::span<float> into) -> std::optional<Failure> {
         const auto shape = shapes->find(tensor);
@@ -72,11 +85,13 @@ shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec, 
             const StoredTensor* const found = stored->find(name_in_adapter(tensor));
             return stored->read(*found, first, into);
         }
-        if (tensor.ends_with(".lora_A.weight"))
-            fill_uniform(mix_bits(seed) ^ hash_text(tensor), first,
-                         1 / std::sqrt(static_cast<double>(shape->second[1])), into);
-        else
+        const uint64_t key = mix_bits(start.seed) ^ hash_text(tensor);
+        if (!tensor.ends_with(".lora_A.weight"))
             std::ranges::fill(into, 0.0F);
+        else if (start.is_normal)
+            fill_normal(key, first, 1 / static_cast<double>(shape->second[0]), into);
+        else
+            fill_uniform(key, first, 1 / std::sqrt(static_cast<double>(shape->second[1])), into);
         return std::nullopt;
     };
 }

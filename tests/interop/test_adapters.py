@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 CASES = {"llama3-tiny": ["--lora_target_modules", "q_proj,v_proj", "--lora_modules_to_save", "lm_head", "--use_rslora"],
          "qwen2-tiny": ["--lora_target_modules", r".*layers\.[01]\.mlp\.(up|down)_proj", "--lora_modules_to_save", "embed_tokens"],
-         "phi3-tiny": ["--lora_target_modules", "all-linear"]}
+         "phi3-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "gaussian"]}
 
 
 def their_eval_loss(model):

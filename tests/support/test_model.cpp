@@ -57,8 +57,9 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
                                   device(), communicator_options(group))) {
     const auto stored = model::StoredModel::open(folder);
     ByteCounter& bytes = group.flight_recorder().bytes();
+    const model::AdapterStart start{1, options.adapters && options.adapters->begins_normal};
     const auto read =
-        model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec, 1, nullptr);
+        model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec, start, nullptr);
     shard::TensorSums none({});
     if (const auto failure = model::load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);

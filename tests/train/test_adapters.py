@@ -164,6 +164,7 @@ class Adapters(TrainerTest):
                 (["--use_peft", "--freeze", "norm"], 78, ("freeze", "leave it out")),
                 (["--use_peft", "--use_dora"], 78, ("use_dora", "is not served")),
                 (["--use_peft", "--load_in_4bit"], 78, ("load_in_4bit", "is not served")),
+                (["--use_peft", "--init_lora_weights", "pissa"], 78, ("init_lora_weights", "changes the model under the adapter")),
                 (["--use_peft", "--lora_target_parameters", "weight"], 78, ("lora_target_modules",)),
                 (["--use_peft", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], 78, ("lora_modules_to_save embed_tokens",)),
                 ([*start, "--lora_r", "8"], 78, ("lora_r", "leave the setting out")),

@@ -6,6 +6,9 @@
 
 namespace ringshard::config {
 
+// How A begins: uniform within 1 / sqrt(in), or normal with the deviation 1 / r.
+enum class LoraInit { uniform, gaussian };
+
 // Low-rank adapters, under the names of TRL's ModelConfig.
 struct AdapterSettings {
     bool use_peft = false;
@@ -15,6 +18,7 @@ struct AdapterSettings {
     std::vector<std::string> lora_target_modules;  // empty: PEFT's default of the architecture
     std::vector<std::string> lora_modules_to_save;
     bool use_rslora = false;
+    LoraInit init_lora_weights = LoraInit::uniform;
     std::string lora_task_type = "CAUSAL_LM";
     std::string adapter_name_or_path;  // a folder with an adapter to go on from
     bool merge = false;                // for export

@@ -24,6 +24,7 @@ struct LoraConfig {
     bool targets_are_expression = false;
     std::vector<std::string> modules_to_save{};
     bool use_rslora = false;
+    bool begins_normal = false;  // init_lora_weights "gaussian"
     std::map<std::string, int64_t> rank_pattern{};  // by the end of a layer's name, an expression
     std::map<std::string, double> alpha_pattern{};
     std::optional<std::vector<int64_t>> layers_to_transform{};
@@ -63,11 +64,17 @@ std::string name_in_adapter(const std::string& tensor);
 std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec& spec,
                                      const std::string& folder);
 
+// The first values of adapters that begin anew.
+struct AdapterStart {
+    uint64_t seed = 0;
+    bool is_normal = false;  // of A
+};
+
 // Returns a reader that takes tensors of adapters and of modules_to_save from `stored`, and all
 // others from `model`. Without `stored`, adapters have their first values: A is uniform within
-// 1 / sqrt(in) (PEFT's kaiming_uniform with a = sqrt(5)), a function of the seed, the tensor's name
-// and the element; B is 0. The arguments must outlive it.
-shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec, uint64_t seed,
-                                const StoredModel* stored);
+// 1 / sqrt(in) (PEFT's kaiming_uniform with a = sqrt(5)) or normal with the deviation 1 / rank, a
+// function of the seed, the tensor's name and the element; B is 0. The arguments must outlive it.
+shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
+                                const AdapterStart& start, const StoredModel* stored);
 
 }  // namespace ringshard::model

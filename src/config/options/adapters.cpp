@@ -40,6 +40,15 @@ void add_adapter_options(OptionTable& table) {
                "Scale by lora_alpha / sqrt(lora_r) in place of lora_alpha / lora_r.")
         .shapes_loss_if_set();
     group
+        .serve("init_lora_weights", &AdapterSettings::init_lora_weights,
+               "First values of A: uniform within 1 / sqrt(in) (true), or normal with the deviation "
+               "1 / lora_r (gaussian); B begins as 0.")
+        .shapes_loss_if_set()
+        .but_not({"false"}, "B would not begin as 0; PEFT has it for tests: use true or gaussian")
+        .but_not({"pissa", "pissa_niter_4", "pissa_niter_16", "olora", "loftq", "corda", "lora_ga"},
+                 "it changes the model under the adapter; use true or gaussian")
+        .but_not({"eva", "orthogonal"}, "use true or gaussian");
+    group
         .serve("lora_task_type", &AdapterSettings::lora_task_type,
                "PEFT's name of the task, written into adapter_config.json.")
         .but_not({"SEQ_CLS", "SEQ_2_SEQ_LM", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"},

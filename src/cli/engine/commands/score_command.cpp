@@ -188,7 +188,7 @@ MaybeFailure score(const CommandContext& given) {
     if (model::has_adapters(spec))
         if (const auto failure = pretrained.value().begin_adapters(
                 inputs.value().spec, inputs.value().adapters.folder,
-                static_cast<uint64_t>(settings.values.run.seed), world))
+                start_of(inputs.value().adapters, settings.values.run.seed), world))
             return failure;
     shard::Zero zero = make_weights(settings.values, spec, mesh);
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)

@@ -116,7 +116,8 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
 }
 
 std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::ModelSpec& spec,
-                                                              const fs::path& folder, uint64_t seed,
+                                                              const fs::path& folder,
+                                                              const model::AdapterStart& start,
                                                               const comm::Group& group) {
     std::optional<model::StoredModel> stored;
     if (!folder.empty()) {
@@ -126,7 +127,7 @@ std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::Model
         if (const auto misfit = model::check_adapter(*stored, spec, folder.string()))
             return comm::found_by_all(*misfit);
     }
-    adapters_ = Adapters{spec, seed, std::move(stored)};
+    adapters_ = Adapters{spec, start, std::move(stored)};
     return std::nullopt;
 }
 
@@ -136,7 +137,7 @@ bool Pretrained::holds_adapters() const {
 
 shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
     if (!adapters_) return reader_of_model(spec, bytes);
-    return model::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->seed,
+    return model::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->start,
                                 adapters_->stored ? &*adapters_->stored : nullptr);
 }
 

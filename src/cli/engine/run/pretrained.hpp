@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ringshard/checkpoint/checkpoint.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/weights.hpp"
 
@@ -41,7 +42,8 @@ public:
     // is of another model. Collective over the group.
     std::optional<comm::AgreedFailure> begin_adapters(const model::ModelSpec& spec,
                                                       const std::filesystem::path& folder,
-                                                      uint64_t seed, const comm::Group& group);
+                                                      const model::AdapterStart& start,
+                                                      const comm::Group& group);
     // Whether the checkpoint was made with adapters.
     bool holds_adapters() const;
 
@@ -60,7 +62,7 @@ private:
     std::unique_ptr<Pretrained> base_;     // what holds it
     struct Adapters {
         model::ModelSpec spec;
-        uint64_t seed;
+        model::AdapterStart start;
         std::optional<model::StoredModel> stored;
     };
     std::optional<Adapters> adapters_;

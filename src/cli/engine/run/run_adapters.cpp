@@ -24,6 +24,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
             .targets_are_expression = settings.lora_target_modules.size() == 1,
             .modules_to_save = settings.lora_modules_to_save,
             .use_rslora = settings.use_rslora,
+            .begins_normal = settings.init_lora_weights == config::LoraInit::gaussian,
             .task_type = settings.lora_task_type};
 }
 
@@ -43,6 +44,9 @@ std::optional<Failure> check_against(const config::Settings& settings,
         if (settings.is_fixed(name))
             return refuse(name, " [", settings.origin_of(name).place,
                           "]: adapter_name_or_path says which modules are trained; leave it out");
+    if (settings.is_fixed("init_lora_weights"))
+        return refuse("init_lora_weights [", settings.origin_of("init_lora_weights").place,
+                      "]: adapter_name_or_path holds the first values; leave it out");
     return std::nullopt;
 }
 
@@ -75,6 +79,10 @@ Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFil
 }
 
 }  // namespace
+
+model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
+    return {static_cast<uint64_t>(seed), adapters.config.begins_normal};
+}
 
 bool asks_for_adapters(const config::Config& config) {
     return config.adapter.use_peft || !config.adapter.adapter_name_or_path.empty();

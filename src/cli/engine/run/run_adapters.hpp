@@ -18,6 +18,9 @@ struct AskedAdapters {
     std::filesystem::path folder{};  // of an adapter to go on from; empty: they begin anew
 };
 
+// How adapters begin that have no folder.
+model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
+
 // Whether the settings ask for adapters.
 bool asks_for_adapters(const config::Config& config);
 // Reads adapter_config.json where the settings name an adapter. Fails (78) where they contradict

@@ -117,7 +117,7 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     if (!origin.checkpoint && model::has_adapters(start.spec))
         if (const auto failure = origin.pretrained->begin_adapters(
                 start.spec, start.adapters.folder,
-                static_cast<uint64_t>(context.settings.values.run.seed), context.world))
+                start_of(start.adapters, context.settings.values.run.seed), context.world))
             return *failure;
     return origin;
 }
