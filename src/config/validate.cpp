@@ -135,10 +135,18 @@ public:
     void check_adapters() {
         const AdapterSettings& adapter = settings_.values.adapter;
         if (adapter.use_peft || !adapter.adapter_name_or_path.empty()) return;
-        for (const char* const name : {"lora_r", "lora_alpha", "lora_dropout",
-                                       "lora_target_modules", "lora_modules_to_save", "use_rslora",
-                                       "init_lora_weights", "loraplus_lr_ratio"})
-            if (settings_.is_fixed(name))
+        const std::pair<const char*, bool> names[] = {
+            {"lora_r", true},
+            {"lora_alpha", true},
+            {"lora_dropout", true},
+            {"lora_target_modules", true},
+            {"lora_modules_to_save", true},
+            {"use_rslora", adapter.use_rslora},
+            {"use_dora", adapter.use_dora},
+            {"init_lora_weights", adapter.init_lora_weights != LoraInit::uniform},
+            {"loraplus_lr_ratio", true}};
+        for (const auto& [name, asks_for_something] : names)
+            if (settings_.is_fixed(name) && asks_for_something)
                 complain({name, "use_peft"},
                          "has a meaning with adapters only: give use_peft true, or leave it out");
     }

@@ -29,7 +29,7 @@ constexpr const char* plain_config = R"({
   "use_rslora": false, "velora_config": null})";
 
 // Fields that are read, and those that say nothing about the numbers.
-constexpr std::array<std::string_view, 20> known_fields{"alpha_pattern",
+constexpr std::array<std::string_view, 21> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
                                                         "eva_config",
@@ -48,6 +48,7 @@ constexpr std::array<std::string_view, 20> known_fields{"alpha_pattern",
                                                         "runtime_config",
                                                         "target_modules",
                                                         "task_type",
+                                                        "use_dora",
                                                         "use_rslora"};
 
 bool asks_for_nothing(const json& value) {
@@ -84,6 +85,7 @@ LoraConfig read_fields(const json& config) {
     lora.lora_alpha = config.value("lora_alpha", lora.lora_alpha);
     lora.lora_dropout = config.value("lora_dropout", lora.lora_dropout);
     lora.use_rslora = config.value("use_rslora", false);
+    lora.use_dora = config.value("use_dora", false);
     lora.begins_normal = config.value("init_lora_weights", json()) == "gaussian";
     const auto given = [&](const char* name) {
         return config.contains(name) && !config[name].is_null();
@@ -137,6 +139,7 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     config["lora_alpha"] = whole_if_it_is(lora.lora_alpha);
     config["lora_dropout"] = lora.lora_dropout;
     config["use_rslora"] = lora.use_rslora;
+    config["use_dora"] = lora.use_dora;
     if (lora.begins_normal) config["init_lora_weights"] = "gaussian";
     config["task_type"] = lora.task_type;
     config["target_modules"] = lora.targets_are_expression ? json(lora.target_modules.front())

@@ -180,7 +180,7 @@ Expected<AdapterSpec> adapter_of(const LoraConfig& config, const Layer& layer) {
                       layer.shape[0], " x ", layer.shape[1], "; a rank is from 1 to ", most);
     const auto r = static_cast<double>(rank.value());
     return AdapterSpec{rank.value(), alpha.value() / (config.use_rslora ? std::sqrt(r) : r),
-                       config.lora_dropout};
+                       config.lora_dropout, config.use_dora};
 }
 
 std::vector<std::string> tensor_names(const ModelParts& parts) {

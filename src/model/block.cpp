@@ -158,9 +158,10 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         return add_branch(std::move(out), residual);
     }
     at::Tensor output = at::empty_like(residual);
+    RowNorms norms;
     for_chunks(residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const auto chunk_of = [&](const at::Tensor& rows) { return rows.narrow(0, begin, length); };
-        const ProjectionContext projections = context.projections(begin, length);
+        const ProjectionContext projections = context.projections(begin, length, norms);
         const at::Tensor gate_up = make_chunk(projections, weights, chunk_of(input)).gate_up;
         at::Tensor out = mlp_.output(projections, weights, gate_up);
         if (behind) out = behind->forward(weights, out).y;
@@ -180,9 +181,10 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
                              inverse_rms, saved[gate_up_], saved[mlp_out_]};
         return chunk_backward(context.projections(), weights, gradients, input, whole, gradient);
     }
+    RowNorms norms;
     for_chunks(input.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const at::Tensor of_chunk = input.narrow(0, begin, length);
-        const ProjectionContext projections = context.projections(begin, length);
+        const ProjectionContext projections = context.projections(begin, length, norms);
         chunk_backward(projections, weights, gradients, of_chunk,
                        make_chunk(projections, weights, of_chunk),
                        gradient.narrow(0, begin, length));

@@ -23,9 +23,10 @@ struct BlockContext {
 
     ProjectionContext projections() const { return {gemms, dropout_keys}; }
     // Of some tokens of the batch.
-    ProjectionContext projections(int64_t begin, int64_t length) const {
+    ProjectionContext projections(int64_t begin, int64_t length, RowNorms& norms) const {
         return {gemms,
-                dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor()};
+                dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
+                &norms};
     }
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "magnitudes.hpp"
+#include "parts/row_norms.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -16,6 +18,8 @@ struct Factors {
     at::Tensor a;  // [rank, in]
     at::Tensor b;  // [out, rank]
     double scaling;
+    at::Tensor magnitude{};  // [out], of DoRA
+    at::Tensor factor{};     // [out], of the rows: the magnitude by the norm
 };
 
 // The adapters of a block by the name of the weight that they belong to.
@@ -31,12 +35,29 @@ std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::str
         const std::string name = concat(prefix, layer);
         factors[name + ".weight"] = {tensors.at(name + ".lora_A.weight"),
                                      tensors.at(name + ".lora_B.weight"), adapter.scaling};
+        if (adapter.has_magnitude)
+            factors[name + ".weight"].magnitude = tensors.at(name + ".lora_magnitude_vector");
     }
     return factors;
 }
 
-// Elements [first, first + count) of scaling x B A, some rows at a time.
-void add_product(const Factors& factors, int64_t first, const at::Tensor& into) {
+// Finds what the rows of weights with magnitudes are scaled by. Gathers the unit that holds them.
+void find_row_factors(std::map<std::string, Factors>& factors, size_t unit, shard::Zero& zero) {
+    zero.begin_pass({unit});
+    const at::Tensor flat = zero.weights(unit);
+    for (const shard::PlacedTensor& tensor : zero.units()[unit].tensors()) {
+        const auto found = factors.find(tensor.spec.name);
+        if (found == factors.end()) continue;
+        auto& [a, b, scaling, magnitude, factor] = found->second;
+        const at::Tensor weight =
+            flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
+        factor = magnitude / row_norms(weight, {b, a, scaling});
+    }
+    zero.release(unit, shard::Zero::NextUse::none);
+}
+
+// Elements [first, first + count) of factor x (W + scaling x B A), some rows at a time.
+void merge(const Factors& factors, int64_t first, const at::Tensor& into) {
     constexpr int64_t elements_at_once = int64_t{1} << 22;
     const int64_t width = factors.a.size(1);
     const int64_t rows_at_once = std::max<int64_t>(1, elements_at_once / width);
@@ -46,8 +67,13 @@ void add_product(const Factors& factors, int64_t first, const at::Tensor& into) 
         const at::Tensor product = at::mm(factors.b.narrow(0, row, rows), factors.a).view({-1});
         const shard::Range of_rows{row * width, (row + rows) * width};
         const shard::Range both = intersect(of_rows, {first, end});
-        into.narrow(0, both.begin - first, both.size())
-            .add_(product.narrow(0, both.begin - of_rows.begin, both.size()), factors.scaling);
+        const auto cut = [&](const at::Tensor& all) {
+            return all.narrow(0, both.begin - of_rows.begin, both.size());
+        };
+        const at::Tensor merged = into.narrow(0, both.begin - first, both.size());
+        merged.add_(cut(product), factors.scaling);
+        if (factors.factor.defined())
+            merged.mul_(cut(factors.factor.narrow(0, row, rows).repeat_interleave(width)));
     }
 }
 
@@ -57,8 +83,7 @@ void merge_unit(const std::map<std::string, Factors>& factors, size_t unit, shar
         const at::Tensor numbers = shards.load(chunk, shard::Access::read);
         for (const shard::TensorPiece& piece : zero.units()[unit].pieces(chunks[chunk].range))
             if (const auto found = factors.find(piece.tensor->spec.name); found != factors.end())
-                add_product(found->second, piece.first,
-                            numbers.narrow(0, piece.in_range, piece.size));
+                merge(found->second, piece.first, numbers.narrow(0, piece.in_range, piece.size));
         shards.store(chunk, numbers);
     }
 }
@@ -82,7 +107,10 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
                                  zero.units()[unit], zero.weights(unit));
             zero.release(unit, shard::Zero::NextUse::none);
         }
-        for (const size_t unit : frozen) merge_unit(factors, unit, zero);
+        for (const size_t unit : frozen) {
+            if (has_magnitudes(spec.blocks[block])) find_row_factors(factors, unit, zero);
+            merge_unit(factors, unit, zero);
+        }
     }
 }
 

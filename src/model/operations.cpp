@@ -21,7 +21,8 @@ void count_backward(const Block& block, const shard::UnitLayout& module, Operati
     for (const Projection* projection : block.projections())
         operations.products_backward +=
             backward_of(projection->shape(), module.role_of(projection->weight())) -
-            backward_of(projection->shape(), shard::Role::trained);
+            backward_of(projection->shape(), shard::Role::trained) +
+            projection->more_operations_backward();
     for (auto& [mask, of_pair] : operations.of_pair)
         of_pair.attention_backward = 2 * of_pair.attention;
 }

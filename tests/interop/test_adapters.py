@@ -19,7 +19,8 @@ from transformers import AutoModelForCausalLM
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 CASES = {"llama3-tiny": ["--lora_target_modules", "q_proj,v_proj", "--lora_modules_to_save", "lm_head", "--use_rslora"],
          "qwen2-tiny": ["--lora_target_modules", r".*layers\.[01]\.mlp\.(up|down)_proj", "--lora_modules_to_save", "embed_tokens"],
-         "phi3-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "gaussian"]}
+         "phi3-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "gaussian"],
+         "qwen3-tiny": ["--lora_target_modules", "all-linear", "--use_dora", "--lora_dropout", "0.1"]}
 
 
 def their_eval_loss(model):
@@ -94,7 +95,7 @@ class Adapters(TrainerTest):
                 theirs, ours = (load_file(os.path.join(path, "adapter_model.safetensors")) for path in (again, output))
                 self.assertEqual(set(theirs), set(ours))
                 self.check_merging(model.merge_and_unload(), output, os.path.join(folder, "merged"), "bfloat16",
-                                   *(["float32"] if name == "phi3-tiny" else []))
+                                   *(["float32"] if name in ("phi3-tiny", "qwen3-tiny") else []))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@
 #include "autograd.hpp"
 #include "block.hpp"
 #include "mpi_test.hpp"
+#include "ringshard/base/mix.hpp"
 #include "ringshard/mesh/mesh.hpp"
 #include "ringshard/model/rope_spec.hpp"
+#include "ringshard/ops/dropout.hpp"
 
 using namespace ringshard;
 using namespace ringshard::model;
@@ -21,6 +23,7 @@ constexpr int64_t tokens = 14;
 constexpr int64_t width = 24;
 constexpr double epsilon = 1e-6;
 constexpr double scaling = 1.5;  // of adapters
+constexpr double dropout = 0.3;  // of adapters
 const std::vector<int64_t> document_starts{0, 8};
 
 BlockSpec plain_spec() {
@@ -73,7 +76,17 @@ BlockSpec spec_with_adapters() {
     return spec;
 }
 
-// The tensors of a block by name, of which autograd finds gradients.
+BlockSpec with_magnitudes(BlockSpec spec) {
+    for (auto& [layer, adapter] : spec.adapters) adapter.has_magnitude = true;
+    return spec;
+}
+
+BlockSpec with_dropout(BlockSpec spec) {
+    for (auto& [layer, adapter] : spec.adapters) adapter.dropout = dropout;
+    return spec;
+}
+
+// The tensors of a block by name, of which autograd finds gradients; and the masks of its layers.
 using Leaves = std::map<std::string, at::Tensor>;
 
 at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) {
@@ -93,11 +106,22 @@ at::Tensor projected(const Leaves& leaves, const at::Tensor& x,
                      const std::vector<std::string>& names) {
     std::vector<at::Tensor> all;
     for (const std::string& name : names) {
-        at::Tensor y = x.matmul(leaves.at(name + ".weight").t());
+        const at::Tensor& weight = leaves.at(name + ".weight");
+        at::Tensor y = x.matmul(weight.t());
         if (leaves.contains(name + ".bias")) y = y + leaves.at(name + ".bias");
-        if (leaves.contains(name + ".lora_A.weight"))
-            y = y + scaling * x.matmul(leaves.at(name + ".lora_A.weight").t())
-                                  .matmul(leaves.at(name + ".lora_B.weight").t());
+        if (leaves.contains(name + ".lora_A.weight")) {
+            const at::Tensor& a = leaves.at(name + ".lora_A.weight");
+            const at::Tensor& b = leaves.at(name + ".lora_B.weight");
+            const at::Tensor seen =
+                leaves.contains(name + ".mask") ? x * leaves.at(name + ".mask") : x;
+            at::Tensor update = scaling * seen.matmul(a.t()).matmul(b.t());
+            if (leaves.contains(name + ".lora_magnitude_vector")) {
+                const at::Tensor norms = (weight + scaling * b.matmul(a)).norm(2, 1).detach();
+                const at::Tensor factor = leaves.at(name + ".lora_magnitude_vector") / norms;
+                update = factor * (seen.matmul(weight.t()) + update) - seen.matmul(weight.t());
+            }
+            y = y + update;
+        }
         all.push_back(y);
     }
     return at::cat(all, 1);
@@ -201,22 +225,40 @@ struct Setting {
         inverse_frequencies({}, 8), 1.0)}};
 };
 
-void freeze_every_second_group(shard::UnitLayout& layout) {
+enum class Freeze { nothing, every_second_group, all_but_adapters };
+
+void freeze(Freeze what, shard::UnitLayout& layout) {
     std::set<std::string> names;
-    for (size_t group = 0; group < layout.groups().size(); group += 2)
-        for (const shard::TensorSpec& tensor : layout.groups()[group].tensors)
-            names.insert(tensor.name);
-    layout.freeze(names);
+    const auto& groups = layout.groups();
+    for (size_t group = 0; group < groups.size(); ++group)
+        if (what == Freeze::every_second_group ? group % 2 == 0 : !groups[group].is_adapter)
+            for (const shard::TensorSpec& tensor : groups[group].tensors) names.insert(tensor.name);
+    if (what != Freeze::nothing) layout.freeze(names);
 }
 
-// freezes: every second group of parameters is frozen.
-void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
+// What the layers drop, as factors of their inputs.
+void add_masks(const BlockSpec& spec, const std::vector<shard::FlatUnit>& units,
+               const at::Tensor& keys, Leaves& leaves) {
+    if (!keys.defined()) return;
+    for (const shard::FlatUnit& unit : units)
+        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+            const std::string name =
+                tensor.spec.name.substr(0, std::max<size_t>(7, tensor.spec.name.size()) - 7);
+            if (!spec.adapters.contains(name) || tensor.spec.name != name + ".weight") continue;
+            leaves[name + ".mask"] = ops::dropout(at::ones({tokens, tensor.spec.shape[1]}),
+                                                  {keys, mix_bits(hash_text(name)), dropout})
+                                         .to(at::kDouble);
+        }
+}
+
+void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
+           const at::Tensor& dropout_keys = {}) {
     const Setting setting;
     shard::UnitLayout layout("block");
     const Block block(layout, spec);
-    if (freezes) freeze_every_second_group(layout);
+    freeze(frozen, layout);
     const std::vector<shard::FlatUnit> units = layout.finish(1);
-    BOOST_TEST(units.size() == (freezes ? 2U : 1U));
+    BOOST_TEST(units.size() == (frozen == Freeze::nothing ? 1U : 2U));
     std::vector<shard::UnitTensors::Part> weights;
     std::vector<shard::UnitTensors::Part> gradients;
     for (const shard::FlatUnit& unit : units) {
@@ -232,7 +274,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
                                                  setting.mesh.ulysses());
     const attention::SequenceDelta delta(setting.mesh.ring(), setting.mesh.ulysses());
     const BlockContext context{attention, delta, setting.plan, setting.positions, setting.gemms,
-                               policy,    5};
+                               policy,    5,     nullptr,      dropout_keys};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
@@ -245,6 +287,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, bool freezes) {
     for (const auto& [unit, flat] : weights)
         for (const shard::PlacedTensor& tensor : unit->tensors())
             leaves[tensor.spec.name] = test::leaf(part(flat, tensor));
+    add_masks(spec, units, dropout_keys, leaves);
     const at::Tensor input = test::leaf(x);
     const at::Tensor wished = reference(spec, leaves, input, setting.positions.ropes.front());
     test::backward(wished, dy);
@@ -271,9 +314,22 @@ BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
              {ActivationPolicy::all, ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
               ActivationPolicy::input}) {
             BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
-            check(spec, policy, false);
-            check(spec, policy, true);
+            check(spec, policy, Freeze::nothing);
+            check(spec, policy, Freeze::every_second_group);
         }
+    }
+}
+
+// The base is frozen, as it is in a run. Every layer drops others of its inputs.
+BOOST_AUTO_TEST_CASE(adapters_have_the_gradients_of_autograd) {
+    at::manual_seed(6);
+    const BlockSpec plain = spec_with_adapters();
+    const at::Tensor keys = at::randint(int64_t{1} << 62, {tokens}, at::kLong);
+    for (const ActivationPolicy policy : {ActivationPolicy::all, ActivationPolicy::input}) {
+        BOOST_TEST_INFO_SCOPE("policy " << static_cast<int>(policy));
+        check(with_magnitudes(plain), policy, Freeze::all_but_adapters);
+        check(with_dropout(plain), policy, Freeze::all_but_adapters, keys);
+        check(with_dropout(with_magnitudes(plain)), policy, Freeze::all_but_adapters, keys);
     }
 }
 

@@ -80,7 +80,10 @@ BOOST_AUTO_TEST_CASE(adapters_train_alike_in_every_layout) {
                                .lora_dropout = 0.2,
                                .target_modules = {"v_proj", "up_proj", "o_proj"},
                                .modules_to_save = {"lm_head"}};
-    for (const model::LoraConfig& adapters : {all, dropping}) {
+    model::LoraConfig dora = dropping;
+    dora.use_dora = dora.begins_normal = true;
+    dora.target_modules = {"q_proj", "v_proj", "up_proj", "down_proj"};
+    for (const model::LoraConfig& adapters : {all, dropping, dora}) {
         const auto run = [&](const Layout& layout) {
             test::LayoutRun made = run_of({}, layout, 4);
             made.adapters = adapters;
@@ -89,8 +92,11 @@ BOOST_AUTO_TEST_CASE(adapters_train_alike_in_every_layout) {
         const comm::Group alone = test::world().split(test::world().rank(), "alone");
         const test::Outcome reference = test::train(alone, run(one_rank), data);
         BOOST_TEST(reference.weights.contains("model.layers.1.mlp.up_proj.lora_B.weight"));
+        BOOST_TEST(reference.weights.contains("model.layers.1.mlp.up_proj.lora_magnitude_vector") ==
+                   adapters.use_dora);
         for (const Layout& layout : layouts(test::world().size())) {
-            BOOST_TEST_INFO_SCOPE(layout.name << ", dropout " << adapters.lora_dropout);
+            BOOST_TEST_INFO_SCOPE(layout.name << ", dropout " << adapters.lora_dropout
+                                              << (adapters.use_dora ? ", DoRA" : ""));
             test::expect_equal(test::train(test::world(), run(layout), data), reference);
         }
     }

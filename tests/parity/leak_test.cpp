@@ -34,9 +34,9 @@ const std::vector<Layout> layouts{
 
 // Which logits differ at all between two batches that differ in one token.
 void expect_no_leak(const std::string& name, const Layout& layout, test::RowKind kind,
-                    const data::Rows& rows) {
+                    const data::Rows& rows, const std::filesystem::path& adapter = {}) {
     test::TestModel model(test::world(), test::golden_folder() / "models" / name,
-                          {.shape = layout.shape, .cuts = layout.cuts});
+                          {.shape = layout.shape, .cuts = layout.cuts, .adapter = adapter});
     const std::vector<int64_t> numbers{0, 1};
     data::FlatBatch batch = data::flatten(rows, numbers);
     // One long document and short ones are cut document by document: several runs for every rank.
@@ -69,6 +69,10 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
             expect_no_leak("qwen2-tiny", layout, kind, rows);
             // Its queries and keys are normed over all heads, before they are dealt to ranks.
             if (kind == test::RowKind::packed) expect_no_leak("olmo2-tiny", layout, kind, rows);
+            if (kind == test::RowKind::one_document) continue;
+            const auto start = test::golden_folder() / "adapters" / "start";
+            expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_qv");
+            expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_dora");
         }
     }
 }

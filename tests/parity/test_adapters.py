@@ -4,6 +4,7 @@ import array
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -70,13 +71,41 @@ class Adapters(TrainerTest):
             config["base_model_name_or_path"] = begun["base_model_name_or_path"]
             self.assertEqual(config, begun)
 
+    def test_a_file_in_bf16(self):
+        start = os.path.join(ADAPTERS, "start", "qwen2_dora")
+        with open(os.path.join(ADAPTERS, "dora.json")) as file:
+            trace = json.load(file)
+        with tempfile.TemporaryDirectory() as folder:
+            stored = os.path.join(folder, "stored")
+            os.mkdir(stored)
+            shutil.copy(os.path.join(start, "adapter_config.json"), stored)
+            tensors, header, content = read_tensors(os.path.join(start, "adapter_model.safetensors")), {}, b""
+            for name, (shape, numbers) in tensors.items():
+                halves = b"".join(numbers[i:i + 1].tobytes()[2:] for i in range(len(numbers)))  # the upper bits
+                header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [len(content), len(content) + len(halves)]}
+                content += halves
+            text = json.dumps(header).encode()
+            with open(os.path.join(stored, "adapter_model.safetensors"), "wb") as file:
+                file.write(len(text).to_bytes(8, "little") + text + content)
+            output = os.path.join(folder, "out")
+            trace["adapter"] = stored
+            trace["args"].update(max_steps=1, learning_rate=0)
+            self.expect(run("train", *flags(trace, output)), 0)
+            self.assertAlmostEqual(read_steps(output)[0]["loss"], trace["steps"][0]["loss"], delta=2e-2)
+            for name, (_, numbers) in read_tensors(os.path.join(output, "adapter_model.safetensors")).items():
+                begun = tensors[name][1]
+                self.assertEqual([number.hex() for number in numbers],
+                                 [array.array("f", b"\0\0" + begun[i:i + 1].tobytes()[2:])[0].hex() for i in range(len(begun))], name)
+
     def test_one_rank(self):
         for name in ("qwen2", "qwen3", "llama3_packed", "rslora", "patterns", "lm_head", "embed_tokens", "accumulation_packed",
-                     "bf16", "bf16_base", "loraplus"):
+                     "bf16", "bf16_base", "loraplus", "dora", "loraplus_dora"):
             self.check(name)
 
     def test_two_ranks(self):
         for name, *split in (("qwen3", "--profile", "zero3", "--sp_size", "2"), ("llama3_packed", "--profile", "zero3", "--cp_size", "2"),
+                             ("dora", "--profile", "zero3", "--sp_size", "2"),
+                             ("loraplus_dora", "--profile", "zero1", "--per_device_train_batch_size", "2"),
                              ("lm_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
                              ("embed_tokens", "--profile", "zero3", "--per_device_train_batch_size", "2")):
             self.check(name, *split, ranks=2)

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "ringshard/base/files.hpp"
 #include "ringshard/data/plan_rows.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/model/weights.hpp"
@@ -35,7 +36,12 @@ namespace {
 model::ModelSpec spec_of(const std::filesystem::path& folder, const TestModel::Options& options) {
     model::ModelSpec spec = model::read_model_spec(folder / "config.json").value();
     spec.frozen = model::find_frozen(spec, options.freeze, {}).value();
-    if (auto adapters = options.adapters)
+    auto adapters = options.adapters;
+    if (!options.adapter.empty()) {
+        const auto file = options.adapter / model::adapter_config_name;
+        adapters = model::parse_adapter_config(*read_file(file), file.string()).value();
+    }
+    if (adapters)
         if (const auto failure = model::add_adapters(spec, *adapters)) throw Error(*failure);
     return spec;
 }
@@ -57,12 +63,19 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
                                   device(), communicator_options(group))) {
     const auto stored = model::StoredModel::open(folder);
     ByteCounter& bytes = group.flight_recorder().bytes();
+    std::optional<model::StoredModel> adapter;
+    if (!options.adapter.empty())
+        adapter =
+            model::StoredModel::open_file(options.adapter / model::adapter_weights_name, group)
+                .value();
     const model::AdapterStart start{1, options.adapters && options.adapters->begins_normal};
-    const auto read =
-        model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec, start, nullptr);
+    const auto read = model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec,
+                                           start, adapter ? &*adapter : nullptr);
     shard::TensorSums none({});
     if (const auto failure = model::load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);
+    zero.refresh_compute_weights();
+    if (!adapter) model::set_magnitudes(spec, zero);
     zero.refresh_compute_weights();
     zero.clear_gradients();
 }

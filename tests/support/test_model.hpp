@@ -31,6 +31,7 @@ public:
         model::Recorder* recorder = nullptr;
         std::string freeze = {};  // as the setting
         std::optional<model::LoraConfig> adapters = {};
+        std::filesystem::path adapter = {};  // the folder of a PEFT adapter
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

@@ -1,6 +1,7 @@
 """Runs with adapters: checkpoints hold adapters alone, runs go on with them, adapters and merged models are exported."""
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -14,7 +15,8 @@ from trainer import TrainerTest, read_steps, run  # noqa: E402
 DATA = os.path.join(FOLDER, "..", "parity", "data")
 MODEL = os.path.join(DATA, "models", "qwen2-tiny")
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
-LORA = ["--use_peft", "--lora_r", "4", "--lora_alpha", "8", "--lora_target_modules", "q_proj,v_proj,down_proj"]
+LORA = ["--use_peft", "--lora_r", "4", "--lora_alpha", "8", "--lora_target_modules", "q_proj,v_proj,down_proj", "--use_dora",
+        "--loraplus_lr_ratio", "4"]
 COMMON = ["--dataset_name", ROWS, "--bf16", "true", "--learning_rate", "2e-3", "--max_length", "48", "--max_steps", "6",
           "--logging_steps", "1", "--save_steps", "3", "--full_determinism"]
 CUT = ["--profile", "zero3", "--cp_size", "2", "--per_device_train_batch_size", "4"]
@@ -68,7 +70,8 @@ class Adapters(TrainerTest):
         layer = "base_model.model.model.layers.0."
         self.assertEqual(names[layer + "self_attn.v_proj.lora_A.weight"][0], 4)
         self.assertEqual(names[layer + "mlp.down_proj.lora_B.weight"][1], 4)
-        self.assertTrue(all(name.endswith(("lora_A.weight", "lora_B.weight")) for name in names), names)
+        self.assertEqual(names[layer + "mlp.down_proj.lora_magnitude_vector"], names[layer + "mlp.down_proj.lora_B.weight"][:1])
+        self.assertTrue(all(name.endswith(("lora_A.weight", "lora_B.weight", "lora_magnitude_vector")) for name in names), names)
         for folder in (self.whole, os.path.join(self.whole, "checkpoint-6")):
             self.assertFalse(os.path.exists(os.path.join(folder, "model.safetensors")))
             self.expect_the_adapter(folder)
@@ -113,6 +116,7 @@ class Adapters(TrainerTest):
         output = self.stopped_at_3()
         self.expect_one_message(self.train(output, *CUT, model=changed, ranks=2), 65, changed, self.model, "model_name_or_path")
         self.expect(self.train(output, *CUT, lora=LORA[:2] + ["2"] + LORA[3:], ranks=2), 65, "shape")
+        self.expect(self.train(output, *CUT, lora=LORA[:-2], ranks=2), 78, "loraplus_lr_ratio")
 
     def test_export(self):
         checkpoint = os.path.join(self.whole, "checkpoint-6")
@@ -162,9 +166,11 @@ class Adapters(TrainerTest):
                 (["--use_peft", "--lora_modules_to_save", "k_proj"], 78, ("one matrix product",)),
                 (["--use_peft", "--lora_r", "1000"], 78, ("lora_r = 1000", "a rank is from 1 to")),
                 (["--use_peft", "--freeze", "norm"], 78, ("freeze", "leave it out")),
-                (["--use_peft", "--use_dora"], 78, ("use_dora", "is not served")),
-                (["--use_peft", "--load_in_4bit"], 78, ("load_in_4bit", "is not served")),
+                (["--loraplus_lr_ratio", "4"], 78, ("has a meaning with adapters only", "use_peft")),
                 (["--use_peft", "--init_lora_weights", "pissa"], 78, ("init_lora_weights", "changes the model under the adapter")),
+                (["--use_peft", "--loraplus_lr_embedding", "1e-6"], 78, ("lora_modules_to_save embed_tokens",)),
+                ([*start, "--use_dora", "false"], 78, ("use_dora", "leave the setting out")),
+                (["--use_peft", "--load_in_4bit"], 78, ("load_in_4bit", "is not served")),
                 (["--use_peft", "--lora_target_parameters", "weight"], 78, ("lora_target_modules",)),
                 (["--use_peft", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], 78, ("lora_modules_to_save embed_tokens",)),
                 ([*start, "--lora_r", "8"], 78, ("lora_r", "leave the setting out")),
@@ -180,7 +186,7 @@ class Adapters(TrainerTest):
             self.expect(result, 0)
             return json.loads(result.stdout)
 
-        sizes = [shape[0] * shape[1] for shape in tensors(os.path.join(self.whole, "adapter_model.safetensors")).values()]
+        sizes = [math.prod(shape) for shape in tensors(os.path.join(self.whole, "adapter_model.safetensors")).values()]
         planned, full = plan(*LORA, *CUT[2:], "--max_length", "48"), plan(*CUT[2:], "--max_length", "48")
         self.assertAlmostEqual(planned["checkpoint_bytes"], 12 * sum(sizes), delta=12 * 4096)
         self.assertLess(planned["step_seconds"]["products"], full["step_seconds"]["products"] * 0.8)

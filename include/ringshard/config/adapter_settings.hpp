@@ -18,6 +18,7 @@ struct AdapterSettings {
     std::vector<std::string> lora_target_modules;  // empty: PEFT's default of the architecture
     std::vector<std::string> lora_modules_to_save;
     bool use_rslora = false;
+    bool use_dora = false;
     LoraInit init_lora_weights = LoraInit::uniform;
     std::string lora_task_type = "CAUSAL_LM";
     std::string adapter_name_or_path;  // a folder with an adapter to go on from

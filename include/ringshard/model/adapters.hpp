@@ -10,6 +10,7 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
+#include "ringshard/shard/zero.hpp"
 
 // Low-rank adapters (LoRA) beside a frozen model, as PEFT has them: names, settings, first values.
 namespace ringshard::model {
@@ -24,6 +25,7 @@ struct LoraConfig {
     bool targets_are_expression = false;
     std::vector<std::string> modules_to_save{};
     bool use_rslora = false;
+    bool use_dora = false;
     bool begins_normal = false;  // init_lora_weights "gaussian"
     std::map<std::string, int64_t> rank_pattern{};  // by the end of a layer's name, an expression
     std::map<std::string, double> alpha_pattern{};
@@ -73,8 +75,13 @@ struct AdapterStart {
 // Returns a reader that takes tensors of adapters and of modules_to_save from `stored`, and all
 // others from `model`. Without `stored`, adapters have their first values: A is uniform within
 // 1 / sqrt(in) (PEFT's kaiming_uniform with a = sqrt(5)) or normal with the deviation 1 / rank, a
-// function of the seed, the tensor's name and the element; B is 0. The arguments must outlive it.
+// function of the seed, the tensor's name and the element; B is 0; set_magnitudes() is for the
+// rest. The arguments must outlive it.
 shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
                                 const AdapterStart& start, const StoredModel* stored);
+
+// Sets the magnitudes of all adapters to the norms of the rows of their weights, in the compute
+// type: DoRA's first values. Collective over the zero group.
+void set_magnitudes(const ModelSpec& spec, shard::Zero& zero);
 
 }  // namespace ringshard::model

@@ -74,11 +74,14 @@ struct MlpSpec {
     std::string down = "mlp.down_proj";
 };
 
-// A low-rank adapter of a linear layer: y += scaling x B A dropout(x), A [rank, in], B [out, rank].
+// A low-rank adapter of a linear layer W: y += scaling x B A dropout(x), A [rank, in],
+// B [out, rank]. With a magnitude m [out] (DoRA) row o of W + scaling x B A is scaled to the norm
+// m[o].
 struct AdapterSpec {
     int64_t rank = 0;
     double scaling = 0;
     double dropout = 0;  // probability
+    bool has_magnitude = false;
 };
 
 struct BlockSpec {

@@ -40,9 +40,14 @@ void add_adapter_options(OptionTable& table) {
                "Scale by lora_alpha / sqrt(lora_r) in place of lora_alpha / lora_r.")
         .shapes_loss_if_set();
     group
-        .serve("init_lora_weights", &AdapterSettings::init_lora_weights,
-               "First values of A: uniform within 1 / sqrt(in) (true), or normal with the deviation "
-               "1 / lora_r (gaussian); B begins as 0.")
+        .serve("use_dora", &AdapterSettings::use_dora,
+               "Train a magnitude for each row of a weight beside its adapter (DoRA).")
+        .shapes_loss_if_set();
+    group
+        .serve(
+            "init_lora_weights", &AdapterSettings::init_lora_weights,
+            "First values of A: uniform within 1 / sqrt(in) (true), or normal with the deviation "
+            "1 / lora_r (gaussian); B begins as 0.")
         .shapes_loss_if_set()
         .but_not({"false"}, "B would not begin as 0; PEFT has it for tests: use true or gaussian")
         .but_not({"pissa", "pissa_niter_4", "pissa_niter_16", "olora", "loftq", "corda", "lora_ga"},
@@ -64,8 +69,6 @@ void add_adapter_options(OptionTable& table) {
                 "to its weights, in place of the adapter.");
     group.refuse("lora_target_parameters", Shape::list, "null",
                  "adapters belong to linear layers here; name them in lora_target_modules");
-    group.refuse("use_dora", Shape::boolean, "false",
-                 "magnitudes of weights are not trained; leave it out, or use TRL for DoRA");
 }
 
 }  // namespace ringshard::config

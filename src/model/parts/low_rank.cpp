@@ -1,11 +1,14 @@
 #include "low_rank.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sum.h>
 
 #include "ringshard/base/mix.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/dropout.hpp"
 #include "ringshard/ops/linear.hpp"
+#include "row_norms.hpp"
 
 namespace ringshard::model {
 
@@ -18,67 +21,152 @@ std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec
     if (all_a.tensors.empty()) return std::nullopt;
     LowRank made(unit.add(all_a));
     int64_t column = 0;
-    for (const auto& [name, out] : spec.layers) {
-        if (const auto found = spec.adapters.find(name); found != spec.adapters.end()) {
-            const AdapterSpec& adapter = found->second;
-            const shard::ParameterId b =
-                unit.add({.tensors = {{concat(name, ".lora_B.weight"), {out, adapter.rank}}},
-                          .initial = shard::InitialValues::zeros,
-                          .is_adapter = true,
-                          .is_adapter_output = true});
-            made.layers_.push_back({b, column, out, made.rank_, adapter.rank, adapter.scaling});
-            made.rank_ += adapter.rank;
-            made.dropout_ = adapter.dropout;
-            made.operations_ += 2 * static_cast<double>(adapter.rank * (spec.in + out));
-        }
-        column += out;
+    for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+        made.add_layer(unit, spec, layer, column);
+        column += spec.layers[layer].out;
     }
-    made.salt_ = mix_bits(hash_text(concat(unit.prefix(), spec.layers.front().name)));
     return made;
 }
 
-at::Tensor LowRank::dropped(const ProjectionContext& context, const at::Tensor& x) const {
-    if (dropout_ == 0 || !context.dropout_keys.defined()) return x;
-    return ops::dropout(x, {context.dropout_keys, salt_, dropout_});
+void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t layer,
+                        int64_t column) {
+    const auto& [name, out] = spec.layers[layer];
+    const auto found = spec.adapters.find(name);
+    if (found == spec.adapters.end()) return;
+    const AdapterSpec& adapter = found->second;
+    const shard::ParameterId b =
+        unit.add({.tensors = {{concat(name, ".lora_B.weight"), {out, adapter.rank}}},
+                  .initial = shard::InitialValues::zeros,
+                  .is_adapter = true,
+                  .is_adapter_output = true});
+    std::optional<shard::ParameterId> magnitude;
+    if (adapter.has_magnitude)
+        magnitude = unit.add({.tensors = {{concat(name, ".lora_magnitude_vector"), {out}}},
+                              .initial = shard::InitialValues::ones,
+                              .is_adapter = true,
+                              .is_adapter_output = true});
+    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling,
+                       mix_bits(hash_text(concat(unit.prefix(), name)))});
+    rank_ += adapter.rank;
+    dropout_ = adapter.dropout;
+    has_magnitudes_ = has_magnitudes_ || adapter.has_magnitude;
+    operations_ += 2 * static_cast<double>(adapter.rank * (spec.in + out));
+    if (!adapter.has_magnitude) return;
+    // The product of W, of what was dropped or for the gradient of the magnitudes.
+    (dropout_ > 0 ? operations_ : more_operations_backward_) +=
+        2 * static_cast<double>(spec.in * out);
 }
 
-void LowRank::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                      const at::Tensor& x, const at::Tensor& y) const {
-    const at::Tensor inner = ops::linear(context.gemms, dropped(context, x), weights[a_]);
-    for (const Layer& layer : layers_)
-        y.narrow(1, layer.column, layer.out)
-            .add_(ops::linear(context.gemms, inner.narrow(1, layer.first, layer.rank),
-                              weights[layer.b]),
-                  layer.scaling);
+at::Tensor LowRank::dropped(const ProjectionContext& context, const Layer& layer,
+                            const at::Tensor& x) const {
+    return drops(context) ? ops::dropout(x, {context.dropout_keys, layer.salt, dropout_}) : x;
 }
 
-at::Tensor LowRank::inner_gradient(const ProjectionContext& context,
-                                   const shard::UnitTensors& weights, const at::Tensor& dy) const {
-    at::Tensor d_inner = at::empty({dy.size(0), rank_}, dy.options());
-    for (const Layer& layer : layers_)
-        d_inner.narrow(1, layer.first, layer.rank)
-            .copy_(ops::linear_backward_input(context.gemms, dy.narrow(1, layer.column, layer.out),
-                                              weights[layer.b])
+// Undefined where the gradient of a frozen A is.
+at::Tensor LowRank::a_of(const shard::UnitTensors& tensors, const Layer& layer) const {
+    const at::Tensor all = tensors[a_];
+    return all.defined() ? all.narrow(0, layer.first, layer.rank) : all;
+}
+
+at::Tensor LowRank::norms_of(const Operands& operands, const Layer& layer) const {
+    const auto find = [&] {
+        return row_norms(operands.base.narrow(0, layer.column, layer.out),
+                         {operands.weights[layer.b], a_of(operands.weights, layer), layer.scaling});
+    };
+    if (operands.context.norms == nullptr) return find();
+    at::Tensor& shared = (*operands.context.norms)[layer.salt];
+    if (!shared.defined()) shared = find();
+    return shared;
+}
+
+void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::Tensor& y) const {
+    const auto& [context, weights, base] = operands;
+    const bool drops = this->drops(context);
+    const at::Tensor inner = drops ? at::Tensor() : ops::linear(context.gemms, x, weights[a_]);
+    for (const Layer& layer : layers_) {
+        const at::Tensor seen = dropped(context, layer, x);
+        const at::Tensor columns = y.narrow(1, layer.column, layer.out);
+        const at::Tensor of_layer = drops ? ops::linear(context.gemms, seen, a_of(weights, layer))
+                                          : inner.narrow(1, layer.first, layer.rank);
+        const at::Tensor update = ops::linear(context.gemms, of_layer, weights[layer.b]);
+        if (!layer.magnitude) {
+            columns.add_(update, layer.scaling);
+            continue;
+        }
+        const at::Tensor scale = weights[*layer.magnitude] / norms_of(operands, layer);
+        if (drops) {
+            columns.add_(ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out))
+                             .mul_(scale - 1));
+            columns.add_(at::mul(update, scale), layer.scaling);
+        } else {
+            columns.add_(update, layer.scaling).mul_(scale);
+        }
+    }
+}
+
+LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Tensor& dy) const {
+    const auto& [context, weights, base] = operands;
+    Gradient gradient{.y = dy,
+                      .scaled = has_magnitudes_ ? dy.clone() : dy,
+                      .inner = at::empty({dy.size(0), rank_}, dy.options()),
+                      .norms = {}};
+    for (const Layer& layer : layers_) {
+        const at::Tensor columns = gradient.scaled.narrow(1, layer.column, layer.out);
+        gradient.norms.push_back(layer.magnitude ? norms_of(operands, layer) : at::Tensor());
+        if (layer.magnitude) columns.mul_(weights[*layer.magnitude] / gradient.norms.back());
+        gradient.inner.narrow(1, layer.first, layer.rank)
+            .copy_(ops::linear_backward_input(context.gemms, columns, weights[layer.b])
                        .mul_(layer.scaling));
-    return d_inner;
+    }
+    return gradient;
 }
 
-void LowRank::add_input_gradient(const ProjectionContext& context,
-                                 const shard::UnitTensors& weights, const at::Tensor& d_inner,
-                                 const at::Tensor& dx) const {
-    dx.add_(dropped(context, ops::linear_backward_input(context.gemms, d_inner, weights[a_])));
+at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gradient) const {
+    const auto& [context, weights, base] = operands;
+    if (!drops(context)) {
+        at::Tensor dx = ops::linear_backward_input(context.gemms, gradient.scaled, base);
+        return dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+    }
+    at::Tensor dx = ops::linear_backward_input(context.gemms, gradient.y, base);
+    for (const Layer& layer : layers_) {
+        const at::Tensor of_layer = ops::linear_backward_input(
+            context.gemms, gradient.inner.narrow(1, layer.first, layer.rank), a_of(weights, layer));
+        if (layer.magnitude)
+            of_layer.add_(
+                ops::linear_backward_input(context.gemms,
+                                           gradient.scaled.narrow(1, layer.column, layer.out) -
+                                               gradient.y.narrow(1, layer.column, layer.out),
+                                           base.narrow(0, layer.column, layer.out)));
+        dx.add_(dropped(context, layer, of_layer));
+    }
+    return dx;
 }
 
-void LowRank::add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
-                            const shard::UnitTensors& gradients, const at::Tensor& dy,
-                            const at::Tensor& d_inner, const at::Tensor& x) const {
-    const at::Tensor seen = dropped(context, x);
-    ops::add_weight_gradient(context.gemms, gradients[a_], d_inner, seen);
-    const at::Tensor inner = ops::linear(context.gemms, seen, weights[a_]);
-    for (const Layer& layer : layers_)
-        ops::add_weight_gradient(context.gemms, gradients[layer.b],
-                                 dy.narrow(1, layer.column, layer.out),
-                                 inner.narrow(1, layer.first, layer.rank).mul(layer.scaling));
+void LowRank::add_gradients(const Operands& operands, const shard::UnitTensors& gradients,
+                            const Gradient& gradient, const at::Tensor& x) const {
+    const auto& [context, weights, base] = operands;
+    const ops::Gemms& gemms = context.gemms;
+    const bool drops = this->drops(context);
+    if (!drops) ops::add_weight_gradient(gemms, gradients[a_], gradient.inner, x);
+    const at::Tensor inner = drops ? at::Tensor() : ops::linear(gemms, x, weights[a_]);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        const Layer& layer = layers_[i];
+        const at::Tensor seen = dropped(context, layer, x);
+        if (drops)
+            ops::add_weight_gradient(gemms, a_of(gradients, layer),
+                                     gradient.inner.narrow(1, layer.first, layer.rank), seen);
+        const at::Tensor of_layer = (drops ? ops::linear(gemms, seen, a_of(weights, layer))
+                                           : inner.narrow(1, layer.first, layer.rank))
+                                        .mul(layer.scaling);
+        ops::add_weight_gradient(gemms, gradients[layer.b],
+                                 gradient.scaled.narrow(1, layer.column, layer.out), of_layer);
+        if (!layer.magnitude || !gradients[*layer.magnitude].defined()) continue;
+        at::Tensor product =
+            ops::linear(gemms, seen, base.narrow(0, layer.column, layer.out)).to(at::kFloat);
+        product.add_(ops::linear(gemms, of_layer, weights[layer.b]))
+            .mul_(gradient.y.narrow(1, layer.column, layer.out));
+        gradients[*layer.magnitude].add_(product.sum(0).div_(gradient.norms[i]));
+    }
 }
 
 }  // namespace ringshard::model

@@ -10,47 +10,77 @@
 
 namespace ringshard::model {
 
-// The adapters of the layers of a projection: y_i += s_i (x A_i^T) B_i^T for the columns y_i of
-// layer i. The matrices A are one product, A [r, in] with the ranks r_i side by side; what is
-// dropped of x is the same for all of them. Dimensions: t tokens, r all ranks.
+// The adapters of the layers of a projection. For the columns y_i = x W_i^T of layer i:
+//
+//   LoRA: y_i += s_i (x A_i^T) B_i^T
+//   DoRA: y_i = c_i (x W_i^T + s_i (x A_i^T) B_i^T), c_i = m_i / norms of the rows of W_i + s_i B_i
+//   A_i
+//
+// The magnitudes m_i are trained, and the norms count as constants in the backward pass. Dropout
+// drops x in all that is added to x W_i^T, with a mask for each layer. The matrices A lie side by
+// side, A [r, in], and are one product where nothing is dropped. Dimensions: t tokens, r all ranks.
 class LowRank {
 public:
     // Nothing where no layer has an adapter.
     static std::optional<LowRank> of(shard::UnitLayout& unit, const ProjectionSpec& spec);
 
-    void forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                 const at::Tensor& x, const at::Tensor& y) const;
+    // What a call reads: `base` is the weight [out, in] of all layers.
+    struct Operands {
+        const ProjectionContext& context;
+        const shard::UnitTensors& weights;
+        at::Tensor base;
+    };
+    // y: x W^T without the bias.
+    void forward(const Operands& operands, const at::Tensor& x, const at::Tensor& y) const;
 
-    // Returns the gradient [t, r] of x A^T.
-    at::Tensor inner_gradient(const ProjectionContext& context, const shard::UnitTensors& weights,
-                              const at::Tensor& dy) const;
-    void add_input_gradient(const ProjectionContext& context, const shard::UnitTensors& weights,
-                            const at::Tensor& d_inner, const at::Tensor& dx) const;
-    void add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
-                       const shard::UnitTensors& gradients, const at::Tensor& dy,
-                       const at::Tensor& d_inner, const at::Tensor& x) const;
+    // The gradients that a backward pass needs more than once.
+    struct Gradient {
+        at::Tensor y;                   // [t, out]
+        at::Tensor scaled;              // y, times c_i in the columns of layers with magnitudes
+        at::Tensor inner;               // [t, r], of x A^T
+        std::vector<at::Tensor> norms;  // by layer; undefined without a magnitude
+    };
+    Gradient begin_backward(const Operands& operands, const at::Tensor& dy) const;
+    // Returns the gradient of x, of x W^T too.
+    at::Tensor input_gradient(const Operands& operands, const Gradient& gradient) const;
+    void add_gradients(const Operands& operands, const shard::UnitTensors& gradients,
+                       const Gradient& gradient, const at::Tensor& x) const;
 
-    // Of a token and the forward pass.
+    bool has_magnitudes() const { return has_magnitudes_; }
+    // Of a token and the forward pass; and those that the backward pass has beyond two for each of
+    // the forward pass.
     double operations() const { return operations_; }
+    double more_operations_backward() const { return more_operations_backward_; }
 
 private:
     struct Layer {
         shard::ParameterId b;
+        std::optional<shard::ParameterId> magnitude;
         int64_t column;  // of y
         int64_t out;
         int64_t first;  // of the ranks
         int64_t rank;
         double scaling;
+        uint64_t salt;  // of the mask
     };
     explicit LowRank(shard::ParameterId a) : a_(a) {}
-    at::Tensor dropped(const ProjectionContext& context, const at::Tensor& x) const;
+    void add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t layer,
+                   int64_t column);
+    bool drops(const ProjectionContext& context) const {
+        return dropout_ > 0 && context.dropout_keys.defined();
+    }
+    at::Tensor dropped(const ProjectionContext& context, const Layer& layer,
+                       const at::Tensor& x) const;
+    at::Tensor a_of(const shard::UnitTensors& tensors, const Layer& layer) const;
+    at::Tensor norms_of(const Operands& operands, const Layer& layer) const;
 
     shard::ParameterId a_;
     std::vector<Layer> layers_;
     int64_t rank_ = 0;
     double dropout_ = 0;
-    uint64_t salt_ = 0;
+    bool has_magnitudes_ = false;
     double operations_ = 0;
+    double more_operations_backward_ = 0;
 };
 
 }  // namespace ringshard::model

@@ -37,43 +37,49 @@ Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                const at::Tensor& x) const {
-    at::Tensor y =
-        ops::linear(context.gemms, x, weights[weight_], bias_ ? weights[*bias_] : at::Tensor());
-    if (low_rank_) low_rank_->forward(context, weights, x, y);
-    return y;
+    const at::Tensor bias = bias_ ? weights[*bias_] : at::Tensor();
+    if (!low_rank_) return ops::linear(context.gemms, x, weights[weight_], bias);
+    // Magnitudes scale what is computed without the bias.
+    const bool bias_follows = low_rank_->has_magnitudes();
+    const LowRank::Operands operands{context, weights, weights[weight_]};
+    at::Tensor y = ops::linear(context.gemms, x, operands.base, bias_follows ? at::Tensor() : bias);
+    low_rank_->forward(operands, x, y);
+    return bias_follows && bias.defined() ? y.add_(bias) : y;
 }
 
 at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
                                 const at::Tensor& x) const {
-    ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
-    if (bias_) ops::add_bias_gradient(gradients[*bias_], dy);
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, weights[weight_]);
-    if (!low_rank_) return dx;
-    const at::Tensor d_inner = low_rank_->inner_gradient(context, weights, dy);
-    low_rank_->add_gradients(context, weights, gradients, dy, d_inner, x);
-    low_rank_->add_input_gradient(context, weights, d_inner, dx);
-    return dx;
+    add_base_gradients(context, gradients, dy, x);
+    if (!low_rank_) return ops::linear_backward_input(context.gemms, dy, weights[weight_]);
+    const LowRank::Operands operands{context, weights, weights[weight_]};
+    const LowRank::Gradient gradient = low_rank_->begin_backward(operands, dy);
+    low_rank_->add_gradients(operands, gradients, gradient, x);
+    return low_rank_->input_gradient(operands, gradient);
 }
 
 at::Tensor Projection::backward_input(const ProjectionContext& context,
                                       const shard::UnitTensors& weights,
                                       const at::Tensor& dy) const {
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, weights[weight_]);
-    if (low_rank_)
-        low_rank_->add_input_gradient(context, weights,
-                                      low_rank_->inner_gradient(context, weights, dy), dx);
-    return dx;
+    if (!low_rank_) return ops::linear_backward_input(context.gemms, dy, weights[weight_]);
+    const LowRank::Operands operands{context, weights, weights[weight_]};
+    return low_rank_->input_gradient(operands, low_rank_->begin_backward(operands, dy));
 }
 
 void Projection::add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& dy,
                                const at::Tensor& x) const {
+    add_base_gradients(context, gradients, dy, x);
+    if (!low_rank_) return;
+    const LowRank::Operands operands{context, weights, weights[weight_]};
+    low_rank_->add_gradients(operands, gradients, low_rank_->begin_backward(operands, dy), x);
+}
+
+void Projection::add_base_gradients(const ProjectionContext& context,
+                                    const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                    const at::Tensor& x) const {
     ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
     if (bias_) ops::add_bias_gradient(gradients[*bias_], dy);
-    if (low_rank_)
-        low_rank_->add_gradients(context, weights, gradients, dy,
-                                 low_rank_->inner_gradient(context, weights, dy), x);
 }
 
 }  // namespace ringshard::model

@@ -37,10 +37,17 @@ public:
         return 2 * static_cast<double>(shape_.out) * static_cast<double>(shape_.in) +
                (low_rank_ ? low_rank_->operations() : 0);
     }
+    // Of a token, those of the backward pass beyond two for each of the forward pass.
+    double more_operations_backward() const {
+        return low_rank_ ? low_rank_->more_operations_backward() : 0;
+    }
     const WeightShape& shape() const { return shape_; }
     shard::ParameterId weight() const { return weight_; }
 
 private:
+    void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
+                            const at::Tensor& dy, const at::Tensor& x) const;
+
     WeightShape shape_;
     shard::ParameterId weight_;
     std::optional<shard::ParameterId> bias_;

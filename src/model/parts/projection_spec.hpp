@@ -24,10 +24,15 @@ struct ProjectionSpec {
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
 };
 
+// The norms of the rows of weights with magnitudes, by the salt of their layer: found once for all
+// chunks of tokens that share them.
+using RowNorms = std::map<uint64_t, at::Tensor>;
+
 // What a projection needs of the run, and of the tokens that go through it.
 struct ProjectionContext {
     const ops::Gemms& gemms;
     at::Tensor dropout_keys{};  // [t] int64; undefined: nothing is dropped
+    RowNorms* norms = nullptr;  // nullptr: not shared
 };
 
 }  // namespace ringshard::model

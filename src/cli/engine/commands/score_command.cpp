@@ -194,6 +194,10 @@ MaybeFailure score(const CommandContext& given) {
     if (const auto loaded = pretrained.value().load(spec, zero, world); !loaded)
         return loaded.failure();
     zero.refresh_compute_weights();
+    if (pretrained.value().begins_adapters()) {
+        model::set_magnitudes(spec, zero);
+        zero.refresh_compute_weights();
+    }
     const model::Transformer model(
         spec, zero, mesh,
         {.policies = config::ActivationPolicy::input,

@@ -44,6 +44,8 @@ public:
                                                       const std::filesystem::path& folder,
                                                       const model::AdapterStart& start,
                                                       const comm::Group& group);
+    // Whether adapters of the spec have first values, and none of a file.
+    bool begins_adapters() const { return adapters_ && !adapters_->stored; }
     // Whether the checkpoint was made with adapters.
     bool holds_adapters() const;
 

@@ -24,6 +24,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
             .targets_are_expression = settings.lora_target_modules.size() == 1,
             .modules_to_save = settings.lora_modules_to_save,
             .use_rslora = settings.use_rslora,
+            .use_dora = settings.use_dora,
             .begins_normal = settings.init_lora_weights == config::LoraInit::gaussian,
             .task_type = settings.lora_task_type};
 }
@@ -35,7 +36,8 @@ std::optional<Failure> check_against(const config::Settings& settings,
     const std::pair<const char*, bool> pairs[] = {
         {"lora_r", asked.lora_r == config.r},
         {"lora_alpha", asked.lora_alpha == config.lora_alpha},
-        {"use_rslora", asked.use_rslora == config.use_rslora}};
+        {"use_rslora", asked.use_rslora == config.use_rslora},
+        {"use_dora", asked.use_dora == config.use_dora}};
     for (const auto& [name, is_same] : pairs)
         if (settings.is_fixed(name) && !is_same)
             return refuse(name, " [", settings.origin_of(name).place, "]: the adapter in ",

@@ -187,6 +187,10 @@ comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin
         if (context.world.is_root()) std::cerr << "resuming from " << found.folder.string() << '\n';
     } else {
         model::set_added_rows(spec, zero, context.world);
+        if (origin.pretrained && origin.pretrained->begins_adapters()) {
+            zero.refresh_compute_weights();
+            model::set_magnitudes(spec, zero);
+        }
         if (optimizer.steps_done() > 0) optimizer.forget(zero);
     }
     zero.refresh_compute_weights();
