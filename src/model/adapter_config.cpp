@@ -10,6 +10,7 @@
 namespace ringshard::model {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 namespace {
 
@@ -29,10 +30,11 @@ constexpr const char* plain_config = R"({
   "use_rslora": false, "velora_config": null})";
 
 // Fields that are read, and those that say nothing about the numbers.
-constexpr std::array<std::string_view, 21> known_fields{"alpha_pattern",
+constexpr std::array<std::string_view, 22> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
                                                         "eva_config",
+                                                        "exclude_modules",
                                                         "inference_mode",
                                                         "layers_pattern",
                                                         "layers_to_transform",
@@ -60,8 +62,8 @@ std::string find_unknown(const json& config) {
     const json plain = json::parse(plain_config);
     for (const auto& [name, value] : config.items()) {
         if (std::ranges::find(known_fields, name) != known_fields.end()) continue;
-        if (asks_for_nothing(value)) continue;
-        if (name == "init_lora_weights" && value == "gaussian") continue;
+        if (asks_for_nothing(value) || (name == "init_lora_weights" && value == "gaussian"))
+            continue;
         if (!plain.contains(name) || plain[name] != value) return name;
     }
     return {};
@@ -78,8 +80,41 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
     return names;
 }
 
+// Names, or an expression. Throws where the field has another type.
+bool read_names(const json& field, std::vector<std::string>& names) {
+    if (field.is_null()) return false;
+    names = field.is_string() ? std::vector{field.get<std::string>()}
+                              : field.get<std::vector<std::string>>();
+    return field.is_string();
+}
+
+template <class Value>
+Patterns<Value> read_patterns(const ordered_json& field) {
+    Patterns<Value> patterns;
+    for (const auto& [pattern, value] : field.items())
+        patterns.emplace_back(pattern, value.template get<Value>());
+    return patterns;
+}
+
+// What PEFT refuses too: blocks are chosen among named targets, and lie in "layers".
+std::string find_contradiction(const json& config) {
+    const auto field = [&](const char* name) { return config.value(name, json()); };
+    const json layers = field("layers_to_transform");
+    const json pattern = field("layers_pattern");
+    if (!layers.is_null() && field("target_modules").is_string())
+        return "layers_to_transform: target_modules is an expression, which chooses layers itself";
+    if (field("target_modules") == json::array())
+        return "target_modules is empty: name linear layers, or all-linear";
+    if (asks_for_nothing(pattern) || pattern == "") return {};
+    if (layers.is_null()) return "layers_pattern has a meaning beside layers_to_transform only";
+    const bool is_named =
+        pattern == "layers" ||
+        (pattern.is_array() && std::ranges::find(pattern, "layers") != pattern.end());
+    return is_named ? "" : "layers_pattern: the blocks of this model lie in \"layers\"";
+}
+
 // Throws where a field has another type.
-LoraConfig read_fields(const json& config) {
+LoraConfig read_fields(const json& config, const ordered_json& in_order) {
     LoraConfig lora;
     lora.r = config.value("r", lora.r);
     lora.lora_alpha = config.value("lora_alpha", lora.lora_alpha);
@@ -91,18 +126,15 @@ LoraConfig read_fields(const json& config) {
         return config.contains(name) && !config[name].is_null();
     };
     if (given("task_type")) lora.task_type = config["task_type"].get<std::string>();
-    if (given("target_modules")) {
-        const json& targets = config["target_modules"];
-        lora.targets_are_expression = targets.is_string();
-        lora.target_modules = targets.is_string() ? std::vector{targets.get<std::string>()}
-                                                  : targets.get<std::vector<std::string>>();
-    }
+    lora.targets_are_expression =
+        read_names(config.value("target_modules", json()), lora.target_modules);
+    lora.exclusion_is_expression =
+        read_names(config.value("exclude_modules", json()), lora.exclude_modules);
     if (given("modules_to_save"))
         lora.modules_to_save = config["modules_to_save"].get<std::vector<std::string>>();
-    if (given("rank_pattern"))
-        lora.rank_pattern = config["rank_pattern"].get<std::map<std::string, int64_t>>();
+    if (given("rank_pattern")) lora.rank_pattern = read_patterns<int64_t>(in_order["rank_pattern"]);
     if (given("alpha_pattern"))
-        lora.alpha_pattern = config["alpha_pattern"].get<std::map<std::string, double>>();
+        lora.alpha_pattern = read_patterns<double>(in_order["alpha_pattern"]);
     if (given("layers_to_transform")) {
         const json& layers = config["layers_to_transform"];
         lora.layers_to_transform = layers.is_number() ? std::vector{layers.get<int64_t>()}
@@ -125,8 +157,10 @@ Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::st
     if (const std::string unknown = find_unknown(config); !unknown.empty())
         return refuse(unknown, " = ", config[unknown].dump(),
                       " is not served; train this adapter with PEFT");
+    if (const std::string problem = find_contradiction(config); !problem.empty())
+        return refuse(problem);
     try {
-        return read_fields(config);
+        return read_fields(config, ordered_json::parse(text));
     } catch (const json::exception& problem) {
         return refuse("is not the configuration of an adapter: ", problem.what());
     }
@@ -144,6 +178,10 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     config["task_type"] = lora.task_type;
     config["target_modules"] = lora.targets_are_expression ? json(lora.target_modules.front())
                                                            : json(sorted(lora.target_modules));
+    if (lora.exclusion_is_expression)
+        config["exclude_modules"] = lora.exclude_modules.front();
+    else if (!lora.exclude_modules.empty())
+        config["exclude_modules"] = sorted(lora.exclude_modules);
     if (!lora.modules_to_save.empty()) config["modules_to_save"] = sorted(lora.modules_to_save);
     for (const auto& [layers, rank] : lora.rank_pattern) config["rank_pattern"][layers] = rank;
     for (const auto& [layers, alpha] : lora.alpha_pattern)

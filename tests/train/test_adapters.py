@@ -162,7 +162,7 @@ class Adapters(TrainerTest):
                 (["--use_peft", "--lora_target_modules", r"model\.layer\..*"], 78, ("matches no linear layer", "model.layers.0")),
                 (["--use_peft", "--lora_target_modules", "q_proj("], 78, ("is no regular expression",)),
                 (["--use_peft", "--lora_target_modules", "lm_head"], 78, ("lora_modules_to_save lm_head",)),
-                (["--use_peft", "--lora_modules_to_save", "head"], 78, ("no module has this name", "lm_head")),
+                (["--use_peft", "--lora_modules_to_save", "lm_heat"], 78, ("no module has this name", "lm_head")),
                 (["--use_peft", "--lora_modules_to_save", "k_proj"], 78, ("one matrix product",)),
                 (["--use_peft", "--lora_r", "1000"], 78, ("lora_r = 1000", "a rank is from 1 to")),
                 (["--use_peft", "--freeze", "norm"], 78, ("freeze", "leave it out")),

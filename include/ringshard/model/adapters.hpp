@@ -15,6 +15,10 @@
 // Low-rank adapters (LoRA) beside a frozen model, as PEFT has them: names, settings, first values.
 namespace ringshard::model {
 
+// Values by the end of a layer's name, an expression; in the order of the file.
+template <class Value>
+using Patterns = std::vector<std::pair<std::string, Value>>;
+
 // The fields of adapter_config.json that are served, under their names there.
 struct LoraConfig {
     int64_t r = 8;
@@ -23,12 +27,15 @@ struct LoraConfig {
     // Names of layers, or the ends of their names; or one regular expression of the whole name.
     std::vector<std::string> target_modules{};
     bool targets_are_expression = false;
+    // Likewise, of layers that get no adapter.
+    std::vector<std::string> exclude_modules{};
+    bool exclusion_is_expression = false;
     std::vector<std::string> modules_to_save{};
     bool use_rslora = false;
     bool use_dora = false;
     bool begins_normal = false;  // init_lora_weights "gaussian"
-    std::map<std::string, int64_t> rank_pattern{};  // by the end of a layer's name, an expression
-    std::map<std::string, double> alpha_pattern{};
+    Patterns<int64_t> rank_pattern{};
+    Patterns<double> alpha_pattern{};
     std::optional<std::vector<int64_t>> layers_to_transform{};
     std::string task_type = "CAUSAL_LM";
 };

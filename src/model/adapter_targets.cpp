@@ -1,0 +1,185 @@
+#include "adapter_targets.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "nearest_names.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+// The library throws where an expression is none.
+std::optional<std::regex> read_regex(const std::string& text) {
+    try {
+        return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error&) {
+        return std::nullopt;
+    }
+}
+
+namespace {
+
+template <class... Parts>
+Failure refuse(const Parts&... parts) {
+    return {ExitCode::settings, concat(parts...)};
+}
+
+bool is_end_of(const std::string& end, const std::string& name) {
+    return name == end || name.ends_with("." + end);
+}
+
+bool is_plain_name(const std::string& text) {
+    return text.find_first_not_of(
+               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") ==
+           std::string::npos;
+}
+
+// An expression that matches another module is one that PEFT cannot load: the modules around linear
+// layers, and those that have no adapter here.
+std::optional<Failure> check_expression(const std::regex& expression, const std::string& text,
+                                        const std::vector<LinearLayer>& layers) {
+    std::set<std::string> others{"lm_head", "model.embed_tokens", "model.norm"};
+    for (const LinearLayer& layer : layers) {
+        for (size_t end = layer.name.find('.'); end != std::string::npos;
+             end = layer.name.find('.', end + 1))
+            others.insert(layer.name.substr(0, end));
+        if (layer.in_block.starts_with("mlp."))
+            others.insert(concat("model.layers.", layer.block, ".mlp.act_fn"));
+    }
+    for (const std::string& other : others)
+        if (std::regex_match(other, expression))
+            return refuse("lora_target_modules = ", text, ": matches ", other,
+                          ", which is no linear layer of a block, and PEFT refuses that; name the "
+                          "layers, as .*\\.(q_proj|v_proj)");
+    return std::nullopt;
+}
+
+std::optional<Failure> check_target(const std::string& target,
+                                    const std::vector<LinearLayer>& layers) {
+    for (const auto* whole : {"lm_head", "embed_tokens"})
+        if (is_end_of(whole, target))
+            return refuse("lora_target_modules = ", target,
+                          ": adapters belong to linear layers of blocks; train this module whole: "
+                          "lora_modules_to_save ",
+                          whole);
+    std::vector<std::string> names;
+    for (const LinearLayer& layer : layers) {
+        if (is_end_of(target, layer.name)) return std::nullopt;
+        names.push_back(layer.in_block);
+    }
+    std::ranges::sort(names);
+    names.erase(std::ranges::unique(names).begin(), names.end());
+    return refuse("lora_target_modules = ", target,
+                  ": no linear layer has this name; the nearest are ",
+                  nearest_names(target, names));
+}
+
+// A whole name counts in every block, as in PEFT.
+bool is_in_range(const LoraConfig& config, const LinearLayer& layer) {
+    const auto& blocks = config.layers_to_transform;
+    return !blocks || blocks->empty() ||
+           std::ranges::find(*blocks, static_cast<int64_t>(layer.block)) != blocks->end() ||
+           std::ranges::find(config.target_modules, layer.name) != config.target_modules.end();
+}
+
+bool is_excluded(const LoraConfig& config, const std::string& layer) {
+    const std::vector<std::string>& excluded = config.exclude_modules;
+    if (config.exclusion_is_expression) {
+        const auto expression = read_regex(excluded.front());
+        return expression && std::regex_match(layer, *expression);
+    }
+    return std::ranges::any_of(excluded,
+                               [&](const std::string& end) { return is_end_of(end, layer); });
+}
+
+}  // namespace
+
+std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
+    constexpr std::string_view ending = ".weight";
+    std::vector<LinearLayer> layers;
+    for (size_t block = 0; block < parts.blocks.size(); ++block) {
+        const shard::UnitLayout& module = parts.modules[ModuleIndex::block(block)];
+        for (const shard::ParameterGroup& group : module.groups())
+            for (const shard::TensorSpec& tensor : group.tensors) {
+                if (tensor.shape.size() != 2 || group.is_adapter) continue;
+                const std::string name = tensor.name.substr(0, tensor.name.size() - ending.size());
+                layers.push_back({name, block, name.substr(module.prefix().size()), tensor.shape});
+            }
+    }
+    return layers;
+}
+
+bool is_saved(const std::string& module, const std::vector<std::string>& modules_to_save) {
+    for (size_t end = 0; end != std::string::npos;) {
+        end = module.find('.', end + 1);
+        for (const std::string& saved : modules_to_save)
+            if (module.substr(0, end).ends_with(saved)) return true;
+    }
+    return false;
+}
+
+std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers) {
+    std::vector<std::string>& targets = config.target_modules;
+    const auto add_ends = [&](const auto& wanted) {
+        for (const LinearLayer& layer : layers) {
+            const std::string end = layer.name.substr(layer.name.rfind('.') + 1);
+            if (wanted(end) && std::ranges::find(targets, end) == targets.end())
+                targets.push_back(end);
+        }
+    };
+    if (targets.size() == 1 && lower_case(targets.front()) == "all-linear") {
+        targets.clear();
+        config.targets_are_expression = false;
+        add_ends([](const std::string&) { return true; });
+    } else if (targets.empty()) {
+        config.targets_are_expression = false;
+        add_ends([](const std::string& end) { return end == "q_proj" || end == "v_proj"; });
+        if (targets.empty()) {
+            std::vector<std::string> names;
+            for (const LinearLayer& layer : layers) names.push_back(layer.name);
+            return refuse(
+                "lora_target_modules is not set, and PEFT knows no layers for this model; "
+                "name them, as ",
+                nearest_names("qkv_proj", names), ", or all-linear");
+        }
+    }
+    if (config.targets_are_expression && is_plain_name(targets.front()))
+        config.targets_are_expression = false;
+    return std::nullopt;
+}
+
+Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
+                                                       const std::vector<LinearLayer>& layers) {
+    std::optional<std::regex> expression;
+    const std::vector<std::string>& targets = config.target_modules;
+    if (config.targets_are_expression) {
+        expression = read_regex(targets.front());
+        if (!expression)
+            return refuse("lora_target_modules = ", targets.front(),
+                          ": is no regular expression (ECMAScript's syntax)");
+        if (auto failure = check_expression(*expression, targets.front(), layers)) return *failure;
+    } else {
+        for (const std::string& target : targets)
+            if (auto failure = check_target(target, layers)) return *failure;
+    }
+    if (config.exclusion_is_expression && !read_regex(config.exclude_modules.front()))
+        return refuse("exclude_modules = ", config.exclude_modules.front(),
+                      ": is no regular expression (ECMAScript's syntax)");
+    std::vector<const LinearLayer*> found;
+    for (const LinearLayer& layer : layers) {
+        const auto names_it = [&](const std::string& end) { return is_end_of(end, layer.name); };
+        const bool is_named = expression ? std::regex_match(layer.name, *expression)
+                                         : std::ranges::any_of(targets, names_it);
+        if (is_named && is_in_range(config, layer) && !is_excluded(config, layer.name) &&
+            !is_saved(layer.name, config.modules_to_save))
+            found.push_back(&layer);
+    }
+    if (!found.empty()) return found;
+    std::vector<std::string> names;
+    for (const LinearLayer& layer : layers) names.push_back(layer.name);
+    return refuse("lora_target_modules = ", join(targets, ","),
+                  ": matches no linear layer of the model; the nearest are ",
+                  nearest_names(targets.front(), names));
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "model_parts.hpp"
+#include "ringshard/model/adapters.hpp"
+
+// Which linear layers get an adapter, by PEFT's rules.
+namespace ringshard::model {
+
+// A linear layer of a block.
+struct LinearLayer {
+    std::string name;  // "model.layers.0.mlp.down_proj"
+    size_t block;
+    std::string in_block;  // "mlp.down_proj"
+    std::vector<int64_t> shape;
+};
+
+std::vector<LinearLayer> linear_layers_of(const ModelParts& parts);
+
+// Nothing where the text is no regular expression (ECMAScript's syntax).
+std::optional<std::regex> read_regex(const std::string& text);
+
+// Whether a module is one of modules_to_save, or lies in one. As in PEFT an entry is the end of a
+// name, also within a word: "norm" is every norm.
+bool is_saved(const std::string& module, const std::vector<std::string>& modules_to_save);
+
+// "all-linear" and missing targets become names, as PEFT does it; a name that stands alone is the
+// end of a name, and no expression.
+std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers);
+
+// Fails (78) where a name matches no layer.
+Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
+                                                       const std::vector<LinearLayer>& layers);
+
+}  // namespace ringshard::model

@@ -1,0 +1,111 @@
+// Which modules PEFT 0.21 adapts under which settings (generator/adapter_targets.py): the same
+// modules, ranks and scales here, or a refusal.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "golden.hpp"
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/text.hpp"
+#include "ringshard/model/adapters.hpp"
+
+using namespace ringshard;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace {
+
+Expected<model::ModelSpec> adapted(const ordered_json& example, model::LoraConfig& config) {
+    auto spec = model::read_model_spec(test::golden_folder() / std::string(example["model"]) /
+                                       "config.json");
+    ordered_json text{{"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 8}};
+    text.update(example["settings"]);
+    auto read = model::parse_adapter_config(text.dump(), "settings");
+    if (!read) return read.failure();
+    config = std::move(read).value();
+    if (const auto failure = model::add_adapters(spec.value(), config)) return *failure;
+    return spec;
+}
+
+// Rank and lora_alpha of every adapter, by the whole name of its layer.
+json modules_of(const model::ModelSpec& spec, bool is_rslora) {
+    json modules = json::object();
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        for (const auto& [layer, adapter] : spec.blocks[block].adapters) {
+            const auto rank = static_cast<double>(adapter.rank);
+            modules[concat("model.layers.", block, ".", layer)] = {
+                adapter.rank, adapter.scaling * (is_rslora ? std::sqrt(rank) : rank)};
+        }
+    return modules;
+}
+
+// A name that stands alone, which PEFT takes for an expression; and the default for a model of
+// which PEFT has none.
+bool is_accepted_here_alone(const json& example) {
+    const json& targets = example["settings"]["target_modules"];
+    return targets == "q_proj" || (targets.is_null() && example["model"] == "models/olmo2-tiny");
+}
+
+// The modules whose tensors are trained.
+std::set<std::string> saved_modules(const model::ModelSpec& spec) {
+    std::set<std::string> modules;
+    for (const shard::FlatUnit& unit : model::make_units(spec, 1))
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            if (const std::string& name = tensor.spec.name;
+                unit.role() == shard::Role::trained && !tensor.is_adapter)
+                modules.insert(name.substr(0, name.rfind('.')));
+    return modules;
+}
+
+// Whether each of `parts` is one of `wholes` or lies in one, and none of these is without.
+bool are_the_parts(const std::set<std::string>& parts, std::set<std::string> wholes) {
+    const std::set<std::string> all = wholes;
+    for (const std::string& part : parts) {
+        const auto whole = std::ranges::find_if(all, [&](const std::string& name) {
+            return part == name || part.starts_with(name + ".");
+        });
+        if (whole == all.end()) return false;
+        wholes.erase(*whole);
+    }
+    return wholes.empty();
+}
+
+bool are_alike(const json& ours, const json& theirs) {
+    if (ours.size() != theirs.size()) return false;
+    for (const auto& [name, theirs_of] : theirs.items())
+        if (!ours.contains(name) || ours[name][0] != theirs_of[0] ||
+            std::abs(double(ours[name][1]) - double(theirs_of[1])) > 1e-9)
+            return false;
+    return true;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(targets_are_those_of_peft) {
+    const ordered_json golden =
+        ordered_json::parse(*read_file(test::golden_folder() / "adapters" / "targets.json"));
+    int equal = 0;
+    int refused = 0;
+    int refused_by_both = 0;
+    for (const ordered_json& example : golden["cases"]) {
+        BOOST_TEST_INFO_SCOPE(example.dump());
+        model::LoraConfig config;
+        const auto spec = adapted(example, config);
+        if (example.contains("error")) {
+            BOOST_TEST(!spec == !is_accepted_here_alone(example));
+            refused_by_both += spec ? 0 : 1;
+        } else if (!spec) {
+            BOOST_TEST_MESSAGE(example["settings"].dump() << ": " << spec.failure().message);
+            ++refused;
+        } else {
+            BOOST_TEST(are_alike(modules_of(spec.value(), config.use_rslora), example["modules"]),
+                       modules_of(spec.value(), config.use_rslora).dump());
+            BOOST_TEST(are_the_parts(saved_modules(spec.value()), example["modules_to_save"]));
+            ++equal;
+        }
+    }
+    BOOST_TEST_MESSAGE(equal << " equal, " << refused << " refused here alone, " << refused_by_both
+                             << " by both");
+}
