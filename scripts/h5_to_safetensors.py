@@ -87,6 +87,8 @@ def main():
     with h5py.File(state, "r") as file:
         if "frozen" in file.get("text", {}):
             sys.exit(f"{state}: holds the weights that were trained alone; frozen ones are in the pretrained model: use trainer export")
+        if "passed" in file.get("text", {}):
+            sys.exit(f"{state}: holds the text model of a wrapped model alone; its other tensors are in the pretrained model: use trainer export")
     os.makedirs(wish.folder, exist_ok=True)
     copy_beside(wish.checkpoint, wish.folder, wish.dtype)
     with h5py.File(state, "r") as file:

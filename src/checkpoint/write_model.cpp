@@ -81,6 +81,19 @@ std::optional<Failure> write_frozen(const FrozenPart& part, const shard::ReadWei
     return std::nullopt;
 }
 
+std::optional<Failure> copy_bytes(const CopiedBytes& bytes, DirectFile& file,
+                                  ByteCounter& written) {
+    std::vector<std::byte> buffer;
+    for (int64_t done = 0; done < bytes.count; done += DirectFile::part_bytes) {
+        const int64_t count = std::min(DirectFile::part_bytes, bytes.count - done);
+        buffer.resize(static_cast<size_t>(count));
+        if (auto failure = bytes.read(done, buffer)) return failure;
+        if (auto failure = file.write_at(buffer, bytes.offset + done)) return failure;
+        written.add(count);
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Failure> write_model(const std::filesystem::path& folder, const Extras& extras,
@@ -89,17 +102,20 @@ std::optional<Failure> write_model(const std::filesystem::path& folder, const Ex
     ChunkReader chunks;
     for (const ModelFile& model : extras.model) {
         std::optional<DirectFile> file;  // opened once this rank has a part of it
-        // Returns the offset of these elements of a tensor; nothing if this file does not hold it.
-        const auto place_of = [&](const std::string& dataset,
-                                  int64_t first) -> Expected<std::optional<int64_t>> {
-            const auto place = model.offsets.find(dataset);
-            if (place == model.offsets.end()) return std::optional<int64_t>();
+        const auto open = [&]() -> std::optional<Failure> {
             if (!file) {
                 auto opened = DirectFile::open(folder / model.name);
                 if (!opened) return opened.failure();
                 file.emplace(std::move(opened).value());
             }
-            if (auto fault = faults.reach("save:model", folder / model.name)) return *fault;
+            return faults.reach("save:model", folder / model.name);
+        };
+        // Returns the offset of these elements of a tensor; nothing if this file does not hold it.
+        const auto place_of = [&](const std::string& dataset,
+                                  int64_t first) -> Expected<std::optional<int64_t>> {
+            const auto place = model.offsets.find(dataset);
+            if (place == model.offsets.end()) return std::optional<int64_t>();
+            if (auto failure = open()) return *failure;
             return std::optional(place->second + first * bytes_of(model.type));
         };
         for (const OwnPiece& piece : pieces) {
@@ -117,6 +133,10 @@ std::optional<Failure> write_model(const std::filesystem::path& folder, const Ex
             if (auto failure = write_frozen(part, extras.frozen_source.read, model.type,
                                             *offset.value(), sums, *file, written))
                 return failure;
+        }
+        for (const CopiedBytes& bytes : model.copied) {
+            if (auto failure = open()) return failure;
+            if (auto failure = copy_bytes(bytes, *file, written)) return failure;
         }
         if (file)
             if (auto failure = file->flush()) return failure;

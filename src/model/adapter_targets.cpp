@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "module_names.hpp"
 #include "nearest_names.hpp"
 #include "ringshard/base/text.hpp"
 
@@ -24,10 +25,6 @@ Failure refuse(const Parts&... parts) {
     return {ExitCode::settings, concat(parts...)};
 }
 
-bool is_end_of(const std::string& end, const std::string& name) {
-    return name == end || name.ends_with("." + end);
-}
-
 bool is_plain_name(const std::string& text) {
     return text.find_first_not_of(
                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") ==
@@ -38,13 +35,18 @@ bool is_plain_name(const std::string& text) {
 // layers, and those that have no adapter here.
 std::optional<Failure> check_expression(const std::regex& expression, const std::string& text,
                                         const std::vector<LinearLayer>& layers) {
-    std::set<std::string> others{"lm_head", "model.embed_tokens", "model.norm"};
+    std::set<std::string> others{"lm_head"};
+    if (!layers.empty()) {
+        const std::string& name = layers.front().name;
+        const std::string prefix = name.substr(0, name.find("layers."));
+        others.insert({prefix + "embed_tokens", prefix + "norm"});
+    }
     for (const LinearLayer& layer : layers) {
         for (size_t end = layer.name.find('.'); end != std::string::npos;
              end = layer.name.find('.', end + 1))
             others.insert(layer.name.substr(0, end));
         if (layer.in_block.starts_with("mlp."))
-            others.insert(concat("model.layers.", layer.block, ".mlp.act_fn"));
+            others.insert(layer.name.substr(0, layer.name.rfind(layer.in_block)) + "mlp.act_fn");
     }
     for (const std::string& other : others)
         if (std::regex_match(other, expression))
@@ -107,15 +109,6 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
             }
     }
     return layers;
-}
-
-bool is_saved(const std::string& module, const std::vector<std::string>& modules_to_save) {
-    for (size_t end = 0; end != std::string::npos;) {
-        end = module.find('.', end + 1);
-        for (const std::string& saved : modules_to_save)
-            if (module.substr(0, end).ends_with(saved)) return true;
-    }
-    return false;
 }
 
 std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers) {

@@ -24,10 +24,6 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts);
 // Nothing where the text is no regular expression (ECMAScript's syntax).
 std::optional<std::regex> read_regex(const std::string& text);
 
-// Whether a module is one of modules_to_save, or lies in one. As in PEFT an entry is the end of a
-// name, also within a word: "norm" is every norm.
-bool is_saved(const std::string& module, const std::vector<std::string>& modules_to_save);
-
 // "all-linear" and missing targets become names, as PEFT does it; a name that stands alone is the
 // end of a name, and no expression.
 std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers);

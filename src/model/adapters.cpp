@@ -6,6 +6,7 @@
 
 #include "adapter_targets.hpp"
 #include "model_parts.hpp"
+#include "module_names.hpp"
 #include "nearest_names.hpp"
 #include "ringshard/base/text.hpp"
 #include "token_rows.hpp"
@@ -65,8 +66,6 @@ std::vector<std::string> tensor_names(const ModelParts& parts) {
     return names;
 }
 
-std::string module_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
-
 std::optional<Failure> check_saved(const std::string& module,
                                    const std::vector<std::string>& tensors) {
     std::vector<std::string> modules{"lm_head"};
@@ -105,12 +104,22 @@ std::optional<Failure> freeze_base(ModelSpec& spec, const LoraConfig& config) {
     return std::nullopt;
 }
 
+// Ends of names would name layers of a wrapped model's other parts as well, when PEFT reads them.
+void name_wholly(LoraConfig& config, const std::vector<const LinearLayer*>& targets,
+                 const std::vector<std::string>& tensors) {
+    config.target_modules.clear();
+    config.targets_are_expression = false;
+    config.layers_to_transform.reset();
+    for (const LinearLayer* layer : targets) config.target_modules.push_back(layer->name);
+    config.modules_to_save = whole_names(config.modules_to_save, tensors);
+}
+
 }  // namespace
 
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     const auto saves = [&](const char* module) { return is_saved(module, config.modules_to_save); };
     // A trained copy of the one is not the other's any more.
-    if (spec.tied && (saves("model.embed_tokens") || saves("lm_head"))) {
+    if (spec.tied && (saves((spec.prefix + "embed_tokens").c_str()) || saves("lm_head"))) {
         spec.tied = false;
         spec.reads_head_from_embedding = true;
     }
@@ -124,6 +133,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
         if (!adapter) return adapter.failure();
         spec.blocks[layer->block].adapters[layer->in_block] = adapter.value();
     }
+    if (spec.is_wrapped) name_wholly(config, targets.value(), tensor_names(ModelParts(spec)));
     return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "pass_through.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/shared_file.hpp"
@@ -37,6 +38,9 @@ Expected<std::string> config_with_type(const std::string& config_json, StoredTyp
         return Failure{ExitCode::bad_data, "the model's config.json is not readable JSON"};
     config["dtype"] = export_name(type);
     if (config.contains("torch_dtype")) config["torch_dtype"] = export_name(type);
+    if (auto text = config.find("text_config"); text != config.end() && text->is_object())
+        for (const char* name : {"dtype", "torch_dtype"})
+            if (text->contains(name)) (*text)[name] = export_name(type);
     return config.dump(2) + "\n";
 }
 
@@ -63,6 +67,9 @@ public:
     }
 
     fs::path path(const std::string& name) const { return folder_ / (name + mark_); }
+    PathOf path_of() const {
+        return [this](const std::string& name) { return path(name); };
+    }
 
     // One rank: folder, small files, and the head of every file of weights.
     std::optional<Failure> begin() const {
@@ -279,6 +286,9 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
     if (const auto agreed =
             agree(work.write(zero, form.type, frozen, sums, world.flight_recorder().bytes())))
         return agreed;
+    if (form.wrapped != nullptr && form.content == ExportContent::model)
+        if (const auto agreed = agree(pass_through(planned, *form.wrapped, work.path_of(), world)))
+            return agreed;
     failure.reset();
     if (frozen != nullptr)
         if (const auto changed = shard::first_changed(frozen->hashes, sums.over(world)))

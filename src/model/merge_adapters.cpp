@@ -103,7 +103,7 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
                 continue;
             }
             zero.begin_pass({unit});
-            factors = factors_of(spec.blocks[block], concat("model.layers.", block, "."),
+            factors = factors_of(spec.blocks[block], concat(spec.prefix, "layers.", block, "."),
                                  zero.units()[unit], zero.weights(unit));
             zero.release(unit, shard::Zero::NextUse::none);
         }

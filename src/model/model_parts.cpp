@@ -10,10 +10,10 @@ using shard::InitialValues;
 
 ModelParts::ModelParts(const ModelSpec& spec) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
-    table = embedding.add({{{"model.embed_tokens.weight", {spec.vocabulary, spec.width}}}});
+    table = embedding.add({{{spec.embedding(), {spec.vocabulary, spec.width}}}});
     const auto add_head = [&](shard::UnitLayout& unit, shard::ParameterId projection) {
         head.projection = projection;
-        head.norm.emplace(unit, Norm::Spec{spec.final_norm, spec.width, spec.norm});
+        head.norm.emplace(unit, Norm::Spec{spec.prefix + spec.final_norm, spec.width, spec.norm});
         if (spec.has_head_bias)
             head.bias = unit.add({{{"lm_head.bias", {spec.vocabulary}}}, InitialValues::zeros});
     };
@@ -23,8 +23,8 @@ ModelParts::ModelParts(const ModelSpec& spec) {
     blocks.reserve(spec.blocks.size());
     for (const BlockSpec& block : spec.blocks) {
         const size_t index = blocks.size();
-        shard::UnitLayout& unit =
-            modules.emplace_back(concat("block ", index), concat("model.layers.", index, "."));
+        shard::UnitLayout& unit = modules.emplace_back(concat("block ", index),
+                                                       concat(spec.prefix, "layers.", index, "."));
         blocks.emplace_back(unit, block);
     }
     if (!spec.tied) {

@@ -46,16 +46,19 @@ void ModelSpec::untie() {
     tied = false;
     auto config = nlohmann::ordered_json::parse(config_json);
     config["tie_word_embeddings"] = false;
+    if (!text_config.empty() && config[text_config].contains("tie_word_embeddings"))
+        config[text_config]["tie_word_embeddings"] = false;
     config_json = config.dump(2) + "\n";
 }
 
 void ModelSpec::resize(int64_t rows) {
     vocabulary = rows;
     auto config = nlohmann::ordered_json::parse(config_json);
-    config["vocab_size"] = rows;
+    auto& of_text = text_config.empty() ? config : config[text_config];
+    of_text["vocab_size"] = rows;
     if (padding_token && *padding_token >= rows) {
         padding_token.reset();
-        config["pad_token_id"] = nullptr;
+        of_text["pad_token_id"] = nullptr;
     }
     config_json = config.dump(2) + "\n";
 }

@@ -67,6 +67,12 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
                                           const std::filesystem::path& folder, int64_t seed) {
     const auto spec = read_model_spec(config_json);
     if (!spec) return spec.failure();
+    if (spec.value().is_wrapped)
+        return Failure{ExitCode::settings,
+                       concat("config_json = ", config_json.string(), ": architectures = [",
+                              spec.value().architecture,
+                              "]: init makes text models alone; give the text model's config.json, "
+                              "whose content is text_config")};
     const auto file = folder / "model.safetensors";
     std::error_code error;
     if (file_exists(file) || file_exists(folder / "model.safetensors.index.json"))

@@ -79,7 +79,9 @@ Expected<StoredTensor> read_entry(const json& entry, size_t data_begin, size_t d
     if (!entry.is_object()) return unreadable("its entry is not an object");
     const json dtype = entry.value("dtype", json());
     const auto type = read_stored_type(dtype.is_string() ? dtype.get<std::string>() : "");
-    if (!type) return unreadable(concat("dtype ", dtype.dump(), " is not F32, BF16 or F16"));
+    if (!type)
+        return unreadable(
+            concat("dtype ", dtype.dump(), " is not a type of safetensors with whole bytes"));
     const auto shape = read_shape(entry.value("shape", json()));
     if (!shape) return unreadable("its shape is not a list of sizes");
     const json offsets = entry.value("data_offsets", json());
@@ -215,6 +217,13 @@ comm::Agreed<StoredModel> StoredModel::share(Expected<StoredModel> of_root,
     return group.is_root() ? std::move(model) : from_text(list);
 }
 
+void StoredModel::rename(const NameOf& name_of) {
+    for (auto& [stored, tensor] : std::exchange(tensors_, {})) {
+        const auto name = name_of(stored);
+        (name ? tensors_ : others_).emplace(name.value_or(stored), std::move(tensor));
+    }
+}
+
 const StoredTensor* StoredModel::find(const std::string& name) const {
     const auto found = tensors_.find(name);
     return found == tensors_.end() ? nullptr : &found->second;
@@ -234,20 +243,35 @@ void give_back_pages(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::optional<Failure> StoredModel::read(const StoredTensor& tensor, int64_t first,
-                                         std::span<float> into) const {
-    if (into.empty()) return std::nullopt;
+Expected<std::span<const std::byte>> StoredModel::bytes_of(const StoredTensor& tensor, size_t first,
+                                                           size_t length) const {
     const TensorFile& file = files_.at(tensor.file);
     if (!file.mapping) file.mapping = std::make_shared<Mapping>(file.name);
     if (!file.mapping->is_open()) return not_there(file.name);
     const auto bytes = file.mapping->bytes();
     if (tensor.offset + tensor.length > bytes.size())
         return damaged(file.name, "is shorter on this host than rank 0 found it");
+    return bytes.subspan(tensor.offset + first, length);
+}
+
+std::optional<Failure> StoredModel::read(const StoredTensor& tensor, int64_t first,
+                                         std::span<float> into) const {
+    if (into.empty()) return std::nullopt;
     const size_t size = bytes_per_element(tensor.type);
-    const auto from =
-        bytes.subspan(tensor.offset + static_cast<size_t>(first) * size, into.size() * size);
-    to_fp32(tensor.type, from, into);
-    give_back_pages(from);
+    const auto from = bytes_of(tensor, static_cast<size_t>(first) * size, into.size() * size);
+    if (!from) return from.failure();
+    to_fp32(tensor.type, from.value(), into);
+    give_back_pages(from.value());
+    return std::nullopt;
+}
+
+std::optional<Failure> StoredModel::read_bytes(const StoredTensor& tensor, int64_t first,
+                                               std::span<std::byte> into) const {
+    if (into.empty()) return std::nullopt;
+    const auto from = bytes_of(tensor, static_cast<size_t>(first), into.size());
+    if (!from) return from.failure();
+    std::ranges::copy(from.value(), into.begin());
+    give_back_pages(from.value());
     return std::nullopt;
 }
 

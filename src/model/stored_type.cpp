@@ -3,24 +3,45 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "ringshard/base/error.hpp"
 
 namespace ringshard::model {
 
+namespace {
+
+struct Named {
+    StoredType type;
+    std::string_view name;
+    size_t bytes;
+};
+constexpr Named types[] = {
+    {StoredType::fp32, "F32", 4},         {StoredType::bf16, "BF16", 2},
+    {StoredType::fp16, "F16", 2},         {StoredType::fp8_e4m3, "F8_E4M3", 1},
+    {StoredType::fp64, "F64", 8},         {StoredType::fp8_e5m2, "F8_E5M2", 1},
+    {StoredType::fp8_e8m0, "F8_E8M0", 1}, {StoredType::int64, "I64", 8},
+    {StoredType::uint64, "U64", 8},       {StoredType::int32, "I32", 4},
+    {StoredType::uint32, "U32", 4},       {StoredType::int16, "I16", 2},
+    {StoredType::uint16, "U16", 2},       {StoredType::int8, "I8", 1},
+    {StoredType::uint8, "U8", 1},         {StoredType::boolean, "BOOL", 1}};
+
+const Named& named(StoredType type) { return *std::ranges::find(types, type, &Named::type); }
+
+}  // namespace
+
 std::optional<StoredType> read_stored_type(std::string_view name) {
-    if (name == "F32") return StoredType::fp32;
-    if (name == "BF16") return StoredType::bf16;
-    if (name == "F16") return StoredType::fp16;
-    return std::nullopt;
+    const auto* const found = std::ranges::find(types, name, &Named::name);
+    return found == std::end(types) ? std::nullopt : std::optional(found->type);
 }
 
-std::string_view to_text(StoredType type) {
-    return type == StoredType::fp32 ? "F32" : type == StoredType::bf16 ? "BF16" : "F16";
-}
+std::string_view to_text(StoredType type) { return named(type).name; }
 
-size_t bytes_per_element(StoredType type) { return type == StoredType::fp32 ? 4 : 2; }
+size_t bytes_per_element(StoredType type) { return named(type).bytes; }
+
+bool can_be_weight(StoredType type) { return type <= StoredType::fp16; }
 
 namespace {
 
@@ -52,6 +73,7 @@ void to_fp32(StoredType type, std::span<const std::byte> from, std::span<float> 
             return;
         case StoredType::bf16: return convert<c10::BFloat16>(from, into);
         case StoredType::fp16: return convert<c10::Half>(from, into);
+        default: RINGSHARD_CHECK(false, "no type of weights");
     }
 }
 
@@ -61,6 +83,7 @@ std::vector<std::byte> from_fp32(StoredType type, std::span<const float> from) {
         case StoredType::fp32: convert<float>(from, bytes); break;
         case StoredType::bf16: convert<c10::BFloat16>(from, bytes); break;
         case StoredType::fp16: convert<c10::Half>(from, bytes); break;
+        default: RINGSHARD_CHECK(false, "no type in which weights are written");
     }
     return bytes;
 }

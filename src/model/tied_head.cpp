@@ -8,17 +8,17 @@ namespace ringshard::model {
 
 namespace {
 
-constexpr const char* embedding_name = "model.embed_tokens.weight";
 constexpr const char* head_name = "lm_head.weight";
 constexpr int64_t piece_elements = int64_t{1} << 20;  // compared at a time
 
 }  // namespace
 
-bool holds_head_and_embedding(const StoredModel& stored) {
-    return stored.find(embedding_name) != nullptr && stored.find(head_name) != nullptr;
+bool holds_head_and_embedding(const StoredModel& stored, const std::string& embedding) {
+    return stored.find(embedding) != nullptr && stored.find(head_name) != nullptr;
 }
 
-Expected<bool> is_head_the_embedding(const StoredModel& stored, int64_t part, int64_t num_parts) {
+Expected<bool> is_head_the_embedding(const StoredModel& stored, const std::string& embedding_name,
+                                     int64_t part, int64_t num_parts) {
     const StoredTensor& embedding = *stored.find(embedding_name);
     const StoredTensor& head = *stored.find(head_name);
     if (embedding.shape != head.shape) return false;

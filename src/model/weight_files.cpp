@@ -13,59 +13,71 @@ namespace ringshard::model {
 namespace {
 
 // For sorting names with their numbers by value: layers.2 before layers.10.
-std::vector<std::string> natural_key(const TensorEntry& entry) {
-    std::vector<std::string> parts = split(entry.name, '.');
+std::vector<std::string> natural_key(const std::string& name) {
+    std::vector<std::string> parts = split(name, '.');
     for (std::string& part : parts)
         if (read_whole_number(part)) part.insert(0, 20 - std::min<size_t>(20, part.size()), '0');
     return parts;
 }
 
-std::vector<TensorEntry> all_entries(const std::vector<shard::FlatUnit>& units,
-                                     const ExportForm& form) {
-    std::vector<TensorEntry> entries;
+// A tensor of the units, or one that passes through.
+struct Entry {
+    TensorEntry written;
+    std::string name;  // in the units, or in the files that it comes from
+    bool passes_through = false;
+};
+
+std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const ExportForm& form) {
+    std::vector<Entry> entries;
+    const bool is_adapter = form.content == ExportContent::adapter;
+    const auto written_name = [&](const std::string& name) {
+        if (is_adapter) return name_in_adapter(name);
+        return form.wrapped == nullptr ? name : form.wrapped->stored_name(name);
+    };
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
-            const bool belongs = form.content == ExportContent::model
-                                     ? !tensor.is_adapter
-                                     : unit.role() == shard::Role::trained;
-            if (belongs) entries.push_back({tensor.spec.name, form.type, tensor.spec.shape});
+            const std::string& name = tensor.spec.name;
+            if (is_adapter ? unit.role() == shard::Role::trained : !tensor.is_adapter)
+                entries.push_back({{written_name(name), form.type, tensor.spec.shape}, name});
         }
-    std::ranges::sort(entries, {}, natural_key);
+    if (form.wrapped == nullptr || is_adapter) return entries;
+    for (const auto& [name, tensor] : form.wrapped->stored().others())
+        entries.push_back({{name, tensor.type, tensor.shape}, name, true});
     return entries;
 }
 
-// One file, in which names have a prefix.
-WeightFiles plan_adapter_file(std::vector<TensorEntry> entries) {
-    std::ranges::sort(entries, {}, &TensorEntry::name);
-    std::vector<TensorEntry> named = entries;
-    for (TensorEntry& entry : named) entry.name = name_in_adapter(entry.name);
-    WeightFile file{adapter_weights_name, safetensors_header(named), {}};
+// The file of these tensors, in the order of their names.
+WeightFile plan_file(std::string name, std::vector<Entry> entries) {
+    std::ranges::sort(entries, {}, [](const Entry& entry) { return entry.written.name; });
+    std::vector<TensorEntry> written;
+    for (const Entry& entry : entries) written.push_back(entry.written);
+    WeightFile file{std::move(name), safetensors_header(written), {}, {}};
     auto offset = static_cast<int64_t>(file.header.size());
-    for (const TensorEntry& entry : entries) {
-        file.offsets[entry.name] = offset;
-        offset += num_bytes(entry);
+    for (const Entry& entry : entries) {
+        (entry.passes_through ? file.others : file.offsets)[entry.name] = offset;
+        offset += num_bytes(entry.written);
     }
-    return {{std::move(file)}, {}};
+    return file;
 }
 
 // A file is closed when the next tensor would make it too large. One that is too large by itself
 // gets its own, while the open file stays open.
-std::vector<std::vector<TensorEntry>> deal(const std::vector<TensorEntry>& entries,
-                                           int64_t max_shard_size) {
-    std::vector<std::vector<TensorEntry>> files;
-    std::vector<TensorEntry> open;
+std::vector<std::vector<Entry>> deal(const std::vector<Entry>& entries, int64_t max_shard_size) {
+    std::vector<std::vector<Entry>> files;
+    std::vector<Entry> open;
     int64_t bytes = 0;
-    for (const TensorEntry& entry : entries) {
-        if (num_bytes(entry) > max_shard_size) {
+    for (const Entry& entry : entries) {
+        const int64_t of_entry = num_bytes(entry.written);
+        if (of_entry > max_shard_size) {
             files.push_back({entry});
             continue;
         }
-        if (bytes + num_bytes(entry) > max_shard_size) {
+        if (bytes + of_entry > max_shard_size) {
             files.push_back(std::exchange(open, {}));
             bytes = 0;
         }
         open.push_back(entry);
-        bytes += num_bytes(entry);
+        bytes += of_entry;
     }
     if (!open.empty()) files.push_back(std::move(open));
     return files;
@@ -82,25 +94,24 @@ std::string file_name(size_t number, size_t count) {
 }  // namespace
 
 WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form) {
-    if (form.content == ExportContent::adapter) return plan_adapter_file(all_entries(units, form));
-    auto dealt = deal(all_entries(units, form), form.max_shard_size);
+    std::vector<Entry> entries = all_entries(units, form);
+    if (form.content == ExportContent::adapter)
+        return {{plan_file(adapter_weights_name, std::move(entries))}, {}};
+    std::ranges::sort(entries, {},
+                      [](const Entry& entry) { return natural_key(entry.written.name); });
+    auto dealt = deal(entries, form.max_shard_size);
     WeightFiles planned;
     nlohmann::json weight_map;
     int64_t parameters = 0;
     int64_t total_size = 0;
     for (size_t number = 0; number < dealt.size(); ++number) {
-        std::vector<TensorEntry>& entries = dealt[number];
-        std::ranges::sort(entries, {}, &TensorEntry::name);
-        WeightFile file{file_name(number, dealt.size()), safetensors_header(entries), {}};
-        auto offset = static_cast<int64_t>(file.header.size());
-        for (const TensorEntry& entry : entries) {
-            file.offsets[entry.name] = offset;
-            offset += num_bytes(entry);
-            total_size += num_bytes(entry);
-            parameters += num_elements(entry.shape);
-            weight_map[entry.name] = file.name;
+        const std::string name = file_name(number, dealt.size());
+        for (const Entry& entry : dealt[number]) {
+            total_size += num_bytes(entry.written);
+            parameters += num_elements(entry.written.shape);
+            weight_map[entry.written.name] = name;
         }
-        planned.files.push_back(std::move(file));
+        planned.files.push_back(plan_file(name, std::move(dealt[number])));
     }
     if (planned.files.size() == 1) return planned;
     const nlohmann::json index{

@@ -41,10 +41,10 @@ size_t num_stored(const shard::TensorPiece& piece, const ModelSpec& spec) {
 const StoredTensor* find_source(const StoredModel& stored, const ModelSpec& spec,
                                 const std::string& name) {
     const StoredTensor* const found = stored.find(name);
-    if (found == nullptr && spec.tied && name == "model.embed_tokens.weight")
+    if (found == nullptr && spec.tied && name == spec.embedding())
         return stored.find("lm_head.weight");
     if (spec.reads_head_from_embedding && name == "lm_head.weight")
-        return find_source(stored, spec, "model.embed_tokens.weight");
+        return find_source(stored, spec, spec.embedding());
     return found;
 }
 
@@ -64,6 +64,11 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
                                concat(tensor.spec.name, " is not in the model's files")};
+            if (!can_be_weight(found->type))
+                return Failure{ExitCode::bad_data,
+                               concat(tensor.spec.name, " has the dtype ", to_text(found->type),
+                                      " in the model's files, and weights must be floats: F32, "
+                                      "BF16 or F16")};
             if (const auto shape = stored_shape(tensor.spec, spec); found->shape != shape)
                 return Failure{
                     ExitCode::bad_data,

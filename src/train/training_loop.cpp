@@ -307,7 +307,7 @@ MaybeFailure Run::end() {
     std::map<std::string, std::string> files = parts_.extras.files;
     parts_.world.flight_recorder().set_activity("writing the model");
     parts_.faults.reach("export");
-    model::ExportForm form{.type = parts_.model_type};
+    model::ExportForm form{.type = parts_.model_type, .wrapped = parts_.wrapped};
     if (model::has_adapters(parts_.zero.units())) {
         form = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
         if (parts_.world.is_root())

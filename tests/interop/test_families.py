@@ -37,6 +37,9 @@ class Families(TrainerTest):
                 config, output = os.path.join(folder, "config.json"), os.path.join(folder, "model")
                 with open(config, "w") as file:
                     json.dump({key: value for key, value in golden["config"].items() if key != "initializer_range"}, file)
+                if "text_config" in golden["config"]:
+                    self.expect(run("init", "--config_json", config, "--output_dir", output), 78, "init makes text models alone")
+                    continue
                 self.expect(run("init", "--config_json", config, "--output_dir", output), 0)
                 model = self.load(output)
                 self.assertEqual({self.stored_name(name, model): list(p.shape) for name, p in model.named_parameters()},

@@ -77,7 +77,8 @@ Family open_family(const std::filesystem::path& file) {
     const std::vector<int32_t> lengths = family.golden["lengths"];
     int64_t total = 0;
     for (const int32_t length : lengths) family.last_tokens.push_back((total += length) - 1);
-    const double vocabulary = family.golden["config"]["vocab_size"];
+    const json& config = family.golden["config"];
+    const double vocabulary = config.value("text_config", config)["vocab_size"];
     std::vector<int32_t> tokens;
     for (const double number : numbers("tokens", static_cast<size_t>(total)))
         tokens.push_back(static_cast<int32_t>(number * vocabulary));

@@ -9,6 +9,7 @@
 #include "ringshard/data/plan_rows.hpp"
 #include "ringshard/model/freeze.hpp"
 #include "ringshard/model/weights.hpp"
+#include "ringshard/model/wrapped_files.hpp"
 
 namespace ringshard::test {
 
@@ -61,7 +62,8 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
       sequence_(
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {
-    const auto stored = model::StoredModel::open(folder);
+    auto stored = model::StoredModel::open(folder);
+    if (const auto failure = model::find_text_model(stored.value(), spec)) throw Error(*failure);
     ByteCounter& bytes = group.flight_recorder().bytes();
     std::optional<model::StoredModel> adapter;
     if (!options.adapter.empty())

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,21 @@ struct SaveOptions {
     std::optional<int64_t> ranks_per_node{};  // unset: ranks that share memory are a node
 };
 
+// Bytes that this rank copies into one of the model's files from elsewhere.
+struct CopiedBytes {
+    using Read = std::function<std::optional<Failure>(int64_t first, std::span<std::byte> into)>;
+    int64_t offset;  // in the file
+    int64_t count;
+    Read read;  // those from `first` on of the `count`; the thread of a save calls it
+};
+
 // A file with another copy of the weights, flat, for programs that do not read HDF5.
 struct ModelFile {
     std::string name;
     std::string head;                        // its first bytes: the header
     std::map<std::string, int64_t> offsets;  // of the first byte of each dataset in the file
     ElementType type = ElementType::fp32;
+    std::vector<CopiedBytes> copied{};
 };
 
 // Files and a choice that rank 0 makes on the thread of a save before writing, so that training

@@ -10,6 +10,7 @@
 
 #include "ringshard/comm/agree.hpp"
 #include "ringshard/model/safetensors.hpp"
+#include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -24,6 +25,8 @@ struct ExportForm {
     // Bytes of tensors that may share a file. A larger tensor gets a file of its own.
     int64_t max_shard_size = 5'000'000'000;
     ExportContent content = ExportContent::model;
+    // Of a wrapped model: names are as in these files, and their other tensors pass through.
+    const WrappedFiles* wrapped = nullptr;
 };
 
 // Why the folder may not be written to, if so.
@@ -33,6 +36,7 @@ struct WeightFile {
     std::string name;
     std::string header;
     std::map<std::string, int64_t> offsets;  // of the first byte of each tensor in the file
+    std::map<std::string, int64_t> others;   // the same of tensors that pass through
 };
 struct WeightFiles {
     std::vector<WeightFile> files;
@@ -44,6 +48,19 @@ inline constexpr const char* index_name = "model.safetensors.index.json";
 // files that transformers would make: tensors are dealt to files in the order of their names,
 // numbers in them by value, and lie in a file in the order of their names as they are.
 WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form);
+
+// Bytes of a tensor that passes through, and where they belong.
+struct PassedBytes {
+    const StoredTensor* tensor;
+    int64_t first;  // byte of the tensor
+    int64_t count;
+    size_t file;     // of WeightFiles::files
+    int64_t offset;  // there
+};
+// Returns the bytes that one rank copies: a part of the bytes of all these tensors on end, so that
+// few tensors are a rank's.
+std::vector<PassedBytes> passed_bytes(const WeightFiles& planned, const WrappedFiles& wrapped,
+                                      int64_t rank, int64_t num_ranks);
 
 // config.json with the type that the weights have; older readers look for it under torch_dtype.
 Expected<std::string> config_with_type(const std::string& config_json, StoredType type);

@@ -23,7 +23,7 @@ struct ModelSpec {
     std::vector<BlockSpec> blocks;  // at least one; all have the same heads
     bool tied = false;              // the head is the embedding
     NormForm norm{};                // of the final norm
-    std::string final_norm = "model.norm";
+    std::string final_norm = "norm";
     bool has_head_bias = false;
     std::vector<RopeSpec> ropes;              // of which each block names one
     std::optional<QueryScale> query_scale{};  // by position
@@ -36,12 +36,18 @@ struct ModelSpec {
     std::optional<int64_t> padding_token;
     double initializer_range = 0.02;
     int64_t max_positions = 0;
-    std::string config_json;  // of this model: the file's content, corrected where it differs
+    std::string config_json;        // of this model: the file's content, corrected where it differs
+    std::string prefix = "model.";  // of the names of all tensors but the head's
+    // The model is the text model of a wrapped one, whose other tensors pass through unchanged.
+    bool is_wrapped = false;
+    // The field of config.json that describes it; empty where its fields lie at the top.
+    std::string text_config;
     std::set<std::string> frozen{};  // tensors that a run does not train
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;
 
+    std::string embedding() const { return prefix + "embed_tokens.weight"; }
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
     bool has_states() const;  // of gated delta nets
     // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.

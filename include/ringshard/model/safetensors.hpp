@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +16,25 @@
 
 namespace ringshard::model {
 
-enum class StoredType { fp32, bf16, fp16 };
+// Those that weights may have, then those of tensors that pass through unchanged.
+enum class StoredType {
+    fp32,
+    bf16,
+    fp16,
+    fp8_e4m3,
+    fp64,
+    fp8_e5m2,
+    fp8_e8m0,
+    int64,
+    uint64,
+    int32,
+    uint32,
+    int16,
+    uint16,
+    int8,
+    uint8,
+    boolean
+};
 
 struct StoredTensor {
     StoredType type = StoredType::fp32;
@@ -40,12 +59,20 @@ public:
     static comm::Agreed<StoredModel> open_file(const std::filesystem::path& file,
                                                const comm::Group& group);
 
+    // Gives tensors other names, and moves those that `name_of` gives none to others().
+    using NameOf = std::function<std::optional<std::string>(const std::string& stored)>;
+    void rename(const NameOf& name_of);
+
     const StoredTensor* find(const std::string& name) const;
     const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+    const std::map<std::string, StoredTensor>& others() const { return others_; }
 
     // Elements [first, first + into.size()) of a tensor of this model as fp32.
     std::optional<Failure> read(const StoredTensor& tensor, int64_t first,
                                 std::span<float> into) const;
+    // Bytes of a tensor from `first` on, as they lie in its file.
+    std::optional<Failure> read_bytes(const StoredTensor& tensor, int64_t first,
+                                      std::span<std::byte> into) const;
 
 private:
     class Mapping;
@@ -54,12 +81,16 @@ private:
         mutable std::shared_ptr<Mapping> mapping;  // null before the first read
     };
     std::optional<Failure> add_file(const std::filesystem::path& file);
+    // The `length` bytes from `first` on of a tensor, in the mapped file.
+    Expected<std::span<const std::byte>> bytes_of(const StoredTensor& tensor, size_t first,
+                                                  size_t length) const;
     static comm::Agreed<StoredModel> share(Expected<StoredModel> of_root, const comm::Group& group);
     std::string to_text() const;
     static StoredModel from_text(const std::string& text);
 
     std::vector<TensorFile> files_;
     std::map<std::string, StoredTensor> tensors_;
+    std::map<std::string, StoredTensor> others_;
 };
 
 // A tensor in the list at the head of a file.

@@ -13,6 +13,9 @@ inline constexpr std::array sidecar_files{"config.json",
                                           "chat_template.jinja",
                                           "vocab.json",
                                           "merges.txt",
-                                          "tokenizer.model"};
+                                          "tokenizer.model",
+                                          "preprocessor_config.json",
+                                          "processor_config.json",
+                                          "video_preprocessor_config.json"};
 
 }  // namespace ringshard::model

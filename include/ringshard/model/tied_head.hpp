@@ -8,11 +8,12 @@
 // transformers then compares the two, and ties them only where they are equal.
 namespace ringshard::model {
 
-// Whether lm_head.weight is stored beside model.embed_tokens.weight.
-bool holds_head_and_embedding(const StoredModel& stored);
+// Whether lm_head.weight is stored beside the embedding.
+bool holds_head_and_embedding(const StoredModel& stored, const std::string& embedding);
 
 // Compares part `part` of `num_parts` of the two, as fp32. Both are stored. False where their
 // shapes differ.
-Expected<bool> is_head_the_embedding(const StoredModel& stored, int64_t part, int64_t num_parts);
+Expected<bool> is_head_the_embedding(const StoredModel& stored, const std::string& embedding,
+                                     int64_t part, int64_t num_parts);
 
 }  // namespace ringshard::model

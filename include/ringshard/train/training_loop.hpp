@@ -8,6 +8,7 @@
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/job/deadline.hpp"
 #include "ringshard/model/safetensors.hpp"
+#include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/offload/offload_stores.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/train/evaluator.hpp"
@@ -37,6 +38,7 @@ struct RunParts {
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
     model::StoredType model_type;  // of the model that is written at the end
     std::optional<shard::FrozenSource> frozen_source;  // where memory holds them rounded
+    const model::WrappedFiles* wrapped;                // of a wrapped model; else nullptr
     Faults& faults;
     const job::Deadline& deadline;
     comm::CrashReport& crash_report;

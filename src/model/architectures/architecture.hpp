@@ -32,26 +32,37 @@ ModelSpec read_hyperclovax(ConfigReader& config);
 ModelSpec read_jais2(ConfigReader& config);
 ModelSpec read_llama(ConfigReader& config);
 ModelSpec read_ministral(ConfigReader& config);
+ModelSpec read_llava(ConfigReader& config);
 ModelSpec read_ministral3(ConfigReader& config);
 ModelSpec read_mistral(ConfigReader& config);
+ModelSpec read_mistral3(ConfigReader& config);
 ModelSpec read_nemotron(ConfigReader& config);
 ModelSpec read_olmo2(ConfigReader& config);
 ModelSpec read_olmo3(ConfigReader& config);
 ModelSpec read_phi(ConfigReader& config);
 ModelSpec read_phi3(ConfigReader& config);
 ModelSpec read_qwen2(ConfigReader& config);
+ModelSpec read_qwen2_5_vl(ConfigReader& config);
 ModelSpec read_qwen3(ConfigReader& config);
 ModelSpec read_qwen3_5(ConfigReader& config);
 ModelSpec read_qwen3_next(ConfigReader& config);
+ModelSpec read_qwen3_vl(ConfigReader& config);
 ModelSpec read_seed_oss(ConfigReader& config);
 ModelSpec read_smollm3(ConfigReader& config);
 ModelSpec read_stablelm(ConfigReader& config);
 ModelSpec read_starcoder2(ConfigReader& config);
 ModelSpec read_vaultgemma(ConfigReader& config);
+ModelSpec read_wrapped_gemma3(ConfigReader& config);
 
 // Returns the architecture that `architectures` and `model_type` name; one of them is enough.
 // Complains to `config`, and returns nullptr, where they name none, or two different ones.
 const Architecture* find_architecture(ConfigReader& config);
+
+// Returns the text model that a text_config names, which may have no class of its own; nullptr
+// where there is none.
+const Architecture* find_text_architecture(const std::string& model_type);
+// Returns the names of these.
+std::string text_architectures();
 
 // Returns a config.json with both fields: transformers cannot load one without model_type, and
 // other readers look for architectures. One that has both stays as it is, byte for byte.

@@ -41,7 +41,23 @@ constexpr Architecture architectures[] = {
     {"VaultGemmaForCausalLM", "vaultgemma", read_vaultgemma},
     {"Qwen3NextForCausalLM", "qwen3_next", read_qwen3_next},
     {"Qwen3_5ForCausalLM", "qwen3_5_text", read_qwen3_5},
+    // Wrapped text models.
+    {"Gemma3ForConditionalGeneration", "gemma3", read_wrapped_gemma3},
+    {"Mistral3ForConditionalGeneration", "mistral3", read_mistral3},
+    {"Qwen3VLForConditionalGeneration", "qwen3_vl", read_qwen3_vl},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", read_qwen2_5_vl},
+    {"LlavaForConditionalGeneration", "llava", read_llava},
 };
+
+// Text models that transformers has as parts of others only.
+constexpr Architecture parts_of_others[] = {
+    {nullptr, "qwen3_vl_text", read_qwen3},
+    {nullptr, "qwen2_5_vl_text", read_qwen2},
+};
+
+bool is_wrapper(const Architecture& architecture) {
+    return std::string_view(architecture.name).ends_with("ForConditionalGeneration");
+}
 
 std::string names_of(const char* Architecture::*field) {
     std::vector<std::string> names;
@@ -86,6 +102,21 @@ const Architecture* find_architecture(ConfigReader& config) {
     else
         return by_name != nullptr ? by_name : by_type;
     return nullptr;
+}
+
+std::string text_architectures() {
+    std::vector<std::string> names;
+    for (const Architecture& architecture : architectures)
+        if (!is_wrapper(architecture)) names.emplace_back(architecture.model_type);
+    for (const Architecture& part : parts_of_others) names.emplace_back(part.model_type);
+    return join(names, ", ");
+}
+
+const Architecture* find_text_architecture(const std::string& model_type) {
+    for (const Architecture& part : parts_of_others)
+        if (model_type == part.model_type) return &part;
+    const Architecture* const found = find(&Architecture::model_type, model_type);
+    return found != nullptr && !is_wrapper(*found) ? found : nullptr;
 }
 
 std::string with_architecture(const std::string& config_json, const Architecture& architecture) {

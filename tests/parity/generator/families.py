@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 import torch
 import torch.nn.functional as F
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 from family_configs import CONFIGS
 
@@ -53,10 +53,16 @@ def distribution(name, shape, model):
     return 0.0, gain / math.sqrt(shape[1])
 
 
+def text_parameters(model):
+    """Of a wrapped model those of its text model: nothing else is in the numbers of a text."""
+    return [(name, p) for name, p in model.named_parameters()
+            if not hasattr(model.config, "text_config") or "language_model." in name or name.startswith("lm_head.")]
+
+
 def fill(model):
     tensors = {}
     with torch.no_grad():
-        for name, p in model.named_parameters():
+        for name, p in text_parameters(model):
             mean, spread = distribution(name, p.shape, model)
             values = mean + spread * (2 * numbers(name, p.numel()) - 1)
             p.copy_(torch.from_numpy(values.astype(np.float32)).reshape(p.shape))
@@ -87,13 +93,20 @@ def rows(logits):
 
 
 def make(family):
-    config = AutoConfig.for_model(**CONFIGS[family], vocab_size=VOCABULARY, attn_implementation="eager")
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").train()
+    given = CONFIGS[family]
+    is_wrapped = "text_config" in given
+    if is_wrapped:
+        given = {**given, "text_config": {**given["text_config"], "vocab_size": VOCABULARY}}
+    else:
+        given = {**given, "vocab_size": VOCABULARY}
+    config = AutoConfig.for_model(**given, attn_implementation="eager")
+    kind = AutoModelForImageTextToText if is_wrapped else AutoModelForCausalLM
+    model = kind.from_config(config, dtype=torch.float32, attn_implementation="eager").train()
     tensors = fill(model)
     tokens = torch.from_numpy((numbers("tokens", sum(LENGTHS)) * VOCABULARY).astype(np.int64))
     loss, logits = run(model, tokens)
     loss.backward()
-    for name, p in model.named_parameters():
+    for name, p in text_parameters(model):
         tensors[name]["gradient"] = sketch(name, p.grad)
     with torch.no_grad():
         half_loss, half_logits = run(model.to(torch.bfloat16), tokens)

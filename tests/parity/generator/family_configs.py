@@ -26,6 +26,21 @@ def longrope(pairs):
                 long_factor=[2.0 + 0.7 * i for i in range(pairs)], original_max_position_embeddings=32)
 
 
+def sections(**other):
+    return rope(mrope_section=[1, 2, 1], **other)
+
+
+# Parts of wrapped models that see; nothing of them is in the numbers.
+PIXTRAL = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 8,
+           "image_size": 28, "patch_size": 14}
+SIGLIP = {"model_type": "siglip_vision_model", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+          "image_size": 28, "patch_size": 14}
+CLIP = {**SIGLIP, "model_type": "clip_vision_model", "projection_dim": 16}
+QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "out_hidden_size": 32}
+MINISTRAL3 = sizes(model_type="ministral3", head_dim=8, rope_parameters={**YARN, "llama_4_scaling_beta": 0.3, "mscale": 1.0,
+                                                                         "mscale_all_dim": 1.0, "max_position_embeddings": 128})
+
+
 CONFIGS = {
     "smollm3": sizes(model_type="smollm3", num_hidden_layers=4, rope_parameters=rope(50000.0), attention_bias=True, mlp_bias=True),
     "smollm3-windows": sizes(model_type="smollm3", num_hidden_layers=4, rope_parameters=rope(50000.0), use_sliding_window=True,
@@ -47,8 +62,7 @@ CONFIGS = {
     "glm4": sizes(model_type="glm4", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5)),
     "cohere": sizes(model_type="cohere", rope_parameters=rope(), logit_scale=0.3, attention_bias=True),
     "cohere2": sizes(model_type="cohere2", rope_parameters=rope(), logit_scale=0.3, **WINDOWS),
-    "ministral3": sizes(model_type="ministral3", head_dim=8, rope_parameters={**YARN, "llama_4_scaling_beta": 0.3, "mscale": 1.0,
-                                                                             "mscale_all_dim": 1.0, "max_position_embeddings": 128}),
+    "ministral3": MINISTRAL3,
     "exaone4": sizes(model_type="exaone4", rope_parameters=rope(), **WINDOWS),
     "exaone4-full": sizes(model_type="exaone4", rope_parameters=rope(), sliding_window=None, layer_types=["full_attention"] * 2),
     "phi3-longrope": sizes(model_type="phi3", rope_parameters=longrope(4), original_max_position_embeddings=32),
@@ -71,5 +85,16 @@ CONFIGS = {
     "qwen3_next": sizes(model_type="qwen3_next", num_experts=0, full_attention_interval=2, attention_bias=True, **DELTA),
     "qwen3_5": sizes(model_type="qwen3_5_text", num_hidden_layers=4,
                      **{**DELTA, "rope_parameters": rope(partial_rotary_factor=0.25, mrope_section=[1, 1, 0], mrope_interleaved=True)}),
+    "mistral3-mistral": {"model_type": "mistral3", "tie_word_embeddings": False, "vision_config": PIXTRAL,
+                         "text_config": sizes(model_type="mistral", head_dim=8, rope_parameters=rope(), sliding_window=None)},
+    "mistral3-ministral3": {"model_type": "mistral3", "vision_config": PIXTRAL, "text_config": MINISTRAL3},
+    "gemma3-wrapped": {"model_type": "gemma3", "vision_config": SIGLIP, "mm_tokens_per_image": 4,
+                       "text_config": sizes(model_type="gemma3_text", head_dim=16, query_pre_attn_scalar=24, rope_parameters=BY_LAYER, **WINDOWS)},
+    "qwen3_vl": {"model_type": "qwen3_vl", "vision_config": {**QWEN_VISION, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]},
+                 "tie_word_embeddings": True,
+                 "text_config": sizes(model_type="qwen3_vl_text", head_dim=8, rope_parameters=sections(mrope_interleaved=True))},
+    "qwen2_5_vl": {"model_type": "qwen2_5_vl", "vision_config": {**QWEN_VISION, "fullatt_block_indexes": [0]},
+                   "text_config": sizes(model_type="qwen2_5_vl_text", rope_parameters=sections())},
+    "llava": {"model_type": "llava", "vision_config": CLIP, "text_config": sizes(model_type="llama", head_dim=8, rope_parameters=rope())},
     "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
 }

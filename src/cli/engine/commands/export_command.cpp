@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "passed_tensors.hpp"
 #include "pretrained.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/base/shared_file.hpp"
@@ -122,27 +123,45 @@ comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
         world, invisible ? Expected<model::ModelSpec>(*invisible) : model::read_model_spec(config));
 }
 
+// The folder that model_name_or_path names, if it names one. Collective over the world.
+comm::Agreed<std::optional<fs::path>> named_model(const CommandContext& context) {
+    const config::ModelSettings& model = context.settings.values.model;
+    if (model.model_name_or_path.empty()) return std::optional<fs::path>();
+    const HubCache hub(context.environment);
+    const auto found = comm::of_root(context.world, [&]() -> Expected<std::string> {
+        const auto folder =
+            hub.model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
+        if (!folder) return folder.failure();
+        return folder.value().string();
+    });
+    if (!found) return found.failure();
+    return std::optional<fs::path>(found.value());
+}
+
 // The checkpoint, which was looked through, with the pretrained model of what was frozen: the one
 // that it names, unless the settings name another. Collective over the world.
 comm::Agreed<Pretrained> open_weights(const CommandContext& context,
                                       const checkpoint::Checkpoint& checkpoint,
                                       const model::ModelSpec& spec) {
-    const config::ModelSettings& model = context.settings.values.model;
     std::optional<fs::path> base;
-    const bool has_frozen = checkpoint.state.texts.contains(checkpoint::frozen_text);
-    if (has_frozen && !model.model_name_or_path.empty()) {
-        const HubCache hub(context.environment);
-        const auto found = comm::of_root(context.world, [&]() -> Expected<std::string> {
-            const auto folder = hub.model_folder(model.model_name_or_path, model.model_revision,
-                                                 "model_name_or_path");
-            if (!folder) return folder.failure();
-            return folder.value().string();
-        });
-        if (!found) return found.failure();
-        base = found.value();
+    if (checkpoint.state.texts.contains(checkpoint::frozen_text)) {
+        const auto named = named_model(context);
+        if (!named) return named.failure();
+        base = named.value();
     }
     return Pretrained::open(checkpoint.folder, spec, Pretrained::Wanted::all,
                             checkpoint::Verification::sizes, context.world, base);
+}
+
+// The tensors that pass through, from the model that the settings name, or the checkpoint.
+// Collective over the world.
+comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
+    const CommandContext& context, const checkpoint::Checkpoint& checkpoint,
+    const model::ModelSpec& spec) {
+    if (!spec.is_wrapped) return std::optional<PassedTensors>();
+    const auto named = named_model(context);
+    if (!named) return named.failure();
+    return find_passed_tensors(named.value().value_or(checkpoint.folder), spec, context.world);
 }
 
 // Adapters become a part of the model. Fails where there are none to merge.
@@ -211,7 +230,10 @@ int run_export(const CommandContext& context) {
         zero.refresh_compute_weights();
         model::merge_adapters(spec.value(), zero);
     }
+    const auto passed = passed_tensors_of(context, checkpoint, spec.value());
+    if (!passed) return report_failure(passed.failure(), world);
     model::ExportForm written = form;
+    if (passed.value()) written.wrapped = &passed.value()->files;
     if (writes_adapter)
         written = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
     if (const auto failure =

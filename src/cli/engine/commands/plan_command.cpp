@@ -15,6 +15,7 @@
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/model/tied_head.hpp"
+#include "ringshard/model/wrapped_files.hpp"
 #include "run_adapters.hpp"
 #include "vocabulary.hpp"
 
@@ -184,10 +185,12 @@ int show_device(const PlanArgs& args) {
 }
 
 // A plan needs no weights; where they are there, they decide whether the head is tied.
-bool is_head_apart(const std::filesystem::path& folder) {
-    const auto stored = model::StoredModel::open(folder);
-    if (!stored || !model::holds_head_and_embedding(stored.value())) return false;
-    const auto is_equal = model::is_head_the_embedding(stored.value(), 0, 1);
+bool is_head_apart(const std::filesystem::path& folder, const model::ModelSpec& spec) {
+    auto stored = model::StoredModel::open(folder);
+    if (!stored || model::find_text_model(stored.value(), spec) ||
+        !model::holds_head_and_embedding(stored.value(), spec.embedding()))
+        return false;
+    const auto is_equal = model::is_head_the_embedding(stored.value(), spec.embedding(), 0, 1);
     return is_equal && !is_equal.value();
 }
 
@@ -202,7 +205,7 @@ Expected<model::ModelSpec> find_model(const PlanContext& context) {
     if (!spec) return spec;
     if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value()))
         return *failure;
-    if (spec.value().tied && is_head_apart(folder.value())) spec.value().untie();
+    if (spec.value().tied && is_head_apart(folder.value(), spec.value())) spec.value().untie();
     auto adapters = read_asked_adapters(context.settings, hub);
     if (!adapters) return adapters.failure();
     if (const auto failure = choose_trained(spec.value(), context.settings, adapters.value()))

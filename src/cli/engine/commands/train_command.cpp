@@ -11,6 +11,7 @@
 #include "model_card.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
+#include "passed_tensors.hpp"
 #include "placement.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/loader.hpp"
@@ -86,6 +87,9 @@ MaybeFailure train(const CommandContext& given) {
     auto origin = find_origin(run, first_time(entry.value()));
     if (!origin) return origin.failure();
     if (auto failure = check_memory()) return failure;
+    const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
+    if (!passed) return passed.failure();
+    const model::WrappedFiles* const wrapped = passed.value() ? &passed.value()->files : nullptr;
     auto sidecar_files = read_sidecar_files(world, inputs.model);
     if (!sidecar_files) return sidecar_files.failure();
     if (world.is_root()) sidecar_files.value()["config.json"] = inputs.spec.config_json;
@@ -103,8 +107,10 @@ MaybeFailure train(const CommandContext& given) {
     checkpoint::Extras extras =
         extras_of(context, placement.shape, fingerprint, sidecar_files.value());
     add_adapter_config(extras, config, inputs);
+    if (passed.value()) extras.texts[passed_text] = passed.value()->folder;
     if (config.checkpoint.save_model_in_checkpoints)
-        if (auto failure = add_model(extras, model.stack.zero, written_type, world)) return failure;
+        if (auto failure = add_model(extras, model.stack.zero, written_type, wrapped, world))
+            return failure;
     const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
                                                         model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
@@ -145,6 +151,7 @@ MaybeFailure train(const CommandContext& given) {
              .extras = extras,
              .model_type = written_type,
              .frozen_source = frozen_source,
+             .wrapped = wrapped,
              .faults = faults.value(),
              .deadline = deadline,
              .crash_report = attempt.crash_report,

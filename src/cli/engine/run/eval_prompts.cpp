@@ -74,7 +74,9 @@ std::vector<int32_t> find_end_tokens(const std::map<std::string, std::string>& s
         const auto file = sidecar_files.find(name);
         if (file == sidecar_files.end() || !found.empty()) continue;
         const json read = json::parse(file->second, nullptr, false);
-        const json eos = read.is_object() ? read.value("eos_token_id", json()) : json();
+        json eos = read.is_object() ? read.value("eos_token_id", json()) : json();
+        if (eos.is_null() && read.is_object() && read.contains("text_config"))
+            eos = read["text_config"].value("eos_token_id", json());
         for (const json& id : eos.is_array() ? eos : json::array({eos}))
             if (id.is_number_integer()) found.push_back(id);
     }

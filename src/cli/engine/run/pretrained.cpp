@@ -2,6 +2,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
+#include "ringshard/model/wrapped_files.hpp"
 #include "run_adapters.hpp"
 
 namespace ringshard::cli {
@@ -82,6 +83,8 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     if (group.maximum(is_checkpoint ? 1 : 0) == 0) {
         auto stored = model::StoredModel::open(made.folder_, group);
         if (!stored) return stored.failure();
+        if (const auto failure = model::find_text_model(stored.value(), spec))
+            return comm::found_by_all(*failure);
         if (const auto failure = comm::first_failure(
                 group,
                 wanted == Wanted::all

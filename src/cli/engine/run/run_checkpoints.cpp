@@ -43,8 +43,29 @@ model::StoredType find_written_type(const CommandContext& context,
                                                        : model::StoredType::fp32;
 }
 
+namespace {
+
+// The tensors that pass through, which this rank copies, by the file that they belong into.
+std::vector<std::vector<checkpoint::CopiedBytes>> copied_bytes(const model::WeightFiles& planned,
+                                                               const model::WrappedFiles& wrapped,
+                                                               const comm::Group& world) {
+    std::vector<std::vector<checkpoint::CopiedBytes>> files(planned.files.size());
+    for (const model::PassedBytes& passed :
+         model::passed_bytes(planned, wrapped, world.rank(), world.size()))
+        files[passed.file].push_back({passed.offset, passed.count,
+                                      [&wrapped, passed](int64_t first, std::span<std::byte> into) {
+                                          return wrapped.stored().read_bytes(
+                                              *passed.tensor, passed.first + first, into);
+                                      }});
+    return files;
+}
+
+}  // namespace
+
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             model::StoredType type, const comm::Group& world) {
+                                             model::StoredType type,
+                                             const model::WrappedFiles* wrapped,
+                                             const comm::Group& world) {
     std::optional<Failure> failure;
     if (const auto config = extras.files.find("config.json"); config != extras.files.end()) {
         auto typed = model::config_with_type(config->second, type);
@@ -61,9 +82,14 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const s
     model::WeightFiles planned = model::plan_weight_files(
         zero.units(),
         {.type = type,
-         .content = is_adapter ? model::ExportContent::adapter : model::ExportContent::model});
-    for (model::WeightFile& file : planned.files) {
-        checkpoint::ModelFile copy{std::move(file.name), std::move(file.header), {}, element};
+         .content = is_adapter ? model::ExportContent::adapter : model::ExportContent::model,
+         .wrapped = wrapped});
+    std::vector<std::vector<checkpoint::CopiedBytes>> copied(planned.files.size());
+    if (wrapped != nullptr && !is_adapter) copied = copied_bytes(planned, *wrapped, world);
+    for (size_t number = 0; number < planned.files.size(); ++number) {
+        model::WeightFile& file = planned.files[number];
+        checkpoint::ModelFile copy{
+            std::move(file.name), std::move(file.header), {}, element, std::move(copied[number])};
         for (const auto& [tensor, offset] : file.offsets)
             copy.offsets[checkpoint::weights_group + tensor] = offset;
         extras.model.push_back(std::move(copy));

@@ -9,6 +9,7 @@
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/model/tied_head.hpp"
+#include "ringshard/model/wrapped_files.hpp"
 #include "vocabulary.hpp"
 
 namespace ringshard::cli {
@@ -50,14 +51,17 @@ bool is_untied_in_checkpoint(const config::Config& config, const std::filesystem
 // are equal, if the files hold both: each rank compares its share. Without the files the run goes
 // on from a checkpoint, which decides. Collective over the world.
 comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem::path& folder,
-                                const config::Config& config) {
-    const auto stored = model::StoredModel::open(folder, world);
+                                const model::ModelSpec& spec, const config::Config& config) {
+    auto stored = model::StoredModel::open(folder, world);
     if (!stored)
         return world.maximum(world.is_root() && is_untied_in_checkpoint(config, folder) ? 1 : 0) ==
                0;
-    if (!model::holds_head_and_embedding(stored.value())) return true;
+    if (const auto failure = model::find_text_model(stored.value(), spec))
+        return comm::found_by_all(*failure);
+    if (!model::holds_head_and_embedding(stored.value(), spec.embedding())) return true;
     const auto share_is_equal = comm::agreed(
-        world, model::is_head_the_embedding(stored.value(), world.rank(), world.size()));
+        world,
+        model::is_head_the_embedding(stored.value(), spec.embedding(), world.rank(), world.size()));
     if (!share_is_equal) return share_is_equal.failure();
     return world.all(share_is_equal.value());
 }
@@ -68,14 +72,14 @@ MaybeFailure untie_if_stored_apart(const CommandContext& context,
                                    const std::filesystem::path& folder, model::ModelSpec& spec) {
     const comm::Group& world = context.world;
     if (!spec.tied) return std::nullopt;
-    const auto is_tied = is_head_tied(world, folder, context.settings.values);
+    const auto is_tied = is_head_tied(world, folder, spec, context.settings.values);
     if (!is_tied) return is_tied.failure();
     if (is_tied.value()) return std::nullopt;
     spec.untie();
     if (world.is_root())
         std::cerr << "warning: " << (folder / "config.json").string()
-                  << ": tie_word_embeddings = true, but lm_head.weight and "
-                     "model.embed_tokens.weight differ; they are trained as two weights, as in "
+                  << ": tie_word_embeddings = true, but lm_head.weight and " << spec.embedding()
+                  << " differ; they are trained as two weights, as in "
                      "transformers, and the result says tie_word_embeddings = false\n";
     return std::nullopt;
 }

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "ringshard/comm/agree.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/safetensors.hpp"
+
+// The files of a wrapped model: its text model is trained, and all other tensors (a vision tower, a
+// projector) pass through unchanged. Releases name the same tensors in several ways.
+namespace ringshard::model {
+
+// Gives the tensors of the text model their names in the units, and makes all others others().
+// Fails where the files hold no text model. Does nothing where the spec is of no wrapped model.
+std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spec);
+
+// Where the tensors that pass through lie, and the names of the text model's tensors there.
+class WrappedFiles {
+public:
+    // Collective over the group.
+    static comm::Agreed<WrappedFiles> open(const std::filesystem::path& folder,
+                                           const ModelSpec& spec, const comm::Group& group);
+
+    const StoredModel& stored() const { return stored_; }
+    // Returns the name in the files of a tensor of the units.
+    std::string stored_name(const std::string& tensor) const;
+
+private:
+    WrappedFiles(StoredModel stored, std::string prefix);
+
+    StoredModel stored_;
+    std::string prefix_;       // of the spec
+    std::string body_prefix_;  // in the files, for prefix_
+    std::string head_prefix_;  // in the files, for "lm_head."
+};
+
+}  // namespace ringshard::model

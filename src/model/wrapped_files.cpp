@@ -1,0 +1,82 @@
+#include "ringshard/model/wrapped_files.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+constexpr std::string_view head = "lm_head.";
+constexpr std::string_view embedding = "embed_tokens.weight";
+// Of transformers 5, of older releases, and of Qwen2.5-VL's.
+constexpr std::array body_prefixes{"model.language_model.", "language_model.model.", "model."};
+
+// Prefixes of the text model's names in the files.
+struct Prefixes {
+    std::string body;
+    std::string head;
+};
+
+Expected<Prefixes> find_prefixes(const StoredModel& stored) {
+    std::vector<std::string> looked_for;
+    const bool has_inner_head = stored.find("language_model.lm_head.weight") != nullptr;
+    for (const char* const prefix : body_prefixes) {
+        const std::string body = prefix;
+        looked_for.push_back(body + std::string(embedding));
+        if (stored.find(looked_for.back()) == nullptr) continue;
+        const bool is_inside = has_inner_head || body == "language_model.model.";
+        return Prefixes{body, concat(is_inside ? "language_model." : "", head)};
+    }
+    return Failure{
+        ExitCode::bad_data,
+        concat("the model's files hold no text model, and config.json names a model that "
+               "has one: none of ",
+               join(looked_for, ", "), " is there")};
+}
+
+std::optional<std::string> after(const std::string& name, const std::string& prefix) {
+    if (!name.starts_with(prefix)) return std::nullopt;
+    return name.substr(prefix.size());
+}
+
+}  // namespace
+
+std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spec) {
+    if (!spec.is_wrapped) return std::nullopt;
+    const auto found = find_prefixes(stored);
+    if (!found) return found.failure();
+    const Prefixes& prefixes = found.value();
+    stored.rename([&](const std::string& name) -> std::optional<std::string> {
+        if (const auto of_body = after(name, prefixes.body)) return spec.prefix + *of_body;
+        if (const auto of_head = after(name, prefixes.head)) return std::string(head) + *of_head;
+        return std::nullopt;
+    });
+    return std::nullopt;
+}
+
+comm::Agreed<WrappedFiles> WrappedFiles::open(const std::filesystem::path& folder,
+                                              const ModelSpec& spec, const comm::Group& group) {
+    auto stored = StoredModel::open(folder, group);
+    if (!stored) return stored.failure();
+    const auto prefixes = find_prefixes(stored.value());
+    if (!prefixes) return comm::found_by_all(prefixes.failure());
+    if (const auto failure = find_text_model(stored.value(), spec))
+        return comm::found_by_all(*failure);
+    WrappedFiles files(std::move(stored).value(), spec.prefix);
+    files.body_prefix_ = prefixes.value().body;
+    files.head_prefix_ = prefixes.value().head;
+    return files;
+}
+
+WrappedFiles::WrappedFiles(StoredModel stored, std::string prefix)
+    : stored_(std::move(stored)), prefix_(std::move(prefix)) {}
+
+std::string WrappedFiles::stored_name(const std::string& tensor) const {
+    if (const auto of_body = after(tensor, prefix_)) return body_prefix_ + *of_body;
+    return head_prefix_ + tensor.substr(head.size());
+}
+
+}  // namespace ringshard::model
