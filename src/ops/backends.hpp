@@ -4,16 +4,19 @@
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/flat.hpp"
+#include "ringshard/ops/grouped_linear.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/merge_attention.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
+#include "ringshard/ops/routing.hpp"
 #include "ringshard/ops/swiglu.hpp"
 
 // The operations that every backend has, with the arguments of ops.
 // clang-format off
 #define RINGSHARD_FOR_OPERATIONS(each) \
     each(linear) each(linear_backward_input) each(add_weight_gradient) each(add_bias_gradient) \
+    each(grouped_linear) each(grouped_linear_backward_input) each(rows_by_expert) \
     each(rms_norm) each(rms_norm_again) each(rms_norm_backward) \
     each(head_norm) each(head_norm_backward) \
     each(make_rope_table) each(rope) \

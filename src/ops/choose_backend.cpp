@@ -1,6 +1,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "backends.hpp"
+#include "groups.hpp"
 
 namespace ringshard::ops {
 
@@ -56,6 +57,31 @@ void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const a
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     if (!d_bias.defined()) return;
     backend_of(dy).add_bias_gradient(d_bias, dy);
+}
+
+at::Tensor grouped_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weights,
+                          const std::vector<int64_t>& counts) {
+    return backend_of(x).grouped_linear(gemms, x, weights, counts);
+}
+
+at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                         const at::Tensor& weights,
+                                         const std::vector<int64_t>& counts) {
+    return backend_of(dy).grouped_linear_backward_input(gemms, dy, weights, counts);
+}
+
+void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
+                                 const at::Tensor& dy, const at::Tensor& x,
+                                 const std::vector<int64_t>& counts) {
+    if (!d_weights.defined()) return;
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        add_weight_gradient(gemms, d_weights.select(0, group), dy.narrow(0, begin, count),
+                            x.narrow(0, begin, count));
+    });
+}
+
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
+    return backend_of(experts).rows_by_expert(experts, num_experts);
 }
 
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {

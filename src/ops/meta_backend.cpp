@@ -3,6 +3,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "backends.hpp"
+#include "groups.hpp"
 
 namespace ringshard::ops::meta {
 
@@ -53,6 +54,35 @@ void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const a
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     sums_of_threads(dy.size(1), d_bias);
+}
+
+at::Tensor grouped_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weights,
+                          const std::vector<int64_t>& counts) {
+    at::Tensor y = at::empty({x.size(0), weights.size(1)}, x.options());
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        meta::linear(gemms, x.narrow(0, begin, count), weights.select(0, group), {});
+    });
+    return y;
+}
+
+at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                         const at::Tensor& weights,
+                                         const std::vector<int64_t>& counts) {
+    at::Tensor dx = at::empty({dy.size(0), weights.size(2)}, dy.options());
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        meta::linear_backward_input(gemms, dy.narrow(0, begin, count), weights.select(0, group));
+    });
+    return dx;
+}
+
+// The experts get equally many.
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
+    const int64_t choices = experts.numel();
+    std::vector<int64_t> counts;
+    for (int64_t expert = 0; expert < num_experts; ++expert)
+        counts.push_back(choices * (expert + 1) / num_experts - choices * expert / num_experts);
+    return {at::empty({choices}, experts.options()), at::empty({choices}, experts.options()),
+            at::empty_like(experts), std::move(counts)};
 }
 
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight&, double) {

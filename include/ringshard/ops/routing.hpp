@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+// Which experts a token goes to. Dimensions: t tokens, e experts, k experts of a token, n = t k
+// rows, one for each choice.
+namespace ringshard::ops {
+
+// Returns the softmax of all logits [t, e], in fp32.
+at::Tensor router_probabilities(const at::Tensor& logits);
+
+// Returns the k experts of each token with the largest probabilities, ascending by their number:
+// [t, k] int64. LibTorch's topk decides between equal ones, as in transformers.
+at::Tensor choose_experts(const at::Tensor& probabilities, int64_t k);
+
+// Returns the weights of the chosen experts [t, k], fp32. normalises: those of a token add up to 1.
+at::Tensor expert_weights(const at::Tensor& probabilities, const at::Tensor& experts,
+                          bool normalises);
+
+// Returns the gradient of the logits [t, e], fp32. d_weights [t, k]: of expert_weights().
+// d_probability [e] is what every one of the first num_counted tokens adds to the gradient of its
+// probabilities; undefined: nothing.
+struct RouterGradients {
+    at::Tensor d_weights;
+    at::Tensor d_probability{};
+    int64_t num_counted = 0;
+};
+at::Tensor router_backward(const RouterGradients& gradients, const at::Tensor& probabilities,
+                           const at::Tensor& experts, bool normalises);
+
+// The rows of all experts, those of an expert side by side, in the order of the tokens.
+struct ExpertRows {
+    at::Tensor tokens;            // [n] int64: the token of a row
+    at::Tensor choices;           // [n] int64: of [t, k], flat
+    at::Tensor places;            // [t, k] int64: the row of a choice
+    std::vector<int64_t> counts;  // rows of each expert
+};
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts);
+
+// Returns the sum of the rows of each token [t, width], added in fp32 in the order of its experts,
+// so that it does not depend on other tokens.
+at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places);
+
+}  // namespace ringshard::ops

@@ -1,0 +1,49 @@
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sort.h>
+
+#include "backends.hpp"
+#include "groups.hpp"
+
+namespace ringshard::ops::cuda {
+
+at::Tensor grouped_linear(const Gemms&, const at::Tensor& x, const at::Tensor& weights,
+                          const std::vector<int64_t>& counts) {
+    at::Tensor y = at::empty({x.size(0), weights.size(1)}, x.options());
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        at::Tensor part = y.narrow(0, begin, count);
+        at::mm_out(part, x.narrow(0, begin, count), weights.select(0, group).t());
+    });
+    return y;
+}
+
+at::Tensor grouped_linear_backward_input(const Gemms&, const at::Tensor& dy,
+                                         const at::Tensor& weights,
+                                         const std::vector<int64_t>& counts) {
+    at::Tensor dx = at::empty({dy.size(0), weights.size(2)}, dy.options());
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        at::Tensor part = dx.narrow(0, begin, count);
+        at::mm_out(part, dy.narrow(0, begin, count), weights.select(0, group));
+    });
+    return dx;
+}
+
+// The host waits for the counts: it starts a product for each expert.
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
+    constexpr bool stable = true;
+    const at::Tensor flat = experts.flatten();
+    const at::Tensor choices = std::get<1>(at::sort(flat, stable, 0, false));
+    const at::Tensor places = at::empty_like(choices);
+    places.scatter_(0, choices, at::arange(choices.numel(), choices.options()));
+    const at::Tensor counts = at::bincount(flat, {}, num_experts).cpu();
+    const auto* const first = counts.const_data_ptr<int64_t>();
+    return {choices.div(experts.size(1), "floor"),
+            choices,
+            places.view(experts.sizes()),
+            {first, first + num_experts}};
+}
+
+}  // namespace ringshard::ops::cuda
