@@ -54,6 +54,14 @@ std::vector<int64_t> dropout_keys(const FlatBatch& batch, uint64_t of_step) {
     return keys;
 }
 
+// Returns how many tokens of a layout stand at `first` or behind it.
+int64_t count_from(const attention::Layout& layout, int64_t first) {
+    int64_t count = 0;
+    for (const attention::Run& run : layout)
+        count += std::clamp<int64_t>(run.start + run.length - first, 0, run.length);
+    return count;
+}
+
 }  // namespace
 
 attention::SequencePartition partition_of(const FlatBatch& batch, const mesh::MeshShape& shape) {
@@ -65,6 +73,7 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
                               std::span<const attention::Mask> masks,
                               std::optional<uint64_t> dropout_of_step) {
     const attention::SequencePartition partition = partition_of(batch, mesh.shape());
+    const auto num_tokens = static_cast<int64_t>(batch.tokens.size());
     const auto filled = static_cast<size_t>(partition.filled_length());
     batch.tokens.resize(filled, 0);
     batch.targets.resize(filled, model::TokenBatch::no_target);
@@ -89,7 +98,8 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
             attention::make_plans(partition, mesh.coordinates().ring, masks),
             dropout_of_step ? there(part(dropout_keys(batch, *dropout_of_step))) : at::Tensor(),
             there(part(attention::document_lengths(partition.filled_length(),
-                                                   partition.document_starts())))};
+                                                   partition.document_starts()))),
+            count_from(mine, num_tokens)};
 }
 
 Loader::Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,

@@ -94,6 +94,24 @@ bool is_excluded(const LoraConfig& config, const std::string& layer) {
                                [&](const std::string& end) { return is_end_of(end, layer); });
 }
 
+// Routers and experts of blocks, by their modules.
+std::vector<std::string> other_products_of(const ModelParts& parts) {
+    std::vector<std::string> modules;
+    for (size_t block = 0; block < parts.blocks.size(); ++block) {
+        const std::vector<const Projection*> layers = parts.blocks[block].projections();
+        for (const WeightUse& use : parts.blocks[block].weights()) {
+            const auto is_it = [&](const Projection* projection) {
+                return projection->weight().group == use.weight.group;
+            };
+            if (std::ranges::any_of(layers, is_it)) continue;
+            const shard::UnitLayout& module = parts.modules[ModuleIndex::block(block)];
+            for (const shard::TensorSpec& tensor : module.groups().at(use.weight.group).tensors)
+                modules.push_back(module_of(tensor.name));
+        }
+    }
+    return modules;
+}
+
 }  // namespace
 
 std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
@@ -101,14 +119,19 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
     std::vector<LinearLayer> layers;
     for (size_t block = 0; block < parts.blocks.size(); ++block) {
         const shard::UnitLayout& module = parts.modules[ModuleIndex::block(block)];
-        for (const shard::ParameterGroup& group : module.groups())
-            for (const shard::TensorSpec& tensor : group.tensors) {
-                if (tensor.shape.size() != 2 || group.is_adapter) continue;
+        for (const Projection* projection : parts.blocks[block].projections())
+            for (const shard::TensorSpec& tensor :
+                 module.groups().at(projection->weight().group).tensors) {
                 const std::string name = tensor.name.substr(0, tensor.name.size() - ending.size());
                 layers.push_back({name, block, name.substr(module.prefix().size()), tensor.shape});
             }
     }
     return layers;
+}
+
+bool asks_for_all_linear(const LoraConfig& config) {
+    const std::vector<std::string>& targets = config.target_modules;
+    return targets.size() == 1 && lower_case(targets.front()) == "all-linear";
 }
 
 std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers) {
@@ -120,7 +143,7 @@ std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<Line
                 targets.push_back(end);
         }
     };
-    if (targets.size() == 1 && lower_case(targets.front()) == "all-linear") {
+    if (asks_for_all_linear(config)) {
         targets.clear();
         config.targets_are_expression = false;
         add_ends([](const std::string&) { return true; });
@@ -173,6 +196,28 @@ Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
     return refuse("lora_target_modules = ", join(targets, ","),
                   ": matches no linear layer of the model; the nearest are ",
                   nearest_names(targets.front(), names));
+}
+
+std::optional<Failure> refuse_experts(const LoraConfig& config, const ModelParts& parts,
+                                      bool is_all_linear) {
+    const auto expression = config.targets_are_expression
+                                ? read_regex(config.target_modules.front())
+                                : std::optional<std::regex>();
+    for (const std::string& module : other_products_of(parts)) {
+        const auto names_it = [&](const std::string& end) { return is_end_of(end, module); };
+        const bool is_target = expression ? std::regex_match(module, *expression)
+                                          : std::ranges::any_of(config.target_modules, names_it);
+        if (is_target && !is_all_linear)
+            return refuse("lora_target_modules = ", join(config.target_modules, ","), ": ", module,
+                          " is a router or an expert, and adapters are for linear layers alone; "
+                          "name layers of the attention, as q_proj,v_proj, or all-linear");
+        if (is_saved(module, config.modules_to_save))
+            return refuse("lora_modules_to_save = ", join(config.modules_to_save, ","), ": ",
+                          module,
+                          " is a router or an expert, of which PEFT has no copy; train the "
+                          "model without adapters: --train_only REGEX");
+    }
+    return std::nullopt;
 }
 
 }  // namespace ringshard::model

@@ -24,6 +24,8 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts);
 // Nothing where the text is no regular expression (ECMAScript's syntax).
 std::optional<std::regex> read_regex(const std::string& text);
 
+bool asks_for_all_linear(const LoraConfig& config);
+
 // "all-linear" and missing targets become names, as PEFT does it; a name that stands alone is the
 // end of a name, and no expression.
 std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers);
@@ -31,5 +33,10 @@ std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<Line
 // Fails (78) where a name matches no layer.
 Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
                                                        const std::vector<LinearLayer>& layers);
+
+// Fails (78) where a setting names a router or an expert. all-linear stands for names of linear
+// layers, which may be those of layers in experts too.
+std::optional<Failure> refuse_experts(const LoraConfig& config, const ModelParts& parts,
+                                      bool is_all_linear);
 
 }  // namespace ringshard::model

@@ -124,8 +124,11 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
         spec.reads_head_from_embedding = true;
     }
     if (auto failure = freeze_base(spec, config)) return failure;
-    const std::vector<LinearLayer> layers = linear_layers_of(ModelParts(spec));
+    const ModelParts parts(spec);
+    const std::vector<LinearLayer> layers = linear_layers_of(parts);
+    const bool is_all_linear = asks_for_all_linear(config);
     if (auto failure = settle_targets(config, layers)) return failure;
+    if (auto failure = refuse_experts(config, parts, is_all_linear)) return failure;
     const auto targets = find_targets(config, layers);
     if (!targets) return targets.failure();
     for (const LinearLayer* layer : targets.value()) {

@@ -36,6 +36,11 @@ std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& sl
     return std::make_unique<const Attention>(unit, slots, spec);
 }
 
+std::variant<Mlp, Experts> mlp_of(shard::UnitLayout& unit, const BlockSpec& spec) {
+    if (spec.experts) return Experts(unit, spec);
+    return Mlp(unit, spec);
+}
+
 template <class Work>
 void for_chunks(int64_t tokens, int64_t tokens_per_chunk, Work work) {
     for (int64_t begin = 0; begin < tokens; begin += tokens_per_chunk)
@@ -59,9 +64,11 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
       mixer_(make_mixer(unit, slots_, spec)),
       attention_out_(slots_.add(ActivationPolicy::all_but_gate_up)),
       attention_residual_(slots_.add(ActivationPolicy::all_but_gate_up)),
-      mlp_(unit, spec),
+      mlp_(mlp_of(unit, spec)),
       mlp_inverse_rms_(slots_.add(ActivationPolicy::all)),
       gate_up_(slots_.add(ActivationPolicy::all)),
+      probabilities_(slots_.add(ActivationPolicy::all)),
+      experts_(slots_.add(ActivationPolicy::all)),
       mlp_out_(slots_.add(ActivationPolicy::all)) {}
 
 Saved Block::begin(const at::Tensor& input) const {
@@ -84,7 +91,9 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     // In a parallel block the output's gradient is that of both branches.
     const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
     mlp_backward(context, weights, gradients, gradient, saved);
-    for (const SavedSlot& slot : {gate_up_, mlp_out_, attention_residual_}) saved[slot].reset();
+    for (const SavedSlot& slot :
+         {gate_up_, probabilities_, experts_, mlp_out_, attention_residual_})
+        saved[slot].reset();
     attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
 }
 
@@ -134,11 +143,29 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
         gradient.add_(dx);
 }
 
-Block::MlpChunk Block::make_chunk(const ProjectionContext& context, const UnitTensors& weights,
+MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weights,
+                             const at::Tensor& x) const {
+    return std::visit([&](const auto& mlp) { return mlp.inner(context, weights, x); }, mlp_);
+}
+
+at::Tensor Block::output_of_mlp(const MlpContext& context, const UnitTensors& weights,
+                                const MlpInner& inner) const {
+    return std::visit([&](const auto& mlp) { return mlp.output(context, weights, inner); }, mlp_);
+}
+
+double Block::inner_operations_of_mlp() const {
+    return std::visit([](const auto& mlp) { return mlp.inner_operations(); }, mlp_);
+}
+
+double Block::outer_operations_of_mlp() const {
+    return std::visit([](const auto& mlp) { return mlp.outer_operations(); }, mlp_);
+}
+
+Block::MlpChunk Block::make_chunk(const MlpContext& context, const UnitTensors& weights,
                                   const at::Tensor& input) const {
     ops::RmsNormed normed{input, {}};
     if (const auto& before = before_mlp()) normed = before->forward(weights, input);
-    return {normed.y, normed.inverse_rms, mlp_.gate_up(context, weights, normed.y)};
+    return {normed.y, normed.inverse_rms, inner_of_mlp(context, weights, normed.y)};
 }
 
 at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights,
@@ -146,11 +173,17 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     const at::Tensor& input = mlp_input(saved);
     const at::Tensor& residual = saved[attention_residual_];
     const auto& behind = mlp_norms_.behind;
+    const auto output_of = [&](const MlpContext& of_chunk, const MlpInner& inner) {
+        std::visit([&](const auto& mlp) { mlp.count_choices(of_chunk.routers, inner); }, mlp_);
+        return output_of_mlp(of_chunk, weights, inner);
+    };
     if (gate_up_.is_kept(context.policy)) {
-        const MlpChunk whole = make_chunk(context.projections(), weights, input);
+        const MlpChunk whole = make_chunk(context.mlp(), weights, input);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
-        saved[gate_up_] = whole.gate_up;
-        at::Tensor out = mlp_.output(context.projections(), weights, whole.gate_up);
+        saved[gate_up_] = whole.inner.gate_up;
+        saved[probabilities_] = whole.inner.probabilities;
+        saved[experts_] = whole.inner.experts;
+        at::Tensor out = output_of(context.mlp(), whole.inner);
         if (behind) {
             saved[mlp_out_] = out;
             out = behind->forward(weights, out).y;
@@ -161,9 +194,8 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     RowNorms norms;
     for_chunks(residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const auto chunk_of = [&](const at::Tensor& rows) { return rows.narrow(0, begin, length); };
-        const ProjectionContext projections = context.projections(begin, length, norms);
-        const at::Tensor gate_up = make_chunk(projections, weights, chunk_of(input)).gate_up;
-        at::Tensor out = mlp_.output(projections, weights, gate_up);
+        const MlpContext of_chunk = context.mlp(begin, length, norms);
+        at::Tensor out = output_of(of_chunk, make_chunk(of_chunk, weights, chunk_of(input)).inner);
         if (behind) out = behind->forward(weights, out).y;
         chunk_of(output).copy_(add_branch(std::move(out), chunk_of(residual)));
     });
@@ -178,20 +210,21 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
         const MlpChunk whole{before ? before->again(weights, input, inverse_rms) : input,
-                             inverse_rms, saved[gate_up_], saved[mlp_out_]};
-        return chunk_backward(context.projections(), weights, gradients, input, whole, gradient);
+                             inverse_rms,
+                             {saved[gate_up_], saved[probabilities_], saved[experts_]},
+                             saved[mlp_out_]};
+        return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;
     for_chunks(input.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
         const at::Tensor of_chunk = input.narrow(0, begin, length);
-        const ProjectionContext projections = context.projections(begin, length, norms);
-        chunk_backward(projections, weights, gradients, of_chunk,
-                       make_chunk(projections, weights, of_chunk),
+        const MlpContext mlp = context.mlp(begin, length, norms);
+        chunk_backward(mlp, weights, gradients, of_chunk, make_chunk(mlp, weights, of_chunk),
                        gradient.narrow(0, begin, length));
     });
 }
 
-void Block::chunk_backward(const ProjectionContext& context, const UnitTensors& weights,
+void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights,
                            const UnitTensors& gradients, const at::Tensor& input,
                            const MlpChunk& chunk, const at::Tensor& gradient) const {
     const auto& before = before_mlp();
@@ -199,10 +232,14 @@ void Block::chunk_backward(const ProjectionContext& context, const UnitTensors& 
     at::Tensor dy = branch_gradient(gradient);
     if (behind) {
         const at::Tensor out =
-            chunk.out.defined() ? chunk.out : mlp_.output(context, weights, chunk.gate_up);
+            chunk.out.defined() ? chunk.out : output_of_mlp(context, weights, chunk.inner);
         dy = behind_backward(*behind, weights, gradients, dy, out);
     }
-    const at::Tensor dx = mlp_.backward(context, weights, gradients, dy, chunk.gate_up, chunk.x);
+    const at::Tensor dx = std::visit(
+        [&](const auto& mlp) {
+            return mlp.backward(context, weights, gradients, dy, chunk.inner, chunk.x);
+        },
+        mlp_);
     if (before)
         before->backward(weights, gradients, dx, input, chunk.inverse_rms, gradient);
     else
@@ -211,17 +248,33 @@ void Block::chunk_backward(const ProjectionContext& context, const UnitTensors& 
 
 Operations Block::operations(ActivationPolicy policy) const {
     Operations operations = mixer_->operations(policy, attention_residual_.is_kept(policy));
-    operations.products += mlp_.inner_operations() + mlp_.outer_operations();
+    operations.products += inner_operations_of_mlp() + outer_operations_of_mlp();
     if (gate_up_.is_kept(policy)) return operations;
     // The product that the block ends with is made again for a norm behind it alone.
     operations.products_again +=
-        mlp_.inner_operations() + (mlp_norms_.behind ? mlp_.outer_operations() : 0);
+        inner_operations_of_mlp() + (mlp_norms_.behind ? outer_operations_of_mlp() : 0);
     return operations;
 }
 
 std::vector<const Projection*> Block::projections() const {
     std::vector<const Projection*> all = mixer_->projections();
-    for (const Projection* projection : mlp_.projections()) all.push_back(projection);
+    std::visit(
+        [&](const auto& mlp) {
+            for (const Projection* projection : mlp.projections()) all.push_back(projection);
+        },
+        mlp_);
+    return all;
+}
+
+std::vector<WeightUse> Block::weights() const {
+    std::vector<WeightUse> all;
+    for (const Projection* projection : projections())
+        all.push_back({projection->shape(), projection->weight()});
+    std::visit(
+        [&](const auto& mlp) {
+            for (const WeightUse& use : mlp.other_weights()) all.push_back(use);
+        },
+        mlp_);
     return all;
 }
 

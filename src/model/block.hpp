@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
+#include "parts/experts.hpp"
 #include "parts/mixer.hpp"
 #include "parts/mlp.hpp"
 #include "parts/norm.hpp"
@@ -31,7 +33,10 @@ public:
                   Saved saved) const;
 
     Operations operations(config::ActivationPolicy policy) const;
+    // Linear layers, which take adapters.
     std::vector<const Projection*> projections() const;
+    // All weights that rows are multiplied with.
+    std::vector<WeightUse> weights() const;
 
 private:
     struct BranchNorms {
@@ -43,7 +48,7 @@ private:
     struct MlpChunk {
         at::Tensor x;
         at::Tensor inverse_rms;
-        at::Tensor gate_up;
+        MlpInner inner;
         at::Tensor out{};  // before the norm behind, where it was kept
     };
 
@@ -67,6 +72,13 @@ private:
     // Returns the gradient of a branch, from that of the sum.
     at::Tensor branch_gradient(const at::Tensor& gradient) const;
 
+    MlpInner inner_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
+                          const at::Tensor& x) const;
+    at::Tensor output_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
+                             const MlpInner& inner) const;
+    double inner_operations_of_mlp() const;
+    double outer_operations_of_mlp() const;
+
     // Returns the output. Where gate and up are not kept, the MLP runs in chunks of tokens, so
     // that they never exist for the whole row.
     at::Tensor mlp_forward(const BlockContext& context, const shard::UnitTensors& weights,
@@ -76,9 +88,9 @@ private:
     void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
                       const Saved& saved) const;
-    MlpChunk make_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+    MlpChunk make_chunk(const MlpContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& input) const;
-    void chunk_backward(const ProjectionContext& context, const shard::UnitTensors& weights,
+    void chunk_backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& input,
                         const MlpChunk& chunk, const at::Tensor& gradient) const;
 
@@ -92,9 +104,11 @@ private:
     std::unique_ptr<const Mixer> mixer_;
     SavedSlot attention_out_;       // [t, w], before the norm behind the attention
     SavedSlot attention_residual_;  // [t, w]: input + attention
-    Mlp mlp_;
+    std::variant<Mlp, Experts> mlp_;
     SavedSlot mlp_inverse_rms_;  // of the norm before the MLP
     SavedSlot gate_up_;          // [t, 2i]
+    SavedSlot probabilities_;    // [t, e], of experts
+    SavedSlot experts_;          // [t, k]
     SavedSlot mlp_out_;          // [t, w], before the norm behind the MLP
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "parts/projection_spec.hpp"
+#include "parts/mlp_context.hpp"
 #include "positions.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/attention/sequence_delta.hpp"
@@ -20,13 +20,16 @@ struct BlockContext {
     int64_t mlp_chunk;                                // tokens
     const attention::KeyValueCache* cache = nullptr;  // where a text is generated
     at::Tensor dropout_keys{};  // [t], of a batch that is trained on with dropout
+    RouterContext routers{};
 
     ProjectionContext projections() const { return {gemms, dropout_keys}; }
+    MlpContext mlp() const { return {projections(), routers}; }
     // Of some tokens of the batch.
-    ProjectionContext projections(int64_t begin, int64_t length, RowNorms& norms) const {
-        return {gemms,
-                dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-                &norms};
+    MlpContext mlp(int64_t begin, int64_t length, RowNorms& norms) const {
+        return {
+            {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
+             &norms},
+            routers.of_tokens(begin, length)};
     }
 };
 

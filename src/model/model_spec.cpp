@@ -42,6 +42,20 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     return spec;
 }
 
+int64_t ModelSpec::num_experts() const {
+    const auto sparse = std::ranges::find_if(
+        blocks, [](const BlockSpec& block) { return block.experts.has_value(); });
+    return sparse == blocks.end() ? 0 : sparse->experts->count;
+}
+
+void ModelSpec::set_router_aux_loss(double coefficient) {
+    router_aux_loss_coef = coefficient;
+    auto config = nlohmann::ordered_json::parse(config_json);
+    config["router_aux_loss_coef"] = coefficient;
+    config["output_router_logits"] = coefficient != 0;
+    config_json = config.dump(2) + "\n";
+}
+
 void ModelSpec::untie() {
     tied = false;
     auto config = nlohmann::ordered_json::parse(config_json);

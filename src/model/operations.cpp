@@ -18,11 +18,12 @@ double backward_of(const WeightShape& shape, shard::Role role) {
 
 void count_backward(const Block& block, const shard::UnitLayout& module, Operations& operations) {
     operations.products_backward = 2 * operations.products;
-    for (const Projection* projection : block.projections())
+    for (const WeightUse& use : block.weights())
         operations.products_backward +=
-            backward_of(projection->shape(), module.role_of(projection->weight())) -
-            backward_of(projection->shape(), shard::Role::trained) +
-            projection->more_operations_backward();
+            use.rows_per_token * (backward_of(use.shape, module.role_of(use.weight)) -
+                                  backward_of(use.shape, shard::Role::trained));
+    for (const Projection* projection : block.projections())
+        operations.products_backward += projection->more_operations_backward();
     for (auto& [mask, of_pair] : operations.of_pair)
         of_pair.attention_backward = 2 * of_pair.attention;
 }
@@ -83,7 +84,7 @@ double Operations::of_training(std::span<const int64_t> document_lengths) const 
 std::vector<WeightShape> linear_layers(const ModelSpec& spec) {
     std::set<WeightShape> shapes{{spec.vocabulary, spec.width}};
     for (const Block& block : ModelParts(spec).blocks)
-        for (const Projection* projection : block.projections()) shapes.insert(projection->shape());
+        for (const WeightUse& use : block.weights()) shapes.insert(use.shape);
     return {shapes.begin(), shapes.end()};
 }
 

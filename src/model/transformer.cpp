@@ -16,6 +16,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/ops/embedding.hpp"
+#include "router_sums.hpp"
 
 namespace ringshard::model {
 
@@ -100,9 +101,11 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       activations_(options.activations != nullptr
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
-      on_phase_(options.on_phase) {
+      on_phase_(options.on_phase),
+      routers_(std::make_unique<RouterSums>(spec_, mesh.world(), mesh.device())) {
     check_device(spec_, options.planned_device.value_or(mesh.device().type()));
     if (options.recorder != nullptr) {
+        RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
         recorded_ =
             std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_, delta_,
@@ -149,7 +152,8 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
             policies_[block],
             chunks_.mlp,
             pass.caches.empty() ? nullptr : &pass.caches[block],
-            pass.has_backward ? pass.batch.dropout_keys : at::Tensor()};
+            pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
+            pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block)};
 }
 
 std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {
@@ -175,7 +179,7 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
 }
 
 at::Tensor Transformer::forward(const Pass& pass) const {
-    const auto& [batch, positions, has_backward, recorded, caches] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches, routers] = pass;
     const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
@@ -203,7 +207,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 }
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
-    const auto& [batch, positions, has_backward, recorded, caches] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches, routers] = pass;
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
         report_phase("backward of block ", block);
         const size_t module = ModuleIndex::block(block);
@@ -230,12 +234,16 @@ void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
     report_phase("after the pass");
 }
 
-at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale) const {
+at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradient_scale,
+                                         double share) const {
     const Positions positions = positions_->of(batch);
     const bool replays = recorded_ && !batch.dropout_keys.defined() &&
                          recorded_->try_begin_replay(batch.plans, positions);
-    const Pass pass{batch, positions, true, replays ? recorded_.get() : nullptr};
+    const Pass pass{batch, positions,     true, replays ? recorded_.get() : nullptr,
+                    {},    routers_.get()};
+    routers_->begin_pass(batch.tokens.size(0) - batch.num_fillers);
     at::Tensor x = forward(pass);
+    routers_->balance(share);
 
     report_phase("loss");
     const HeadViews weights(weights_of(index_.head), parts_->head);
@@ -250,6 +258,8 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     backward(pass, result.d_x);
     return result.token_stats;
 }
+
+RouterLoad Transformer::take_router_load() const { return routers_->take(); }
 
 Replays Transformer::replays() const { return recorded_ ? recorded_->replays() : Replays{}; }
 

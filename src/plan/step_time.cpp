@@ -31,7 +31,9 @@ double attention_seconds(const model::Operations& operations, double tokens, dou
 double row_numbers(const model::ModelSpec& spec) {
     double numbers = 0;
     for (const model::BlockSpec& block : spec.blocks)
-        numbers += static_cast<double>(block.width + block.mlp.intermediate);
+        numbers += static_cast<double>(
+            block.width + (block.experts ? block.experts->per_token * block.experts->intermediate
+                                         : block.mlp.intermediate));
     return numbers;
 }
 

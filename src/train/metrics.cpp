@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "rank_times.hpp"
@@ -22,8 +24,11 @@ void StepWindow::add(const StepNumbers& step) {
     ++sums_.num_steps;
     if (step.is_skipped()) {
         ++sums_.num_skipped;
-        line.loss = line.entropy = line.accuracy = 0;
+        line.loss = line.entropy = line.accuracy = line.routers.aux_loss = 0;
     }
+    line.routers.aux_loss += before.routers.aux_loss;
+    for (size_t expert = 0; expert < before.routers.choices.size(); ++expert)
+        line.routers.choices[expert] += before.routers.choices[expert];
     line.loss += before.loss;
     line.entropy += before.entropy;
     line.accuracy += before.accuracy;
@@ -47,6 +52,7 @@ StepWindow::Summary StepWindow::take() {
     summary.numbers.loss /= taken;  // not a number if all were skipped
     summary.numbers.entropy /= taken;
     summary.numbers.accuracy /= taken;
+    summary.numbers.routers.aux_loss /= taken;
     return summary;
 }
 
@@ -106,6 +112,29 @@ void add_spread(MetricsLine& line, const std::string& name, const std::vector<Ra
     line.emplace_back(name + "_min_s", spread.shortest / steps);
 }
 
+// The expert with the largest share of the choices of its block, and how many have none.
+void add_routers(MetricsLine& line, const RouterNumbers& routers) {
+    if (routers.num_experts == 0) return;
+    if (routers.has_aux_loss) line.emplace_back("aux_loss", routers.aux_loss);
+    const auto count = static_cast<size_t>(routers.num_experts);
+    double most = 0;
+    size_t busiest = 0;
+    for (size_t first = 0; first < routers.choices.size(); first += count) {
+        const auto of_block = std::span(routers.choices).subspan(first, count);
+        const double mean =
+            std::accumulate(of_block.begin(), of_block.end(), 0.0) / static_cast<double>(count);
+        const auto largest = std::ranges::max_element(of_block);
+        if (mean == 0 || *largest / mean <= most) continue;
+        most = *largest / mean;
+        busiest = first + static_cast<size_t>(largest - of_block.begin());
+    }
+    line.emplace_back("expert_load_max_to_mean", most);
+    line.emplace_back("expert_load_max_block", static_cast<int64_t>(busiest / count));
+    line.emplace_back("expert_load_max_expert", static_cast<int64_t>(busiest % count));
+    line.emplace_back("dead_experts",
+                      static_cast<int64_t>(std::ranges::count(routers.choices, 0.0)));
+}
+
 }  // namespace
 
 MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
@@ -142,6 +171,7 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage) {
     if (numbers.attention_work_mean > 0)
         line.emplace_back("attention_work_worst_to_mean",
                           numbers.attention_work_worst / numbers.attention_work_mean);
+    add_routers(line, numbers.routers);
     if (summary.num_skipped > 0) line.emplace_back("skipped_steps", summary.num_skipped);
     return line;
 }

@@ -10,7 +10,8 @@ std::vector<at::Tensor> run_micro_batches(shard::Zero& zero, const model::Transf
     std::vector<at::Tensor> token_stats;
     for (int64_t i = 0; i < count; ++i) {
         if (i + 1 == count) zero.begin_last_micro_batch();
-        token_stats.push_back(model.forward_backward(batch(i), gradient_scale));
+        token_stats.push_back(
+            model.forward_backward(batch(i), gradient_scale, 1.0 / static_cast<double>(count)));
     }
     return token_stats;
 }

@@ -7,13 +7,15 @@ namespace {
 // The one place that knows in which order the numbers travel.
 template <class Visit>
 void for_each_number(StepSums& sums, Visit visit) {
-    for (double* number : {&sums.loss, &sums.entropy, &sums.correct, &sums.gradient_squares})
+    for (double* number :
+         {&sums.loss, &sums.entropy, &sums.correct, &sums.gradient_squares, &sums.aux_loss})
         visit(*number);
     ControlFlags& flags = sums.flags;
     for (double* number :
          {&flags.save_file, &flags.stop_file, &flags.warning_signal, &flags.end_signal,
           &flags.time_limit, &flags.newer_attempt, &flags.finished_save})
         visit(*number);
+    for (double& number : sums.expert_choices) visit(number);
     for (RankTimes& rank : sums.ranks)
         for (double* number : {&rank.compute, &rank.comm_wait, &rank.data_wait}) visit(*number);
 }

@@ -14,6 +14,8 @@ struct StepSums {
     double entropy = 0;
     double correct = 0;
     double gradient_squares = 0;
+    double aux_loss = 0;  // that balances experts, without its coefficient
+    std::vector<double> expert_choices{};
     ControlFlags flags{};
     std::vector<RankTimes> ranks{};  // of every rank; each adds to its own
 };

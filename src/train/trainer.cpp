@@ -184,10 +184,13 @@ StepSums Trainer::run(std::vector<data::FlatBatch> micro_batches, double gradien
     // Only now, when a GPU has all its work, is it waited for.
     ops::TokenSums here;
     for (const at::Tensor& numbers : token_stats) here += ops::add_up(numbers);
+    const model::RouterLoad routers = model_.take_router_load();
     return {.loss = here.loss,
             .entropy = here.entropy,
             .correct = static_cast<double>(here.num_correct),
             .gradient_squares = zero_.gradient_squares(),
+            .aux_loss = routers.aux_loss,
+            .expert_choices = {routers.choices.begin(), routers.choices.end()},
             .ranks = std::vector<RankTimes>(static_cast<size_t>(world_.size()))};
 }
 
@@ -224,7 +227,12 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     world_.flight_recorder().set_activity("summing the numbers of the step");
     sums = sum_over(world_, std::move(sums));
     world_.flight_recorder().set_activity("updating the weights");
-    numbers.loss = sums.loss / work.weight;
+    const model::ModelSpec& spec = model_.spec();
+    numbers.loss = sums.loss / work.weight + spec.router_aux_loss_coef * sums.aux_loss;
+    numbers.routers = {.has_aux_loss = spec.router_aux_loss_coef > 0,
+                       .aux_loss = sums.aux_loss,
+                       .num_experts = spec.num_experts(),
+                       .choices = std::move(sums.expert_choices)};
     numbers.entropy = sums.entropy / work.targets;
     numbers.accuracy = sums.correct / work.targets;
     numbers.grad_norm = std::sqrt(sums.gradient_squares);

@@ -74,6 +74,22 @@ struct MlpSpec {
     std::string down = "mlp.down_proj";
 };
 
+// A router and experts in the place of the MLP: each token goes through the experts to which the
+// router gives the largest probabilities, and gets the sum of their results, weighted by these. An
+// expert is an MLP with a gate and without biases.
+struct ExpertsSpec {
+    int64_t count = 0;
+    int64_t per_token = 0;
+    int64_t intermediate = 0;  // of one expert
+    bool normalises = false;   // the weights of a token's experts, to the sum 1
+    ops::Activation activation = ops::Activation::silu;
+    std::string router = "mlp.gate";
+    std::string experts = "mlp.experts";  // of whose tensors one is "mlp.experts.7.up_proj.weight"
+    std::string gate = "gate_proj";
+    std::string up = "up_proj";
+    std::string down = "down_proj";
+};
+
 // A low-rank adapter of a linear layer W: y += scaling x B A dropout(x), A [rank, in],
 // B [out, rank]. With a magnitude m [out] (DoRA) row o of W + scaling x B A is scaled to the norm
 // m[o].
@@ -92,6 +108,7 @@ struct BlockSpec {
     std::optional<DeltaNetSpec> delta_net{};  // in place of the attention
     BranchNormSpec mlp_norms{.before = "post_attention_layernorm", .behind = {}};
     MlpSpec mlp{};
+    std::optional<ExpertsSpec> experts{};           // in its place
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
     // The MLP reads the input of the block, as the attention does. Without a norm before it, it
     // reads what the attention reads.

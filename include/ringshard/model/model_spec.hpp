@@ -20,7 +20,7 @@ struct ModelSpec {
     int64_t vocabulary = 0;         // rows of the embedding and of the head
     int64_t stored_vocabulary = 0;  // and in the model's files: tokens may be added
     int64_t width = 0;              // hidden_size
-    std::vector<BlockSpec> blocks;  // at least one; all have the same heads
+    std::vector<BlockSpec> blocks;  // at least one; all have the same heads, and as many experts
     bool tied = false;              // the head is the embedding
     NormForm norm{};                // of the final norm
     std::string final_norm = "norm";
@@ -34,6 +34,8 @@ struct ModelSpec {
     double logits_cap = 0;  // cap * tanh(logits / cap); 0: none
     // transformers' embedding never learns this token, wherever it stands.
     std::optional<int64_t> padding_token;
+    // The share of the loss that balances the experts in the loss of training; 0: none.
+    double router_aux_loss_coef = 0;
     double initializer_range = 0.02;
     int64_t max_positions = 0;
     std::string config_json;        // of this model: the file's content, corrected where it differs
@@ -56,6 +58,9 @@ struct ModelSpec {
     std::vector<int64_t> ulysses_sizes() const;
     // Returns each mask that a block has, in the order of the blocks that have it first.
     std::vector<attention::Mask> masks() const;
+    int64_t num_experts() const;  // of a block that has some; 0: none has
+    // Sets the share of the loss that balances the experts, in config_json too.
+    void set_router_aux_loss(double coefficient);
     // Gives the model a head of its own, in config_json too.
     void untie();
     // Gives the embedding and the head another number of rows, in config_json too.

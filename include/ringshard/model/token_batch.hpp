@@ -20,6 +20,7 @@ struct TokenBatch {
     std::vector<attention::Plan> plans{};  // one for each of ModelSpec::masks()
     at::Tensor dropout_keys{};             // [t] int64, random bits; undefined: no dropout
     at::Tensor document_lengths{};         // [t] int64: of the token's document
+    int64_t num_fillers = 0;  // the last tokens, of no document: they only fill the batch up
 };
 
 }  // namespace ringshard::model

@@ -14,6 +14,7 @@
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/model/recorder.hpp"
+#include "ringshard/model/router_load.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/model/token_scores.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
@@ -24,6 +25,7 @@ namespace ringshard::model {
 
 class ActivationStore;
 class RecordedBlocks;
+class RouterSums;
 struct BlockContext;
 struct ModelParts;
 class PositionTables;
@@ -73,9 +75,13 @@ public:
     const std::vector<attention::Mask>& masks() const { return masks_; }
 
     // Adds the gradients of gradient_scale x the sum of losses to those that Zero keeps. Returns
-    // the statistics of each of this rank's target tokens; ops::add_up sums them. Collective over
-    // the zero group.
-    at::Tensor forward_backward(const TokenBatch& batch, double gradient_scale) const;
+    // the statistics of each of this rank's target tokens; ops::add_up sums them. `share`: of this
+    // micro-batch in the loss of the step that balances experts. Collective over the zero group;
+    // over the world if there is such a loss.
+    at::Tensor forward_backward(const TokenBatch& batch, double gradient_scale,
+                                double share = 1) const;
+    // Returns the sums of the routers over the backward passes since the last call.
+    RouterLoad take_router_load() const;
 
     // The loss alone. Collective over the zero group.
     at::Tensor evaluate(const TokenBatch& batch) const;
@@ -112,6 +118,7 @@ private:
         bool has_backward;
         RecordedBlocks* recorded = nullptr;
         std::span<const attention::KeyValueCache> caches{};
+        const RouterSums* routers = nullptr;
     };
     at::Tensor forward(const Pass& pass) const;  // the input of the head
     void backward(const Pass& pass, at::Tensor gradient) const;
@@ -147,6 +154,7 @@ private:
     std::unique_ptr<ActivationStore> activations_;
     std::unique_ptr<RecordedBlocks> recorded_;  // where there is a recorder
     std::function<void(const std::string&)> on_phase_;
+    std::unique_ptr<RouterSums> routers_;
 };
 
 // Returns the options that the settings ask for.

@@ -28,6 +28,14 @@ struct ControlFlags {
     double finished_save = 0;
 };
 
+// What the routers of a model chose, over all ranks and micro-batches.
+struct RouterNumbers {
+    bool has_aux_loss = false;
+    double aux_loss = 0;            // that balances the experts, without its coefficient
+    int64_t num_experts = 0;        // of a block; 0: the model has none
+    std::vector<double> choices{};  // of each expert, of all blocks that have some
+};
+
 // The results of a step, over all ranks and micro-batches.
 struct StepNumbers {
     int64_t step = 0;  // from 1
@@ -37,6 +45,7 @@ struct StepNumbers {
     double learning_rate = 0;
     double entropy = 0;
     double accuracy = 0;
+    RouterNumbers routers{};
     int64_t num_tokens = 0;     // of the run so far
     int64_t step_tokens = 0;    // of this step
     int64_t filler_tokens = 0;  // that were computed, so that sequences could be split

@@ -44,6 +44,16 @@ void read_biases(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defa
 void read_attention_bias(ConfigReader& config, ModelSpec& spec, const BiasDefaults& defaults = {});
 void read_mlp_bias(ConfigReader& config, ModelSpec& spec, bool usual);
 
+// Reads the sizes of routers and experts, and the share of the loss that balances them. The
+// defaults are those of transformers.
+struct ExpertDefaults {
+    int64_t count;
+    int64_t per_token;
+    const char* intermediate_name;
+    double aux_loss;
+};
+ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults);
+
 // Gives every projection of the blocks a bias where use_bias says so.
 void read_use_bias(ConfigReader& config, ModelSpec& spec, bool usual);
 // Complains where a field is true that stands for something that is not served.

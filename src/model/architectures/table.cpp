@@ -47,6 +47,9 @@ constexpr Architecture architectures[] = {
     {"Qwen3VLForConditionalGeneration", "qwen3_vl", read_qwen3_vl},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", read_qwen2_5_vl},
     {"LlavaForConditionalGeneration", "llava", read_llava},
+    {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
+    {"MixtralForCausalLM", "mixtral", read_mixtral},
+    {"OlmoeForCausalLM", "olmoe", read_olmoe},
 };
 
 // Text models that transformers has as parts of others only.

@@ -29,25 +29,26 @@ Mlp::Mlp(shard::UnitLayout& unit, const BlockSpec& block)
                    .has_bias = block.mlp.has_bias,
                    .adapters = block.adapters}) {}
 
-at::Tensor Mlp::gate_up(const ProjectionContext& context, const shard::UnitTensors& weights,
-                        const at::Tensor& x) const {
-    return gate_up_.forward(context, weights, x);
+MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights,
+                    const at::Tensor& x) const {
+    return {gate_up_.forward(context.projections, weights, x)};
 }
 
-at::Tensor Mlp::output(const ProjectionContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& gate_up) const {
-    return down_.forward(context, weights, ops::activate(activation_, is_gated_, gate_up));
+at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weights,
+                       const MlpInner& inner) const {
+    return down_.forward(context.projections, weights,
+                         ops::activate(activation_, is_gated_, inner.gate_up));
 }
 
-at::Tensor Mlp::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
+at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& weights,
                          const shard::UnitTensors& gradients, const at::Tensor& dy,
-                         const at::Tensor& gate_up, const at::Tensor& x) const {
-    const at::Tensor d_product = down_.backward_input(context, weights, dy);
-    ops::activate_backward(activation_, is_gated_, d_product, gate_up);
-    const at::Tensor& product = d_product;  // written over
-    const at::Tensor& d_gate_up = gate_up;  // written over
-    down_.add_gradients(context, weights, gradients, dy, product);
-    return gate_up_.backward(context, weights, gradients, d_gate_up, x);
+                         const MlpInner& inner, const at::Tensor& x) const {
+    const at::Tensor d_product = down_.backward_input(context.projections, weights, dy);
+    ops::activate_backward(activation_, is_gated_, d_product, inner.gate_up);
+    const at::Tensor& product = d_product;        // written over
+    const at::Tensor& d_gate_up = inner.gate_up;  // written over
+    down_.add_gradients(context.projections, weights, gradients, dy, product);
+    return gate_up_.backward(context.projections, weights, gradients, d_gate_up, x);
 }
 
 }  // namespace ringshard::model

@@ -2,31 +2,42 @@
 
 #include <vector>
 
+#include "mlp_context.hpp"
 #include "projection.hpp"
 #include "ringshard/model/block_spec.hpp"
 
 namespace ringshard::model {
+
+// Some tokens between the products of an MLP, or of experts.
+struct MlpInner {
+    at::Tensor gate_up;  // [t, 2i]: a row is gate, then up. Without a gate, [t, i]. Of experts,
+                         // [t k, 2i]: rows_by_expert().
+    at::Tensor probabilities{};  // [t, e] fp32, of experts
+    at::Tensor experts{};        // [t, k] int64
+};
 
 // down(activation(gate) * up), or down(activation(up)).
 class Mlp {
 public:
     Mlp(shard::UnitLayout& unit, const BlockSpec& block);
 
-    // Returns [t, 2i]: a row is gate, then up. Without a gate, [t, i].
-    at::Tensor gate_up(const ProjectionContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x) const;
+    MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
+                   const at::Tensor& x) const;
     // Returns [t, w].
-    at::Tensor output(const ProjectionContext& context, const shard::UnitTensors& weights,
-                      const at::Tensor& gate_up) const;
-    // Returns the gradient of x; writes over gate_up.
-    at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
+    at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
+                      const MlpInner& inner) const;
+    // Returns the gradient of x; writes over inner.gate_up.
+    at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
-                        const at::Tensor& gate_up, const at::Tensor& x) const;
+                        const MlpInner& inner, const at::Tensor& x) const;
+    // It has no router that could be counted.
+    void count_choices(const RouterContext&, const MlpInner&) const {}
 
     // Of a token and the forward pass.
     double inner_operations() const { return gate_up_.operations(); }
     double outer_operations() const { return down_.operations(); }
     std::vector<const Projection*> projections() const { return {&gate_up_, &down_}; }
+    std::vector<WeightUse> other_weights() const { return {}; }
 
 private:
     ops::Activation activation_;

@@ -13,6 +13,13 @@
 
 namespace ringshard::model {
 
+// A weight with which a part multiplies rows.
+struct WeightUse {
+    WeightShape shape;
+    shard::ParameterId weight;
+    double rows_per_token = 1;
+};
+
 // y = x w^T + bias, and what adapters add to it. x [t, in], y [t, out].
 class Projection {
 public:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
 from family_configs import CONFIGS
 
@@ -49,6 +50,8 @@ def distribution(name, shape, model):
         return 0.0, spread / (math.sqrt(shape[1]) if scales and not model.config.tie_word_embeddings else 1)
     if "lm_head" in name:
         return 0.0, 0.23
+    if name.endswith("gate.weight"):
+        return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
     gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj")) else 1.2
     return 0.0, gain / math.sqrt(shape[1])
 
@@ -59,10 +62,28 @@ def text_parameters(model):
             if not hasattr(model.config, "text_config") or "language_model." in name or name.startswith("lm_head.")]
 
 
+def stored(model, of):
+    """The tensors of the model's files by name, as views: transformers holds the experts of a block as one tensor."""
+    mixtral = model.config.model_type == "mixtral"
+    gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+    for name, p in text_parameters(model):
+        tensor = of(p)
+        name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
+        if name.endswith("experts.gate_up_proj"):
+            for expert, matrix in enumerate(tensor):
+                for layer, part in zip((gate, up), matrix.chunk(2)):
+                    yield name.replace("gate_up_proj", f"{expert}.{layer}.weight"), part
+        elif name.endswith("experts.down_proj"):
+            for expert, matrix in enumerate(tensor):
+                yield name.replace("down_proj", f"{expert}.{down}.weight"), matrix
+        else:
+            yield name, tensor
+
+
 def fill(model):
     tensors = {}
     with torch.no_grad():
-        for name, p in text_parameters(model):
+        for name, p in stored(model, lambda p: p):
             mean, spread = distribution(name, p.shape, model)
             values = mean + spread * (2 * numbers(name, p.numel()) - 1)
             p.copy_(torch.from_numpy(values.astype(np.float32)).reshape(p.shape))
@@ -72,14 +93,26 @@ def fill(model):
 
 def run(model, tokens):
     """Every document by itself: nothing there can leak."""
-    loss, logits, begin = 0.0, [], 0
+    loss, logits, routed, begin = 0.0, [], [], 0
+    config = model.config
+    has_experts = hasattr(config, "router_aux_loss_coef") and config.num_experts > 0
     for length in LENGTHS:
         ids = tokens[None, begin:begin + length]
-        out = model(input_ids=ids, use_cache=False).logits[0].float()
+        result = model(input_ids=ids, use_cache=False, **({"output_router_logits": True} if has_experts else {}))
+        out = result.logits[0].float()
         loss = loss + F.cross_entropy(out[:-1], ids[0, 1:], reduction="sum")
         logits.append(out[-1])
+        routed.append(result.router_logits if has_experts else ())
         begin += length
-    return loss / (len(tokens) - len(LENGTHS)), torch.stack(logits)
+    loss = loss / (len(tokens) - len(LENGTHS))
+    if has_experts:  # the auxiliary loss is of all tokens, as in a packed row
+        of_layers = tuple(torch.cat(layer) for layer in zip(*routed))
+        aux = load_balancing_loss_func(of_layers, config.num_experts, config.num_experts_per_tok)
+        loss = loss + config.router_aux_loss_coef * aux
+        sorted_probabilities = torch.cat(of_layers).softmax(-1).sort(-1, descending=True).values
+        k = config.num_experts_per_tok
+        print("nearest choice:", (sorted_probabilities[:, k - 1] - sorted_probabilities[:, k]).min().item(), "aux", float(aux))
+    return loss, torch.stack(logits)
 
 
 def sketch(name, gradient):
@@ -106,8 +139,8 @@ def make(family):
     tokens = torch.from_numpy((numbers("tokens", sum(LENGTHS)) * VOCABULARY).astype(np.int64))
     loss, logits = run(model, tokens)
     loss.backward()
-    for name, p in text_parameters(model):
-        tensors[name]["gradient"] = sketch(name, p.grad)
+    for name, gradient in stored(model, lambda p: p.grad):
+        tensors[name]["gradient"] = sketch(name, gradient)
     with torch.no_grad():
         half_loss, half_logits = run(model.to(torch.bfloat16), tokens)
     written = json.loads(config.to_json_string(use_diff=False))

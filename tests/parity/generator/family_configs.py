@@ -96,5 +96,13 @@ CONFIGS = {
     "qwen2_5_vl": {"model_type": "qwen2_5_vl", "vision_config": {**QWEN_VISION, "fullatt_block_indexes": [0]},
                    "text_config": sizes(model_type="qwen2_5_vl_text", rope_parameters=sections())},
     "llava": {"model_type": "llava", "vision_config": CLIP, "text_config": sizes(model_type="llama", head_dim=8, rope_parameters=rope())},
+    "qwen3_moe": sizes(model_type="qwen3_moe", head_dim=8, rope_parameters=rope(), num_experts=8, num_experts_per_tok=2,
+                       moe_intermediate_size=24, norm_topk_prob=True, router_aux_loss_coef=0.05),
+    "qwen3_moe-dense-layers": sizes(model_type="qwen3_moe", head_dim=8, rope_parameters=rope(), num_experts=6, num_experts_per_tok=3,
+                                    moe_intermediate_size=16, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[1],
+                                    attention_bias=True, router_aux_loss_coef=0.0),
+    "mixtral": sizes(model_type="mixtral", rope_parameters=rope(1000000.0), num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
+                     router_aux_loss_coef=0.02),
+    "olmoe": sizes(model_type="olmoe", rope_parameters=rope(), num_experts=16, num_experts_per_tok=4, router_aux_loss_coef=0.01),
     "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
 }

@@ -1,0 +1,50 @@
+#include <algorithm>
+
+#include "common.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t most_experts = 1 << 16;
+constexpr int64_t widest = int64_t{1} << 22;
+
+// transformers writes the number under either name.
+int64_t read_count(ConfigReader& config, int64_t usual) {
+    const json here = config.part("num_experts");
+    const json local = config.part("num_local_experts");
+    if (!here.is_null() && !local.is_null() && here != local)
+        config.complain(concat("num_experts = ", here.dump(), " and num_local_experts = ",
+                               local.dump(), ": are one number; correct the wrong one"));
+    return config.whole_number_or(here.is_null() ? "num_local_experts" : "num_experts",
+                                  most_experts, usual);
+}
+
+double read_aux_loss(ConfigReader& config, double usual) {
+    if (!config.has("router_aux_loss_coef")) return usual;
+    const json value = config.part("router_aux_loss_coef");
+    if (value.is_number() && value.get<double>() >= 0) return value.get<double>();
+    config.complain(
+        concat("router_aux_loss_coef = ", value.dump(), ": must be a number from 0 on"));
+    return 0;
+}
+
+}  // namespace
+
+ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults) {
+    ExpertsSpec experts;
+    experts.count = read_count(config, defaults.count);
+    experts.per_token =
+        config.whole_number_or("num_experts_per_tok", most_experts, defaults.per_token);
+    if (experts.per_token > experts.count)
+        config.complain(concat("num_experts_per_tok = ", experts.per_token,
+                               ": must be at most the number of experts, ", experts.count));
+    experts.intermediate = config.whole_number(defaults.intermediate_name, widest);
+    experts.activation = spec.blocks.front().mlp.activation;
+    spec.router_aux_loss_coef = read_aux_loss(config, defaults.aux_loss);
+    return experts;
+}
+
+}  // namespace ringshard::model

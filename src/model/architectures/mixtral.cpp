@@ -1,0 +1,28 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+// Mistral with experts in place of the MLP, and names of its own for their tensors.
+ModelSpec read_mixtral(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(config, {.key_heads = 8, .norm = {.epsilon = 1e-5}});
+    ExpertsSpec experts = read_experts(
+        config, spec,
+        {.count = 8, .per_token = 2, .intermediate_name = "intermediate_size", .aux_loss = 0.001});
+    experts.normalises = true;
+    experts.router = "block_sparse_moe.gate";
+    experts.experts = "block_sparse_moe.experts";
+    experts.gate = "w1";
+    experts.up = "w3";
+    experts.down = "w2";
+    if (config.has("router_jitter_noise") && config.part("router_jitter_noise") != 0.0)
+        config.complain(concat("router_jitter_noise = ", config.part("router_jitter_noise").dump(),
+                               ": is not served; must be 0"));
+    const std::optional<int64_t> window = read_window(config, std::nullopt);
+    for (BlockSpec& block : spec.blocks) {
+        block.attention.mask.window = window;
+        block.experts = experts;
+    }
+    return spec;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vector>
+
+#include "mlp.hpp"
+#include "ringshard/model/block_spec.hpp"
+#include "ringshard/ops/routing.hpp"
+
+namespace ringshard::model {
+
+// A router and its experts: the sum over the experts of a token of weight * down(activation(gate) *
+// up). Every rank that holds tokens has all experts of the block, gathered like other weights.
+class Experts {
+public:
+    Experts(shard::UnitLayout& unit, const BlockSpec& block);
+
+    MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
+                   const at::Tensor& x) const;
+    // Returns [t, w].
+    at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
+                      const MlpInner& inner) const;
+    // Returns the gradient of x; writes over inner.gate_up.
+    at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
+                        const shard::UnitTensors& gradients, const at::Tensor& dy,
+                        const MlpInner& inner, const at::Tensor& x) const;
+    // Adds the choices and probabilities of tokens to those of the pass.
+    void count_choices(const RouterContext& routers, const MlpInner& inner) const;
+
+    // Of a token and the forward pass.
+    double inner_operations() const;
+    double outer_operations() const;
+    // Adapters are for linear layers: PEFT has none for routers, and others for experts.
+    std::vector<const Projection*> projections() const { return {}; }
+    std::vector<WeightUse> other_weights() const;
+
+private:
+    // Of the experts, [count, out, in].
+    at::Tensor gate_up_of(const shard::UnitTensors& tensors) const;
+    at::Tensor down_of(const shard::UnitTensors& tensors) const;
+    // The weight of each row [n, 1], in the type of the rows.
+    at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const;
+
+    ExpertsSpec spec_;
+    int64_t width_;
+    Projection router_;
+    shard::ParameterId gate_up_;
+    shard::ParameterId down_;
+};
+
+}  // namespace ringshard::model

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <algorithm>
+
+#include "projection_spec.hpp"
+
+namespace ringshard::model {
+
+// What the routers of a pass share, for one block and some of its tokens.
+struct RouterContext {
+    // [experts]: a forward pass adds its choices (int64) and probabilities (fp64). Undefined:
+    // nobody counts.
+    at::Tensor choices{};
+    at::Tensor probabilities{};
+    int64_t num_counted = 0;  // the first tokens; the others only fill the batch up
+    // [experts] fp32: the gradient of the loss that balances the experts, by the probabilities of a
+    // counted token. Undefined: none.
+    at::Tensor d_probability{};
+
+    RouterContext of_tokens(int64_t begin, int64_t length) const {
+        return {choices, probabilities, std::clamp<int64_t>(num_counted - begin, 0, length),
+                d_probability};
+    }
+};
+
+struct MlpContext {
+    ProjectionContext projections;
+    RouterContext routers;
+};
+
+}  // namespace ringshard::model

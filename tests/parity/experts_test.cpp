@@ -1,0 +1,170 @@
+// Models with experts: runs in every layout against one rank, with the loss that balances experts,
+// and routing at its extremes.
+#include <ATen/ATen.h>
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <random>
+
+#include "golden.hpp"
+#include "layout_run.hpp"
+#include "mpi_test.hpp"
+#include "ringshard/model/safetensors.hpp"
+
+using namespace ringshard;
+
+namespace {
+
+constexpr mesh::Cuts multi_gpu{false, false, false, true};
+constexpr mesh::Cuts zero1{true, false, false, true};
+constexpr mesh::Cuts zero2{true, true, false, true};
+constexpr mesh::Cuts zero3{true, true, true, false};
+constexpr int64_t num_rows = 16;
+
+struct Layout {
+    mesh::Cuts cuts;
+    mesh::MeshShape shape;  // replicate x shard x ring x ulysses
+};
+const std::vector<Layout> layouts{
+    {multi_gpu, {2, 1, 1, 1}}, {zero1, {1, 2, 1, 1}}, {zero2, {1, 2, 1, 1}},
+    {zero3, {1, 2, 1, 1}},     {zero3, {1, 1, 2, 1}}, {zero3, {1, 1, 1, 2}},
+
+    {zero2, {2, 2, 1, 1}},     {zero3, {2, 2, 1, 1}}, {zero3, {1, 2, 2, 1}},
+    {zero1, {1, 2, 1, 2}},     {zero3, {1, 1, 2, 2}}, {multi_gpu, {1, 1, 4, 1}},
+};
+
+constexpr const char* config_json = R"({
+  "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 32,
+  "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+  "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "norm_topk_prob": true,
+  "mlp_only_layers": [1], "max_position_embeddings": 256, "tie_word_embeddings": false,
+  "router_aux_loss_coef": 0.05, "rope_theta": 10000.0})";
+
+// The weights of routers: spread; or 0, so that all tokens choose the same experts, and the others
+// have none.
+enum class Routing { spread, equal };
+
+class Model {
+public:
+    explicit Model(Routing routing)
+        : folder_(std::filesystem::temp_directory_path() /
+                  concat("ringshard-experts-", test::world().broadcast(std::to_string(getpid())))) {
+        if (test::world().is_root()) write(routing);
+        test::world().barrier();
+    }
+    Model(const Model&) = delete;
+    Model& operator=(const Model&) = delete;
+    ~Model() {
+        test::world().barrier();
+        if (test::world().is_root()) std::filesystem::remove_all(folder_);
+    }
+    const std::filesystem::path& folder() const { return folder_; }
+
+private:
+    void write(Routing routing) const {
+        std::filesystem::create_directories(folder_);
+        std::ofstream(folder_ / "config.json") << config_json;
+        const auto spec = model::read_model_spec(folder_ / "config.json").value();
+        std::vector<model::TensorEntry> entries;
+        for (const shard::FlatUnit& unit : model::make_units(spec, 1))
+            for (const shard::PlacedTensor& tensor : unit.tensors())
+                entries.push_back({tensor.spec.name, model::StoredType::fp32, tensor.spec.shape});
+        model::SafetensorsWriter writer(folder_ / "model.safetensors", entries);
+        std::mt19937 random(3);
+        for (const model::TensorEntry& entry : entries) {
+            size_t count = 1;
+            for (const int64_t size : entry.shape) count *= static_cast<size_t>(size);
+            const bool is_router = entry.name.ends_with("mlp.gate.weight");
+            std::vector<float> values;
+            for (size_t i = 0; i < count; ++i)
+                values.push_back(
+                    value_of(entry, is_router, static_cast<double>(random()) / 4294967296.0));
+            if (is_router && routing == Routing::equal) std::ranges::fill(values, 0.0F);
+            writer.write(values);
+        }
+        if (const auto failure = writer.close()) throw Error(*failure);
+    }
+    // u: uniform in [0, 1).
+    static float value_of(const model::TensorEntry& entry, bool is_router, double u) {
+        if (entry.shape.size() == 1) return static_cast<float>(0.8 + 0.4 * u);
+        const double spread =
+            is_router ? 0.5 : 1.2 / std::sqrt(static_cast<double>(entry.shape[1]));
+        return static_cast<float>(spread * (2 * u - 1));
+    }
+
+    std::filesystem::path folder_;
+};
+
+test::LayoutRun run_of(const Model& model, const Layout& layout, int64_t accumulation,
+                       int64_t num_steps) {
+    return {.model = model.folder(),
+            .cuts = layout.cuts,
+            .shape = layout.shape,
+            .accumulation = accumulation,
+            .rows_per_device = num_rows / 2 / accumulation / layout.shape.data(),
+            .num_steps = num_steps};
+}
+
+void expect_routed_alike(const test::Outcome& outcome, const test::Outcome& reference) {
+    for (size_t i = 0; i < reference.steps.size(); ++i) {
+        const train::RouterNumbers& a = outcome.steps[i].routers;
+        const train::RouterNumbers& b = reference.steps[i].routers;
+        BOOST_TEST(a.choices == b.choices, boost::test_tools::per_element());
+        BOOST_TEST(std::abs(a.aux_loss - b.aux_loss) < 1e-6 * b.aux_loss);
+    }
+}
+
+void check_layouts(Routing routing, int64_t num_steps) {
+    const Model model(routing);
+    const comm::Group alone(MPI_COMM_SELF);
+    const data::Rows rows = test::make_rows(test::RowKind::packed, num_rows, 60);
+    for (const int64_t accumulation : {1, 2}) {
+        const test::Outcome reference =
+            test::train(alone, run_of(model, {{}, {1, 1, 1, 1}}, accumulation, num_steps), rows);
+        for (const Layout& layout : layouts) {
+            if (layout.shape.world() != test::world().size()) continue;
+            BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", " << accumulation);
+            const test::Outcome outcome =
+                test::train(test::world(), run_of(model, layout, accumulation, num_steps), rows);
+            if (!test::world().is_root()) continue;
+            test::expect_equal(outcome, reference);
+            expect_routed_alike(outcome, reference);
+        }
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_layout_gives_the_numbers_of_one_rank) {
+    check_layouts(Routing::spread, 3);
+}
+
+BOOST_AUTO_TEST_CASE(all_tokens_choose_the_same_experts) { check_layouts(Routing::equal, 1); }
+
+// A sequence of three tokens: most ranks hold nothing but what fills it up, which no router counts.
+BOOST_AUTO_TEST_CASE(ranks_without_tokens) {
+    const Model model(Routing::spread);
+    const comm::Group alone(MPI_COMM_SELF);
+    data::SampleList samples;
+    const std::vector<int32_t> tokens{5, 100, 400};
+    const std::vector<int32_t> lengths{3};
+    samples.add(tokens, tokens, lengths);
+    const data::Rows rows = test::one_row_each(std::move(samples));
+    const auto run = [&](const comm::Group& group, const Layout& layout) {
+        test::LayoutRun wanted = run_of(model, layout, 1, 1);
+        wanted.rows_per_device = 1;
+        return test::train(group, wanted, rows);
+    };
+    const test::Outcome reference = run(alone, {{}, {1, 1, 1, 1}});
+    double choices = 0;
+    for (const double of_expert : reference.steps.front().routers.choices) choices += of_expert;
+    BOOST_TEST(choices == 3 * 2 * 2);  // tokens, experts of each, blocks that have some
+    for (const Layout& layout : layouts) {
+        if (layout.shape.world() != test::world().size() || layout.shape.data() > 1) continue;
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape));
+        const test::Outcome outcome = run(test::world(), layout);
+        if (!test::world().is_root()) continue;
+        test::expect_equal(outcome, reference);
+        expect_routed_alike(outcome, reference);
+    }
+}
