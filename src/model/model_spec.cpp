@@ -26,6 +26,19 @@ Expected<ModelSpec> read_model_spec(const std::filesystem::path& config_json) {
     return text ? parse_model_spec(config_json, text.value()) : text.failure();
 }
 
+namespace {
+
+// Weights are written as floats.
+std::string without_quantization(const std::string& config_json) {
+    auto config = nlohmann::ordered_json::parse(config_json);
+    config.erase("quantization_config");
+    if (auto text = config.find("text_config"); text != config.end() && text->is_object())
+        text->erase("quantization_config");
+    return config.dump(2) + "\n";
+}
+
+}  // namespace
+
 Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
                                      const std::string& text) {
     json content = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
@@ -39,6 +52,7 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     if (config.failure()) return *config.failure();
     spec.architecture = architecture->name;
     spec.config_json = with_architecture(text, *architecture);
+    if (spec.is_stored_in_fp8) spec.config_json = without_quantization(spec.config_json);
     return spec;
 }
 

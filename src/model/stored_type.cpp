@@ -1,6 +1,7 @@
 #include "stored_type.hpp"
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Half.h>
 
 #include <algorithm>
@@ -41,7 +42,7 @@ std::string_view to_text(StoredType type) { return named(type).name; }
 
 size_t bytes_per_element(StoredType type) { return named(type).bytes; }
 
-bool can_be_weight(StoredType type) { return type <= StoredType::fp16; }
+bool can_be_weight(StoredType type) { return type <= StoredType::fp8_e4m3; }
 
 namespace {
 
@@ -73,6 +74,7 @@ void to_fp32(StoredType type, std::span<const std::byte> from, std::span<float> 
             return;
         case StoredType::bf16: return convert<c10::BFloat16>(from, into);
         case StoredType::fp16: return convert<c10::Half>(from, into);
+        case StoredType::fp8_e4m3: return convert<c10::Float8_e4m3fn>(from, into);
         default: RINGSHARD_CHECK(false, "no type of weights");
     }
 }

@@ -7,6 +7,7 @@
 
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
+#include "scaled_weights.hpp"
 #include "stored_type.hpp"
 #include "token_rows.hpp"
 
@@ -69,6 +70,7 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
                                concat(tensor.spec.name, " has the dtype ", to_text(found->type),
                                       " in the model's files, and weights must be floats: F32, "
                                       "BF16 or F16")};
+            if (auto failure = check_scales(stored, tensor.spec.name, *found)) return failure;
             if (const auto shape = stored_shape(tensor.spec, spec); found->shape != shape)
                 return Failure{
                     ExitCode::bad_data,
@@ -86,7 +88,7 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) wanted.insert(tensor.spec.name);
     for (const auto& [name, tensor] : stored.tensors())
-        if (!wanted.contains(name) && !is_ignored(name, spec.tied))
+        if (!wanted.contains(name) && !is_ignored(name, spec.tied) && !is_scale(name, wanted))
             return Failure{
                 ExitCode::bad_data,
                 concat(name, " is in the model's files, and config.json knows no such weight")};
@@ -98,11 +100,15 @@ namespace {
 // Elements of a tensor from `first` on, in parts, so that the counter grows while a large one is
 // read.
 std::optional<Failure> read_in_parts(const StoredModel& stored, const StoredTensor& tensor,
-                                     int64_t first, std::span<float> into, ByteCounter& bytes) {
+                                     const StoredTensor* scales, int64_t first,
+                                     std::span<float> into, ByteCounter& bytes) {
     constexpr size_t part_elements = size_t{16} << 20;
     while (!into.empty()) {
         const auto part = into.first(std::min(part_elements, into.size()));
         if (auto failure = stored.read(tensor, first, part)) return failure;
+        if (tensor.type == StoredType::fp8_e4m3)
+            if (auto failure = multiply_by_scales(stored, tensor, *scales, first, part))
+                return failure;
         bytes.add(std::ssize(part) * static_cast<int64_t>(bytes_per_element(tensor.type)));
         first += std::ssize(part);
         into = into.subspan(part.size());
@@ -152,7 +158,8 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
 
 ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes) {
     return [&stored, &spec, &bytes](const std::string& name, int64_t first, std::span<float> into) {
-        return read_in_parts(stored, *find_source(stored, spec, name), first, into, bytes);
+        return read_in_parts(stored, *find_source(stored, spec, name), find_scales(stored, name),
+                             first, into, bytes);
     };
 }
 

@@ -54,6 +54,12 @@ std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spe
         if (const auto of_head = after(name, prefixes.head)) return std::string(head) + *of_head;
         return std::nullopt;
     });
+    for (const auto& [name, tensor] : stored.others())
+        if (tensor.type == StoredType::fp8_e4m3)
+            return Failure{ExitCode::bad_data,
+                           concat(name,
+                                  " is stored in FP8 (F8_E4M3): only weights of the text "
+                                  "model are read from it")};
     return std::nullopt;
 }
 

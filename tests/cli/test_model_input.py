@@ -146,7 +146,7 @@ class ModelInput(TrainerTest):
             ({"architectures": [], "model_type": None}, "add \"model_type\", which transformers needs as well, one of " + known),
             ({"model_type": "llama"}, "architectures = [Qwen2ForCausalLM] and model_type = llama are different models"),
             ({"quantization_config": {"quant_method": "gptq", "bits": 4}},
-             "quantization_config: quant_method = \"gptq\": quantised weights are not trained; name the model's unquantised release"),
+             "quantization_config: quant_method = \"gptq\": weights that are quantised by another method than \"fp8\" are not read; name the model's unquantised release"),
         ):
             with self.subTest(words):
                 self.write_config(**changes)

@@ -44,6 +44,7 @@ struct ModelSpec {
     bool is_wrapped = false;
     // The field of config.json that describes it; empty where its fields lie at the top.
     std::string text_config;
+    bool is_stored_in_fp8 = false;   // matrices have scales, by which they are multiplied
     std::set<std::string> frozen{};  // tensors that a run does not train
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.

@@ -61,15 +61,45 @@ void refuse_dropout(ConfigReader& config) {
                                    ": dropout is not served; set it to 0"));
 }
 
-void refuse_quantised(ConfigReader& config) {
+// Blocks of transformers' reader are equal, so the last one of a row is no smaller.
+void check_blocks(ConfigReader& config, ConfigReader& quantised, const Sizes& sizes,
+                  int64_t width) {
+    const json blocks = quantised.part("weight_block_size");
+    if (blocks.is_null()) return;
+    const auto is_size = [](const json& size) { return size.is_number_integer() && size > 0; };
+    if (!blocks.is_array() || blocks.size() != 2 || !is_size(blocks[0]) || !is_size(blocks[1]))
+        return quantised.complain(concat("weight_block_size = ", blocks.dump(),
+                                         ": must be two whole numbers above 0, or null"));
+    const attention::HeadCounts& heads = sizes.heads;
+    for (const int64_t size : {width, sizes.intermediate, heads.query_heads * heads.head_dim,
+                               heads.key_heads * heads.head_dim})
+        for (const json& of_block : blocks)
+            if (const auto block = of_block.get<int64_t>(); size > block && size % block != 0)
+                quantised.complain(concat("weight_block_size = ", blocks.dump(), ": ", size,
+                                          ", a size of the model's matrices, is no multiple of ",
+                                          block));
+    config.complain(quantised);
+}
+
+// FP8 is read: the weights are multiplied by their scales, and trained and written as floats.
+void read_quantised(ConfigReader& config, const Sizes& sizes, ModelSpec& spec) {
     if (!config.has("quantization_config")) return;
     const json given = config.part("quantization_config");
     const json method = given.is_object() ? given.value("quant_method", json()) : json();
-    config.complain(concat("quantization_config",
-                           method.is_string() ? ": quant_method = " + method.dump() : "",
-                           ": quantised weights are not trained; name the model's unquantised "
-                           "release, or remove quantization_config from config.json if the files "
-                           "hold float weights"));
+    if (method != "fp8")
+        return config.complain(concat(
+            "quantization_config", method.is_string() ? ": quant_method = " + method.dump() : "",
+            ": weights that are quantised by another method than \"fp8\" are not read; name the "
+            "model's unquantised release, or remove quantization_config from config.json if the "
+            "files hold float weights"));
+    ConfigReader quantised(config.file(), given, "quantization_config: ");
+    for (const auto& [name, usual] :
+         {std::pair{"scale_fmt", "float"}, {"expert_dtype", "fp8"}, {"fmt", "e4m3"}})
+        if (const std::string value = quantised.word(name, usual); value != usual)
+            quantised.complain(concat(name, " = ", value, ": must be ", usual));
+    check_blocks(config, quantised, sizes, spec.width);
+    config.complain(quantised);
+    spec.is_stored_in_fp8 = true;
 }
 
 // Below 0 it counts from the end of the vocabulary.
@@ -126,7 +156,7 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec;
     const Sizes sizes = read_sizes(config, defaults, spec);
     refuse_dropout(config);
-    refuse_quantised(config);
+    read_quantised(config, sizes, spec);
     spec.padding_token = read_padding_token(config, defaults, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", defaults.tied);
     spec.norm = defaults.norm;

@@ -1,0 +1,119 @@
+"""Weights stored in FP8: the weights that a run reads and writes are those of transformers with dequantize=True, to the bit."""
+
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_config, run
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
+sys.path.insert(0, os.path.join(FOLDER, "..", "parity", "generator"))
+from family_configs import CONFIGS, sizes  # noqa: E402
+from family_models import add_tokenizer  # noqa: E402
+
+ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
+BLOCKS = {"weight_block_size": [16, 8], "activation_scheme": "dynamic"}
+MATRIX = {"weight_block_size": None, "activation_scheme": "static"}
+
+
+def quantise(weight, block):
+    """FP8 numbers, and the scale of each block that they are multiplied by."""
+    rows, columns = block or weight.shape
+    tiles = weight.reshape(weight.shape[0] // rows, rows, weight.shape[1] // columns, columns)
+    scales = tiles.abs().amax((1, 3)) / torch.finfo(torch.float8_e4m3fn).max
+    stored = (tiles / scales[:, None, :, None]).reshape(weight.shape).to(torch.float8_e4m3fn)
+    return stored, scales if block else scales.reshape(())
+
+
+def make_model(folder, form, model_type="qwen3"):
+    torch.manual_seed(2)
+    config = AutoConfig.for_model(**sizes(model_type=model_type, head_dim=8, vocab_size=512,
+                                          **({} if model_type == "qwen3" else {"rope_parameters": CONFIGS["ministral3"]["rope_parameters"]})))
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    model.save_pretrained(folder)
+    file = os.path.join(folder, "model.safetensors")
+    tensors = {}
+    for name, weight in load_file(file).items():
+        if "_proj" not in name:
+            tensors[name] = weight
+            continue
+        tensors[name], scales = quantise(weight.float(), form["weight_block_size"])
+        tensors[name + "_scale_inv"] = scales.to(torch.float32 if form["weight_block_size"] else torch.bfloat16)
+        if form["activation_scheme"] == "static":
+            tensors[name.replace("weight", "activation_scale")] = torch.tensor(0.5, dtype=torch.bfloat16)
+    save_file(tensors, file, metadata={"format": "pt"})
+    add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), folder)
+    change_config(folder, {"quant_method": "fp8", "modules_to_not_convert": ["lm_head"], **form})
+
+
+def change_config(folder, quantization):
+    config = read_config(folder) | {"quantization_config": quantization}
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file)
+
+
+class Fp8(TrainerTest):
+    def train(self, model, output, *flags, fails=0, says=(), ranks=None):
+        self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--dataset_name", ROWS, "--max_length", "48",
+                        "--max_steps", "1", "--learning_rate", "0", "--bf16", "false", *flags, ranks=ranks), fails, *says)
+
+    def test_reading(self):
+        """After a step with a learning rate of 0 the written model is the one that was read."""
+        for form, kind, dtype in ((BLOCKS, "qwen3", torch.float32), (BLOCKS, "qwen3", torch.bfloat16),
+                                  (MATRIX, "ministral3", torch.float32)):
+            with self.subTest(form=form, dtype=dtype), tempfile.TemporaryDirectory() as folder:
+                model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+                make_model(model, form, kind)
+                theirs = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
+                for ranks in (None, 2):
+                    self.train(model, f"{output}{ranks}", "--profile", "zero3", "--dtype", str(dtype).split(".")[1], ranks=ranks)
+                    ours, report = AutoModelForCausalLM.from_pretrained(f"{output}{ranks}", dtype=dtype, output_loading_info=True)
+                    self.assertFalse(report["missing_keys"] or report["unexpected_keys"])
+                    self.assertNotIn("quantization_config", read_config(f"{output}{ranks}"))
+                    for name, weight in theirs.state_dict().items():
+                        self.assertTrue(torch.equal(weight.to(dtype), ours.state_dict()[name]), name)
+
+    def test_adapters(self):
+        """The base stays in FP8 where it is, and the merged model is written as floats."""
+        with tempfile.TemporaryDirectory() as folder:
+            model, output, merged = (os.path.join(folder, name) for name in ("model", "out", "merged"))
+            make_model(model, BLOCKS)
+            self.train(model, output, "--use_peft", "--lora_r", "4", "--save_steps", "1", ranks=2)
+            self.expect(run("export", os.path.join(output, "checkpoint-1"), "--merge", "true", "--dtype", "float32", "--output_dir",
+                            merged), 0)
+            theirs = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).state_dict()
+            for name, weight in AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32).state_dict().items():
+                self.assertTrue(torch.equal(weight, theirs[name]), name)  # B is still 0
+
+    def test_what_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+            make_model(model, BLOCKS)
+            fp8 = {"quant_method": "fp8", **BLOCKS}
+            for quantization, says in (({"quant_method": "mxfp4"}, "quant_method = \"mxfp4\""),
+                                       (fp8 | {"scale_fmt": "ue8m0"}, "quantization_config: scale_fmt = ue8m0: must be float"),
+                                       (fp8 | {"weight_block_size": [16]}, "quantization_config: weight_block_size = [16]: must be two"),
+                                       (fp8 | {"weight_block_size": [20, 8]}, "is no multiple of 20")):
+                change_config(model, quantization)
+                self.train(model, output, fails=78, says=[says])
+            change_config(model, fp8)
+            file = os.path.join(model, "model.safetensors")
+            tensors = load_file(file)
+            name = "model.layers.0.mlp.up_proj.weight"
+            save_file(tensors | {name + "_scale_inv": torch.ones(5, 5)}, file, metadata={"format": "pt"})
+            self.train(model, output, fails=65, says=[name, "do not divide it into equal blocks"])
+            del tensors[name + "_scale_inv"]
+            save_file(tensors, file, metadata={"format": "pt"})
+            self.train(model, output, fails=65, says=[name + "_scale_inv, are not in the model's files"])
+
+
+if __name__ == "__main__":
+    unittest.main()
