@@ -10,7 +10,9 @@ from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_config, 
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+
+import test_wrapped
 
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity", "generator"))
@@ -80,6 +82,30 @@ class Fp8(TrainerTest):
                     self.assertNotIn("quantization_config", read_config(f"{output}{ranks}"))
                     for name, weight in theirs.state_dict().items():
                         self.assertTrue(torch.equal(weight.to(dtype), ours.state_dict()[name]), name)
+
+    def test_a_wrapped_model(self):
+        """Its text model is in FP8, as in releases of Mistral 3; the rest is not, and passes through."""
+        with tempfile.TemporaryDirectory() as folder:
+            model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+            test_wrapped.make_model("mistral3-mistral", model)
+            file = os.path.join(model, "model.safetensors")
+            tensors = load_file(file)
+            for name in [name for name in tensors if "language_model" in name and "_proj" in name]:
+                tensors[name], tensors[name + "_scale_inv"] = quantise(tensors[name], None)
+            save_file(tensors, file, metadata={"format": "pt"})
+            change_config(model, {"quant_method": "fp8", "modules_to_not_convert": ["vision_tower", "multi_modal_projector", "lm_head"],
+                                  **MATRIX})
+            theirs = AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float32).state_dict()
+            self.train(model, output, "--profile", "zero3", ranks=2)
+            ours, report = AutoModelForImageTextToText.from_pretrained(output, dtype=torch.float32, output_loading_info=True)
+            self.assertFalse(report["missing_keys"] or report["unexpected_keys"])
+            self.assertNotIn("quantization_config", read_config(output))
+            self.assertEqual(set(theirs), set(ours.state_dict()))
+            for name, weight in ours.state_dict().items():
+                self.assertTrue(torch.equal(weight, theirs[name].float()), name)
+            tensors["vision_tower.patch_conv.weight"] = tensors["vision_tower.patch_conv.weight"].to(torch.float8_e4m3fn)
+            save_file(tensors, file, metadata={"format": "pt"})
+            self.train(model, output + "2", fails=65, says=["vision_tower.patch_conv.weight is stored in FP8"])
 
     def test_adapters(self):
         """The base stays in FP8 where it is, and the merged model is written as floats."""
