@@ -7,6 +7,7 @@
 #include "ringshard/ops/grouped_linear.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/merge_attention.hpp"
+#include "ringshard/ops/nf4.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
 #include "ringshard/ops/routing.hpp"
@@ -24,7 +25,8 @@
     each(swiglu) each(swiglu_backward) \
     each(embedding) each(embedding_backward) \
     each(cross_entropy) each(cross_entropy_value) each(add_up) \
-    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion)
+    each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) \
+    each(dequantize_nf4)
 // clang-format on
 
 #define RINGSHARD_DECLARE(operation) decltype(ops::operation) operation;

@@ -168,4 +168,8 @@ void lion(const LionBuffers& buffers, const LionStep& step) {
     backend_of(buffers.weights).lion(buffers, step);
 }
 
+void dequantize_nf4(const at::Tensor& into, const Nf4Matrix& from) {
+    backend_of(into).dequantize_nf4(into, from);
+}
+
 }  // namespace ringshard::ops

@@ -155,4 +155,6 @@ void adamw(const AdamWBuffers&, const AdamWStep&) {}
 
 void lion(const LionBuffers&, const LionStep&) {}
 
+void dequantize_nf4(const at::Tensor&, const Nf4Matrix&) {}
+
 }  // namespace ringshard::ops::meta

@@ -21,6 +21,7 @@ at::ScalarType type_of(const std::string& name) {
     if (name == "F64") return at::kDouble;
     if (name == "BF16") return at::kBFloat16;
     if (name == "I64") return at::kLong;
+    if (name == "U8") return at::kByte;
     throw std::runtime_error("a golden of type " + name);
 }
 

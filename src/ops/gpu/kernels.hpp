@@ -177,6 +177,21 @@ struct Lion {
 };
 void lion(const Queue& queue, const Lion& work);
 
+// Weights from four bits (ops/nf4.hpp).
+struct DequantizeNf4 {
+    NumberType type;
+    void* into;
+    const uint8_t* codes;
+    const float* scales = nullptr;  // or, where they are nested:
+    const uint8_t* scale_codes = nullptr;
+    const float* nested_scales = nullptr;
+    const float* mean = nullptr;
+    int64_t count;
+    float values[16] = {};
+    float scale_values[256] = {};
+};
+void dequantize_nf4(const Queue& queue, const DequantizeNf4& work);
+
 // Two results of attention over different keys become one. Rows of more_out are dense; so are the
 // heads of out.
 struct MergeAttention {
