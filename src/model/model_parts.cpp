@@ -32,6 +32,8 @@ ModelParts::ModelParts(const ModelSpec& spec) {
         add_head(unit, unit.add({{{"lm_head.weight", {spec.vocabulary, spec.width}}}}));
     }
     for (shard::UnitLayout& module : modules) module.freeze(spec.frozen);
+    for (size_t block = 0; block < blocks.size(); ++block)
+        modules[ModuleIndex::block(block)].set_form(spec.frozen_form);
 }
 
 size_t first_backward_block(const ModelParts& parts) {

@@ -123,7 +123,7 @@ void Transformer::report_phase(const Parts&... parts) const {
 shard::UnitTensors Transformer::weights_of(size_t module) const {
     std::vector<shard::UnitTensors::Part> parts;
     for (const size_t unit : units_[module])
-        parts.push_back({&zero_.units()[unit], zero_.weights(unit)});
+        parts.push_back({&zero_.units()[unit], zero_.weights(unit), zero_.compute_type()});
     return shard::UnitTensors(std::move(parts));
 }
 
@@ -277,7 +277,7 @@ TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
     const HeadViews weights(weights_of(index_.head), parts_->head);
     TokenScores scores =
         head_scores(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head}, top_k);
-    zero_.release(index_.head, NextUse::none);
+    release(index_.head, NextUse::none);
     return scores;
 }
 

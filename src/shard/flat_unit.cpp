@@ -1,5 +1,7 @@
 #include "ringshard/shard/flat_unit.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -22,60 +24,92 @@ int64_t num_elements(const std::vector<int64_t>& shape) {
 }  // namespace
 
 FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
-                   Role role, size_t module)
-    : name_(std::move(name)), role_(role), module_(module) {
-    enum class Section { decaying, adapter_output, rest };
-    const auto section_of = [](const ParameterGroup& group) {
-        if (group.is_adapter_output) return Section::adapter_output;
-        const bool decays = group.decays || group.tensors.front().shape.size() > 1;
-        return decays ? Section::decaying : Section::rest;
-    };
+                   UnitKind kind, size_t module)
+    : name_(std::move(name)), kind_(kind), module_(module) {
     groups_.resize(groups.size());
-    const auto place_all = [&](Section section) {
-        for (size_t g = 0; g < groups.size(); ++g) {
-            if (groups[g].role != role || section_of(groups[g]) != section) continue;
-            const std::vector<int64_t>& first = groups[g].tensors.front().shape;
-            size_ = round_up(size_, alignment);
-            groups_[g] = {size_, first};
-            groups_[g].shape[0] = 0;
-            for (const TensorSpec& spec : groups[g].tensors) {
-                groups_[g].shape[0] += spec.shape[0];
-                tensors_.push_back({spec, groups[g].initial, size_, num_elements(spec.shape),
-                                    groups[g].is_adapter});
-                size_ += tensors_.back().size;
-            }
-        }
-    };
-    place_all(Section::decaying);
+    place(groups, Section::decaying);
     matrices_end_ = size_;
-    place_all(Section::adapter_output);
+    place(groups, Section::adapter_output);
     decaying_end_ = size_;
-    place_all(Section::rest);
+    place(groups, Section::rest);
+    if (kind_.form != Form::numbers)
+        place_in_four_bits(kind_.form == Form::nf4 ? Nf4Layout::Scales::plain
+                                                   : Nf4Layout::Scales::nested);
     size_ = round_up(size_, alignment * num_parts);
 }
 
+FlatUnit::Section FlatUnit::section_of(const ParameterGroup& group) {
+    if (group.is_adapter_output) return Section::adapter_output;
+    const bool decays = group.decays || group.tensors.front().shape.size() > 1;
+    return decays ? Section::decaying : Section::rest;
+}
+
+void FlatUnit::place(const std::vector<ParameterGroup>& groups, Section section) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+        const std::vector<int64_t>& first = groups[g].tensors.front().shape;
+        if (UnitKind{groups[g].role, groups[g].form} != kind_ || section_of(groups[g]) != section)
+            continue;
+        size_ = round_up(size_, alignment);
+        groups_[g] = {size_, first, tensors_.size(), groups[g].tensors.size()};
+        groups_[g].shape[0] = 0;
+        for (const TensorSpec& spec : groups[g].tensors) {
+            groups_[g].shape[0] += spec.shape[0];
+            tensors_.push_back(
+                {spec, groups[g].initial, size_, num_elements(spec.shape), groups[g].is_adapter});
+            size_ += tensors_.back().size;
+        }
+    }
+}
+
+// The parts of the buffer begin with blocks, since the alignment is that of a block's codes.
+void FlatUnit::place_in_four_bits(Nf4Layout::Scales scales) {
+    static_assert(alignment == ops::nf4_block_bytes);
+    std::vector<int64_t> sizes;
+    for (const PlacedTensor& tensor : tensors_) sizes.push_back(tensor.size);
+    nf4_.emplace(scales, sizes);
+    for (size_t tensor = 0; tensor < tensors_.size(); ++tensor)
+        tensors_[tensor].offset = nf4_->first_block(tensor) * ops::nf4_block;
+    size_ = matrices_end_ = decaying_end_ = nf4_->bytes();
+}
+
 std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
+    const int64_t weights = nf4_ ? 2 : 1;  // of an element
+    const Range of_weights{range.begin * weights, range.end * weights};
     std::vector<TensorPiece> pieces;
     for (const PlacedTensor& tensor : tensors_) {
-        const Range part = intersect({tensor.offset, tensor.offset + tensor.size}, range);
+        const Range part = intersect({tensor.offset, tensor.offset + tensor.size}, of_weights);
         if (part.size() > 0)
             pieces.push_back(
-                {&tensor, part.begin - tensor.offset, part.begin - range.begin, part.size()});
+                {&tensor, part.begin - tensor.offset, part.begin - of_weights.begin, part.size()});
     }
     return pieces;
 }
 
-at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id) const {
+at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const {
     RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == size_, name_, ": a buffer of ", flat.numel(),
                     " elements for ", size_);
     const PlacedGroup& placed = groups_.at(id.group);
+    if (nf4_) return dense(flat, placed, type);
     return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
+}
+
+at::Tensor FlatUnit::dense(const at::Tensor& flat, const PlacedGroup& group,
+                           at::ScalarType type) const {
+    at::Tensor weights = at::empty(group.shape, flat.options().dtype(type));
+    int64_t row = 0;
+    for (size_t tensor = group.first_tensor; tensor < group.first_tensor + group.num_tensors;
+         ++tensor) {
+        const int64_t rows = tensors_[tensor].spec.shape.front();
+        ops::dequantize_nf4(weights.narrow(0, row, rows), nf4_->matrix(flat, tensor));
+        row += rows;
+    }
+    return weights;
 }
 
 at::Tensor UnitTensors::operator[](ParameterId id) const {
     for (const Part& part : parts_)
         if (part.unit->holds(id))
-            return part.flat.defined() ? part.unit->view(part.flat, id) : at::Tensor();
+            return part.flat.defined() ? part.unit->view(part.flat, id, part.type) : at::Tensor();
     return {};
 }
 
@@ -96,15 +130,26 @@ void UnitLayout::freeze(const std::set<std::string>& names) {
     }
 }
 
+void UnitLayout::set_form(Form form) {
+    for (ParameterGroup& group : groups_)
+        if (group.role == Role::frozen && !group.is_adapter &&
+            group.tensors.front().shape.size() == 2)
+            group.form = form;
+}
+
 std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module) const {
-    const auto has = [&](Role role) {
-        return std::ranges::count(groups_, role, &ParameterGroup::role) > 0;
-    };
     std::vector<FlatUnit> units;
-    if (has(Role::trained))
-        units.emplace_back(module_name_, groups_, num_parts, Role::trained, module);
-    if (has(Role::frozen))
-        units.emplace_back(module_name_ + " (frozen)", groups_, num_parts, Role::frozen, module);
+    const auto add = [&](UnitKind kind, const char* ending) {
+        const auto is_of_kind = [&](const ParameterGroup& group) {
+            return UnitKind{group.role, group.form} == kind;
+        };
+        if (std::ranges::any_of(groups_, is_of_kind))
+            units.emplace_back(module_name_ + ending, groups_, num_parts, kind, module);
+    };
+    add({Role::trained, Form::numbers}, "");
+    add({Role::frozen, Form::numbers}, " (frozen)");
+    add({Role::frozen, Form::nf4}, " (in four bits)");
+    add({Role::frozen, Form::nested_nf4}, " (in four bits)");
     return units;
 }
 

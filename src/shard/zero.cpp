@@ -10,7 +10,7 @@
 namespace ringshard::shard {
 
 at::Tensor Zero::Pool::take(int64_t size, const at::TensorOptions& options) {
-    const auto found = free_.find(size);
+    const auto found = free_.find({size, options.dtype().toScalarType()});
     if (found == free_.end()) {
         at::Tensor made = at::empty({size}, options);
         bytes_ += static_cast<int64_t>(made.nbytes());
@@ -21,7 +21,10 @@ at::Tensor Zero::Pool::take(int64_t size, const at::TensorOptions& options) {
     return buffer;
 }
 
-void Zero::Pool::give_back(at::Tensor buffer) { free_.emplace(buffer.numel(), std::move(buffer)); }
+void Zero::Pool::give_back(at::Tensor buffer) {
+    const Kind kind{buffer.numel(), buffer.scalar_type()};
+    free_.emplace(kind, std::move(buffer));
+}
 
 at::TensorOptions Zero::options(at::ScalarType type) const {
     return at::TensorOptions(mesh_.device()).dtype(type);
@@ -33,14 +36,18 @@ namespace {
 // a drive, and little beside what does not fit the memory.
 constexpr int64_t offloaded_chunk = int64_t{1} << 20;
 
+int64_t chunk_of(const Zero::Offloading& offloading) {
+    return offloading.any() ? offloaded_chunk : Chunks::whole_shards;
+}
+
 }  // namespace
 
-// This rank's shards of the units of one role; those of other units are empty.
-std::vector<Range> Zero::cut_shards(Role role) const {
+// This rank's shards of the units of one shelf; those of other units are empty.
+std::vector<Range> Zero::cut_shards(Shelf shelf) const {
     std::vector<Range> shards;
     for (const FlatUnit& unit : units_) {
         const comm::Communicator& parts = parts_of(unit);
-        if (unit.role() != role)
+        if (shelf_of(unit) != shelf)
             shards.push_back({0, 0});
         else if (cuts_.optimizer)
             shards.push_back(part_of(unit.size(), parts.rank(), parts.size()));
@@ -56,18 +63,19 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
       cuts_(cuts),
       types_(types),
       mesh_(mesh),
-      chunks_(cut_shards(Role::trained), offloading.any() ? offloaded_chunk : Chunks::whole_shards),
-      frozen_chunks_(cut_shards(Role::frozen),
-                     offloading.any() ? offloaded_chunk : Chunks::whole_shards),
+      chunks_(cut_shards(Shelf::trained), chunk_of(offloading)),
+      frozen_chunks_(cut_shards(Shelf::frozen), chunk_of(offloading)),
+      nf4_chunks_(cut_shards(Shelf::nf4), chunk_of(offloading)),
       states_(units_.size()) {
     make_weights(offloading);
     make_gradients(offloading);
 }
 
 void Zero::make_weights(const Offloading& offloading) {
-    compute_ = make_compute_weights(chunks_, Role::trained, offloading);
+    compute_ = make_compute_weights(chunks_, Shelf::trained, offloading);
     if (frozen_chunks_.size() > 0)
-        frozen_ = make_compute_weights(frozen_chunks_, Role::frozen, offloading);
+        frozen_ = make_compute_weights(frozen_chunks_, Shelf::frozen, offloading);
+    if (nf4_chunks_.size() > 0) nf4_ = make_compute_weights(nf4_chunks_, Shelf::nf4, offloading);
     if (types_.compute == at::kFloat) return;
     masters_ = offloading.optimizer ? keep_offloaded(chunks_, at::kFloat, *offloading.optimizer)
                                     : keep_in_memory(chunks_, zeros(chunks_, at::kFloat));
@@ -81,16 +89,17 @@ std::vector<at::Tensor> Zero::zeros(const Chunks& chunks, at::ScalarType type) c
 }
 
 // Where weights are whole at rest, the shards are parts of them.
-std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Role role,
+std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Shelf shelf,
                                                       const Offloading& offloading) {
+    const at::ScalarType type = type_of(shelf);
     if (cuts_.weights)
-        return offloading.weights ? keep_offloaded(chunks, types_.compute, *offloading.weights)
-                                  : keep_in_memory(chunks, zeros(chunks, types_.compute));
-    std::vector<at::Tensor> parts = zeros(chunks, types_.compute);
+        return offloading.weights ? keep_offloaded(chunks, type, *offloading.weights)
+                                  : keep_in_memory(chunks, zeros(chunks, type));
+    std::vector<at::Tensor> parts = zeros(chunks, type);
     for (size_t unit = 0; unit < units_.size(); ++unit) {
-        if (units_[unit].role() != role) continue;
+        if (shelf_of(units_[unit]) != shelf) continue;
         at::Tensor& whole = states_[unit].whole_weights;
-        whole = at::zeros({units_[unit].size()}, options(types_.compute));
+        whole = at::zeros({units_[unit].size()}, options(type));
         const Range& shard = chunks.shard(unit);
         parts[unit] = whole.narrow(0, shard.begin, shard.size());
     }
@@ -98,8 +107,16 @@ std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Role
 }
 
 Zero::Weights Zero::weights_at_rest_of(size_t unit) const {
-    if (is_trained(unit)) return {chunks_, weight_shards()};
-    return {frozen_chunks_, *frozen_};
+    switch (shelf_of(units_[unit])) {
+        case Shelf::trained: return {chunks_, weight_shards()};
+        case Shelf::frozen: return {frozen_chunks_, *frozen_};
+        case Shelf::nf4: break;
+    }
+    return {nf4_chunks_, *nf4_};
+}
+
+FlatStore& Zero::compute_shards(size_t unit) const {
+    return is_trained(unit) ? *compute_ : weights_at_rest_of(unit).shards;
 }
 
 std::vector<Zero::Weights> Zero::all_weights() const {
@@ -111,6 +128,19 @@ std::vector<Zero::Weights> Zero::all_weights() const {
 std::vector<Zero::Weights> Zero::frozen_weights() const {
     if (!frozen_) return {};
     return {{frozen_chunks_, *frozen_}};
+}
+
+std::vector<Zero::Weights> Zero::nf4_weights() const {
+    if (!nf4_) return {};
+    return {{nf4_chunks_, *nf4_}};
+}
+
+at::Tensor Zero::join_shards(size_t unit, const at::Tensor& of_shard) const {
+    if (!cuts_.optimizer) return of_shard;
+    comm::Communicator& parts = parts_of(units_[unit]);
+    at::Tensor joined = at::empty({of_shard.numel() * parts.size()}, of_shard.options());
+    parts.all_gather(joined, of_shard).wait();
+    return joined;
 }
 
 int64_t Zero::shard_id() const { return cuts_.optimizer ? parts_of(units_.front()).rank() : 0; }
@@ -139,7 +169,8 @@ void Zero::begin_pass(std::vector<size_t> order) {
 void Zero::gather(size_t unit) {
     UnitState& state = states_[unit];
     if (state.gathered) return;
-    at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(types_.compute));
+    const at::ScalarType type = type_of(shelf_of(units_[unit]));
+    at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(type));
     comm::Pending arriving =
         parts_of(units_[unit]).all_gather(whole, compute_shards(unit).load_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
@@ -189,6 +220,7 @@ Zero::Memory Zero::memory() const {
                   .gradients = gradient_buffers_.bytes(),
                   .communication = most_bytes_under_way_};
     if (cuts_.weights && frozen_) memory.weights += frozen_->bytes();
+    if (cuts_.weights && nf4_) memory.weights += nf4_->bytes();
     if (masters_) memory.weights += masters_->bytes();
     if (cuts_.optimizer) memory.gradients += gradients_->bytes();
     for (const UnitState& state : states_) {

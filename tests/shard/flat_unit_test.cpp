@@ -131,6 +131,37 @@ BOOST_AUTO_TEST_CASE(pieces_of_parts_make_up_the_tensors) {
     }
 }
 
+// Each part begins with a block, and knows the weights whose codes it holds.
+BOOST_AUTO_TEST_CASE(parts_in_four_bits_hold_whole_blocks) {
+    UnitLayout layout("block");
+    layout.add({{{"q", {60, 50}}, {"k", {20, 50}}}});
+    layout.add({{{"norm", {50}}}});
+    layout.freeze({"q", "k", "norm"});
+    for (const Form form : {Form::nf4, Form::nested_nf4}) {
+        layout.set_form(form);
+        for (const int64_t num_parts : {1, 2, 3, 8}) {
+            const std::vector<FlatUnit> units = layout.finish(num_parts);
+            BOOST_REQUIRE(units.size() == 2);
+            BOOST_TEST(units[0].nf4() == nullptr);
+            const FlatUnit& unit = units[1];
+            // 47 and 16 blocks.
+            BOOST_TEST(unit.nf4()->num_blocks() == 63);
+            BOOST_TEST(unit.nf4()->bytes() >= 63 * (32 + (form == Form::nf4 ? 4 : 1)));
+            std::map<std::string, int64_t> next;
+            for (int64_t part = 0; part < num_parts; ++part)
+                for (const TensorPiece& piece :
+                     unit.pieces(part_of(unit.size(), part, num_parts))) {
+                    BOOST_TEST(piece.first % 64 == 0);
+                    BOOST_TEST(piece.in_range % 64 == 0);
+                    BOOST_TEST(piece.first == next[piece.tensor->spec.name]);
+                    next[piece.tensor->spec.name] += piece.size;
+                }
+            BOOST_TEST(next.at("q") == 3000);
+            BOOST_TEST(next.at("k") == 1000);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(parts_that_do_not_divide_still_cover_everything) {
     int64_t end = 0;
     for (int64_t part = 0; part < 7; ++part) {

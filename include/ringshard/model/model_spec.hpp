@@ -46,6 +46,7 @@ struct ModelSpec {
     std::string text_config;
     bool is_stored_in_fp8 = false;   // matrices have scales, by which they are multiplied
     std::set<std::string> frozen{};  // tensors that a run does not train
+    shard::Form frozen_form = shard::Form::numbers;  // of the frozen matrices of blocks
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.
     bool reads_head_from_embedding = false;

@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "ringshard/shard/nf4_layout.hpp"
 #include "ringshard/shard/shard_layout.hpp"
 
 namespace ringshard::shard {
@@ -25,12 +27,24 @@ enum class InitialValues { normal, ones, zeros, log_uniform };
 // weights beside those in the compute type; frozen ones have weights in the compute type alone.
 enum class Role { trained, frozen };
 
+// How weights lie at rest: as numbers; or frozen matrices in four bits, with scales in fp32 or in 8
+// bits (nested).
+enum class Form { numbers, nf4, nested_nf4 };
+
+// Weights that lie in one unit.
+struct UnitKind {
+    Role role = Role::trained;
+    Form form = Form::numbers;
+    bool operator==(const UnitKind&) const = default;
+};
+
 // Tensors that lie side by side in a flat buffer, so that they can be used as one matrix too: the
 // query, key and value projections. They agree in all but their first dimension.
 struct ParameterGroup {
     std::vector<TensorSpec> tensors;
     InitialValues initial = InitialValues::normal;
     Role role = Role::trained;
+    Form form = Form::numbers;
     bool is_adapter = false;  // made by a run: the files of a model do not hold it
     bool decays = false;      // vectors that decay as matrices do
     // B, or the magnitudes of an adapter: they decay as matrices do, and have a rate of their own.
@@ -42,7 +56,8 @@ struct ParameterId {
     size_t group;
 };
 
-// Where a tensor lies in the flat buffer of its unit, in elements.
+// Where a tensor lies in the flat buffer of its unit, in weights: elements of the buffer, or half
+// bytes of one in four bits.
 struct PlacedTensor {
     TensorSpec spec;
     InitialValues initial;
@@ -55,24 +70,28 @@ struct PlacedTensor {
 struct TensorPiece {
     const PlacedTensor* tensor;
     int64_t first;     // element of the tensor
-    int64_t in_range;  // element of the range
+    int64_t in_range;  // weight of the range
     int64_t size;
 };
 
-// Weights of one role of one module (an embedding, a block, a head) as one flat buffer, and with
-// the same places their gradients and moments: matrices and vectors that decay first, then the
-// outputs of adapters, then vectors (weight decay is for those before them), every group aligned to
-// 64 bytes of the smallest type, the whole filled up so that it can be divided into equal parts.
+// Weights of one role and form of one module (an embedding, a block, a head) as one flat buffer,
+// and with the same places their gradients and moments: matrices and vectors that decay first, then
+// the outputs of adapters, then vectors (weight decay is for those before them), every group
+// aligned to 64 bytes of the smallest type, the whole filled up so that it can be divided into
+// equal parts. A unit in four bits is a buffer of bytes (Nf4Layout), and each part of it begins
+// with a block.
 class FlatUnit {
 public:
-    // Takes the groups of this role. `module` is the number of the module among those of the model.
+    // `module` is the number of the module among those of the model.
     FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
-             Role role = Role::trained, size_t module = 0);
+             UnitKind kind = {}, size_t module = 0);
 
     const std::string& name() const { return name_; }
-    Role role() const { return role_; }
+    Role role() const { return kind_.role; }
+    // The places of a unit in four bits; null of other units.
+    const Nf4Layout* nf4() const { return nf4_ ? &*nf4_ : nullptr; }
     size_t module() const { return module_; }
-    int64_t size() const { return size_; }  // elements, filled up
+    int64_t size() const { return size_; }  // elements, filled up; bytes in four bits
     int64_t matrices_end() const { return matrices_end_; }
     int64_t decaying_end() const { return decaying_end_; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
@@ -80,17 +99,27 @@ public:
     std::vector<TensorPiece> pieces(const Range& range) const;
 
     bool holds(ParameterId id) const { return !groups_.at(id.group).shape.empty(); }
-    // Returns a group that this unit holds as one tensor in a flat buffer.
-    at::Tensor view(const at::Tensor& flat, ParameterId id) const;
+    // Returns a group that this unit holds as one tensor: a view of the flat buffer. Of a unit in
+    // four bits, a new tensor of this type, with the weights that the codes stand for.
+    at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const;
 
 private:
     struct PlacedGroup {
         int64_t offset = 0;
-        std::vector<int64_t> shape{};  // empty: of the other role
+        std::vector<int64_t> shape{};  // empty: of another kind
+        size_t first_tensor = 0;
+        size_t num_tensors = 0;
     };
+    enum class Section { decaying, adapter_output, rest };
+    static Section section_of(const ParameterGroup& group);
+    void place(const std::vector<ParameterGroup>& groups, Section section);
+    void place_in_four_bits(Nf4Layout::Scales scales);
+    at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type) const;
+
     std::string name_;
-    Role role_;
+    UnitKind kind_;
     size_t module_;
+    std::optional<Nf4Layout> nf4_;
     std::vector<PlacedTensor> tensors_;
     std::vector<PlacedGroup> groups_;  // in the order of the constructor's list
     int64_t matrices_end_ = 0;
@@ -111,8 +140,10 @@ public:
     Role role_of(ParameterId id) const { return groups_.at(id.group).role; }
     // Freezes these tensors. Those of a group must be frozen together.
     void freeze(const std::set<std::string>& names);
-    // Returns the unit of the trained parameters and that of the frozen ones, as far as there are
-    // such; each divides into num_parts equal parts.
+    // Gives this form to the frozen matrices of the model.
+    void set_form(Form form);
+    // Returns the unit of the trained parameters, that of the frozen ones, and that of the frozen
+    // ones in four bits, as far as there are such; each divides into num_parts equal parts.
     std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0) const;
 
 private:
@@ -123,11 +154,14 @@ private:
 
 // The parameters of a module, or their gradients (fp32), as views of the flat buffers of its units,
 // which outlive it. Gradients of frozen parameters have no buffer, and are undefined tensors.
+// Parameters in four bits are made anew each time that they are asked for: whoever asks lets them
+// go after the use.
 class UnitTensors {
 public:
     struct Part {
         const FlatUnit* unit;
         at::Tensor flat;
+        at::ScalarType type = at::kFloat;  // of weights that lie in four bits
     };
     UnitTensors(const FlatUnit& unit, at::Tensor flat) : parts_{{&unit, std::move(flat)}} {}
     explicit UnitTensors(std::vector<Part> parts) : parts_(std::move(parts)) {}

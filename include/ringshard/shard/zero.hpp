@@ -88,9 +88,13 @@ public:
         const Chunks& chunks;
         FlatStore& shards;
     };
-    std::vector<Weights> all_weights() const;
+    std::vector<Weights> all_weights() const;       // but those in four bits
     std::vector<Weights> frozen_weights() const;    // none, or those of the frozen units
+    std::vector<Weights> nf4_weights() const;       // none, or bytes of the units in four bits
     Weights weights_at_rest_of(size_t unit) const;  // those of its role
+    // Returns, of numbers that belong to this rank's shard of a unit, those of all shards, in
+    // order. Collective over the zero group.
+    at::Tensor join_shards(size_t unit, const at::Tensor& of_shard) const;
     // Returns which shard this rank holds: ranks of equal id hold copies of the same numbers.
     int64_t shard_id() const;
     // The whole unit where weights are whole at rest; else undefined.
@@ -145,20 +149,30 @@ private:
         int64_t bytes() const { return bytes_; }  // of all buffers, taken and free
 
     private:
+        using Kind = std::pair<int64_t, at::ScalarType>;
         int64_t bytes_ = 0;
-        std::multimap<int64_t, at::Tensor> free_;
+        std::multimap<Kind, at::Tensor> free_;
     };
 
+    // Units whose shards lie in one store.
+    enum class Shelf { trained, frozen, nf4 };
+    Shelf shelf_of(const FlatUnit& unit) const {
+        if (unit.role() == Role::trained) return Shelf::trained;
+        return unit.nf4() == nullptr ? Shelf::frozen : Shelf::nf4;
+    }
+    at::ScalarType type_of(Shelf shelf) const {
+        return shelf == Shelf::nf4 ? at::kByte : types_.compute;
+    }
     std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
     void make_weights(const Offloading& offloading);
-    std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Role role,
+    std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Shelf shelf,
                                                     const Offloading& offloading);
-    FlatStore& compute_shards(size_t unit) const { return is_trained(unit) ? *compute_ : *frozen_; }
+    FlatStore& compute_shards(size_t unit) const;
     void make_gradients(const Offloading& offloading);
     // The ranks that a unit is sharded over, and those that hold copies of the same part of it.
     comm::Communicator& parts_of(const FlatUnit&) const { return mesh_.zero(); }
     comm::Communicator& copies_of(const FlatUnit&) const { return mesh_.replicate(); }
-    std::vector<Range> cut_shards(Role role) const;
+    std::vector<Range> cut_shards(Shelf shelf) const;
     void gather(size_t unit);
     void gather_ahead();
     void start_reduction(size_t unit);
@@ -175,9 +189,11 @@ private:
     const mesh::Mesh& mesh_;
     Chunks chunks_;         // of the trained units; the shards of the others are empty in it
     Chunks frozen_chunks_;  // of the frozen ones
+    Chunks nf4_chunks_;     // of those in four bits
     std::vector<UnitState> states_;
     std::unique_ptr<FlatStore> compute_;    // shards in the compute type: what is gathered
     std::unique_ptr<FlatStore> frozen_;     // of frozen units, if there are any
+    std::unique_ptr<FlatStore> nf4_;        // bytes of those in four bits, if there are any
     std::unique_ptr<FlatStore> masters_;    // in fp32, where the compute type is another
     std::unique_ptr<FlatStore> gradients_;  // of the shards
     std::vector<size_t> order_;             // of the pass

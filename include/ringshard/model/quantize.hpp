@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+
+#include "ringshard/base/exit_code.hpp"
+#include "ringshard/model/model_spec.hpp"
+#include "ringshard/shard/zero.hpp"
+
+// A frozen model in four bits, beside which adapters are trained.
+namespace ringshard::model {
+
+// Gives this form to the linear layers of the blocks, as transformers does with load_in_4bit: the
+// embedding and the head keep their numbers. Fails (78) where such a layer is trained whole.
+std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Form form);
+
+// Fills the frozen weights of `dense`, of the same model in fp32, with those that `quantized`
+// computes with. Collective over the zero group.
+void copy_dequantized(shard::Zero& quantized, const shard::Zero& dense);
+
+}  // namespace ringshard::model
