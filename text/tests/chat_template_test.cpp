@@ -168,6 +168,11 @@ BOOST_AUTO_TEST_CASE(the_older_renderings_are_met_too) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_character_of_markup_is_markup) {
+    BOOST_TEST(quick("{% set m = '<a' | e %}{{ [m[0], m[-1], m | last, m | first, 'a'[0]] }}") ==
+               "[Markup('&'), Markup('a'), Markup('a'), '&', 'a']");
+}
+
 BOOST_AUTO_TEST_CASE(failures_name_the_line_and_what_is_wrong) {
     const auto told = [](const std::string& source, std::string_view part) {
         const std::string message = quick(source);

@@ -72,7 +72,8 @@ Datum character(const Datum& text, int64_t index) {
         ascii ? static_cast<size_t>(at) : byte_of_code_point(whole, static_cast<size_t>(at));
     std::string_view rest = whole.substr(begin);
     take_code_point(rest);
-    return {text, whole.substr(begin, whole.size() - begin - rest.size())};
+    const Datum part(text, whole.substr(begin, whole.size() - begin - rest.size()));
+    return text.is_markup() ? part.as_markup() : part;
 }
 
 // Returns `missing` if there is no such element.
