@@ -26,6 +26,18 @@ SMALL_FILES = {"preprocessor_config.json": {"image_processor_type": "SomeImagePr
                "processor_config.json": {"processor_class": "Some"}}
 
 
+# What releases say of their text models, and how many weights these have.
+RELEASES = {
+    "gemma3": ({"mm_tokens_per_image": 256, "text_config": {
+        "hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}}, 3880263168),
+    "llava": ({"text_config": {"architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096, "model_type": "llama",
+                               "rms_norm_eps": 1e-05, "vocab_size": 32064}}, 6738939904),
+    "qwen2_5_vl": ({"hidden_size": 2048, "intermediate_size": 11008, "max_position_embeddings": 128000, "num_attention_heads": 16,
+                    "num_hidden_layers": 36, "num_key_value_heads": 2, "rope_theta": 1000000.0, "tie_word_embeddings": True,
+                    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}, "vocab_size": 151936}, 3085938688)}
+
+
 def is_of_text(name):
     """Of the text model, by any of its names in files."""
     return name.startswith(("language_model.", "model.language_model.", "lm_head.", "model.layers.", "model.norm.", "model.embed_tokens."))
@@ -174,6 +186,17 @@ class Wrapped(TrainerTest):
                             ranks=2), 0)
             self.assertEqual(digests(model), digests(merged))
             self.assertAlmostEqual(eval_loss(self.load(merged)), ours, delta=1e-5 * ours)
+
+    def test_configs_of_releases(self):
+        """They leave out sizes, or hold the fields of the text model at the top."""
+        for kind, (fields, weights) in RELEASES.items():
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, "config.json"), "w") as file:
+                    json.dump({"model_type": kind, **fields}, file)
+                result = run("plan", "--model_name_or_path", folder, "--world", "8", "--profile", "zero3", "--max_length", "256",
+                             "--per_device_train_batch_size", "1", "--json")
+                self.expect(result, 0)
+                self.assertEqual(json.loads(result.stdout)["checkpoint_bytes"], 12 * weights)  # fp32 and two moments
 
     def test_what_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
