@@ -74,5 +74,6 @@ def foreign_changes(content, families):
 
 def left_out(content):
     """Fields that config.json may leave out: the class has a default."""
-    return [name for name in content if name not in ("model_type", "architectures", "vocab_size", "hidden_size", "num_hidden_layers",
-                                                     "intermediate_size", "head_dim", "num_attention_heads", "num_key_value_heads", "dtype")]
+    sizes = ("model_type", "architectures", "vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size", "head_dim",
+             "num_attention_heads", "num_key_value_heads", "dtype")
+    return [name for name in content if name not in sizes]
