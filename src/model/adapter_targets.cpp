@@ -149,7 +149,9 @@ std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<Line
         add_ends([](const std::string&) { return true; });
     } else if (targets.empty()) {
         config.targets_are_expression = false;
-        add_ends([](const std::string& end) { return end == "q_proj" || end == "v_proj"; });
+        add_ends([](const std::string& end) {
+            return end == "q_proj" || end == "v_proj" || end == "query_key_value";
+        });
         if (targets.empty()) {
             std::vector<std::string> names;
             for (const LinearLayer& layer : layers) names.push_back(layer.name);

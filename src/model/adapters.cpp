@@ -96,7 +96,7 @@ std::optional<Failure> freeze_base(ModelSpec& spec, const LoraConfig& config) {
                               " are one matrix product; name all of its layers or none");
         }
     for (const std::string& name : spec.frozen)
-        if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token({name, {}}))
+        if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token(spec, name))
             return refuse(name,
                           " has new rows for tokens of the tokenizer (added_tokens, "
                           "chat_template_path), and would be frozen; train it whole: "
@@ -117,9 +117,11 @@ void name_wholly(LoraConfig& config, const std::vector<const LinearLayer*>& targ
 }  // namespace
 
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
-    const auto saves = [&](const char* module) { return is_saved(module, config.modules_to_save); };
+    const auto saves = [&](const std::string& module) {
+        return is_saved(module, config.modules_to_save);
+    };
     // A trained copy of the one is not the other's any more.
-    if (spec.tied && (saves((spec.prefix + "embed_tokens").c_str()) || saves("lm_head"))) {
+    if (spec.tied && (saves(spec.names.embedding) || saves(spec.names.head))) {
         spec.tied = false;
         spec.reads_head_from_embedding = true;
     }

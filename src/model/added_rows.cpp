@@ -97,7 +97,7 @@ void set_added_rows(const ModelSpec& spec, shard::Zero& zero, const comm::Group&
     if (spec.vocabulary <= spec.stored_vocabulary) return;
     for (size_t unit = 0; unit < zero.units().size(); ++unit) {
         for (const shard::PlacedTensor& tensor : zero.units()[unit].tensors()) {
-            if (!has_row_for_each_token(tensor.spec)) continue;
+            if (!has_row_for_each_token(spec, tensor.spec.name)) continue;
             const Rows rows{tensor, unit, spec.stored_vocabulary};
             set_rows(rows, mean_row(rows, zero, world), zero);
         }

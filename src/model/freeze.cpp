@@ -89,7 +89,7 @@ Expected<std::set<std::string>> find_frozen(const ModelSpec& spec, const std::st
     for (const std::vector<std::string>& group : groups)
         if (auto failure = check_group(group, frozen)) return *failure;
     for (const std::string& name : frozen)
-        if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token({name, {}}))
+        if (spec.vocabulary > spec.stored_vocabulary && has_row_for_each_token(spec, name))
             return Failure{ExitCode::settings,
                            concat("freeze, train_only: ", name, " would be frozen, and it has ",
                                   spec.vocabulary - spec.stored_vocabulary,

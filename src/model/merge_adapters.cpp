@@ -6,6 +6,7 @@
 #include <map>
 
 #include "magnitudes.hpp"
+#include "model_parts.hpp"
 #include "parts/row_norms.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
@@ -103,8 +104,8 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
                 continue;
             }
             zero.begin_pass({unit});
-            factors = factors_of(spec.blocks[block], concat(spec.prefix, "layers.", block, "."),
-                                 zero.units()[unit], zero.weights(unit));
+            factors = factors_of(spec.blocks[block], block_prefix(spec, block), zero.units()[unit],
+                                 zero.weights(unit));
             zero.release(unit, shard::Zero::NextUse::none);
         }
         for (const size_t unit : frozen) {

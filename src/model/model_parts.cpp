@@ -8,14 +8,19 @@ namespace ringshard::model {
 
 using shard::InitialValues;
 
+std::string block_prefix(const ModelSpec& spec, size_t block) {
+    return concat(spec.names.blocks, ".", block, ".");
+}
+
 ModelParts::ModelParts(const ModelSpec& spec) {
     shard::UnitLayout embedding(spec.tied ? "embedding and head" : "embedding");
-    table = embedding.add({{{spec.embedding(), {spec.vocabulary, spec.width}}}});
+    table = embedding.add({{{spec.names.embedding + ".weight", {spec.vocabulary, spec.width}}}});
     const auto add_head = [&](shard::UnitLayout& unit, shard::ParameterId projection) {
         head.projection = projection;
-        head.norm.emplace(unit, Norm::Spec{spec.prefix + spec.final_norm, spec.width, spec.norm});
+        head.norm.emplace(unit, Norm::Spec{spec.names.final_norm, spec.width, spec.norm});
         if (spec.has_head_bias)
-            head.bias = unit.add({{{"lm_head.bias", {spec.vocabulary}}}, InitialValues::zeros});
+            head.bias =
+                unit.add({{{spec.names.head + ".bias", {spec.vocabulary}}}, InitialValues::zeros});
     };
     if (spec.tied) add_head(embedding, table);
     modules.push_back(std::move(embedding));
@@ -23,13 +28,13 @@ ModelParts::ModelParts(const ModelSpec& spec) {
     blocks.reserve(spec.blocks.size());
     for (const BlockSpec& block : spec.blocks) {
         const size_t index = blocks.size();
-        shard::UnitLayout& unit = modules.emplace_back(concat("block ", index),
-                                                       concat(spec.prefix, "layers.", index, "."));
+        shard::UnitLayout& unit =
+            modules.emplace_back(concat("block ", index), block_prefix(spec, index));
         blocks.emplace_back(unit, block);
     }
     if (!spec.tied) {
         shard::UnitLayout& unit = modules.emplace_back("head");
-        add_head(unit, unit.add({{{"lm_head.weight", {spec.vocabulary, spec.width}}}}));
+        add_head(unit, unit.add({{{spec.names.head + ".weight", {spec.vocabulary, spec.width}}}}));
     }
     for (shard::UnitLayout& module : modules) module.freeze(spec.frozen);
     for (size_t block = 0; block < blocks.size(); ++block)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "block.hpp"
@@ -7,6 +8,9 @@
 #include "ringshard/model/model_spec.hpp"
 
 namespace ringshard::model {
+
+// What stands before the names of a block's tensors.
+std::string block_prefix(const ModelSpec& spec, size_t block);
 
 // The parts of a model, which declare the parameters of its modules and know where they lie.
 struct ModelParts {

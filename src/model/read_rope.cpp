@@ -49,14 +49,15 @@ const Kind* find_kind(ConfigReader& rope) {
     return nullptr;
 }
 
-void read_rotated_part(ConfigReader& config, const RopeForm& form, RopeSpec& spec) {
-    spec.rotated_part = config.number_above_0("partial_rotary_factor", spec.rotated_part);
+void read_rotated_part(ConfigReader& config, const char* name, const RopeForm& form,
+                       RopeSpec& spec) {
+    spec.rotated_part = config.number_above_0(name, spec.rotated_part);
     if (form.may_be_partial && spec.rotated_width(form.head_dim) % 2 != 0)
-        config.complain(concat(
-            "partial_rotary_factor = ", spec.rotated_part, ": ", spec.rotated_width(form.head_dim),
-            " elements of a head would rotate, and they must be even in number"));
+        config.complain(
+            concat(name, " = ", spec.rotated_part, ": ", spec.rotated_width(form.head_dim),
+                   " elements of a head would rotate, and they must be even in number"));
     if (spec.rotated_part == 1 || (form.may_be_partial && spec.rotated_part < 1)) return;
-    config.complain(concat("partial_rotary_factor = ", config.part("partial_rotary_factor").dump(),
+    config.complain(concat(name, " = ", config.part(name).dump(),
                            form.may_be_partial
                                ? ": must be at most 1"
                                : ": whole heads rotate in this architecture; set it to 1"));
@@ -149,7 +150,7 @@ RopeSpec plain_rope(ConfigReader& config, const RopeForm& form) {
     spec.is_interleaved = form.is_interleaved;
     spec.rotated_part = form.rotated_part;
     spec.theta = config.number_above_0(form.theta_name, form.theta);
-    read_rotated_part(config, form, spec);
+    read_rotated_part(config, form.part_name, form, spec);
     return spec;
 }
 
@@ -167,7 +168,7 @@ void read_positions(ConfigReader& config, const std::string& name, const json& c
         return config.complain(concat(name, " = ", content.dump(), ": must be an object"));
     ConfigReader rope(config.file(), content, name + ": ");
     spec.theta = rope.number_above_0("rope_theta", spec.theta);
-    read_rotated_part(rope, form, spec);
+    read_rotated_part(rope, "partial_rotary_factor", form, spec);
     if (form.knows_alpha && stretches_theta(rope)) {
         const auto width = static_cast<double>(form.head_dim);
         spec.theta *= std::pow(rope.number_above_0("alpha"), width / (width - 2));

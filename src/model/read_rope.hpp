@@ -15,7 +15,8 @@ struct RopeForm {
     int64_t max_positions = 0;
     double theta = 10000.0;
     const char* theta_name = "rope_theta";
-    bool may_be_partial = false;  // partial_rotary_factor
+    const char* part_name = "partial_rotary_factor";  // outside of the object of positions
+    bool may_be_partial = false;
     double rotated_part = 1.0;
     bool is_interleaved = false;
     bool knows_alpha = false;  // "dynamic" with an alpha scales theta

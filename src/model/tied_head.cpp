@@ -8,19 +8,23 @@ namespace ringshard::model {
 
 namespace {
 
-constexpr const char* head_name = "lm_head.weight";
 constexpr int64_t piece_elements = int64_t{1} << 20;  // compared at a time
+
+const StoredTensor* find_weight(const StoredModel& stored, const std::string& name) {
+    return stored.find(name + ".weight");
+}
 
 }  // namespace
 
-bool holds_head_and_embedding(const StoredModel& stored, const std::string& embedding) {
-    return stored.find(embedding) != nullptr && stored.find(head_name) != nullptr;
+bool holds_head_and_embedding(const StoredModel& stored, const ParameterNames& names) {
+    return find_weight(stored, names.embedding) != nullptr &&
+           find_weight(stored, names.head) != nullptr;
 }
 
-Expected<bool> is_head_the_embedding(const StoredModel& stored, const std::string& embedding_name,
+Expected<bool> is_head_the_embedding(const StoredModel& stored, const ParameterNames& names,
                                      int64_t part, int64_t num_parts) {
-    const StoredTensor& embedding = *stored.find(embedding_name);
-    const StoredTensor& head = *stored.find(head_name);
+    const StoredTensor& embedding = *find_weight(stored, names.embedding);
+    const StoredTensor& head = *find_weight(stored, names.head);
     if (embedding.shape != head.shape) return false;
     int64_t size = 1;
     for (const int64_t length : embedding.shape) size *= length;

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "ringshard/shard/flat_unit.hpp"
+#include "ringshard/model/model_spec.hpp"
 
 namespace ringshard::model {
 
 // Whether the tensor has a row for each token: the embedding and the head.
-inline bool has_row_for_each_token(const shard::TensorSpec& tensor) {
-    return tensor.name.ends_with(".embed_tokens.weight") || tensor.name == "lm_head.weight" ||
-           tensor.name == "lm_head.bias";
+inline bool has_row_for_each_token(const ModelSpec& spec, const std::string& tensor) {
+    return tensor == spec.names.embedding + ".weight" || tensor == spec.names.head + ".weight" ||
+           tensor == spec.names.head + ".bias";
 }
 
 }  // namespace ringshard::model

@@ -27,7 +27,7 @@ std::string to_text(const std::vector<int64_t>& shape) {
 
 std::vector<int64_t> stored_shape(const shard::TensorSpec& tensor, const ModelSpec& spec) {
     std::vector<int64_t> shape = tensor.shape;
-    if (has_row_for_each_token(tensor)) shape.front() = spec.stored_vocabulary;
+    if (has_row_for_each_token(spec, tensor.name)) shape.front() = spec.stored_vocabulary;
     return shape;
 }
 
@@ -43,16 +43,18 @@ size_t num_stored(const shard::TensorPiece& piece, const ModelSpec& spec) {
 const StoredTensor* find_source(const StoredModel& stored, const ModelSpec& spec,
                                 const std::string& name) {
     const StoredTensor* const found = stored.find(name);
-    if (found == nullptr && spec.tied && name == spec.embedding())
-        return stored.find("lm_head.weight");
-    if (spec.reads_head_from_embedding && name == "lm_head.weight")
-        return find_source(stored, spec, spec.embedding());
+    const std::string embedding = spec.names.embedding + ".weight";
+    const std::string head = spec.names.head + ".weight";
+    if (found == nullptr && spec.tied && name == embedding) return stored.find(head);
+    if (spec.reads_head_from_embedding && name == head) return find_source(stored, spec, embedding);
     return found;
 }
 
-// Tensors that files may hold and no weight is made of.
-bool is_ignored(const std::string& name, bool tied) {
-    return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
+// Tensors that files may hold and no weight is made of. GPT-NeoX stores its causal masks.
+bool is_ignored(const std::string& name, const ModelSpec& spec) {
+    return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attention.bias") ||
+           name.ends_with(".attention.masked_bias") ||
+           (spec.tied && name == spec.names.head + ".weight");
 }
 
 }  // namespace
@@ -89,7 +91,7 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) wanted.insert(tensor.spec.name);
     for (const auto& [name, tensor] : stored.tensors())
-        if (!wanted.contains(name) && !is_ignored(name, spec.tied) && !is_scale(name, wanted))
+        if (!wanted.contains(name) && !is_ignored(name, spec) && !is_scale(name, wanted))
             return Failure{
                 ExitCode::bad_data,
                 concat(name, " is in the model's files, and config.json knows no such weight")};

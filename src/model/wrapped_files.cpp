@@ -42,6 +42,11 @@ std::optional<std::string> after(const std::string& name, const std::string& pre
     return name.substr(prefix.size());
 }
 
+// Of the names of all tensors but the head's.
+std::string body_prefix(const ModelSpec& spec) {
+    return spec.names.blocks.substr(0, spec.names.blocks.rfind('.') + 1);
+}
+
 }  // namespace
 
 std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spec) {
@@ -50,7 +55,7 @@ std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spe
     if (!found) return found.failure();
     const Prefixes& prefixes = found.value();
     stored.rename([&](const std::string& name) -> std::optional<std::string> {
-        if (const auto of_body = after(name, prefixes.body)) return spec.prefix + *of_body;
+        if (const auto of_body = after(name, prefixes.body)) return body_prefix(spec) + *of_body;
         if (const auto of_head = after(name, prefixes.head)) return std::string(head) + *of_head;
         return std::nullopt;
     });
@@ -71,7 +76,7 @@ comm::Agreed<WrappedFiles> WrappedFiles::open(const std::filesystem::path& folde
     if (!prefixes) return comm::found_by_all(prefixes.failure());
     if (const auto failure = find_text_model(stored.value(), spec))
         return comm::found_by_all(*failure);
-    WrappedFiles files(std::move(stored).value(), spec.prefix);
+    WrappedFiles files(std::move(stored).value(), body_prefix(spec));
     files.body_prefix_ = prefixes.value().body;
     files.head_prefix_ = prefixes.value().head;
     return files;

@@ -1,6 +1,7 @@
 #include "ringshard/ops/layer_norm.hpp"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 
@@ -31,7 +32,9 @@ Normed normalize(const at::Tensor& rows, double epsilon) {
     return {centred.mul_(inverse), inverse};
 }
 
-at::Tensor factors(const LayerNorm& norm) {
+at::Tensor factors(const at::Tensor& x, const LayerNorm& norm) {
+    if (!norm.weight.values.defined())
+        return at::full({1}, norm.weight.offset, x.options().dtype(at::kFloat));
     return norm.weight.values.to(at::kFloat) + norm.weight.offset;
 }
 
@@ -39,7 +42,7 @@ at::Tensor factors(const LayerNorm& norm) {
 
 at::Tensor layer_norm(const at::Tensor& x, const LayerNorm& norm) {
     at::Tensor y = at::empty_like(x);
-    const at::Tensor weight = factors(norm);
+    const at::Tensor weight = factors(x, norm);
     for_slices(x, [&](auto slice) {
         const at::Tensor rows = normalize(slice(x), norm.epsilon).x.mul_(weight);
         if (norm.bias.defined()) rows.add_(norm.bias);
@@ -52,7 +55,7 @@ at::Tensor layer_norm(const at::Tensor& x, const LayerNorm& norm) {
 void layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const LayerNorm& norm,
                          const at::Tensor& dx, const at::Tensor& d_weight,
                          const at::Tensor& d_bias) {
-    const at::Tensor weight = factors(norm);
+    const at::Tensor weight = factors(x, norm);
     for_slices(x, [&](auto slice) {
         const Normed normed = normalize(slice(x), norm.epsilon);
         const at::Tensor d = slice(dy).to(at::kFloat);

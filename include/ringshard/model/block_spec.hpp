@@ -19,6 +19,7 @@ namespace ringshard::model {
 struct NormForm {
     double epsilon = 0;
     bool is_centred = false;  // LayerNorm: the mean is subtracted
+    bool has_weight = true;   // a LayerNorm may be without one
     bool has_bias = false;    // of a LayerNorm
     bool adds_one = false;    // the factor is 1 + weight
 };
@@ -36,7 +37,10 @@ enum class HeadNormKind { none, each_head, all_heads };
 
 struct AttentionSpec {
     attention::HeadCounts heads{};
-    bool is_fused = false;  // queries, keys and values are one tensor
+    bool is_fused = false;  // queries, keys and values are one tensor, `qkv`
+    // Its rows are, for each key head: its query heads, the key head, the value head.
+    bool is_fused_by_heads = false;
+    std::string qkv = "self_attn.qkv_proj";
     bool has_bias = false;  // of the query, key and value projections
     bool has_out_bias = false;
     std::string out = "self_attn.o_proj";

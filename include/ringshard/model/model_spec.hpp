@@ -14,6 +14,15 @@
 
 namespace ringshard::model {
 
+// The names of the parameters outside of the blocks, without ".weight", and what stands before the
+// number of a block.
+struct ParameterNames {
+    std::string embedding = "model.embed_tokens";
+    std::string blocks = "model.layers";
+    std::string final_norm = "model.norm";
+    std::string head = "lm_head";
+};
+
 // What config.json says about a model, and what a run decides about it.
 struct ModelSpec {
     std::string architecture;
@@ -23,7 +32,7 @@ struct ModelSpec {
     std::vector<BlockSpec> blocks;  // at least one; all have the same heads, and as many experts
     bool tied = false;              // the head is the embedding
     NormForm norm{};                // of the final norm
-    std::string final_norm = "norm";
+    ParameterNames names{};
     bool has_head_bias = false;
     std::vector<RopeSpec> ropes;              // of which each block names one
     std::optional<QueryScale> query_scale{};  // by position
@@ -38,8 +47,7 @@ struct ModelSpec {
     double router_aux_loss_coef = 0;
     double initializer_range = 0.02;
     int64_t max_positions = 0;
-    std::string config_json;        // of this model: the file's content, corrected where it differs
-    std::string prefix = "model.";  // of the names of all tensors but the head's
+    std::string config_json;  // of this model: the file's content, corrected where it differs
     // The model is the text model of a wrapped one, whose other tensors pass through unchanged.
     bool is_wrapped = false;
     // The field of config.json that describes it; empty where its fields lie at the top.
@@ -51,7 +59,6 @@ struct ModelSpec {
     // beside an adapter.
     bool reads_head_from_embedding = false;
 
-    std::string embedding() const { return prefix + "embed_tokens.weight"; }
     const attention::HeadCounts& heads() const { return blocks.front().attention.heads; }
     bool has_states() const;  // of gated delta nets
     // Why the heads of some block cannot be shared by so many Ulysses ranks; empty if they can.

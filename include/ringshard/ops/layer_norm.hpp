@@ -8,8 +8,8 @@
 namespace ringshard::ops {
 
 struct LayerNorm {
-    NormWeight weight;
-    at::Tensor bias;  // [w]; undefined: none
+    NormWeight weight;  // without values: the offset alone
+    at::Tensor bias;    // [w]; undefined: none
     double epsilon;
 };
 

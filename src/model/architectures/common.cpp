@@ -160,7 +160,8 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     spec.padding_token = read_padding_token(config, defaults, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", defaults.tied);
     spec.norm = defaults.norm;
-    spec.norm.epsilon = config.number_above_0(defaults.norm_name, defaults.norm.epsilon);
+    if (defaults.norm_name != nullptr)
+        spec.norm.epsilon = config.number_above_0(defaults.norm_name, defaults.norm.epsilon);
     spec.initializer_range = config.number_above_0("initializer_range", defaults.initializer_range);
     spec.max_positions = config.whole_number_or("max_position_embeddings", most_positions, 32768);
     const MlpSpec mlp{.intermediate = sizes.intermediate,

@@ -15,7 +15,7 @@ struct Defaults {
     int64_t head_dim = 0;
     int64_t key_heads = 0;
     NormForm norm{.epsilon = 1e-6};
-    const char* norm_name = "rms_norm_eps";
+    const char* norm_name = "rms_norm_eps";  // nullptr: there is no such field
     std::optional<int64_t> padding_token{};
     bool tied = false;
     const char* activation = "silu";

@@ -17,6 +17,21 @@ ModelSpec read_common(ConfigReader& config, const Defaults& defaults) {
 
 }  // namespace
 
+// LayerNorms without factors.
+ModelSpec read_olmo(ConfigReader& config) {
+    ModelSpec spec = read_plain_model(
+        config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_weight = false},
+                 .norm_name = nullptr,
+                 .padding_token = 1});
+    read_attention_bias(config, spec);
+    if (config.has("clip_qkv"))
+        config.complain(
+            concat("clip_qkv = ", config.part("clip_qkv").dump(),
+                   ": queries, keys and values that are clipped are not served; it must "
+                   "be null"));
+    return spec;
+}
+
 ModelSpec read_olmo2(ConfigReader& config) {
     return read_common(config, {.norm = {.epsilon = 1e-5}, .padding_token = 1});
 }

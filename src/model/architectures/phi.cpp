@@ -10,7 +10,7 @@ ModelSpec read_phi(ConfigReader& config) {
                                   .activation = "gelu_new",
                                   .rope = {.may_be_partial = true, .rotated_part = 0.5}});
     refuse_flag(config, "qk_layernorm");
-    spec.final_norm = "final_layernorm";
+    spec.names.final_norm = "model.final_layernorm";
     spec.has_head_bias = true;
     for (BlockSpec& block : spec.blocks) {
         block.is_parallel = true;

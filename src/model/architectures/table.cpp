@@ -38,6 +38,8 @@ constexpr Architecture architectures[] = {
     {"HeliumForCausalLM", "helium", read_helium},
     {"HyperCLOVAXForCausalLM", "hyperclovax", read_hyperclovax},
     {"Jais2ForCausalLM", "jais2", read_jais2},
+    {"GPTNeoXForCausalLM", "gpt_neox", read_gpt_neox},
+    {"OlmoForCausalLM", "olmo", read_olmo},
     {"VaultGemmaForCausalLM", "vaultgemma", read_vaultgemma},
     {"Qwen3NextForCausalLM", "qwen3_next", read_qwen3_next},
     {"Qwen3_5ForCausalLM", "qwen3_5_text", read_qwen3_5},

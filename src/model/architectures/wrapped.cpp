@@ -45,6 +45,12 @@ void drop_sections(json& content) {
     }
 }
 
+// Puts the tensors of the text model's body below a prefix.
+void move_below(ParameterNames& names, const std::string& prefix) {
+    for (std::string* name : {&names.embedding, &names.blocks, &names.final_norm})
+        *name = prefix + name->substr(name->find('.') + 1);
+}
+
 // Returns the fields of the text model; nothing where there are none.
 std::optional<json> text_fields(ConfigReader& config, const Wrapper& wrapper) {
     const json given = config.part("text_config");
@@ -89,7 +95,7 @@ ModelSpec read_text_model(ConfigReader& config, const Wrapper& wrapper) {
     ConfigReader reader(config.file(), std::move(fields), place);
     ModelSpec spec = inner->read(reader);
     config.complain(reader);
-    spec.prefix = "model.language_model.";
+    move_below(spec.names, "model.language_model.");
     spec.is_wrapped = true;
     if (is_inside) spec.text_config = "text_config";
     return spec;

@@ -23,7 +23,7 @@ ProjectionSpec qkv_of(const BlockSpec& block) {
                         .has_bias = block.attention.has_bias,
                         .adapters = block.adapters};
     if (block.attention.is_fused)
-        spec.layers = {{"self_attn.qkv_proj", block.attention.qkv_width()}};
+        spec.layers = {{block.attention.qkv, block.attention.qkv_width()}};
     return spec;
 }
 
@@ -56,6 +56,7 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
                   .has_bias = block.attention.has_out_bias,
                   .adapters = block.adapters}),
       head_norms_(head_norms_of(unit, saved, block)),
+      is_fused_by_heads_(block.attention.is_fused_by_heads),
       norms_rotated_heads_(block.attention.norms_rotated_heads),
       rope_(block.attention.rope),
       is_gated_(block.attention.is_gated),
@@ -90,6 +91,31 @@ at::Tensor Attention::gated(const Saved& saved) const {
     return is_gated_ ? saved[seen_] * at::sigmoid(saved[gates_]) : saved[seen_];
 }
 
+at::Tensor Attention::deal(const at::Tensor& projected) const {
+    if (!is_fused_by_heads_) return projected;
+    const auto& [query_heads, key_heads, head_dim] = heads_;
+    const int64_t queries = query_heads / key_heads;
+    const at::Tensor groups = projected.view({-1, key_heads, queries + 2, head_dim});
+    const auto part = [&](int64_t first, int64_t count) {
+        return groups.narrow(2, first, count).flatten(1);
+    };
+    return at::cat({part(0, queries), part(queries, 1), part(queries + 1, 1)}, 1);
+}
+
+at::Tensor Attention::deal_backward(const at::Tensor& d_qkv) const {
+    if (!is_fused_by_heads_) return d_qkv;
+    const auto& [query_heads, key_heads, head_dim] = heads_;
+    const int64_t queries = query_heads / key_heads;
+    const auto part = [&](int64_t first, int64_t heads, int64_t of_group) {
+        return d_qkv.narrow(1, first * head_dim, heads * head_dim)
+            .view({-1, key_heads, of_group, head_dim});
+    };
+    return at::cat({part(0, query_heads, queries), part(query_heads, key_heads, 1),
+                    part(query_heads + key_heads, key_heads, 1)},
+                   2)
+        .flatten(1);
+}
+
 void Attention::rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const {
     if (!rope_) return;
     ops::rope(heads, heads_.query_heads + heads_.key_heads, context.positions.ropes[*rope_], turn);
@@ -103,7 +129,7 @@ void Attention::scale_queries(const BlockContext& context, const at::Tensor& hea
 
 void Attention::project(const BlockContext& context, const shard::UnitTensors& weights,
                         const at::Tensor& x, Saved& saved) const {
-    at::Tensor qkv = qkv_projection_.forward(context.projections(), weights, x);
+    at::Tensor qkv = deal(qkv_projection_.forward(context.projections(), weights, x));
     if (is_gated_) qkv = split_gates(qkv, saved);
     if (norms_rotated_heads_) rotate(context, qkv, ops::Turn::forward);
     for (const HeadNorm& norm : head_norms_) norm.forward(weights, qkv, saved);
@@ -116,7 +142,8 @@ at::Tensor Attention::project_backward(const BlockContext& context,
                                        const shard::UnitTensors& weights,
                                        const shard::UnitTensors& gradients,
                                        const at::Tensor& d_rows, const at::Tensor& x) const {
-    return qkv_projection_.backward(context.projections(), weights, gradients, d_rows, x);
+    return qkv_projection_.backward(context.projections(), weights, gradients,
+                                    deal_backward(d_rows), x);
 }
 
 void Attention::mix(const BlockContext& context, const shard::UnitTensors&, Saved& saved) const {

@@ -42,6 +42,10 @@ private:
     at::Tensor with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const;
     // What goes into the output's projection.
     at::Tensor gated(const Saved& saved) const;
+    // Moves queries, keys and values from the places in which the projection has them to one after
+    // the other, and gradients back.
+    at::Tensor deal(const at::Tensor& projected) const;
+    at::Tensor deal_backward(const at::Tensor& d_qkv) const;
     // Turns queries and keys to their positions, or their gradients back. In place.
     void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
     // By their positions, in place; gradients too.
@@ -52,6 +56,7 @@ private:
     Projection qkv_projection_;  // rows of qkv: query heads, key heads, value heads
     Projection out_;
     std::vector<HeadNorm> head_norms_;
+    bool is_fused_by_heads_;
     bool norms_rotated_heads_;
     std::optional<size_t> rope_;
     bool is_gated_;

@@ -24,13 +24,14 @@ ops::NormWeight with_offset(at::Tensor weight, const NormForm& form) {
 
 }  // namespace
 
-Norm::Norm(shard::UnitLayout& unit, const Spec& spec)
-    : form_(spec.form), weight_(unit.add(weight_group(spec))) {
+Norm::Norm(shard::UnitLayout& unit, const Spec& spec) : form_(spec.form) {
+    if (form_.has_weight) weight_ = unit.add(weight_group(spec));
     if (form_.has_bias) bias_ = unit.add(bias_group(spec));
 }
 
 ops::NormWeight Norm::weight_of(const shard::UnitTensors& weights) const {
-    return with_offset(weights[weight_], form_);
+    if (!weight_) return {at::Tensor(), 1.0F};
+    return with_offset(weights[*weight_], form_);
 }
 
 ops::LayerNorm Norm::layer_norm(const shard::UnitTensors& weights) const {
@@ -52,9 +53,10 @@ void Norm::backward(const shard::UnitTensors& weights, const shard::UnitTensors&
                     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverse_rms,
                     const at::Tensor& dx) const {
     if (form_.is_centred)
-        return ops::layer_norm_backward(dy, x, layer_norm(weights), dx, gradients[weight_],
+        return ops::layer_norm_backward(dy, x, layer_norm(weights), dx,
+                                        weight_ ? gradients[*weight_] : at::Tensor(),
                                         bias_ ? gradients[*bias_] : at::Tensor());
-    ops::rms_norm_backward(dy, x, inverse_rms, weight_of(weights), dx, gradients[weight_]);
+    ops::rms_norm_backward(dy, x, inverse_rms, weight_of(weights), dx, gradients[*weight_]);
 }
 
 HeadNorm::HeadNorm(shard::UnitLayout& unit, SavedLayout& saved, const Norm::Spec& spec,

@@ -38,7 +38,7 @@ private:
     ops::LayerNorm layer_norm(const shard::UnitTensors& weights) const;
 
     NormForm form_;
-    shard::ParameterId weight_;
+    std::optional<shard::ParameterId> weight_;
     std::optional<shard::ParameterId> bias_;
 };
 

@@ -37,22 +37,22 @@ def numbers(name, count):
 def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
     if "norm" in name and name.endswith("weight"):
-        adds_one = type(model.get_submodule(name[:-7])).__name__ in ("GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P",
-                                                                      "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm")
+        adds_one = type(model.get_submodule(name[:-7])).__name__ in (
+            "GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm")
         return (0.0 if adds_one else 1.0), 0.2
     if name.endswith("A_log"):
         return -0.5, 1.5
     if name.endswith("bias"):
         return 0.0, 0.2
-    if "embed_tokens" in name:
+    if "embed_" in name and "embed_out" not in name:
         spread = 0.23 if model.config.tie_word_embeddings else 0.9
         scales = model.config.model_type.startswith(("gemma", "vaultgemma"))
         return 0.0, spread / (math.sqrt(shape[1]) if scales and not model.config.tie_word_embeddings else 1)
-    if "lm_head" in name:
+    if "lm_head" in name or "embed_out" in name:
         return 0.0, 0.23
     if name.endswith("gate.weight"):
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
-    gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj")) else 1.2
+    gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value")) else 1.2
     return 0.0, gain / math.sqrt(shape[1])
 
 
@@ -69,6 +69,7 @@ def stored(model, of):
     for name, p in text_parameters(model):
         tensor = of(p)
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
+        name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
         if name.endswith("experts.gate_up_proj"):
             for expert, matrix in enumerate(tensor):
                 for layer, part in zip((gate, up), matrix.chunk(2)):

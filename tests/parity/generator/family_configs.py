@@ -104,5 +104,9 @@ CONFIGS = {
     "mixtral": sizes(model_type="mixtral", rope_parameters=rope(1000000.0), num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
                      router_aux_loss_coef=0.02),
     "olmoe": sizes(model_type="olmoe", rope_parameters=rope(), num_experts=16, num_experts_per_tok=4, router_aux_loss_coef=0.01),
+    "gpt_neox": sizes(model_type="gpt_neox", num_key_value_heads=4, rope_parameters=rope(partial_rotary_factor=0.5)),
+    "gpt_neox-serial": sizes(model_type="gpt_neox", num_key_value_heads=4, rope_parameters=rope(partial_rotary_factor=0.25),
+                             use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True),
+    "olmo": sizes(model_type="olmo", rope_parameters=rope()),
     "llama-biases": sizes(model_type="llama", head_dim=8, rope_parameters=rope(), attention_bias=True, mlp_bias=True, hidden_act="gelu"),
 }

@@ -188,9 +188,9 @@ int show_device(const PlanArgs& args) {
 bool is_head_apart(const std::filesystem::path& folder, const model::ModelSpec& spec) {
     auto stored = model::StoredModel::open(folder);
     if (!stored || model::find_text_model(stored.value(), spec) ||
-        !model::holds_head_and_embedding(stored.value(), spec.embedding()))
+        !model::holds_head_and_embedding(stored.value(), spec.names))
         return false;
-    const auto is_equal = model::is_head_the_embedding(stored.value(), spec.embedding(), 0, 1);
+    const auto is_equal = model::is_head_the_embedding(stored.value(), spec.names, 0, 1);
     return is_equal && !is_equal.value();
 }
 

@@ -58,10 +58,10 @@ comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem:
                0;
     if (const auto failure = model::find_text_model(stored.value(), spec))
         return comm::found_by_all(*failure);
-    if (!model::holds_head_and_embedding(stored.value(), spec.embedding())) return true;
+    if (!model::holds_head_and_embedding(stored.value(), spec.names)) return true;
     const auto share_is_equal = comm::agreed(
         world,
-        model::is_head_the_embedding(stored.value(), spec.embedding(), world.rank(), world.size()));
+        model::is_head_the_embedding(stored.value(), spec.names, world.rank(), world.size()));
     if (!share_is_equal) return share_is_equal.failure();
     return world.all(share_is_equal.value());
 }
@@ -78,8 +78,9 @@ MaybeFailure untie_if_stored_apart(const CommandContext& context,
     spec.untie();
     if (world.is_root())
         std::cerr << "warning: " << (folder / "config.json").string()
-                  << ": tie_word_embeddings = true, but lm_head.weight and " << spec.embedding()
-                  << " differ; they are trained as two weights, as in "
+                  << ": tie_word_embeddings = true, but " << spec.names.head << ".weight and "
+                  << spec.names.embedding
+                  << ".weight differ; they are trained as two weights, as in "
                      "transformers, and the result says tie_word_embeddings = false\n";
     return std::nullopt;
 }

@@ -1,0 +1,52 @@
+#include "common.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// Every head has keys of its own, and all heads are as wide as the model.
+void check_heads(ConfigReader& config, const ModelSpec& spec) {
+    const auto& [query_heads, key_heads, head_dim] = spec.heads();
+    if (key_heads != query_heads)
+        config.complain(concat("num_key_value_heads = ", key_heads,
+                               ": GPT-NeoX has as many as num_attention_heads = ", query_heads));
+    if (query_heads * head_dim != spec.width)
+        config.complain(concat("head_dim = ", head_dim,
+                               ": GPT-NeoX has heads of hidden_size / num_attention_heads"));
+}
+
+}  // namespace
+
+// Queries, keys and values are one tensor, head by head; attention and MLP, without a gate, read
+// the same input, each through a LayerNorm of its own.
+ModelSpec read_gpt_neox(ConfigReader& config) {
+    ModelSpec spec =
+        read_plain_model(config, {.norm = {.epsilon = 1e-5, .is_centred = true, .has_bias = true},
+                                  .norm_name = "layer_norm_eps",
+                                  .activation = "gelu",
+                                  .rope = {.theta_name = "rotary_emb_base",
+                                           .part_name = "rotary_pct",
+                                           .may_be_partial = true,
+                                           .rotated_part = 0.25}});
+    check_heads(config, spec);
+    spec.names = {.embedding = "gpt_neox.embed_in",
+                  .blocks = "gpt_neox.layers",
+                  .final_norm = "gpt_neox.final_layer_norm",
+                  .head = "embed_out"};
+    const bool is_parallel = config.boolean("use_parallel_residual", true);
+    const bool has_bias = config.boolean("attention_bias", true);
+    for (BlockSpec& block : spec.blocks) {
+        block.is_parallel = is_parallel;
+        block.attention.is_fused = block.attention.is_fused_by_heads = true;
+        block.attention.has_bias = block.attention.has_out_bias = has_bias;
+        block.attention.qkv = "attention.query_key_value";
+        block.attention.out = "attention.dense";
+        block.mlp.is_gated = false;
+        block.mlp.has_bias = true;
+        block.mlp.up = "mlp.dense_h_to_4h";
+        block.mlp.down = "mlp.dense_4h_to_h";
+    }
+    return spec;
+}
+
+}  // namespace ringshard::model
