@@ -109,6 +109,7 @@ private:
 void add_run_options(OptionTable& table);
 void add_model_options(OptionTable& table);
 void add_adapter_options(OptionTable& table);
+void add_quantization_options(OptionTable& table);
 void add_data_options(OptionTable& table);
 void add_training_options(OptionTable& table);
 void add_precision_options(OptionTable& table);

@@ -10,6 +10,7 @@ namespace ringshard::config {
 OptionTable::OptionTable() {
     add_model_options(*this);
     add_adapter_options(*this);
+    add_quantization_options(*this);
     add_data_options(*this);
     add_training_options(*this);
     add_precision_options(*this);

@@ -151,6 +151,24 @@ public:
                          "has a meaning with adapters only: give use_peft true, or leave it out");
     }
 
+    void check_quantization() {
+        const Config& config = settings_.values;
+        const QuantizationSettings& quantization = config.quantization;
+        if (quantization.bnb_4bit_quant_type != "nf4")
+            complain({"bnb_4bit_quant_type"}, "must be nf4");
+        if (!quantization.load_in_4bit) {
+            for (const char* const name : {"bnb_4bit_quant_type", "use_bnb_nested_quant"})
+                if (settings_.is_fixed(name))
+                    complain({name, "load_in_4bit"},
+                             "has a meaning in four bits only: give load_in_4bit true, or leave it "
+                             "out");
+        } else if (!config.adapter.use_peft && config.adapter.adapter_name_or_path.empty()) {
+            complain({"load_in_4bit", "use_peft"},
+                     "weights in four bits are frozen, and adapters are trained beside them: give "
+                     "use_peft true, or leave load_in_4bit out");
+        }
+    }
+
     void check_early_stopping() {
         const EvaluationSettings& evaluation = settings_.values.evaluation;
         if (!evaluation.early_stopping_patience) {
@@ -263,6 +281,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_loss();
     checker.check_evaluation();
     checker.check_adapters();
+    checker.check_quantization();
     checker.check_offload();
     checker.check_graphs();
     checker.settle_activation_policy();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model_parts.hpp"
 #include "parts/row_norms.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
@@ -59,8 +60,7 @@ void set_magnitudes(const ModelSpec& spec, shard::Zero& zero) {
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         std::map<std::string, std::string> magnitude_of;  // by the name of the weight
         for (const auto& [layer, adapter] : spec.blocks[block].adapters)
-            if (const std::string name = concat("model.layers.", block, ".", layer);
-                adapter.has_magnitude)
+            if (const std::string name = block_prefix(spec, block) + layer; adapter.has_magnitude)
                 magnitude_of[name + ".weight"] = name + ".lora_magnitude_vector";
         if (magnitude_of.empty()) continue;
         std::vector<size_t> units;

@@ -37,7 +37,10 @@ std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Chunks& chu
 std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& optimizer) {
     const int64_t of_shard = zero.shard_id();
     std::vector<Copies> copies;
-    for (const auto& [chunks, shards] : zero.all_weights())
+    std::vector<shard::Zero::Weights> weights = zero.all_weights();
+    for (const shard::Zero::Weights& in_four_bits : zero.nf4_weights())
+        weights.push_back(in_four_bits);
+    for (const auto& [chunks, shards] : weights)
         copies.push_back({"weights", of_shard, sums_of(shards, chunks)});
     for (const optim::State& state : optimizer.states())
         copies.push_back({concat("numbers of the optimizer's ", state.name), of_shard,

@@ -7,6 +7,7 @@
 #include "ringshard/config/logging_settings.hpp"
 #include "ringshard/config/model_settings.hpp"
 #include "ringshard/config/parallel_settings.hpp"
+#include "ringshard/config/quantization_settings.hpp"
 #include "ringshard/config/run_settings.hpp"
 #include "ringshard/config/training_settings.hpp"
 
@@ -19,6 +20,7 @@ struct Config {
     RunSettings run;
     ModelSettings model;
     AdapterSettings adapter;
+    QuantizationSettings quantization;
     DataSettings data;
     TrainingSettings training;
     ParallelSettings parallel;

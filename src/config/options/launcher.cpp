@@ -68,13 +68,6 @@ void add_launcher_options(OptionTable& table) {
 // Adds refused settings: features of TRL that this program does not have.
 void add_refused_options(OptionTable& table) {
     ForeignGroup group(table, "Not served");
-    const std::string quantised = "quantised weights are not served: load bf16 or fp32 weights";
-    group.refuse("load_in_8bit", Shape::boolean, "false", quantised);
-    group.refuse("load_in_4bit", Shape::boolean, "false", quantised);
-    group.refuse("bnb_4bit_quant_type", Shape::word, "nf4", quantised);
-    group.refuse("use_bnb_nested_quant", Shape::boolean, "false", quantised);
-    group.refuse("bnb_4bit_quant_storage", Shape::word, "null", quantised);
-    group.refuse("quantization_config", Shape::json, "null", quantised);
     table.add(
         RefusedFamily{"megatron_lm_", "Megatron-LM is another program; use FSDP or DEEPSPEED"});
     table.add(RefusedFamily{"fp8_", "fp8 is not served; use mixed_precision bf16"});

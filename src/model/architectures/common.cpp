@@ -90,8 +90,9 @@ void read_quantised(ConfigReader& config, const Sizes& sizes, ModelSpec& spec) {
         return config.complain(concat(
             "quantization_config", method.is_string() ? ": quant_method = " + method.dump() : "",
             ": weights that are quantised by another method than \"fp8\" are not read; name the "
-            "model's unquantised release, or remove quantization_config from config.json if the "
-            "files hold float weights"));
+            "model's unquantised release (load_in_4bit quantises it), or remove "
+            "quantization_config "
+            "from config.json if the files hold float weights"));
     ConfigReader quantised(config.file(), given, "quantization_config: ");
     for (const auto& [name, usual] :
          {std::pair{"scale_fmt", "float"}, {"expert_dtype", "fp8"}, {"fmt", "e4m3"}})

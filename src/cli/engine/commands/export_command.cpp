@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "loss_fingerprint.hpp"
 #include "passed_tensors.hpp"
 #include "pretrained.hpp"
 #include "ringshard/base/hub_cache.hpp"
@@ -15,6 +16,7 @@
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/merge_adapters.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "ringshard/model/quantize.hpp"
 #include "run_adapters.hpp"
 #include "run_state.hpp"
 
@@ -23,6 +25,8 @@ namespace ringshard::cli {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr mesh::Cuts everything{true, true, true, false};
 
 struct Args {
     fs::path source;  // a checkpoint, or the folder of a run
@@ -174,6 +178,31 @@ std::optional<Failure> apply(std::optional<model::LoraConfig>& adapters, bool me
                           " holds a whole model and no adapters; leave it out")};
 }
 
+// The form in which a run held its frozen matrices.
+shard::Form frozen_form_of(const checkpoint::Checkpoint& checkpoint) {
+    if (setting_then(checkpoint, "load_in_4bit") != "true") return shard::Form::numbers;
+    const bool is_nested = setting_then(checkpoint, "use_bnb_nested_quant") == "true";
+    return is_nested ? shard::Form::nested_nf4 : shard::Form::nf4;
+}
+
+// Adapters that were trained beside weights in four bits belong to these, and not to those that
+// were quantised. Collective over the world.
+std::optional<comm::AgreedFailure> replace_quantized(const checkpoint::Checkpoint& checkpoint,
+                                                     const Pretrained& weights,
+                                                     model::ModelSpec spec, const mesh::Mesh& mesh,
+                                                     const shard::Zero& zero,
+                                                     const comm::Group& world) {
+    const shard::Form form = frozen_form_of(checkpoint);
+    if (form == shard::Form::numbers) return std::nullopt;
+    if (const auto failure = model::quantize_frozen(spec, form))
+        return comm::found_by_all(*failure);
+    shard::Zero quantized(model::make_units(spec, mesh.shape().zero()), everything,
+                          {at::kFloat, at::kFloat}, mesh);
+    if (const auto loaded = weights.load(spec, quantized, world); !loaded) return loaded.failure();
+    model::copy_dequantized(quantized, zero);
+    return std::nullopt;
+}
+
 std::string untied_config(model::ModelSpec spec) {
     spec.untie();
     return spec.config_json;
@@ -219,7 +248,6 @@ int run_export(const CommandContext& context) {
 
     const mesh::MeshShape shape{.shard = world.size()};
     const mesh::Mesh mesh(world, shape, at::kCPU);
-    const mesh::Cuts everything{true, true, true, false};
     shard::Zero zero(model::make_units(spec.value(), shape.zero()), everything,
                      {at::kFloat, at::kFloat}, mesh);
     const auto weights = open_weights(context, checkpoint, spec.value());
@@ -227,6 +255,9 @@ int run_export(const CommandContext& context) {
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
         return report_failure(loaded.failure(), world);
     if (adapters.value() && merges) {
+        if (const auto failure =
+                replace_quantized(checkpoint, weights.value(), spec.value(), mesh, zero, world))
+            return report_failure(*failure, world);
         zero.refresh_compute_weights();
         model::merge_adapters(spec.value(), zero);
     }

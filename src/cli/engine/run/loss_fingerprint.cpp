@@ -50,6 +50,14 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::Mes
 
 std::string to_text(const LossFingerprint& fingerprint) { return json(fingerprint).dump(); }
 
+std::string setting_then(const checkpoint::Checkpoint& checkpoint, const std::string& name) {
+    const auto found = checkpoint.state.texts.find("curve");
+    if (found == checkpoint.state.texts.end()) return {};
+    const json read = json::parse(found->second, nullptr, false);
+    const json value = read.is_object() ? read.value(name, json()) : json();
+    return value.is_string() ? value.get<std::string>() : "";
+}
+
 std::vector<std::string> differences(const std::string& then, const LossFingerprint& now,
                                      const char* then_word, const char* now_word) {
     const json read = json::parse(then, nullptr, false);

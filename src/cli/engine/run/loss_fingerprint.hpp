@@ -20,6 +20,9 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::Mes
 
 std::string to_text(const LossFingerprint& fingerprint);
 
+// Returns a setting that a checkpoint was made with, as text; empty where it does not say.
+std::string setting_then(const checkpoint::Checkpoint& checkpoint, const std::string& name);
+
 // Returns "learning_rate: 0.001 then, 5e-04 now" for every entry that differs. `then`: the text of
 // a fingerprint; nothing differs from one that cannot be read.
 std::vector<std::string> differences(const std::string& then, const LossFingerprint& now,

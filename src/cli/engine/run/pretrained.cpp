@@ -164,10 +164,12 @@ comm::Agreed<checkpoint::FrozenWeights> Pretrained::load(const model::ModelSpec&
         hashed.merge(model->elsewhere_.names());
     shard::TensorSums sums(hashed);
     const auto into = wanted_ == Wanted::all ? zero.all_weights() : zero.frozen_weights();
-    if (const auto failure = comm::first_failure(
-            group, model::load_weights(reader(spec, group.flight_recorder().bytes()), spec, zero,
-                                       into, sums)))
-        return *failure;
+    const shard::ReadWeight read = reader(spec, group.flight_recorder().bytes());
+    std::optional<Failure> failure = model::load_weights(read, spec, zero, into, sums);
+    model::Nf4Scales scales;
+    if (!failure) failure = model::load_nf4_weights(read, zero, scales, sums);
+    if (const auto agreed = comm::first_failure(group, failure)) return *agreed;
+    model::write_nf4_scales(scales, zero);
     const std::map<std::string, std::string> hashes = sums.over(group);
     // A weight is read from the first model in the chain that holds it.
     std::set<std::string> read_here = wanted_ == Wanted::all ? hashed : spec.frozen;

@@ -3,6 +3,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/freeze.hpp"
+#include "ringshard/model/quantize.hpp"
 
 namespace ringshard::cli {
 
@@ -131,7 +132,11 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
             return refuse(name, " [", settings.origin_of(name).place,
                           "]: with adapters all weights of the model are frozen but those of "
                           "lora_modules_to_save; leave it out");
-    return model::add_adapters(spec, adapters.config);
+    if (auto failure = model::add_adapters(spec, adapters.config)) return failure;
+    const config::QuantizationSettings& quantization = settings.values.quantization;
+    if (!quantization.load_in_4bit) return std::nullopt;
+    return model::quantize_frozen(
+        spec, quantization.use_bnb_nested_quant ? shard::Form::nested_nf4 : shard::Form::nf4);
 }
 
 Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint) {

@@ -1,0 +1,33 @@
+#include "../option_group.hpp"
+
+namespace ringshard::config {
+
+void add_quantization_options(OptionTable& table) {
+    OptionGroup group(table, "Model", &Config::quantization);
+    group
+        .serve("load_in_4bit", &QuantizationSettings::load_in_4bit,
+               "Keep the linear layers of the frozen model in four bits, as bitsandbytes quantises "
+               "them; the adapters of use_peft are trained beside them.")
+        .shapes_loss_if_set();
+    group
+        .serve("bnb_4bit_quant_type", &QuantizationSettings::bnb_4bit_quant_type,
+               "The values that four bits stand for: nf4.")
+        .but_not({"fp4"},
+                 "weights are quantised to nf4, TRL's default, whose values are nearer to "
+                 "those of trained weights; leave bnb_4bit_quant_type out")
+        .suggest({"nf4"})
+        .shapes_loss_if_set();
+    group
+        .serve("use_bnb_nested_quant", &QuantizationSettings::use_bnb_nested_quant,
+               "Quantise the scales of the four bits too, to 8 bits each (double quantisation).")
+        .shapes_loss_if_set();
+    group.accept("bnb_4bit_quant_storage", Shape::word, "null",
+                 "codes are held, cut and sent as bytes; another type changes no number");
+    group.refuse("load_in_8bit", Shape::boolean, "false",
+                 "products of 8-bit integers are not served; give load_in_4bit, or leave it out "
+                 "for bf16 or fp32 weights");
+    group.refuse("quantization_config", Shape::json, "null",
+                 "give load_in_4bit, bnb_4bit_quant_type and use_bnb_nested_quant in its place");
+}
+
+}  // namespace ringshard::config
