@@ -1,12 +1,12 @@
 #include "ringshard/ops/routing.hpp"
 
-#include <ATen/ops/index_select.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <algorithm>
+#include <optional>
 
 namespace ringshard::ops {
 
@@ -50,9 +50,14 @@ at::Tensor router_backward(const RouterGradients& gradients, const at::Tensor& p
     return d_probabilities.mul_(probabilities);
 }
 
+// LibTorch's index_select knows no tensors without numbers.
+at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places) {
+    return at::index(x, {std::optional<at::Tensor>(places)});
+}
+
 at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
     const auto of_choice = [&](int64_t choice) {
-        return rows.index_select(0, places.select(1, choice));
+        return take_rows(rows, places.select(1, choice));
     };
     at::Tensor sum = of_choice(0).to(at::kFloat);
     for (int64_t choice = 1; choice < places.size(1); ++choice) sum.add_(of_choice(choice));

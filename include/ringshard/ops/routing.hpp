@@ -39,6 +39,9 @@ struct ExpertRows {
 };
 ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts);
 
+// Returns the rows of x [rows, width] at these places.
+at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places);
+
 // Returns the sum of the rows of each token [t, width], added in fp32 in the order of its experts,
 // so that it does not depend on other tokens.
 at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places);

@@ -1,6 +1,5 @@
 #include "experts.hpp"
 
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/ones_like.h>
 
 #include "ringshard/base/text.hpp"
@@ -47,7 +46,7 @@ at::Tensor Experts::down_of(const shard::UnitTensors& tensors) const {
 at::Tensor Experts::row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const {
     return ops::expert_weights(inner.probabilities, inner.experts, spec_.normalises)
         .flatten()
-        .index_select(0, rows.choices)
+        .gather(0, rows.choices)
         .unsqueeze(1)
         .to(inner.gate_up.scalar_type());
 }
@@ -59,7 +58,7 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
         ops::router_probabilities(router_.forward(context.projections, weights, x));
     inner.experts = ops::choose_experts(inner.probabilities, spec_.per_token);
     const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
-    inner.gate_up = ops::grouped_linear(context.projections.gemms, x.index_select(0, rows.tokens),
+    inner.gate_up = ops::grouped_linear(context.projections.gemms, ops::take_rows(x, rows.tokens),
                                         gate_up_of(weights), rows.counts);
     return inner;
 }
@@ -82,7 +81,7 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     const ops::Gemms& gemms = context.projections.gemms;
     const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
     const at::Tensor of_rows = row_weights(inner, rows);
-    at::Tensor dy_rows = dy.index_select(0, rows.tokens);
+    at::Tensor dy_rows = ops::take_rows(dy, rows.tokens);
     at::Tensor d_product =
         ops::grouped_linear_backward_input(gemms, dy_rows, down_of(weights), rows.counts);
     const at::Tensor d_row_weights = ops::activate(spec_.activation, true, inner.gate_up)
@@ -97,12 +96,12 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     dy_rows.reset();
     d_product.reset();
     ops::add_grouped_weight_gradient(gemms, gate_up_of(gradients), d_gate_up,
-                                     x.index_select(0, rows.tokens), rows.counts);
+                                     ops::take_rows(x, rows.tokens), rows.counts);
     at::Tensor dx = ops::sum_of_experts(
         ops::grouped_linear_backward_input(gemms, d_gate_up, gate_up_of(weights), rows.counts),
         rows.places);
 
-    const at::Tensor d_weights = d_row_weights.index_select(0, rows.places.flatten());
+    const at::Tensor d_weights = d_row_weights.gather(0, rows.places.flatten());
     const at::Tensor d_logits =
         ops::router_backward({d_weights.view(rows.places.sizes()), context.routers.d_probability,
                               context.routers.num_counted},
