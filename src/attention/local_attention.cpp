@@ -15,7 +15,7 @@ constexpr bool has_gpu_kernels = RINGSHARD_HAS_CUDA;
 Partial make_partial(const Heads& heads, const Plan& plan) {
     const auto sizes = heads.q.sizes();
     const auto fp32 = heads.q.options().dtype(at::kFloat);
-    // What is written and not merged may be left as it is.
+    // Tiles that overwrite their destination need no initial values.
     if (plan.meets_once)
         return {at::empty(sizes, heads.q.options()), at::empty({sizes[0], sizes[1]}, fp32)};
     constexpr double nothing_seen = -std::numeric_limits<double>::infinity();

@@ -50,7 +50,7 @@ using Attend = void(const Heads& heads, std::span<const Tile> tiles, Into into, 
 using AttendBackward = void(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
                             std::span<const Tile> tiles, Into into, const HeadGradients& gradients);
 
-// Who attends.
+// The functions that compute attention on a device.
 struct LocalAttention {
     Attend* attend;
     AttendBackward* attend_backward;
@@ -60,7 +60,7 @@ struct LocalAttention {
 LocalAttention local_attention_of(const at::Tensor& heads,
                                   c10::DeviceType planned = c10::DeviceType::CPU);
 
-// What the tiles of a group hold of the heads.
+// Returns the rows of the heads that the tiles of a group use.
 ops::AttentionInput input_of(const Heads& heads, const TileGroup& group);
 
 // Which operators attend by a plan, by their names, where a device has a choice: on a GPU.
@@ -81,7 +81,7 @@ decltype(attention::operators_of) operators_of;
 }  // namespace cuda
 namespace meta {
 Attend attend;
-// What the backward pass takes on a GPU while it runs, in FlashAttention-2 and in cuDNN alike: the
+// Returns the workspace of the backward pass on a GPU, in FlashAttention-2 and in cuDNN alike: the
 // gradient of the queries is summed in fp32, with a number for each row and head beside it; where
 // query heads share a key head, the gradients of keys and values are made for every query head and
 // added up after that.

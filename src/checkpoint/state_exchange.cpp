@@ -87,15 +87,15 @@ std::vector<OwnPiece> own_pieces(const shard::Zero& zero, const optim::Optimizer
 }
 
 StateFile broadcast_layout(const StateFile& state, const comm::Group& group) {
-    json letter;
-    letter["datasets"] = json::object();
+    json message;
+    message["datasets"] = json::object();
     for (const auto& [name, placed] : state.datasets)
-        letter["datasets"][name] = {placed.shape, placed.type, placed.offset};
-    letter["numbers"] = state.numbers;
-    letter["texts"] = state.texts;
-    letter = json::parse(group.broadcast(letter.dump()));
-    StateFile received{{}, letter["numbers"], letter["texts"]};
-    for (const auto& [name, placed] : letter["datasets"].items())
+        message["datasets"][name] = {placed.shape, placed.type, placed.offset};
+    message["numbers"] = state.numbers;
+    message["texts"] = state.texts;
+    message = json::parse(group.broadcast(message.dump()));
+    StateFile received{{}, message["numbers"], message["texts"]};
+    for (const auto& [name, placed] : message["datasets"].items())
         received.datasets[name] = {placed[0], placed[1], placed[2]};
     return received;
 }

@@ -52,7 +52,8 @@ constexpr std::string_view no_tensor_parallelism =
 constexpr std::string_view pipeline_parallelism_is = "pipeline parallelism is not served";
 constexpr std::string_view fixed_batch = "the batch size shapes the result; give train_batch_size";
 constexpr std::string_view trainer_plan_suggest = "`trainer plan --suggest` looks for a layout";
-constexpr std::string_view no_experts = "models with experts are not served";
+constexpr std::string_view no_experts =
+    "expert parallelism is not served yet; experts are sharded like other weights";
 constexpr std::string_view this_program_trains = "this program trains and evaluates";
 
 using enum FieldMeaning;
@@ -190,7 +191,7 @@ constexpr DeepSpeedField fields[] = {
     {"elasticity.*", unless_enabled, fixed_batch},
     {"autotuning.*", unless_enabled, trainer_plan_suggest},
     {"expert_parallel.*", unless_enabled, no_experts},
-    {"use_data_before_expert_parallelism", idle, "it concerns models with experts"},
+    {"use_data_before_expert_parallelism", idle, "it concerns expert parallelism"},
     {"hybrid_engine.*", unless_enabled, this_program_trains},
     {"data_efficiency.*", unless_enabled, no_change_of_data},
     {"curriculum_learning.*", unless_enabled, no_change_of_data},

@@ -47,8 +47,8 @@ Settings Settings::with(const std::string& name, const std::string& text,
 
 Settings Settings::from_text(const std::string& text, const OptionTable& table) {
     Settings settings;
-    const ordered_json letter = ordered_json::parse(text);
-    for (const auto& [name, entry] : letter.items()) {
+    const ordered_json entries = ordered_json::parse(text);
+    for (const auto& [name, entry] : entries.items()) {
         const Given given{entry.at(0),
                           {static_cast<Strength>(entry.at(1).get<int>()), entry.at(2)}};
         give(settings, name, given, table);

@@ -55,8 +55,8 @@ private:
     Place place_;
 };
 
-// Whether a block begins within a value, within a quoted one or between records depends on all
-// quotes before it. A scan of a block computes its end state for every possible start state,
+// A block begins between records, within a value or within a quoted value, depending on all quotes
+// before it. A scan of a block computes its end state for every possible start state,
 // without the blocks before, so ranks can share a file and join the results.
 //
 // add() scans the next piece of the block's text.

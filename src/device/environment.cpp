@@ -30,8 +30,8 @@ void prepare_environment(const Environment& environment) {
     // Several communicators on one GPU: kernels are launched in the order of the calls.
     set_if_unset("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     set_if_unset("PYTORCH_ALLOC_CONF", "expandable_segments:True");
-    // What oneDNN and LibTorch's layer over it keep of every product of another shape: half a
-    // megabyte in bf16, and rows of all lengths make a thousand of them.
+    // oneDNN and LibTorch's layer over it cache a primitive for each shape of a product: half a
+    // megabyte in bf16, and rows of all lengths have a thousand shapes.
     set_if_unset("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128");
     set_if_unset("LRU_CACHE_CAPACITY", "128");
 }

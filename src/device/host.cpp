@@ -77,9 +77,10 @@ Expected<int64_t> at_most_what_the_host_bears(int64_t threads, const char* setti
 
 }  // namespace
 
-Expected<int64_t> choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
-                                     const Host& host, int64_t ranks_on_host) {
-    if (wish) return at_most_what_the_host_bears(*wish, "num_threads", host);
+Expected<int64_t> choose_num_threads(std::optional<int64_t> requested,
+                                     const Environment& environment, const Host& host,
+                                     int64_t ranks_on_host) {
+    if (requested) return at_most_what_the_host_bears(*requested, "num_threads", host);
     if (const auto variable = environment.find("OMP_NUM_THREADS")) {
         // "4", or "4,2" for nested levels
         const int64_t threads = read_whole_number(split(*variable, ',').front()).value_or(0);

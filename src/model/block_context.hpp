@@ -9,7 +9,7 @@
 
 namespace ringshard::model {
 
-// What a block needs to know of a batch and of the run.
+// The batch and the run, as far as a block needs them.
 struct BlockContext {
     const attention::SequenceAttention& attention;
     const attention::SequenceDelta& delta;

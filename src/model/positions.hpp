@@ -8,7 +8,7 @@
 
 namespace ringshard::model {
 
-// What the positions of a batch do to the heads of its tokens.
+// The rotations and scales that the positions of a batch give to its heads.
 struct Positions {
     std::vector<ops::RopeTable> ropes;  // as ModelSpec::ropes
     at::Tensor query_scale{};           // [t, 1], fp32; undefined: 1

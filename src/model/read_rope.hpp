@@ -8,8 +8,8 @@
 
 namespace ringshard::model {
 
-// What an architecture makes of its positions, and what transformers takes where config.json says
-// nothing.
+// The positions of an architecture, with the defaults of transformers for fields that config.json
+// lacks.
 struct RopeForm {
     int64_t head_dim = 0;
     int64_t max_positions = 0;

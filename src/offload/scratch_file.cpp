@@ -23,15 +23,15 @@ int open_without_name(const std::filesystem::path& folder) {
     return descriptor;
 }
 
-std::unique_ptr<FileQueue> make_queue(int descriptor, QueueKind wish) {
-    if (wish == QueueKind::io_uring)
+std::unique_ptr<FileQueue> make_queue(int descriptor, QueueKind preferred) {
+    if (preferred == QueueKind::io_uring)
         if (auto queue = make_uring_queue(descriptor)) return queue;
     return make_thread_queue(descriptor);
 }
 
 }  // namespace
 
-Expected<ScratchFile> ScratchFile::open(const std::filesystem::path& folder, QueueKind wish) {
+Expected<ScratchFile> ScratchFile::open(const std::filesystem::path& folder, QueueKind preferred) {
     const int descriptor = open_without_name(folder);
     if (descriptor < 0) {
         Failure failure = io_failure(folder, "no file can be made in this folder");
@@ -40,7 +40,7 @@ Expected<ScratchFile> ScratchFile::open(const std::filesystem::path& folder, Que
     }
     // Some file systems do not support O_DIRECT.
     const bool is_direct = fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
-    return ScratchFile(folder, is_direct, make_queue(descriptor, wish));
+    return ScratchFile(folder, is_direct, make_queue(descriptor, preferred));
 }
 
 namespace {

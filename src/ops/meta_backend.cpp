@@ -13,7 +13,7 @@ at::Tensor fp32(at::IntArrayRef sizes, const at::Tensor& like) {
     return at::empty(sizes, like.options().dtype(at::kFloat));
 }
 
-// What the library of a product takes while it runs.
+// Returns a tensor of the size that a library's product takes as workspace.
 at::Tensor workspace_of(const Gemms& gemms, const GemmKind& kind, const GemmSizes& sizes,
                         const at::Tensor& like) {
     return at::empty({gemms.backend_of(kind).workspace_bytes(kind, sizes)},

@@ -34,7 +34,7 @@ constexpr std::array known{Known{"a100-40", 39.6, 312, 1555, 250, 25, 25, 1, 15}
                            Known{"h100-80", 79.6, 989.4, 3350, 400, 45, 50, 2, 30},
                            Known{"h200-141", 140.4, 989.4, 4800, 400, 45, 50, 2, 30},
                            Known{"b200", 179.1, 2250, 8000, 800, 90, 50, 2, 30}};
-// What a node writes to a file system that many share: 40 Gbit/s.
+// Bytes a second that a node writes to a shared file system: 40 Gbit/s.
 constexpr double usual_save_bytes = 5e9;
 // Of the memory, the driver, the libraries' workspaces and what fragments take.
 constexpr double not_for_tensors_gib = 3;

@@ -10,9 +10,9 @@
 
 namespace ringshard::train {
 
-// Whether the settings ask for a best model: trainer_state.json names it then.
+// Returns true if the settings ask for a best model, which trainer_state.json then names.
 bool asks_for_best(const config::Config& config);
-// Whether its checkpoint stays when save_total_limit removes others.
+// Returns true if its checkpoint stays when save_total_limit removes others.
 bool keeps_best(const config::Config& config);
 
 // Which evaluation was the best so far, by metric_for_best_model.

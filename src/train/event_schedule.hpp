@@ -24,7 +24,7 @@ public:
     static int64_t interval(double steps, int64_t num_steps);
 
     int64_t log_interval() const { return log_interval_; }
-    // Whether the last step of a run is saved.
+    // Returns true if the last step of a run is saved.
     bool saves_last_step() const {
         return save_strategy_ == config::SaveStrategy::steps ||
                save_strategy_ == config::SaveStrategy::epoch;

@@ -18,7 +18,7 @@ public:
     // names that transformers and TRL do not log are left out.
     void add(const MetricsLine& line);
 
-    // Whether a run of so many steps came to its end.
+    // Returns true if a run of so many steps is complete.
     bool has_end_at(int64_t num_steps) const;
     double total_flos() const { return last_.total_flos; }
 

@@ -245,7 +245,7 @@ MaybeFailure Run::evaluate(bool& is_new_best) {
     return std::nullopt;
 }
 
-// Whether the line is of an evaluation that is better than all before. For the root.
+// Returns true if the line is of an evaluation that is better than all before. On rank 0.
 bool Run::take_evaluation(const MetricsLine& line) {
     early_stopping_.take(line, best_);
     return best_.consider(line);

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
-from family_models import add_tokenizer, write_model  # noqa: E402
+from family_models import add_tokenizer, shapes_in_memory, write_model  # noqa: E402
 
 
 def goldens(folder):
@@ -43,7 +43,7 @@ class Families(TrainerTest):
                 self.expect(run("init", "--config_json", config, "--output_dir", output), 0)
                 model = self.load(output)
                 self.assertEqual({self.stored_name(name, model): list(p.shape) for name, p in model.named_parameters()},
-                                 {name: tensor["shape"] for name, tensor in golden["tensors"].items()})
+                                 shapes_in_memory(golden))
                 norms = [p for name, p in model.named_parameters() if "norm" in name and name.endswith("weight")]
                 self.assertLessEqual({p.unique().numel() for p in norms}, {1})  # the neutral factor
                 deviation = model.get_input_embeddings().weight.std().item()
@@ -51,7 +51,7 @@ class Families(TrainerTest):
 
     def test_a_trained_model(self):
         for name, trace in goldens("family_traces"):
-            if name not in ("cohere2.json", "gemma3.json", "granite.json"):
+            if name not in ("cohere2.json", "gemma3.json", "granite.json", "olmoe.json", "qwen3_moe.json"):
                 continue
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 model, output = os.path.join(folder, "model"), os.path.join(folder, "out")

@@ -36,6 +36,22 @@ def write_model(golden, folder):
         file.write(len(text).to_bytes(8, "little") + text + values.tobytes())
 
 
+def shapes_in_memory(golden):
+    """The parameters of transformers' model: it holds the experts of a block as two tensors."""
+    shapes = {}
+    for name, tensor in golden["tensors"].items():
+        shape = tensor["shape"]
+        block, _, rest = name.replace(".block_sparse_moe.", ".mlp.").partition(".experts.")
+        expert, _, layer = rest.partition(".")
+        if not rest:
+            shapes[block] = shape
+        elif layer.split(".")[0] in ("down_proj", "w2"):
+            shapes[block + ".experts.down_proj"] = [int(expert) + 1, *shape]
+        else:
+            shapes[block + ".experts.gate_up_proj"] = [int(expert) + 1, 2 * shape[0], shape[1]]
+    return shapes
+
+
 def add_tokenizer(source, folder):
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(os.path.join(source, name), folder)

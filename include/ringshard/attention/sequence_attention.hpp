@@ -75,8 +75,8 @@ public:
     // Returns the attention operators that a GPU uses for this plan; empty on the CPU.
     std::set<std::string> operators(const Plan& plan, at::ScalarType type, at::Device device) const;
 
-    // Whether a plan is work for this rank alone, which goes the same way every time: nothing
-    // travels, and a GPU's kernels are told of no lengths of documents.
+    // Returns true if the work of a plan is the same every time and on this rank alone: no rank
+    // exchanges tensors, and the GPU's kernels take no lengths of documents.
     bool can_be_recorded(const Plan& plan) const;
 
 private:

@@ -31,7 +31,8 @@ int64_t free_host_memory();
 
 // Returns the compute threads of one rank: the setting, else OMP_NUM_THREADS, else its share of the
 // cores that it and its neighbours may use.
-Expected<int64_t> choose_num_threads(std::optional<int64_t> wish, const Environment& environment,
-                                     const Host& host, int64_t ranks_on_host);
+Expected<int64_t> choose_num_threads(std::optional<int64_t> requested,
+                                     const Environment& environment, const Host& host,
+                                     int64_t ranks_on_host);
 
 }  // namespace ringshard::device

@@ -42,7 +42,8 @@ struct Coordinates {
 Coordinates coordinates_of(int64_t rank, const MeshShape& shape);
 int64_t rank_of(const Coordinates& at, const MeshShape& shape);
 
-// What a profile shards over the zero group: the four questions of docs/contract.md, section 3.
+// The state that a profile shards over the zero group: the four answers of docs/contract.md,
+// section 3.
 struct Cuts {
     bool optimizer = false;
     bool gradients = false;

@@ -78,7 +78,7 @@ StoredType written_type(const std::string& dtype, const std::string& config_json
 // own ranges at their places in model.safetensors, or in model-00001-of-00002.safetensors ... with
 // an index; the bytes are those that transformers' save_pretrained would write, at any number of
 // ranks and at every profile. `files` are what belongs beside the weights, content by name, on rank
-// 0; their config.json is told the type. The weights get their names last: a folder that has them
+// 0; their config.json names the type. The weights get their names last: a folder that has them
 // is whole. An older model in the folder is replaced. `may_write` is asked on rank 0, before
 // anything is written and before anything is replaced. Frozen weights come from `frozen`, if it is
 // given, and else from the shards. Collective over the world.

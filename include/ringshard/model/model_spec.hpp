@@ -23,7 +23,7 @@ struct ParameterNames {
     std::string head = "lm_head";
 };
 
-// What config.json says about a model, and what a run decides about it.
+// A model as config.json describes it, with the decisions of a run.
 struct ModelSpec {
     std::string architecture;
     int64_t vocabulary = 0;         // rows of the embedding and of the head

@@ -4,7 +4,7 @@
 
 namespace ringshard::model {
 
-// What a model says of the n targets of a batch.
+// The scores of the n targets of a batch.
 struct TokenScores {
     at::Tensor token_stats;  // [n, ops::stats_per_token]
     at::Tensor top_tokens;   // [n, top_k] int64: the most likely tokens, in descending order

@@ -26,7 +26,7 @@ inline constexpr int64_t whole_pages(int64_t bytes) {
 class ScratchFile {
 public:
     static Expected<ScratchFile> open(const std::filesystem::path& folder,
-                                      QueueKind wish = QueueKind::io_uring);
+                                      QueueKind preferred = QueueKind::io_uring);
 
     // Returns a file that stores nothing, for the planner: writes are dropped, and reads leave
     // their buffers unchanged.

@@ -15,7 +15,7 @@ struct Band {
 inline constexpr Band every_key{};
 inline constexpr Band causal{.back = Band::unlimited, .ahead = 0};
 
-// Whether every library's kernels have this mask.
+// Returns true if the kernels of every library have this mask.
 inline bool is_common(const Band& band) { return band == every_key || band == causal; }
 
 }  // namespace ringshard::ops

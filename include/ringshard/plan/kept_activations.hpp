@@ -6,7 +6,7 @@
 
 namespace ringshard::plan {
 
-// What blocks keep, and the step with it.
+// The activations that blocks keep, and the plan of a step with them.
 struct KeptActivations {
     config::ActivationPolicies policies;
     StepPlan plan;

@@ -40,7 +40,7 @@ struct Traffic {
 struct StepPlan {
     train::MemoryByKind memory;  // of the rank that holds most; at most, in a step
     int64_t peak = 0;            // of what lies where it is computed
-    // What lies in the host's memory: beside the peak, where that is the device's.
+    // Bytes in the host's memory, which `peak` does not count where that is the device's.
     int64_t host_bytes() const { return memory.staging + memory.save_copy; }
     std::string peak_at;  // the moment of the step
     std::vector<Traffic> traffic;

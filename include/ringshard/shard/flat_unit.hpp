@@ -23,8 +23,8 @@ struct TensorSpec {
 // 0.01 to 16.
 enum class InitialValues { normal, ones, zeros, log_uniform };
 
-// What happens to weights: trained ones have gradients and states of the optimizer, and fp32
-// weights beside those in the compute type; frozen ones have weights in the compute type alone.
+// Trained weights have gradients and states of the optimizer, and fp32
+// weights beside those in the compute type; frozen weights have the compute type alone.
 enum class Role { trained, frozen };
 
 // How weights lie at rest: as numbers; or frozen matrices in four bits, with scales in fp32 or in 8

@@ -30,9 +30,9 @@ void add_deepspeed_options(OptionTable& table) {
     for (const auto* name : {"deepspeed_multinode_launcher", "deepspeed_hostfile",
                              "deepspeed_exclusion_filter", "deepspeed_inclusion_filter"})
         group.accept(name, Shape::word, "null", launcher);
-    const std::string experts = "models with experts are not served; choose a dense model";
-    group.refuse("deepspeed_moe_layer_cls_names", Shape::word, "null", experts);
-    group.refuse("transformer_moe_cls_names", Shape::word, "null", experts);
+    const std::string units = "blocks are gathered whole, with their experts";
+    group.accept("deepspeed_moe_layer_cls_names", Shape::word, "null", units);
+    group.accept("transformer_moe_cls_names", Shape::word, "null", units);
     group.accept("is_train_batch_min", Shape::boolean, "true", "batches are dealt out evenly");
     group.refuse("enable_msamp", Shape::boolean, "false", "fp8 is not served; use bf16");
     group.accept("msamp_opt_level", Shape::word, "null", "it concerns fp8");

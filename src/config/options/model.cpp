@@ -60,9 +60,9 @@ void add_model_options(OptionTable& table) {
     group.accept("low_cpu_mem_usage", Shape::boolean, "null", "every rank loads what it owns");
     group.accept("use_cache", Shape::boolean, "false",
                  "training keeps no cache of keys and values");
-    group.accept(
-        "router_aux_loss_coef", Shape::number, "null",
-        "dense models have no routers; models with experts are refused when they are read");
+    group.refuse("router_aux_loss_coef", Shape::number, "null",
+                 "it is the model's: change router_aux_loss_coef in its config.json, 0 for no loss "
+                 "that balances experts");
     group.accept("pad_token", Shape::word, "null", "padding never enters the computation");
 }
 

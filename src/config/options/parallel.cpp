@@ -62,6 +62,9 @@ void add_parallel_options(OptionTable& table) {
                  "tensor parallelism is not served; weights are sharded over ranks by the profile, "
                  "sequences by "
                  "cp_size and sp_size");
+    group.refuse("ep_size", Shape::integer, "1",
+                 "expert parallelism is not served yet: the profile shards experts like other "
+                 "weights, and every rank gathers those of a block for its tokens; take zero3");
     group.alias("parallelism_config_tp_size", "tp_size", Shape::integer);
     const std::string own = "ring and Ulysses attention are built in";
     group.accept("cp_backend", Shape::word, "torch", own);

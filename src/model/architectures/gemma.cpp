@@ -6,7 +6,7 @@ namespace ringshard::model {
 
 namespace {
 
-// What all Gemmas have: factors of norms that are learned as the difference from 1, GeGLU, and an
+// All Gemmas have factors of norms that are learned as the difference from 1, GeGLU, and an
 // embedding that is scaled by the root of its width.
 Defaults gemma_defaults(const char* activation_name, int64_t key_heads) {
     return {.head_dim = 256,

@@ -28,7 +28,7 @@ struct ProjectionSpec {
 // chunks of tokens that share them.
 using RowNorms = std::map<uint64_t, at::Tensor>;
 
-// What a projection needs of the run, and of the tokens that go through it.
+// The run and the tokens of a projection, as far as it needs them.
 struct ProjectionContext {
     const ops::Gemms& gemms;
     at::Tensor dropout_keys{};  // [t] int64; undefined: nothing is dropped

@@ -31,7 +31,7 @@ public:
     const checkpoint::FrozenWeights& frozen() const { return frozen_; }
     // Where they are read again. This must outlive it.
     shard::FrozenSource frozen_source() const;
-    // Whether some of them lie in memory with less precision than where they were read.
+    // Returns true if some of them have less precision in memory than in their file.
     bool rounds_frozen() const;
 
 private:

@@ -226,7 +226,7 @@ Expected<GemmTable> parse_table(const std::string& text) {
 std::filesystem::path gemm_cache_file(const std::filesystem::path& folder, const GemmTable& table) {
     std::string name = lower_case(table.processor);
     std::ranges::replace_if(
-        name, [](unsigned char letter) { return std::isalnum(letter) == 0; }, '-');
+        name, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
     return folder / concat("cpu-gemm-", name, "-threads-", table.threads, ".json");
 }
 

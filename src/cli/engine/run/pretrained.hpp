@@ -17,7 +17,7 @@ namespace ringshard::cli {
 // these.
 class Pretrained {
 public:
-    // What is read from it: all weights, or those of spec.frozen, with any others beside them.
+    // Weights to read: all, or those of spec.frozen; the file may hold others too.
     enum class Wanted { all, frozen };
 
     // Verifies that it holds what is wanted, in the shapes of the spec. `base`: the folder that is
@@ -46,10 +46,10 @@ public:
                                                       const comm::Group& group);
     // Whether adapters of the spec have first values, and none of a file.
     bool begins_adapters() const { return adapters_ && !adapters_->stored; }
-    // Whether the checkpoint was made with adapters.
+    // Returns true if the checkpoint holds adapters.
     bool holds_adapters() const;
 
-    // Whether numbers of this type hold each of these weights exactly.
+    // Returns true if this type represents each of these weights exactly.
     bool fits_exactly(const std::set<std::string>& names, at::ScalarType type) const;
 
 private:

@@ -21,7 +21,7 @@ struct AskedAdapters {
 // How adapters begin that have no folder.
 model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
 
-// Whether the settings ask for adapters.
+// Returns true if the settings ask for adapters.
 bool asks_for_adapters(const config::Config& config);
 // Reads adapter_config.json where the settings name an adapter. Fails (78) where they contradict
 // it. For one rank.

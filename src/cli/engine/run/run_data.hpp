@@ -23,7 +23,7 @@ struct RunData {
 data::PrepareResources prepare_resources(const CommandContext& context, int64_t threads,
                                          const HubCache& hub);
 
-// Made, or found in the cache, and held against the model; what is worth knowing of them goes to
+// Makes them, or finds them in the cache, and checks them against the model; warnings go to
 // stderr. Collective over the world.
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec);

@@ -16,11 +16,26 @@ namespace ringshard::cli {
 
 namespace {
 
+// Routers learn with the loss that balances experts if config.json has a share of it, as in TRL,
+// whatever output_router_logits says.
+std::optional<Failure> settle_routers(const config::Settings& settings, model::ModelSpec& spec) {
+    if (spec.num_experts() == 0) return std::nullopt;
+    if (settings.values.training.cuda_graphs)
+        return Failure{ExitCode::settings,
+                       concat("cuda_graphs = true [", settings.origin_of("cuda_graphs").place,
+                              "]: ", spec.architecture,
+                              " has experts, and the host reads in every block how many tokens "
+                              "each of them has; leave the setting out")};
+    spec.set_router_aux_loss(spec.router_aux_loss_coef);
+    return std::nullopt;
+}
+
 Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
                                       const std::string& text, int64_t ulysses,
                                       const config::Settings& settings) {
-    const auto spec = model::parse_model_spec(config_json, text);
+    auto spec = model::parse_model_spec(config_json, text);
     if (!spec) return spec;
+    if (const auto failure = settle_routers(settings, spec.value())) return *failure;
     if (const auto failure = check_policies(settings, spec.value())) return *failure;
     const std::string why_not = spec.value().why_heads_do_not_split(ulysses);
     if (why_not.empty()) return spec;
@@ -32,8 +47,8 @@ Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
                           "; use cp_size for the rest")};
 }
 
-// Whether the checkpoint that a start goes on from has a head of its own: the one that the settings
-// name, or the newest in output_dir. On rank 0.
+// Returns true if the checkpoint from which the run resumes has a head of its own: the checkpoint
+// that the settings name, or the newest in output_dir. On rank 0.
 bool is_untied_in_checkpoint(const config::Config& config, const std::filesystem::path& model) {
     if (checkpoint::is_checkpoint(model)) return false;  // its config.json says so itself
     std::filesystem::path folder = config.checkpoint.resume_from_checkpoint;
@@ -47,9 +62,9 @@ bool is_untied_in_checkpoint(const config::Config& config, const std::filesystem
     return spec && !spec.value().tied;
 }
 
-// Whether the head is the embedding, as config.json says. transformers ties them only where they
-// are equal, if the files hold both: each rank compares its share. Without the files the run goes
-// on from a checkpoint, which decides. Collective over the world.
+// Returns true if the head is the embedding, as config.json says. transformers ties them only where
+// they are equal, if the files hold both: each rank compares its share. Without the files the run
+// goes on from a checkpoint, which decides. Collective over the world.
 comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem::path& folder,
                                 const model::ModelSpec& spec, const config::Config& config) {
     auto stored = model::StoredModel::open(folder, world);

@@ -25,14 +25,14 @@ struct Origin {
     std::optional<checkpoint::Checkpoint> checkpoint{};
 };
 
-// What was loaded.
+// The loaded state of a run.
 struct LoadedState {
     checkpoint::Progress progress{};
     checkpoint::FrozenWeights frozen{};
 };
 
-// Whether this job begins the run for the first time. It begins again after a rewind, in the same
-// process, or after SLURM has requeued it: its own newest checkpoint then comes before
+// `first`: this job begins the run for the first time. A run begins again after a rewind, in the
+// same process, or after SLURM has requeued it: its own newest checkpoint then comes before
 // resume_from_checkpoint.
 enum class Time { first, again };
 
