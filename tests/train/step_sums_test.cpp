@@ -14,6 +14,8 @@ BOOST_AUTO_TEST_CASE(every_number_is_summed_under_its_name) {
                          .entropy = 2,
                          .correct = 3,
                          .gradient_squares = 4,
+                         .aux_loss = 12,
+                         .expert_choices = {13, 14},
                          .flags = {.save_file = 5,
                                    .stop_file = 6,
                                    .warning_signal = 7,
@@ -28,6 +30,9 @@ BOOST_AUTO_TEST_CASE(every_number_is_summed_under_its_name) {
     BOOST_TEST(sum.entropy == 2 * ranks);
     BOOST_TEST(sum.correct == 3 * ranks);
     BOOST_TEST(sum.gradient_squares == 4 * ranks);
+    BOOST_TEST(sum.aux_loss == 12 * ranks);
+    BOOST_TEST(sum.expert_choices == (std::vector<double>{13 * ranks, 14 * ranks}),
+               boost::test_tools::per_element());
     BOOST_TEST(sum.flags.save_file == 5 * ranks);
     BOOST_TEST(sum.flags.stop_file == 6 * ranks);
     BOOST_TEST(sum.flags.warning_signal == 7 * ranks);
