@@ -47,8 +47,8 @@ std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& 
                           sums_of(*state.numbers, zero.chunks())});
     std::vector<int64_t> whole;
     for (size_t unit = 0; unit < zero.num_units(); ++unit)
-        if (const at::Tensor weights = zero.weights_at_rest(unit); weights.defined())
-            whole.push_back(sum_of_bits(weights));
+        if (const at::Tensor at_rest = zero.weights_at_rest(unit); at_rest.defined())
+            whole.push_back(sum_of_bits(at_rest));
     copies.push_back({"whole weights", 0, std::move(whole)});
     return copies;
 }
