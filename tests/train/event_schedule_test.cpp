@@ -115,25 +115,26 @@ BOOST_AUTO_TEST_CASE(the_best_of_those_that_are_saved) {
 }
 
 BOOST_AUTO_TEST_CASE(a_window_leaves_out_skipped_steps) {
+    const std::vector<train::StepNumbers> steps{{.step = 1,
+                                                 .loss = 2,
+                                                 .grad_norm = 1,
+                                                 .step_tokens = 10,
+                                                 .seconds = 1,
+                                                 .ranks = {{.compute = 3}, {.comm_wait = 4}}},
+                                                {.step = 2,
+                                                 .loss = std::nan(""),
+                                                 .step_tokens = 10,
+                                                 .seconds = 1,
+                                                 .ranks = {{.compute = 5}, {.comm_wait = 6}},
+                                                 .skipped_because = "the loss is nan"},
+                                                {.step = 3,
+                                                 .loss = 4,
+                                                 .grad_norm = 5,
+                                                 .step_tokens = 20,
+                                                 .seconds = 2,
+                                                 .ranks = {{.compute = 1}, {.comm_wait = 2}}}};
     train::StepWindow window;
-    window.add({.step = 1,
-                .loss = 2,
-                .grad_norm = 1,
-                .step_tokens = 10,
-                .seconds = 1,
-                .ranks = {{.compute = 3}, {.comm_wait = 4}}});
-    window.add({.step = 2,
-                .loss = std::nan(""),
-                .step_tokens = 10,
-                .seconds = 1,
-                .ranks = {{.compute = 5}, {.comm_wait = 6}},
-                .skipped_because = "the loss is nan"});
-    window.add({.step = 3,
-                .loss = 4,
-                .grad_norm = 5,
-                .step_tokens = 20,
-                .seconds = 2,
-                .ranks = {{.compute = 1}, {.comm_wait = 2}}});
+    for (const train::StepNumbers& step : steps) window.add(step);
     const auto summary = window.take();
     BOOST_TEST(window.is_empty());
     BOOST_TEST(summary.num_steps == 3);
