@@ -114,27 +114,26 @@ BOOST_AUTO_TEST_CASE(the_best_of_those_that_are_saved) {
     BOOST_TEST(!best.last_best_of({4}));
 }
 
+train::StepNumbers step_of(int64_t tokens, double seconds, double loss, double grad_norm,
+                           double compute, double comm_wait) {
+    train::StepNumbers numbers;
+    numbers.loss = loss;
+    numbers.grad_norm = grad_norm;
+    numbers.step_tokens = tokens;
+    numbers.seconds = seconds;
+    numbers.ranks.resize(2);
+    numbers.ranks[0].compute = compute;
+    numbers.ranks[1].comm_wait = comm_wait;
+    return numbers;
+}
+
 BOOST_AUTO_TEST_CASE(a_window_leaves_out_skipped_steps) {
-    const std::vector<train::StepNumbers> steps{{.step = 1,
-                                                 .loss = 2,
-                                                 .grad_norm = 1,
-                                                 .step_tokens = 10,
-                                                 .seconds = 1,
-                                                 .ranks = {{.compute = 3}, {.comm_wait = 4}}},
-                                                {.step = 2,
-                                                 .loss = std::nan(""),
-                                                 .step_tokens = 10,
-                                                 .seconds = 1,
-                                                 .ranks = {{.compute = 5}, {.comm_wait = 6}},
-                                                 .skipped_because = "the loss is nan"},
-                                                {.step = 3,
-                                                 .loss = 4,
-                                                 .grad_norm = 5,
-                                                 .step_tokens = 20,
-                                                 .seconds = 2,
-                                                 .ranks = {{.compute = 1}, {.comm_wait = 2}}}};
     train::StepWindow window;
-    for (const train::StepNumbers& step : steps) window.add(step);
+    window.add(step_of(10, 1, 2, 1, 3, 4));
+    train::StepNumbers skipped = step_of(10, 1, std::nan(""), 0, 5, 6);
+    skipped.skipped_because = "the loss is nan";
+    window.add(skipped);
+    window.add(step_of(20, 2, 4, 5, 1, 2));
     const auto summary = window.take();
     BOOST_TEST(window.is_empty());
     BOOST_TEST(summary.num_steps == 3);
