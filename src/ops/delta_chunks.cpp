@@ -2,13 +2,14 @@
 
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/ops/routing.hpp"
 
 namespace ringshard::ops {
 
@@ -25,6 +26,14 @@ Unit unit_rows(const at::Tensor& x) {
     constexpr double epsilon = 1e-6;
     const at::Tensor inverse = x.square().sum({-1}, true).add_(epsilon).rsqrt_();
     return {x * inverse, inverse};
+}
+
+// (1 + L)^-1. LibTorch has no such operator for tensors without numbers.
+at::Tensor inverse_of_unit_triangles(const at::Tensor& below_diagonal) {
+    if (below_diagonal.is_meta()) return at::empty_like(below_diagonal);
+    const at::Tensor one =
+        at::eye(chunk_tokens, below_diagonal.options()).expand(below_diagonal.sizes());
+    return at::linalg_solve_triangular(below_diagonal, one, false, true, true);
 }
 
 // [n, kh, r, rows, columns] -> [n, heads, rows, columns]
@@ -55,7 +64,7 @@ ChunkLayout::ChunkLayout(std::span<const Stretch> stretches, int64_t tokens,
 }
 
 at::Tensor ChunkLayout::in_chunks(const at::Tensor& rows) const {
-    const at::Tensor placed = row_of_place_.defined() ? rows.index_select(0, row_of_place_) : rows;
+    const at::Tensor placed = row_of_place_.defined() ? take_rows(rows, row_of_place_) : rows;
     return placed.unflatten(0, {num_chunks_, chunk_tokens}).to(at::kFloat);
 }
 
@@ -69,7 +78,7 @@ at::Tensor ChunkLayout::in_chunks_filled(const at::Tensor& rows) const {
 
 void ChunkLayout::write_rows(const at::Tensor& chunks, const at::Tensor& rows) const {
     const at::Tensor places = chunks.flatten(0, 1);
-    rows.copy_(place_of_row_.defined() ? places.index_select(0, place_of_row_) : places);
+    rows.copy_(place_of_row_.defined() ? take_rows(places, place_of_row_) : places);
 }
 
 DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span) {
@@ -115,8 +124,7 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     decay = (sums - sums.transpose(3, 4)).to(at::kFloat).tril_().exp_().tril_();
     overlaps = at::matmul(k.rows, k.rows.transpose(3, 4));
     inner = (overlaps * decay).mul_(beta).tril_(-1);
-    const at::Tensor one = at::eye(chunk_tokens, inner.options()).expand(inner.sizes());
-    solver = at::linalg_solve_triangular(inner, one, false, true, true);
+    solver = inverse_of_unit_triangles(inner);
     u = at::matmul(solver, v * beta);
     w = at::matmul(solver, k.rows * (growth * beta));
     written = k.rows * rest;

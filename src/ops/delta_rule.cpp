@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "delta_chunks.hpp"
@@ -17,10 +18,15 @@ namespace ringshard::ops {
 namespace {
 
 // On the CPU each thread takes one key head at a time, so that what it makes of it stays in its
-// cache; elsewhere all heads are one batch.
+// cache. Tensors without numbers stand for those on the CPU: as many heads at a time as threads.
 template <class Work>
 void for_heads(const at::Tensor& keys, Work work) {
-    if (!keys.is_cpu()) return work(HeadSpan{0, keys.size(1)});
+    if (keys.is_meta()) {
+        const int64_t threads = at::get_num_threads();
+        for (int64_t head = 0; head < keys.size(1); head += threads)
+            work(HeadSpan{head, std::min(threads, keys.size(1) - head)});
+        return;
+    }
     at::parallel_for(0, keys.size(1), 1, [&](int64_t begin, int64_t end) {
         const c10::InferenceMode no_autograd;  // is of a thread
         for (int64_t head = begin; head < end; ++head) work(HeadSpan{head, 1});
@@ -164,6 +170,12 @@ at::Tensor decay_gradient(const at::Tensor& products) {
         .sub_(transposed(products.sum({-2}, true, at::kDouble)));
 }
 
+// The sum of each token of a chunk and those after it.
+at::Tensor sums_from_here_on(const at::Tensor& x) {
+    const at::Tensor sums = x.cumsum(3);
+    return (sums.narrow(3, chunk_tokens - 1, 1) - sums).add_(x);
+}
+
 at::Tensor sum_of_columns(const at::Tensor& x) { return x.sum({-1}, true); }
 // Over the value heads of a key head.
 at::Tensor sum_of_repeats(const at::Tensor& x) { return x.size(2) == 1 ? x : x.sum({2}, true); }
@@ -254,7 +266,7 @@ void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stret
         write(unit_gradient(backward.dk, chunks.k), into.k);
         write(backward.dv, into.v);
         write(backward.d_beta, into.beta.unsqueeze(-1));
-        write(backward.d_sums.flip({3}).cumsum(3).flip({3}), into.log_decay.unsqueeze(-1));
+        write(sums_from_here_on(backward.d_sums), into.log_decay.unsqueeze(-1));
         if (d_states.last.defined()) part_of(d_states.last, heads, span).copy_(back.last);
     });
 }

@@ -1,6 +1,7 @@
 // libFuzzer: a model.safetensors. Every element of what is accepted can be read.
 #include "fuzz_folder.hpp"
 #include "ringshard/model/safetensors.hpp"
+#include "stored_type.hpp"
 
 int try_reader(const uint8_t* data, size_t size) {
     using namespace ringshard;
@@ -9,6 +10,7 @@ int try_reader(const uint8_t* data, size_t size) {
     const auto model = model::StoredModel::open(folder.path());
     if (!model) return 0;
     for (const auto& [name, tensor] : model.value().tensors()) {
+        if (!model::can_be_weight(tensor.type)) continue;
         int64_t count = 1;
         for (const int64_t length : tensor.shape) count *= length;
         std::vector<float> elements(static_cast<size_t>(count));

@@ -187,7 +187,7 @@ class Adapters(TrainerTest):
 
     def test_the_plan(self):
         def plan(*flags):
-            result = run("plan", "--world", "2", "--profile", "zero3", "--model_name_or_path", MODEL, "--json", "--bf16", "true", *flags)
+            result = run("plan", "--world", "2", "--profile", "zero3", "--model_name_or_path", MODEL, "--gpu", "h100-80", "--json", "--bf16", "true", *flags)
             self.expect(result, 0)
             return json.loads(result.stdout)
 
