@@ -22,7 +22,7 @@ from trainer import TRAINER, TrainerTest, clean_environment, run  # noqa: E402
 DATA = HERE.parent / "parity" / "data"
 MODEL = DATA / "models" / "qwen2-tiny"
 CHAT = DATA / "text" / "data"
-APPLY = HERE.parent / "text" / "data" / "chat" / "apply"
+APPLY = HERE.parent.parent / "text" / "tests" / "data" / "chat" / "apply"
 
 
 def places_of_arrays(file):
