@@ -31,6 +31,8 @@ def tiny_config(model_type, **other):
     given = {name: value for name, value in {**SIZES, **QUIET}.items() if name in fields}
     if model_type == "helium":
         given["head_dim"] = 8
+    if model_type == "qwen3_next":
+        given["num_experts"] = 0
     if "layer_types" in fields and "sliding_window" in fields:
         given["sliding_window"] = 8
     content = json.loads(CONFIG_MAPPING[model_type](**{**given, **other}).to_json_string(use_diff=False))
