@@ -1,13 +1,7 @@
 #include "ringshard/cli/engine.hpp"
 
-#include "doctor_command.hpp"
-#include "export_command.hpp"
-#include "init_command.hpp"
-#include "plan_command.hpp"
-#include "prepare_command.hpp"
+#include "engine_commands.hpp"
 #include "ringshard/base/error.hpp"
-#include "score_command.hpp"
-#include "train_command.hpp"
 
 // The entry points that the front finds with dlsym().
 extern "C" int ringshard_engine(const ringshard::cli::CommandContext& context) {

@@ -1,4 +1,4 @@
-#include "doctor_command.hpp"
+#include "engine_commands.hpp"
 
 #include <ATen/Parallel.h>
 

@@ -1,4 +1,4 @@
-#include "init_command.hpp"
+#include "engine_commands.hpp"
 
 #include <iostream>
 

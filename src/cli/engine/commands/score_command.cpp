@@ -1,4 +1,4 @@
-#include "score_command.hpp"
+#include "engine_commands.hpp"
 
 #include <c10/core/InferenceMode.h>
 
