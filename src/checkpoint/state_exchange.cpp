@@ -103,9 +103,9 @@ StateFile broadcast_layout(const StateFile& state, const comm::Group& group) {
 namespace {
 
 // Reads elements of a checkpoint from its files.
-class Reader {
+class ElementReader {
 public:
-    Reader(const Checkpoint& checkpoint, ByteCounter& bytes)
+    ElementReader(const Checkpoint& checkpoint, ByteCounter& bytes)
         : checkpoint_(checkpoint), bytes_(bytes) {}
 
     // Fills a flat tensor of any type with elements of a dataset from `first` on.
@@ -175,7 +175,7 @@ int64_t num_elements(const StateFile::Placed& placed) {
 }  // namespace
 
 shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes) {
-    return [reader = std::make_shared<Reader>(checkpoint, bytes)](
+    return [reader = std::make_shared<ElementReader>(checkpoint, bytes)](
                const std::string& tensor, int64_t first, std::span<float> into) {
         return reader->read(
             weights_group + tensor, first,
@@ -185,7 +185,7 @@ shard::ReadWeight reader_of(const Checkpoint& checkpoint, ByteCounter& bytes) {
 
 std::optional<Failure> read_shards(const Checkpoint& checkpoint, shard::Zero& zero,
                                    const optim::Optimizer* optimizer, ByteCounter& bytes) {
-    Reader reader(checkpoint, bytes);
+    ElementReader reader(checkpoint, bytes);
     for (const Kind& kind : kinds_of(zero, optimizer))
         for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
             const auto& [unit, range] = zero.chunks()[chunk];

@@ -46,7 +46,8 @@ arrow::Result<Batches> read_stream(const std::shared_ptr<arrow::io::InputStream>
     return reader->ToRecordBatches();
 }
 
-arrow::Result<Batches> read_file(const std::shared_ptr<arrow::io::RandomAccessFile>& file) {
+arrow::Result<Batches> read_batches_of_file(
+    const std::shared_ptr<arrow::io::RandomAccessFile>& file) {
     ARROW_ASSIGN_OR_RAISE(const auto reader, arrow::ipc::RecordBatchFileReader::Open(file));
     Batches batches;
     for (int i = 0; i < reader->num_record_batches(); ++i) {
@@ -60,7 +61,8 @@ arrow::Result<Batches> read_batches(const std::filesystem::path& path) {
                                                path.string(), arrow::io::FileMode::READ));
     ARROW_ASSIGN_OR_RAISE(const auto start, file->ReadAt(0, 6));
     const bool is_file = start->ToString() == "ARROW1";
-    ARROW_ASSIGN_OR_RAISE(const Batches batches, is_file ? read_file(file) : read_stream(file));
+    ARROW_ASSIGN_OR_RAISE(const Batches batches,
+                          is_file ? read_batches_of_file(file) : read_stream(file));
     for (const auto& batch : batches) ARROW_RETURN_NOT_OK(batch->Validate());
     return batches;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "csv_records.hpp"
+#include "file_lines.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/utf8.hpp"
 #include "ringshard/data/left_aside.hpp"
@@ -15,7 +16,6 @@ namespace {
 using text::Value;
 namespace fs = std::filesystem;
 
-constexpr uint64_t block_bytes = 1U << 20U;
 constexpr std::string_view utf8_mark = "\xEF\xBB\xBF";
 constexpr uint64_t longest_record = 256U << 20U;  // a longer one has an unclosed quote
 

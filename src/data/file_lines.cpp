@@ -7,11 +7,7 @@
 
 namespace ringshard::data {
 
-namespace {
-
-constexpr uint64_t block_bytes = 1U << 20U;
-
-}  // namespace
+namespace {}  // namespace
 
 Expected<FileLines> FileLines::open(const std::filesystem::path& path) {
     auto file = File::open(path, O_RDONLY);

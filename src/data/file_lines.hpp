@@ -10,8 +10,11 @@
 
 namespace ringshard::data {
 
+// Files of text are read in blocks of this size.
+constexpr uint64_t block_bytes = 1U << 20U;
+
 // The text of a file in blocks of whole lines, which any number of ranks and threads can share:
-// block i holds the lines that begin within its megabyte of the file.
+// block i holds the lines that begin within its `block_bytes` of the file.
 class FileLines {
 public:
     static Expected<FileLines> open(const std::filesystem::path& path);

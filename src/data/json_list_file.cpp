@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "file_lines.hpp"
 #include "json_row.hpp"
 #include "row_formats.hpp"
 
@@ -9,9 +10,7 @@ namespace ringshard::data {
 
 namespace {
 
-constexpr uint64_t block_bytes = 1U << 20U;
-
-struct Block {
+struct ItemBlock {
     uint64_t begin = 0;  // of its first item, in bytes
     uint64_t end = 0;
 };
@@ -55,7 +54,7 @@ private:
 // A JSON list in blocks of about a megabyte, split between two items.
 class JsonListFile : public RowFile {
 public:
-    JsonListFile(std::filesystem::path name, File file, std::vector<Block> blocks, JsonRow row)
+    JsonListFile(std::filesystem::path name, File file, std::vector<ItemBlock> blocks, JsonRow row)
         : name_(std::move(name)),
           file_(std::move(file)),
           blocks_(std::move(blocks)),
@@ -79,14 +78,14 @@ public:
 
     std::string cuts() const override {
         std::string numbers;
-        for (const Block& block : blocks_) numbers += concat(block.begin, " ", block.end, " ");
+        for (const ItemBlock& block : blocks_) numbers += concat(block.begin, " ", block.end, " ");
         return numbers;
     }
 
 private:
     template <class UseItem>
     Expected<int64_t> for_items(int64_t number, const UseItem& use) const {
-        const Block& block = blocks_[static_cast<size_t>(number)];
+        const ItemBlock& block = blocks_[static_cast<size_t>(number)];
         std::string text(block.end - block.begin, '\0');
         if (auto failure = file_.read_at(std::as_writable_bytes(std::span(text)),
                                          static_cast<int64_t>(block.begin)))
@@ -105,7 +104,7 @@ private:
 
     std::filesystem::path name_;
     File file_;
-    std::vector<Block> blocks_;
+    std::vector<ItemBlock> blocks_;
     JsonRow row_;
 };
 
@@ -131,19 +130,19 @@ public:
         if (!is_closed_) return " is cut short: its list has no end";
         return is_followed_ ? " goes on after the end of its list" : nullptr;
     }
-    std::vector<Block> take() { return std::move(blocks_); }
+    std::vector<ItemBlock> take() { return std::move(blocks_); }
 
 private:
     ItemScanner scanner_{0};
     uint64_t at_ = 0;
     bool is_closed_ = false;
     bool is_followed_ = false;
-    std::vector<Block> blocks_;
+    std::vector<ItemBlock> blocks_;
 };
 
 // Reads the whole file to find its blocks.
-Expected<std::vector<Block>> find_blocks(const std::filesystem::path& path, const File& file,
-                                         uint64_t bytes) {
+Expected<std::vector<ItemBlock>> find_blocks(const std::filesystem::path& path, const File& file,
+                                             uint64_t bytes) {
     BlockCutter cutter;
     std::string piece;
     for (uint64_t at = 0; at < bytes; at += piece.size()) {
@@ -158,10 +157,10 @@ Expected<std::vector<Block>> find_blocks(const std::filesystem::path& path, cons
     return cutter.take();
 }
 
-std::vector<Block> blocks_at(const std::string& cuts) {
-    std::vector<Block> blocks;
+std::vector<ItemBlock> blocks_at(const std::string& cuts) {
+    std::vector<ItemBlock> blocks;
     std::istringstream numbers(cuts);
-    for (Block block; numbers >> block.begin >> block.end;) blocks.push_back(block);
+    for (ItemBlock block; numbers >> block.begin >> block.end;) blocks.push_back(block);
     return blocks;
 }
 
@@ -173,7 +172,7 @@ Expected<std::unique_ptr<RowFile>> open_json_list(const std::filesystem::path& p
     auto file = File::open(path, O_RDONLY);
     if (!file) return file.failure();
     auto blocks = cuts.empty() ? find_blocks(path, file.value(), std::filesystem::file_size(path))
-                               : Expected<std::vector<Block>>(blocks_at(cuts));
+                               : Expected<std::vector<ItemBlock>>(blocks_at(cuts));
     if (!blocks) return blocks.failure();
     return std::unique_ptr<RowFile>(std::make_unique<JsonListFile>(
         path, std::move(file).value(), std::move(blocks).value(), JsonRow(std::move(wanted))));

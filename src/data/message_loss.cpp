@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ringshard/data/token_store.hpp"
+#include "row_columns.hpp"
 
 namespace ringshard::data {
 
@@ -14,8 +15,6 @@ using text::Value;
 namespace {
 
 constexpr std::array names_of_train{"train", "training", "loss_mask"};
-
-Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
 
 // Accepts true, false, 1 or 0.
 std::optional<bool> flag_of(const Value& value) {
@@ -35,11 +34,11 @@ Expected<MessageMarks> marks_of(const Value& message, size_t number) {
         if (value == nullptr || value->is_null()) continue;
         const auto flag = flag_of(*value);
         if (!flag)
-            return wrong(concat("message ", number, ": ", name, " is ", value->kind(),
-                                ", where true or false (or 1 or 0) is needed"));
+            return bad_row(concat("message ", number, ": ", name, " is ", value->kind(),
+                                  ", where true or false (or 1 or 0) is needed"));
         if (marks.train && *marks.train != *flag)
-            return wrong(concat("message ", number, ": ", first, " and ", name,
-                                " contradict each other; keep one of them"));
+            return bad_row(concat("message ", number, ": ", first, " and ", name,
+                                  " contradict each other; keep one of them"));
         marks.train = flag;
         first = name;
     }
@@ -228,12 +227,12 @@ bool is_message_mark(std::string_view key) {
 
 Expected<float> read_weight(const Value& value, const std::string& name) {
     if (value.real() == nullptr && value.integer() == nullptr)
-        return wrong(concat(name, " is ", value.kind(), ", where a number is needed"));
+        return bad_row(concat(name, " is ", value.kind(), ", where a number is needed"));
     const double weight =
         value.real() != nullptr ? *value.real() : static_cast<double>(*value.integer());
     const auto rounded = static_cast<float>(weight);
     if (!std::isfinite(rounded) || rounded < 0)
-        return wrong(concat(name, " is ", weight, ", and a weight is finite and not below 0"));
+        return bad_row(concat(name, " is ", weight, ", and a weight is finite and not below 0"));
     return rounded;
 }
 

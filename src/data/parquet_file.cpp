@@ -26,7 +26,7 @@ constexpr int64_t part_rows = 1000;
 constexpr int64_t blocks_per_group = 8;
 constexpr int64_t buffer_bytes = 1 << 20;  // per column
 
-struct Block {
+struct RowBlock {
     int group = 0;
     int64_t first = 0;  // within the group
     int64_t count = 0;
@@ -34,8 +34,8 @@ struct Block {
 
 constexpr int64_t parts_of(int64_t rows) { return (rows + part_rows - 1) / part_rows; }
 
-std::vector<Block> blocks_of(const parquet::FileMetaData& file) {
-    std::vector<Block> blocks;
+std::vector<RowBlock> blocks_of(const parquet::FileMetaData& file) {
+    std::vector<RowBlock> blocks;
     for (int group = 0; group < file.num_row_groups(); ++group) {
         const int64_t rows = file.RowGroup(group)->num_rows();
         const int64_t step = (parts_of(rows) + blocks_per_group - 1) / blocks_per_group * part_rows;
@@ -137,7 +137,7 @@ private:
                         blocks_[static_cast<size_t>(part.block)].count - part.part * part_rows);
     }
     arrow::Status read_part(const Part& part, const Use& use) const {
-        const Block& block = blocks_[static_cast<size_t>(part.block)];
+        const RowBlock& block = blocks_[static_cast<size_t>(part.block)];
         const int64_t in_group = block.first / part_rows + part.part;
         ARROW_ASSIGN_OR_RAISE(const Batches batches, take(block.group, in_group));
         int64_t row = 0;
@@ -200,7 +200,7 @@ private:
     std::vector<int> leaves_;
     std::vector<std::string> columns_;
     std::vector<std::string> wanted_;
-    std::vector<Block> blocks_;
+    std::vector<RowBlock> blocks_;
     mutable std::mutex mutex_;
     mutable std::map<int, std::shared_ptr<GroupReader>> readers_;  // by group
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "row_columns.hpp"
 #include "row_file.hpp"
 
 namespace ringshard::data {
@@ -14,27 +15,26 @@ namespace {
 
 constexpr size_t most_prompts = 1000;
 
-Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
-
 class PromptReader {
 public:
     explicit PromptReader(const TextTools& tools) : tools_(tools), scratch_(tools.tokenizer()) {}
 
     Expected<Prompt> read(const Value& row) {
         const char* const name = column_of(row);
-        if (name == nullptr) return wrong("has no column prompt, messages or text");
+        if (name == nullptr) return bad_row("has no column prompt, messages or text");
         for (const auto& [column, value] : *row.object())
             if (column != name && column != "tools" && column != "chat_template_kwargs")
                 unused_.insert(column);
         const Value& value = *row.find(name);
         if (value.string() != nullptr) return tokenize(*value.string(), SpecialTokens::add);
         if (value.list() == nullptr)
-            return wrong(
+            return bad_row(
                 concat(name, " is ", value.kind(), ", where text or a list of messages is needed"));
         if (!tools_.has_chat_template())
-            return wrong(concat(name,
-                                " is a list of messages, and the model has no chat template; name "
-                                "one with chat_template_path"));
+            return bad_row(
+                concat(name,
+                       " is a list of messages, and the model has no chat template; name "
+                       "one with chat_template_path"));
         return tokenize_messages(row, value);
     }
     const std::set<std::string>& unused() const { return unused_; }
@@ -66,7 +66,7 @@ private:
         if (auto failure = tools_.tokenizer().encode(prompt.text, special, scratch_, prompt.tokens))
             return *failure;
         if (prompt.tokens.empty())
-            return wrong("is an empty prompt: a model goes on from one token at least");
+            return bad_row("is an empty prompt: a model goes on from one token at least");
         return prompt;
     }
 
@@ -96,8 +96,8 @@ Expected<std::vector<Prompt>> read_prompts(const std::filesystem::path& file,
                 auto prompt =
                     content ? reader.read(content.value()) : Expected<Prompt>(content.failure());
                 if (!prompt)
-                    failure =
-                        wrong(concat(rows.place(first_row + row), ": ", prompt.failure().message));
+                    failure = bad_row(
+                        concat(rows.place(first_row + row), ": ", prompt.failure().message));
                 else if (prompts.size() == most_prompts)
                     failure =
                         Failure{ExitCode::settings, concat("eval_prompts = ", file.string(),
@@ -113,7 +113,7 @@ Expected<std::vector<Prompt>> read_prompts(const std::filesystem::path& file,
             first_row += read.value();
         }
     }
-    if (prompts.empty()) return wrong(concat("eval_prompts = ", file.string(), ": has no row"));
+    if (prompts.empty()) return bad_row(concat("eval_prompts = ", file.string(), ": has no row"));
     if (const auto& unused = reader.unused(); !unused.empty())
         warnings.push_back(
             concat("eval_prompts = ", file.string(), ": these columns are not read: ",

@@ -12,22 +12,21 @@ using text::Value;
 
 namespace {
 
-Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
-
 // Reads whole numbers of at least `least` from a column.
 std::optional<Failure> read_numbers(const Value& column, const char* name, int64_t least,
                                     std::vector<int32_t>& into) {
     if (column.list() == nullptr)
-        return wrong(concat(name, " is ", column.kind(), ", where a list is needed"));
+        return bad_row(concat(name, " is ", column.kind(), ", where a list is needed"));
     into.clear();
     into.reserve(column.list()->size());
     for (const Value& item : *column.list()) {
         const int64_t* number = item.integer();
         if (number == nullptr)
-            return wrong(concat(name, " holds ", item.kind(), ", where whole numbers are needed"));
+            return bad_row(
+                concat(name, " holds ", item.kind(), ", where whole numbers are needed"));
         if (*number < least || *number > INT32_MAX || (*number < 0 && *number != no_label))
-            return wrong(concat(name, " holds ", *number, ", which is no token",
-                                least < 0 ? " and not -100" : ""));
+            return bad_row(concat(name, " holds ", *number, ", which is no token",
+                                  least < 0 ? " and not -100" : ""));
         into.push_back(static_cast<int32_t>(*number));
     }
     return std::nullopt;
@@ -36,7 +35,7 @@ std::optional<Failure> read_numbers(const Value& column, const char* name, int64
 // Sets labels to no_label where the mask is 0.
 std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow& into) {
     const Value* column = row.find(name);
-    if (column == nullptr) return wrong(concat("has no column ", name));
+    if (column == nullptr) return bad_row(concat("has no column ", name));
     std::vector<int32_t> mask;
     if (column->list() != nullptr && !column->list()->empty() && column->list()->front().truth())
         for (const Value& item : *column->list())
@@ -44,7 +43,7 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
     else if (auto failure = read_numbers(*column, name, 0, mask))
         return failure;
     if (mask.size() != into.tokens.size())
-        return wrong(
+        return bad_row(
             concat(name, " has ", mask.size(), " entries for ", into.tokens.size(), " input_ids"));
     for (size_t i = 0; i < mask.size(); ++i)
         if (mask[i] == 0) into.labels[i] = no_label;
@@ -54,19 +53,19 @@ std::optional<Failure> apply_mask(const Value& row, const char* name, EncodedRow
 // Reads the weights of the tokens' losses. A token of weight 0 has no loss.
 std::optional<Failure> read_weights(const Value& column, EncodedRow& into) {
     if (column.list() == nullptr)
-        return wrong(concat("weights is ", column.kind(), ", where a list is needed"));
+        return bad_row(concat("weights is ", column.kind(), ", where a list is needed"));
     if (column.list()->size() != into.tokens.size())
-        return wrong(concat("has ", column.list()->size(), " weights for ", into.tokens.size(),
-                            " input_ids"));
+        return bad_row(concat("has ", column.list()->size(), " weights for ", into.tokens.size(),
+                              " input_ids"));
     for (size_t i = 0; i < into.tokens.size(); ++i) {
         const Value& item = (*column.list())[i];
         if (item.real() == nullptr && item.integer() == nullptr)
-            return wrong(concat("weights holds ", item.kind(), ", where numbers are needed"));
+            return bad_row(concat("weights holds ", item.kind(), ", where numbers are needed"));
         const double weight =
             item.real() != nullptr ? *item.real() : static_cast<double>(*item.integer());
         const auto rounded = static_cast<float>(weight);
         if (!std::isfinite(rounded) || rounded < 0)
-            return wrong(
+            return bad_row(
                 concat("weights holds ", weight, ", and a weight is finite and not below 0"));
         if (rounded == 0) into.labels[i] = no_label;
         into.weights.push_back(rounded);
@@ -78,9 +77,9 @@ std::optional<Failure> read_weights(const Value& column, EncodedRow& into) {
 
 std::optional<Failure> read_text(const Value& row, const std::string& column, std::string& into) {
     const Value* value = row.find(column);
-    if (value == nullptr) return wrong(concat("has no column ", column));
+    if (value == nullptr) return bad_row(concat("has no column ", column));
     if (value->string() == nullptr)
-        return wrong(concat(column, " is ", value->kind(), ", where text is needed"));
+        return bad_row(concat(column, " is ", value->kind(), ", where text is needed"));
     into = *value->string();
     return std::nullopt;
 }
@@ -88,24 +87,24 @@ std::optional<Failure> read_text(const Value& row, const std::string& column, st
 Expected<Value> read_messages(const Value& row, const char* column, bool is_share_gpt) {
     const Value* value = row.find(column);
     if (value == nullptr || value->list() == nullptr)
-        return wrong(concat(column, " is ", value == nullptr ? "not there" : value->kind(),
-                            ", where a list of messages is needed"));
+        return bad_row(concat(column, " is ", value == nullptr ? "not there" : value->kind(),
+                              ", where a list of messages is needed"));
     Value messages = *value;
     size_t number = 0;
     for (Value& message : *messages.list()) {
         ++number;
         if (message.object() == nullptr)
-            return wrong(
+            return bad_row(
                 concat("message ", number, " is ", message.kind(), ", where an object is needed"));
         if (is_share_gpt)
             for (auto& [name, member] : *message.object())
                 name = name == "from" ? "role" : name == "value" ? "content" : name;
         const Value* role = message.find("role");
         if (role == nullptr || role->string() == nullptr)
-            return wrong(concat("message ", number, " has ",
-                                role == nullptr ? "no role"
-                                                : concat("a role that is ", role->kind(),
-                                                         ", where text is needed")));
+            return bad_row(concat("message ", number, " has ",
+                                  role == nullptr ? "no role"
+                                                  : concat("a role that is ", role->kind(),
+                                                           ", where text is needed")));
     }
     return messages;
 }
@@ -113,14 +112,14 @@ Expected<Value> read_messages(const Value& row, const char* column, bool is_shar
 std::optional<Failure> read_pretokenized(const Value& row, const DatasetFormat& format,
                                          EncodedRow& into) {
     const Value* ids = row.find("input_ids");
-    if (ids == nullptr) return wrong("has no column input_ids");
+    if (ids == nullptr) return bad_row("has no column input_ids");
     if (auto failure = read_numbers(*ids, "input_ids", 0, into.tokens)) return failure;
     into.labels = into.tokens;
     if (const Value* labels = row.find("labels"); labels != nullptr && !labels->is_null()) {
         if (auto failure = read_numbers(*labels, "labels", no_label, into.labels)) return failure;
         if (into.labels.size() != into.tokens.size())
-            return wrong(concat("has ", into.labels.size(), " labels for ", into.tokens.size(),
-                                " input_ids"));
+            return bad_row(concat("has ", into.labels.size(), " labels for ", into.tokens.size(),
+                                  " input_ids"));
     }
     if (format.uses_completion_mask)
         if (auto failure = apply_mask(row, "completion_mask", into)) return failure;
@@ -135,8 +134,8 @@ std::optional<Failure> read_pretokenized(const Value& row, const DatasetFormat& 
     int64_t total = 0;
     for (const int32_t length : into.document_lengths) total += length;
     if (total != static_cast<int64_t>(into.tokens.size()))
-        return wrong(concat("has seq_lengths of ", total, " tokens in all for ", into.tokens.size(),
-                            " input_ids"));
+        return bad_row(concat("has seq_lengths of ", total, " tokens in all for ",
+                              into.tokens.size(), " input_ids"));
     return std::nullopt;
 }
 

@@ -5,6 +5,8 @@
 // The columns of a row, read and checked. Failures name the column.
 namespace ringshard::data {
 
+inline Failure bad_row(const std::string& what) { return {ExitCode::bad_data, what}; }
+
 std::optional<Failure> read_text(const text::Value& row, const std::string& column,
                                  std::string& into);
 

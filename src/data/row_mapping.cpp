@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "row_columns.hpp"
+
 namespace ringshard::data {
 
 using text::Value;
 
 namespace {
-
-Failure wrong(const std::string& what) { return {ExitCode::bad_data, what}; }
 
 // Returns true for columns that rows may lack.
 bool is_optional(const std::string& column) {
@@ -23,8 +23,8 @@ Expected<Value> rename_columns(Value row, const RowMapping::Names& map) {
         const Value* value = row.find(theirs);
         if (value == nullptr && is_optional(ours)) continue;
         if (value == nullptr)
-            return wrong(concat("has no column ", theirs, ", which column_map takes as ", ours,
-                                "; the columns are ", column_names(row)));
+            return bad_row(concat("has no column ", theirs, ", which column_map takes as ", ours,
+                                  "; the columns are ", column_names(row)));
         named.emplace_back(ours, *value);
     }
     for (auto& [name, value] : *row.object()) {
@@ -47,8 +47,8 @@ std::optional<Failure> rename_key(Value::Object& message, const std::string& the
     const auto found = place_of(theirs);
     if (found == message.end()) return std::nullopt;  // the encoder reports missing keys
     if (place_of(ours) != message.end())
-        return wrong(concat("has a message with ", ours, " beside ", theirs, " (", ours,
-                            "_key); name the one that counts"));
+        return bad_row(concat("has a message with ", ours, " beside ", theirs, " (", ours,
+                              "_key); name the one that counts"));
     found->first = ours;
     return std::nullopt;
 }

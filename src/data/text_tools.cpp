@@ -6,6 +6,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/text/assistant_spans.hpp"
 #include "ringshard/text/message_spans.hpp"
+#include "row_columns.hpp"
 
 namespace ringshard::data {
 
@@ -26,26 +27,26 @@ void set(Value::Object& variables, const std::string& name, const std::string& t
 }  // namespace
 
 Expected<TextTools::Chat> TextTools::Chat::read(Value messages, Value tools, Value variables) {
-    const auto wrong = [](const std::string& what) { return Failure{ExitCode::bad_data, what}; };
     if (messages.list() == nullptr || messages.list()->empty())
-        return wrong(concat("messages is ", messages.list() != nullptr ? "empty" : messages.kind(),
-                            ", where a list of messages is needed"));
+        return bad_row(concat("messages is ",
+                              messages.list() != nullptr ? "empty" : messages.kind(),
+                              ", where a list of messages is needed"));
     size_t number = 0;
     for (const Value& message : *messages.list()) {
         ++number;
         if (message.object() == nullptr)
-            return wrong(
+            return bad_row(
                 concat("message ", number, " is ", message.kind(), ", where an object is needed"));
     }
     if (tools.string() != nullptr) {
         auto read = text::read_json(*tools.string());
-        if (!read) return wrong(concat("tools is no JSON: ", read.failure().message));
+        if (!read) return bad_row(concat("tools is no JSON: ", read.failure().message));
         tools = std::move(read).value();
     }
     if (tools.list() == nullptr && !tools.is_null())
-        return wrong(concat("tools is ", tools.kind(), ", where a list is needed"));
+        return bad_row(concat("tools is ", tools.kind(), ", where a list is needed"));
     if (variables.object() == nullptr && !variables.is_null())
-        return wrong(
+        return bad_row(
             concat("chat_template_kwargs is ", variables.kind(), ", where an object is needed"));
     return Chat{std::move(messages), std::move(tools), std::move(variables)};
 }

@@ -4,26 +4,12 @@
 #include <set>
 
 #include "module_names.hpp"
-#include "nearest_names.hpp"
+#include "name_patterns.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
 
-// The library throws where an expression is none.
-std::optional<std::regex> read_regex(const std::string& text) {
-    try {
-        return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error&) {
-        return std::nullopt;
-    }
-}
-
 namespace {
-
-template <class... Parts>
-Failure refuse(const Parts&... parts) {
-    return {ExitCode::settings, concat(parts...)};
-}
 
 bool is_plain_name(const std::string& text) {
     return text.find_first_not_of(

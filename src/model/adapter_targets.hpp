@@ -11,6 +11,11 @@
 // Which linear layers get an adapter, by PEFT's rules.
 namespace ringshard::model {
 
+template <class... Parts>
+Failure refuse(const Parts&... parts) {
+    return {ExitCode::settings, concat(parts...)};
+}
+
 // A linear layer of a block.
 struct LinearLayer {
     std::string name;  // "model.layers.0.mlp.down_proj"
@@ -20,9 +25,6 @@ struct LinearLayer {
 };
 
 std::vector<LinearLayer> linear_layers_of(const ModelParts& parts);
-
-// Nothing where the text is no regular expression (ECMAScript's syntax).
-std::optional<std::regex> read_regex(const std::string& text);
 
 bool asks_for_all_linear(const LoraConfig& config);
 

@@ -7,7 +7,7 @@
 #include "adapter_targets.hpp"
 #include "model_parts.hpp"
 #include "module_names.hpp"
-#include "nearest_names.hpp"
+#include "name_patterns.hpp"
 #include "ringshard/base/text.hpp"
 #include "token_rows.hpp"
 
@@ -16,11 +16,6 @@ namespace ringshard::model {
 namespace {
 
 constexpr const char* adapter_prefix = "base_model.model.";
-
-template <class... Parts>
-Failure refuse(const Parts&... parts) {
-    return {ExitCode::settings, concat(parts...)};
-}
 
 // The value of the first pattern that matches. PEFT takes them in the order of the file, and sorts
 // them when it saves: patterns for which that makes a difference are refused.

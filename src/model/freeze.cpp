@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <regex>
 
 #include "model_parts.hpp"
-#include "nearest_names.hpp"
+#include "name_patterns.hpp"
 #include "ringshard/base/text.hpp"
 #include "token_rows.hpp"
 
@@ -16,15 +15,6 @@ namespace {
 template <class... Parts>
 Failure refuse(const std::string& setting, const std::string& value, const Parts&... reason) {
     return {ExitCode::settings, concat(setting, " = ", value, ": ", reason...)};
-}
-
-// The library throws where an expression is none.
-std::optional<std::regex> read_regex(const std::string& text) {
-    try {
-        return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error&) {
-        return std::nullopt;
-    }
 }
 
 Expected<std::set<std::string>> matches(const std::string& setting, const std::string& expression,

@@ -31,7 +31,7 @@ public:
     RouterLoad take();
 
 private:
-    double coefficient_;  // of the loss; 0: there is none
+    double coefficient_;  // of the loss; 0 turns it off
     comm::Communicator& world_;
     int64_t num_experts_;
     std::vector<std::optional<int64_t>> row_of_block_;

@@ -46,8 +46,8 @@ T* row_of(const HeadRows<T>& rows, int64_t head, int64_t token) {
     return rows.data + head * rows.head + token * rows.token;
 }
 
-struct Sizes {
-    explicit Sizes(const AttentionInput& input)
+struct TaskSizes {
+    explicit TaskSizes(const AttentionInput& input)
         : documents(input.q.size(0)),
           queries(input.q.size(1)),
           keys(input.k.size(1)),
@@ -62,7 +62,7 @@ struct Sizes {
 };
 
 template <class T>
-AttentionTask<Bits<T>> task_of(const AttentionInput& input, const Sizes& s, int64_t document,
+AttentionTask<Bits<T>> task_of(const AttentionInput& input, const TaskSizes& s, int64_t document,
                                int64_t key_head) {
     return {s.group,
             0,
@@ -78,7 +78,7 @@ AttentionTask<Bits<T>> task_of(const AttentionInput& input, const Sizes& s, int6
             rows_of<const Bits<T>>(input.v, document, key_head)};
 }
 
-void set_queries(auto& task, const Sizes& s, int64_t step) {
+void set_queries(auto& task, const TaskSizes& s, int64_t step) {
     task.first = step * s.step;
     task.count = std::min(s.step, s.queries - task.first);
 }
@@ -104,7 +104,7 @@ struct ForwardResult {
 
 // The queries of one step, of the heads that share one key head.
 template <class To>
-void put_result(const ForwardResult& result, const Sizes& s, int64_t document, int64_t key_head,
+void put_result(const ForwardResult& result, const TaskSizes& s, int64_t document, int64_t key_head,
                 const auto& task, const AttentionSums& sums) {
     const auto out = rows_of<To>(result.out, document, key_head * s.group);
     const auto lse = rows_of<float>(result.lse, document, key_head * s.group);
@@ -136,7 +136,7 @@ void run(const AttentionKernels& kernels, const AttentionGradientTask<uint16_t>&
 template <class T, class To>
 void forward(const AttentionKernels& kernels, const AttentionInput& input,
              const ForwardResult& result) {
-    const Sizes s(input);
+    const TaskSizes s(input);
     const int64_t rows = s.group * s.step;
     const int64_t bytes = kernels.forward_bytes(s.group, s.step, s.width);
     const auto work = [&](int64_t begin, int64_t end) {
@@ -162,7 +162,7 @@ void forward(const AttentionKernels& kernels, const AttentionInput& input,
 template <class To>
 class KeySums {
 public:
-    KeySums(HeadRows<To> into, bool adds, const Sizes& s) : into_(into), s_(s), adds_(adds) {
+    KeySums(HeadRows<To> into, bool adds, const TaskSizes& s) : into_(into), s_(s), adds_(adds) {
         if (is_in_place()) {
             for (int64_t r = 0; r < s.keys; ++r) std::fill_n(row_of(into, 0, r), s.width, To(0.0F));
         } else {
@@ -191,7 +191,7 @@ private:
     }
 
     HeadRows<To> into_;
-    const Sizes& s_;
+    const TaskSizes& s_;
     bool adds_;
     std::vector<float> beside_;
 };
@@ -206,7 +206,7 @@ struct BackwardInput {
 
 // The buffers of a thread for the queries of one step: [group, count].
 struct BackwardRows {
-    explicit BackwardRows(const Sizes& s)
+    explicit BackwardRows(const TaskSizes& s)
         : lse(static_cast<size_t>(s.group * s.step)),
           delta(lse.size()),
           dq(lse.size() * static_cast<size_t>(padded_width(s.width))) {}
@@ -217,7 +217,7 @@ struct BackwardRows {
 
 // All query heads of one key head of one document.
 template <class T, class To>
-void backward_key_head(const AttentionKernels& kernels, const BackwardInput& in, const Sizes& s,
+void backward_key_head(const AttentionKernels& kernels, const BackwardInput& in, const TaskSizes& s,
                        int64_t document, int64_t key_head, BackwardRows& memory, void* scratch) {
     const int64_t head = key_head * s.group;
     KeySums<To> dk(rows_of<To>(in.gradients.dk, document, key_head), in.gradients.adds, s);
@@ -258,7 +258,7 @@ void backward_key_head(const AttentionKernels& kernels, const BackwardInput& in,
 
 template <class T, class To>
 void backward(const AttentionKernels& kernels, const BackwardInput& in) {
-    const Sizes s(in.heads);
+    const TaskSizes s(in.heads);
     const int64_t bytes = kernels.backward_bytes(s.group, s.step, s.width);
     at::parallel_for(0, s.documents * s.key_heads, 1, [&](int64_t begin, int64_t end) {
         const Workspace workspace(bytes);

@@ -81,8 +81,8 @@ int64_t visible_keys(bool diagonal, int64_t query, int64_t first_key, int64_t nu
     return diagonal ? std::clamp<int64_t>(query + 1 - first_key, 0, num_keys) : num_keys;
 }
 
-struct Sizes {
-    explicit Sizes(const AttentionInput& input)
+struct ProductSizes {
+    explicit ProductSizes(const AttentionInput& input)
         : documents(input.q.size(0)),
           queries(input.q.size(1)),
           keys(input.k.size(1)),
@@ -131,8 +131,8 @@ struct HeadInput {
 
 // Adds to dk and dv, and writes dq or adds to it.
 template <class To>
-void backward_head(const Sizes& s, bool diagonal, const HeadInput& in, Block<To> dq, bool adds,
-                   const Sum<To>& dk, const Sum<To>& dv, Scratch& scratch) {
+void backward_head(const ProductSizes& s, bool diagonal, const HeadInput& in, Block<To> dq,
+                   bool adds, const Sum<To>& dk, const Sum<To>& dv, Scratch& scratch) {
     std::vector<float> dq_beside;
     std::vector<float> deltas(static_cast<size_t>(block));
     for (int64_t first = 0; first < s.queries; first += block) {
@@ -175,7 +175,7 @@ template <class To>
 void backward_key_head(const AttentionInput& input, const at::Tensor& d_out, const at::Tensor& out,
                        const at::Tensor& lse, const AttentionGradients& gradients, int64_t document,
                        int64_t key_head, Scratch& scratch) {
-    const Sizes s(input);
+    const ProductSizes s(input);
     std::vector<float> dk_beside;
     std::vector<float> dv_beside;
     const Sum<To> dk(head_of<To>(gradients.dk, document, key_head), gradients.adds, s.keys, s.width,
@@ -202,7 +202,7 @@ void backward_key_head(const AttentionInput& input, const at::Tensor& d_out, con
 void attend_backward_with_mkl(const AttentionInput& input, const at::Tensor& d_out,
                               const at::Tensor& out, const at::Tensor& lse,
                               const AttentionGradients& gradients) {
-    const Sizes s(input);
+    const ProductSizes s(input);
     const at::Tensor lse_of_heads = lse.unsqueeze(-1);
     RINGSHARD_CHECK(input.q.scalar_type() == at::kBFloat16);
     RINGSHARD_CHECK(!gradients.adds || gradients.dq.scalar_type() == at::kFloat);

@@ -6,7 +6,7 @@
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/softplus.h>
 
-#include <algorithm>
+#include "rows.hpp"
 
 namespace ringshard::ops {
 
@@ -19,22 +19,11 @@ at::Tensor with_bias(const at::Tensor& a, const DecayWeights& weights) {
     return fp32(a) + fp32(weights.bias);
 }
 
-// Calls `work` with a function that cuts the rows of one slice out of a tensor [n, w].
-template <class Work>
-void for_slices(const at::Tensor& x, Work work) {
-    constexpr int64_t elements_of_slice = int64_t{1} << 18;
-    const int64_t rows = std::max<int64_t>(1, elements_of_slice / x.size(1));
-    for (int64_t begin = 0; begin < x.size(0); begin += rows)
-        work([begin, length = std::min(rows, x.size(0) - begin)](const at::Tensor& all) {
-            return all.narrow(0, begin, length);
-        });
-}
-
-struct Normed {
+struct NormedByRms {
     at::Tensor x;        // fp32, of rms 1
     at::Tensor inverse;  // [n, 1]: 1 / rms
 };
-Normed normalize(const at::Tensor& rows, double epsilon) {
+NormedByRms normalize_by_rms(const at::Tensor& rows, double epsilon) {
     const at::Tensor x = fp32(rows);
     const at::Tensor inverse = x.square().mean({1}, true).add_(epsilon).rsqrt_();
     return {x * inverse, inverse};
@@ -63,9 +52,9 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
 
 at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& gate, const GatedNorm& norm) {
     at::Tensor y = at::empty_like(x);
-    for_slices(x, [&](auto slice) {
+    for_slices(x, int64_t{1} << 18, [&](auto slice) {
         // Rounded on the way as transformers does.
-        const at::Tensor normed = normalize(slice(x), norm.epsilon).x.to(x.scalar_type());
+        const at::Tensor normed = normalize_by_rms(slice(x), norm.epsilon).x.to(x.scalar_type());
         slice(y).copy_(fp32(normed * norm.weight).mul_(at::silu(fp32(slice(gate)))));
     });
     return y;
@@ -77,8 +66,8 @@ at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const 
                                const at::Tensor& d_weight) {
     at::Tensor dx = at::empty_like(x);
     const at::Tensor weight = fp32(norm.weight);
-    for_slices(x, [&](auto slice) {
-        const Normed normed = normalize(slice(x), norm.epsilon);
+    for_slices(x, int64_t{1} << 18, [&](auto slice) {
+        const NormedByRms normed = normalize_by_rms(slice(x), norm.epsilon);
         const at::Tensor d = fp32(slice(dy));
         const at::Tensor z = fp32(slice(gate));
         slice(d_gate).copy_(at::silu_backward(d * normed.x * weight, z));

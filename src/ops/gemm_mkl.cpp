@@ -36,8 +36,8 @@ struct BlasMatrix {
     int leading;
 };
 
-struct Sizes {
-    Sizes(const at::Tensor& c, const at::Tensor& a)
+struct MklSizes {
+    MklSizes(const at::Tensor& c, const at::Tensor& a)
         : m(narrow<int>(c.size(0))), n(narrow<int>(c.size(1))), k(narrow<int>(a.size(1))) {}
     int m;
     int n;
@@ -46,7 +46,7 @@ struct Sizes {
 
 // c = a b + beta c, of fp32. By columns that is c^T = b^T a^T.
 void multiply_fp32(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, float beta) {
-    const Sizes sizes(c, a);
+    const MklSizes sizes(c, a);
     const BlasMatrix of_a(a);
     const BlasMatrix of_b(b);
     const int leading_c = BlasMatrix(c).leading;
@@ -61,7 +61,7 @@ void add_bf16_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor
     const auto transpose = [](const BlasMatrix& matrix) {
         return matrix.is_transposed ? 112 : 111;
     };
-    const Sizes sizes(c, a);
+    const MklSizes sizes(c, a);
     const BlasMatrix of_a(a);
     const BlasMatrix of_b(b);
     cblas_gemm_bf16bf16f32(row_major, transpose(of_a), transpose(of_b), sizes.m, sizes.n, sizes.k,

@@ -11,7 +11,7 @@ namespace {
 
 // Sides of a block: three blocks of fp32 take 48 MiB, and converting the numbers of one costs less
 // than a hundredth of multiplying them.
-constexpr int64_t longest_side = 2048;
+constexpr int64_t longest_converted_side = 2048;
 
 // A stretch of one dimension.
 struct Stretch {
@@ -21,8 +21,8 @@ struct Stretch {
 
 std::vector<Stretch> stretches_of(int64_t size) {
     std::vector<Stretch> stretches;
-    for (int64_t begin = 0; begin < size; begin += longest_side)
-        stretches.push_back({begin, std::min(longest_side, size - begin)});
+    for (int64_t begin = 0; begin < size; begin += longest_converted_side)
+        stretches.push_back({begin, std::min(longest_converted_side, size - begin)});
     return stretches;
 }
 
@@ -75,9 +75,9 @@ public:
         GemmKind inner = kind;
         inner.type = at::kFloat;
         if (kind.type == at::kFloat) return inner_->workspace_bytes(inner, sizes);
-        const GemmSizes block{std::min(sizes.rows, longest_side),
-                              std::min(sizes.columns, longest_side),
-                              std::min(sizes.terms, longest_side), sizes.has_bias};
+        const GemmSizes block{std::min(sizes.rows, longest_converted_side),
+                              std::min(sizes.columns, longest_converted_side),
+                              std::min(sizes.terms, longest_converted_side), sizes.has_bias};
         int64_t numbers = block.rows * block.terms + block.terms * block.columns;
         if (kind.pass != GemmPass::weight_gradient) numbers += block.rows * block.columns;
         if (block.has_bias) numbers += block.columns;

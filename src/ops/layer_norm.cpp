@@ -3,22 +3,11 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
-#include <algorithm>
+#include "rows.hpp"
 
 namespace ringshard::ops {
 
 namespace {
-
-// Calls `work` with a function that cuts the rows of one slice out of a tensor [t, ...].
-template <class Work>
-void for_slices(const at::Tensor& x, Work work) {
-    constexpr int64_t elements_of_slice = int64_t{1} << 20;
-    const int64_t rows = std::max<int64_t>(1, elements_of_slice / x.size(1));
-    for (int64_t begin = 0; begin < x.size(0); begin += rows)
-        work([begin, length = std::min(rows, x.size(0) - begin)](const at::Tensor& all) {
-            return all.narrow(0, begin, length);
-        });
-}
 
 struct Normed {
     at::Tensor x;        // fp32, of mean 0 and deviation 1
@@ -43,7 +32,7 @@ at::Tensor factors(const at::Tensor& x, const LayerNorm& norm) {
 at::Tensor layer_norm(const at::Tensor& x, const LayerNorm& norm) {
     at::Tensor y = at::empty_like(x);
     const at::Tensor weight = factors(x, norm);
-    for_slices(x, [&](auto slice) {
+    for_slices(x, int64_t{1} << 20, [&](auto slice) {
         const at::Tensor rows = normalize(slice(x), norm.epsilon).x.mul_(weight);
         if (norm.bias.defined()) rows.add_(norm.bias);
         slice(y).copy_(rows);
@@ -56,7 +45,7 @@ void layer_norm_backward(const at::Tensor& dy, const at::Tensor& x, const LayerN
                          const at::Tensor& dx, const at::Tensor& d_weight,
                          const at::Tensor& d_bias) {
     const at::Tensor weight = factors(x, norm);
-    for_slices(x, [&](auto slice) {
+    for_slices(x, int64_t{1} << 20, [&](auto slice) {
         const Normed normed = normalize(slice(x), norm.epsilon);
         const at::Tensor d = slice(dy).to(at::kFloat);
         if (d_weight.defined()) d_weight.add_((d * normed.x).sum({0}));

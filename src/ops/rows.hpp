@@ -36,6 +36,17 @@ Number* data(const at::Tensor& tensor) {
     return static_cast<Number*>(tensor.data_ptr());
 }
 
+// Calls `work` for slices of `x` [rows, width] of about so many elements, with a function that cuts
+// the rows of the slice out of a tensor [rows, ...].
+template <class Work>
+void for_slices(const at::Tensor& x, int64_t elements_of_slice, Work work) {
+    const int64_t rows = std::max<int64_t>(1, elements_of_slice / x.size(1));
+    for (int64_t begin = 0; begin < x.size(0); begin += rows)
+        work([begin, length = std::min(rows, x.size(0) - begin)](const at::Tensor& all) {
+            return all.narrow(0, begin, length);
+        });
+}
+
 // Equal ranges of rows, one per thread, always the same for the same number of threads: so sums
 // that are formed per range and then added in order come out the same to the bit.
 struct RowRange {

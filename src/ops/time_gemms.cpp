@@ -16,7 +16,7 @@ namespace {
 // the library.
 constexpr int64_t smallest_weight = int64_t{1} << 18;
 // Of larger weights a corner stands for the whole, so that a large model takes no longer to start.
-constexpr int64_t longest_side = 768;
+constexpr int64_t longest_timed_side = 768;
 constexpr int64_t rows = 128;
 constexpr int rounds = 4;  // the first one compiles and meets cold memory
 
@@ -25,8 +25,8 @@ class Sample {
 public:
     explicit Sample(const GemmKind& kind)
         : pass_(kind.pass),
-          x_(numbers(rows, std::min(kind.in, longest_side), kind.type)),
-          weight_(numbers(std::min(kind.out, longest_side), x_.size(1), kind.type)),
+          x_(numbers(rows, std::min(kind.in, longest_timed_side), kind.type)),
+          weight_(numbers(std::min(kind.out, longest_timed_side), x_.size(1), kind.type)),
           dy_(numbers(rows, weight_.size(0), kind.type)),
           result_(result()) {}
 
@@ -86,8 +86,8 @@ std::map<GemmKind, GemmBackend*> time_gemms(const Gemms& gemms, std::span<const 
     std::map<GemmKind, GemmBackend*> best;
     for (const GemmKind& kind : kinds) {
         if (kind.out * kind.in < smallest_weight) continue;
-        const GemmKind corner{kind.pass, kind.type, std::min(kind.out, longest_side),
-                              std::min(kind.in, longest_side)};
+        const GemmKind corner{kind.pass, kind.type, std::min(kind.out, longest_timed_side),
+                              std::min(kind.in, longest_timed_side)};
         auto found = of_corners.find(corner);
         if (found == of_corners.end())
             found = of_corners.emplace(corner, fastest(gemms, kind)).first;

@@ -15,7 +15,7 @@ namespace {
 
 // --- content
 
-struct Panel {
+struct PlotPanel {
     const char* title;
     const char* key;
     const char* dots_key;  // of separate measurements beside the line; may be null
@@ -24,23 +24,23 @@ struct Panel {
 };
 
 constexpr std::array panels_of_runs{
-    Panel{"Loss", "loss", "eval_loss", Counting::plain, false},
-    Panel{"Learning rate", "learning_rate", nullptr, Counting::plain, true},
-    Panel{"Tokens per second", "tokens_per_second", nullptr, Counting::plain, true},
-    Panel{"Peak memory of a rank", "peak_memory_bytes", nullptr, Counting::bytes, true}};
+    PlotPanel{"Loss", "loss", "eval_loss", Counting::plain, false},
+    PlotPanel{"Learning rate", "learning_rate", nullptr, Counting::plain, true},
+    PlotPanel{"Tokens per second", "tokens_per_second", nullptr, Counting::plain, true},
+    PlotPanel{"Peak memory of a rank", "peak_memory_bytes", nullptr, Counting::bytes, true}};
 constexpr std::array panels_of_plans{
-    Panel{"Tokens per second", "tokens_per_second", nullptr, Counting::plain, true},
-    Panel{"Seconds of a step", "step_seconds", nullptr, Counting::plain, true},
-    Panel{"Share of the peak", "utilisation", nullptr, Counting::plain, true},
-    Panel{"Tokens of a row", "row_length", nullptr, Counting::plain, true},
-    Panel{"Memory of a rank", "peak_bytes", nullptr, Counting::bytes, true}};
+    PlotPanel{"Tokens per second", "tokens_per_second", nullptr, Counting::plain, true},
+    PlotPanel{"Seconds of a step", "step_seconds", nullptr, Counting::plain, true},
+    PlotPanel{"Share of the peak", "utilisation", nullptr, Counting::plain, true},
+    PlotPanel{"Tokens of a row", "row_length", nullptr, Counting::plain, true},
+    PlotPanel{"Memory of a rank", "peak_bytes", nullptr, Counting::bytes, true}};
 
-std::span<const Panel> panels_of(Subject subject) {
+std::span<const PlotPanel> panels_of(Subject subject) {
     if (subject == Subject::plans) return panels_of_plans;
     return panels_of_runs;
 }
 
-Chart chart_of(const std::vector<MetricsLog>& runs, const Panel& panel, LossScale scale) {
+Chart chart_of(const std::vector<MetricsLog>& runs, const PlotPanel& panel, LossScale scale) {
     const bool is_loss = std::string_view(panel.key) == "loss";
     Chart chart{.key = panel.key,
                 .title = panel.title,
@@ -112,7 +112,8 @@ std::string draw_svg(const std::vector<MetricsLog>& runs, LossScale scale, Subje
     std::string content = draw_legend(runs, top);
 
     std::vector<Chart> charts;
-    for (const Panel& panel : panels_of(subject)) charts.push_back(chart_of(runs, panel, scale));
+    for (const PlotPanel& panel : panels_of(subject))
+        charts.push_back(chart_of(runs, panel, scale));
     std::erase_if(charts, [](const Chart& chart) { return chart.is_empty(); });
     const Axis steps = steps_of(runs);
     const size_t num_columns = charts.size() > 1 ? 2 : 1;

@@ -23,7 +23,7 @@ bool is_alive(const fs::path& run) {
     return false;
 }
 
-bool has_begun(const fs::path& run) {
+bool has_traces(const fs::path& run) {
     std::error_code ignored;
     for (const fs::path& entry : folder_entries(run, ignored)) {
         const std::string name = entry.filename();
@@ -71,7 +71,7 @@ RunState state_of(const fs::path& run, const RunStatus& status, bool has_end) {
     if (status.exit_code)
         return *status.exit_code == stopped_early ? RunState::stopped : RunState::failed;
     if (is_alive(run)) return RunState::running;
-    return has_begun(run) ? RunState::lost : RunState::missing;
+    return has_traces(run) ? RunState::lost : RunState::missing;
 }
 
 }  // namespace

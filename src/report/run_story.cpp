@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A run that has begun and logged nothing gets a page too, with its events.
-bool has_begun(const fs::path& run) {
+bool has_attempts(const fs::path& run) {
     return file_exists(run / "run.json") || checkpoint::Attempts(run).newest() > 0;
 }
 
@@ -26,7 +26,7 @@ Expected<RunStory> read_story(const fs::path& run, Verification verification,
     RunStory story{.verification = verification};
     if (metrics)
         story.metrics = std::move(metrics).value();
-    else if (!has_begun(run))
+    else if (!has_attempts(run))
         return metrics.failure();
     else
         story.metrics.name =

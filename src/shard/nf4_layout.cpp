@@ -6,12 +6,12 @@ namespace ringshard::shard {
 
 namespace {
 
-constexpr int64_t alignment = 64;  // bytes
+constexpr int64_t section_alignment = 64;  // bytes
 constexpr auto float_bytes = static_cast<int64_t>(sizeof(float));
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
-int64_t aligned(int64_t bytes) { return parts_of(bytes, alignment) * alignment; }
+int64_t aligned(int64_t bytes) { return parts_of(bytes, section_alignment) * section_alignment; }
 
 at::Tensor floats(const at::Tensor& bytes, int64_t begin, int64_t count) {
     return bytes.narrow(0, begin, count * float_bytes).view(at::kFloat);

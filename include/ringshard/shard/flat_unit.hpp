@@ -154,8 +154,8 @@ private:
 
 // The parameters of a module, or their gradients (fp32), as views of the flat buffers of its units,
 // which outlive it. Gradients of frozen parameters have no buffer, and are undefined tensors.
-// Parameters in four bits are made anew each time that they are asked for: whoever asks lets them
-// go after the use.
+// Each access to a parameter in four bits dequantises it into a new tensor, which the caller
+// releases after its use.
 class UnitTensors {
 public:
     struct Part {

@@ -64,9 +64,9 @@ ModelSpec read_wrapped_gemma3(ConfigReader& config);
 const Architecture* find_architecture(ConfigReader& config);
 
 // Returns the text model that a text_config names, which may have no class of its own; nullptr
-// where there is none.
+// if no text model has this name.
 const Architecture* find_text_architecture(const std::string& model_type);
-// Returns the names of these.
+// Returns the names of all text models.
 std::string text_architectures();
 
 // Returns a config.json with both fields: transformers cannot load one without model_type, and

@@ -10,10 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// Upper limits of sizes: larger values are typing errors. Products of these fit in 63 bits.
-constexpr int64_t widest = int64_t{1} << 22;
 constexpr int64_t most_tokens = int64_t{1} << 26;
-constexpr int64_t most_blocks = 4096;
 constexpr int64_t most_positions = int64_t{1} << 40;
 
 // Sizes that all blocks have.

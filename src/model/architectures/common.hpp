@@ -9,6 +9,10 @@
 // Functions that several families of models share.
 namespace ringshard::model {
 
+// Upper limits of sizes: larger values are typing errors. Products of sizes fit in 63 bits.
+constexpr int64_t widest = int64_t{1} << 22;
+constexpr int64_t most_blocks = 4096;
+
 // Defaults of transformers for fields that config.json leaves out, and the names of fields that
 // families name differently. 0: they follow from other fields.
 struct Defaults {

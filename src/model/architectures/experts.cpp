@@ -9,7 +9,6 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t most_experts = 1 << 16;
-constexpr int64_t widest = int64_t{1} << 22;
 
 // transformers writes the number under either name.
 int64_t read_count(ConfigReader& config, int64_t usual) {

@@ -76,7 +76,7 @@ const Architecture* find(const char* Architecture::*field, const std::string& na
     return nullptr;
 }
 
-// The first of the list; empty where there is none.
+// Returns the first of the list, or an empty text.
 std::string first_architecture(const auto& config) {
     const auto list = config.value("architectures", json());
     return list.is_array() && !list.empty() && list.front().is_string()

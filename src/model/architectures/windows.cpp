@@ -6,12 +6,6 @@ namespace ringshard::model {
 
 using nlohmann::json;
 
-namespace {
-
-constexpr int64_t most_blocks = 4096;
-
-}  // namespace
-
 std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
                                    const std::function<bool(size_t)>& usual) {
     std::vector<bool> windows(num_blocks, false);

@@ -51,7 +51,7 @@ void move_below(ParameterNames& names, const std::string& prefix) {
         *name = prefix + name->substr(name->find('.') + 1);
 }
 
-// Returns the fields of the text model; nothing where there are none.
+// Returns the fields of the text model; nothing if the file has none.
 std::optional<json> text_fields(ConfigReader& config, const Wrapper& wrapper) {
     const json given = config.part("text_config");
     if (given.is_object()) return given;

@@ -139,7 +139,7 @@ Datum urlencode_filter(Run& run, const Datum& input, Arguments& arguments) {
     return run.heap.text(std::move(out));
 }
 
-constexpr std::array<FilterEntry, 7> filters{{
+constexpr std::array<FilterEntry, 7> all_markup_filters{{
     {"escape", escape_filter},
     {"e", escape_filter},
     {"forceescape", forceescape_filter},
@@ -151,6 +151,6 @@ constexpr std::array<FilterEntry, 7> filters{{
 
 }  // namespace
 
-std::span<const FilterEntry> markup_filters() { return filters; }
+std::span<const FilterEntry> markup_filters() { return all_markup_filters; }
 
 }  // namespace ringshard::text::jinja

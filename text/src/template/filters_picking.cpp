@@ -114,7 +114,7 @@ Datum select_filter(Run& run, const Datum& input, Arguments& arguments) {
             run.heap.make<Selection>(run, input, arguments, keeps, by_attribute).get()};
 }
 
-constexpr std::array<FilterEntry, 5> filters{{
+constexpr std::array<FilterEntry, 5> all_picking_filters{{
     {"map", map_filter},
     {"select", select_filter<true, false>},
     {"reject", select_filter<false, false>},
@@ -124,6 +124,6 @@ constexpr std::array<FilterEntry, 5> filters{{
 
 }  // namespace
 
-std::span<const FilterEntry> picking_filters() { return filters; }
+std::span<const FilterEntry> picking_filters() { return all_picking_filters; }
 
 }  // namespace ringshard::text::jinja

@@ -309,7 +309,7 @@ Datum groupby_filter(Run& run, const Datum& input, Arguments& arguments) {
     return run.heap.list(std::move(groups));
 }
 
-constexpr std::array<FilterEntry, 17> filters{{
+constexpr std::array<FilterEntry, 17> all_sequence_filters{{
     {"first", first_filter},
     {"last", last_filter},
     {"length", length_filter},
@@ -331,6 +331,6 @@ constexpr std::array<FilterEntry, 17> filters{{
 
 }  // namespace
 
-std::span<const FilterEntry> sequence_filters() { return filters; }
+std::span<const FilterEntry> sequence_filters() { return all_sequence_filters; }
 
 }  // namespace ringshard::text::jinja

@@ -235,7 +235,7 @@ Datum format_filter(Run& run, const Datum& input, Arguments& arguments) {
     return percent_format(run, source.text, datum(named));
 }
 
-constexpr std::array<FilterEntry, 12> filters{{
+constexpr std::array<FilterEntry, 12> all_text_filters{{
     {"upper", mapped<upper>},
     {"lower", mapped<lower>},
     {"capitalize", mapped<capitalize>},
@@ -252,6 +252,6 @@ constexpr std::array<FilterEntry, 12> filters{{
 
 }  // namespace
 
-std::span<const FilterEntry> text_filters() { return filters; }
+std::span<const FilterEntry> text_filters() { return all_text_filters; }
 
 }  // namespace ringshard::text::jinja

@@ -218,7 +218,7 @@ Datum pprint_filter(Run& run, const Datum& input, Arguments& arguments) {
     return run.heap.text(std::move(text));
 }
 
-constexpr std::array<FilterEntry, 10> filters{{
+constexpr std::array<FilterEntry, 10> all_value_filters{{
     {"default", default_filter},
     {"d", default_filter},
     {"abs", abs_filter},
@@ -233,6 +233,6 @@ constexpr std::array<FilterEntry, 10> filters{{
 
 }  // namespace
 
-std::span<const FilterEntry> value_filters() { return filters; }
+std::span<const FilterEntry> value_filters() { return all_value_filters; }
 
 }  // namespace ringshard::text::jinja

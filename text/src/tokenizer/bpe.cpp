@@ -8,8 +8,6 @@ namespace ringshard::text {
 
 namespace {
 
-constexpr std::string_view space_sign = "\xE2\x96\x81";  // U+2581
-
 // Printable bytes map to themselves, the others to characters from U+0100 on, in order.
 struct Letters {
     std::array<char32_t, 256> of_byte{};

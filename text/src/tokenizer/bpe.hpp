@@ -10,6 +10,9 @@
 
 namespace ringshard::text {
 
+// SentencePiece's sign for a space: U+2581.
+constexpr std::string_view space_sign = "\xE2\x96\x81";
+
 // A token within a word, and the number of the word's bytes that it covers.
 struct Symbol {
     uint32_t id;

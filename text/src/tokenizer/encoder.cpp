@@ -8,8 +8,7 @@ namespace ringshard::text {
 
 namespace {
 
-constexpr std::string_view space_sign = "\xE2\x96\x81";  // U+2581
-constexpr std::string_view byte_space = "\xC4\xA0";      // letter of the space in byte-level tokens
+constexpr std::string_view byte_space = "\xC4\xA0";  // letter of the space in byte-level tokens
 
 bool is_space(std::string_view character) {
     return character == byte_space ||

@@ -12,14 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Args {
+struct PlotArgs {
     std::vector<fs::path> runs;
     fs::path output;
     report::LossScale scale = report::LossScale::linear;
     report::Subject subject = report::Subject::runs;
 };
 
-Failure usage(const std::string& what) {
+Failure plot_usage(const std::string& what) {
     return {
         ExitCode::usage,
         concat(what,
@@ -28,8 +28,8 @@ Failure usage(const std::string& what) {
                "for what plan --curves wrote")};
 }
 
-Expected<Args> parse_args(const std::vector<std::string>& flags) {
-    Args args;
+Expected<PlotArgs> parse_plot_args(const std::vector<std::string>& flags) {
+    PlotArgs args;
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--log") {
             args.scale = report::LossScale::logarithmic;
@@ -37,24 +37,24 @@ Expected<Args> parse_args(const std::vector<std::string>& flags) {
             args.subject = report::Subject::plans;
         } else if (flag.name == "--output" || flag.name == "-o") {
             const auto file = flag.value();
-            if (!file) return usage(flag.name + " has no value");
+            if (!file) return plot_usage(flag.name + " has no value");
             args.output = *file;
         } else if (flag.name.starts_with("-")) {
-            return usage("there is no " + flag.name);
+            return plot_usage("there is no " + flag.name);
         } else {
             args.runs.emplace_back(flag.whole());
         }
     }
-    if (args.runs.empty()) return usage("name a run");
-    if (args.output.empty()) return usage("name the file to write with --output");
+    if (args.runs.empty()) return plot_usage("name a run");
+    if (args.output.empty()) return plot_usage("name the file to write with --output");
     const fs::path ending = args.output.extension();
     if (ending != ".svg" && ending != ".csv" && ending != ".json")
-        return usage(
+        return plot_usage(
             concat("output = ", args.output.string(), ": must end in .svg, .csv or .json"));
     return args;
 }
 
-std::string content_of(const Args& args, const std::vector<report::MetricsLog>& runs) {
+std::string content_of(const PlotArgs& args, const std::vector<report::MetricsLog>& runs) {
     if (args.output.extension() == ".csv") return report::to_csv(runs);
     if (args.output.extension() == ".json") return report::to_json(runs);
     return report::draw_svg(runs, args.scale, args.subject);
@@ -63,7 +63,7 @@ std::string content_of(const Args& args, const std::vector<report::MetricsLog>& 
 }  // namespace
 
 int plot(const Invocation& invocation) {
-    const auto args = parse_args(invocation.flags);
+    const auto args = parse_plot_args(invocation.flags);
     if (!args) return report_failure(args.failure());
     std::vector<std::string> warnings;
     const auto runs = report::read_metrics_logs(args.value().runs, warnings);

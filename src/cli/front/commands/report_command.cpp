@@ -12,52 +12,52 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Args {
+struct ReportArgs {
     std::vector<fs::path> runs;
     fs::path output;
     report::LossScale scale = report::LossScale::linear;
     report::Verification verification = report::Verification::sizes;
 };
 
-Failure usage(const std::string& what) {
+Failure report_usage(const std::string& what) {
     return {ExitCode::usage,
             concat(what,
                    "; trainer report RUN... --output FILE.html [--log] [--verify_checkpoint "
                    "full|sizes], where RUN is the output_dir of a run or its metrics.jsonl")};
 }
 
-Expected<Args> parse_args(const std::vector<std::string>& flags) {
-    Args args;
+Expected<ReportArgs> parse_report_args(const std::vector<std::string>& flags) {
+    ReportArgs args;
     for (OwnFlags flag(flags); flag.next();) {
         if (flag.name == "--log") {
             args.scale = report::LossScale::logarithmic;
         } else if (flag.name == "--output" || flag.name == "-o") {
             const auto file = flag.value();
-            if (!file) return usage(flag.name + " has no value");
+            if (!file) return report_usage(flag.name + " has no value");
             args.output = *file;
         } else if (flag.name == "--verify_checkpoint") {
             const std::string how = flag.value().value_or("");
             if (how != "full" && how != "sizes")
-                return usage(concat("verify_checkpoint = ", how, ": must be full or sizes"));
+                return report_usage(concat("verify_checkpoint = ", how, ": must be full or sizes"));
             args.verification =
                 how == "full" ? report::Verification::every_byte : report::Verification::sizes;
         } else if (flag.name.starts_with("-")) {
-            return usage("there is no " + flag.name);
+            return report_usage("there is no " + flag.name);
         } else {
             args.runs.emplace_back(flag.name);
         }
     }
-    if (args.runs.empty()) return usage("name a run");
-    if (args.output.empty()) return usage("name the file to write with --output");
+    if (args.runs.empty()) return report_usage("name a run");
+    if (args.output.empty()) return report_usage("name the file to write with --output");
     if (args.output.extension() != ".html")
-        return usage(concat("output = ", args.output.string(), ": must end in .html"));
+        return report_usage(concat("output = ", args.output.string(), ": must end in .html"));
     return args;
 }
 
 }  // namespace
 
 int report_runs(const Invocation& invocation) {
-    const auto args = parse_args(invocation.flags);
+    const auto args = parse_report_args(invocation.flags);
     if (!args) return report_failure(args.failure());
     std::vector<std::string> warnings;
     const auto runs =

@@ -1,4 +1,4 @@
-#include "nearest_names.hpp"
+#include "name_patterns.hpp"
 
 #include <algorithm>
 
@@ -23,6 +23,14 @@ size_t longest_common_part(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+std::optional<std::regex> read_regex(const std::string& text) {
+    try {
+        return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error&) {
+        return std::nullopt;
+    }
+}
 
 std::string nearest_names(std::string expression, std::vector<std::string> names) {
     std::erase(expression, '\\');
