@@ -8,7 +8,8 @@
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
 
-#include "ringshard/base/error.hpp"
+#include <algorithm>
+
 #include "ringshard/ops/routing.hpp"
 
 namespace ringshard::ops {
@@ -81,6 +82,38 @@ void ChunkLayout::write_rows(const at::Tensor& chunks, const at::Tensor& rows) c
     rows.copy_(place_of_row_.defined() ? take_rows(places, place_of_row_) : places);
 }
 
+std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::Tensor& like) {
+    std::vector<Segment> segments;
+    std::vector<Stretch> parts;
+    int64_t chunks = 0;
+    const auto close = [&](size_t last_stretch) {
+        const int64_t begin = parts.front().begin;
+        const int64_t rows = parts.back().begin + parts.back().length - begin;
+        for (Stretch& part : parts) part.begin -= begin;
+        segments.push_back({begin, rows, static_cast<int64_t>(last_stretch + 1 - parts.size()),
+                            std::ssize(parts), ChunkLayout(parts, rows, like)});
+        parts.clear();
+        chunks = 0;
+    };
+    for (size_t stretch = 0; stretch < stretches.size(); ++stretch) {
+        const auto& [begin, length] = stretches[stretch];
+        for (int64_t done = 0; done < length;) {
+            const int64_t taken = std::min(length - done, (segment_chunks - chunks) * chunk_tokens);
+            parts.push_back({begin + done, taken});
+            chunks += (taken + chunk_tokens - 1) / chunk_tokens;
+            done += taken;
+            if (chunks == segment_chunks) close(stretch);
+        }
+    }
+    if (!parts.empty()) close(stretches.size() - 1);
+    return segments;
+}
+
+DeltaHeads rows_of(const DeltaHeads& all, const Segment& segment) {
+    const auto rows = [&](const at::Tensor& x) { return x.defined() ? rows_of(x, segment) : x; };
+    return {rows(all.q), rows(all.k), rows(all.v), rows(all.log_decay), rows(all.beta)};
+}
+
 DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span) {
     const int64_t repeats = all.v.size(1) / all.k.size(1);
     const auto of_keys = [&](const at::Tensor& x) {
@@ -138,6 +171,7 @@ Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor
     const auto sizes = first_state.sizes();
     Walk all{at::empty({layout.size(), sizes[1], sizes[2], sizes[3]}, first_state.options()),
              at::empty(values.sizes(), values.options()), first_state.clone()};
+    if (values.is_meta()) return all;
     for (size_t s = 0; s < layout.stretches().size(); ++s) {
         at::Tensor state = all.last[static_cast<int64_t>(s)];
         for (int64_t chunk = layout.stretches()[s].begin; chunk < layout.stretches()[s].end;
@@ -158,6 +192,7 @@ Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::T
     const at::Tensor whole = flat_heads(chunks.whole);
     Walk all{at::empty(d_reads.sizes(), d_reads.options()),
              at::empty(d_values.sizes(), d_values.options()), d_last_state.clone()};
+    if (d_values.is_meta()) return all;
     for (size_t s = 0; s < layout.stretches().size(); ++s) {
         at::Tensor state = all.last[static_cast<int64_t>(s)];
         for (int64_t chunk = layout.stretches()[s].end; chunk-- > layout.stretches()[s].begin;) {

@@ -47,6 +47,27 @@ private:
     at::Tensor place_of_row_;  // [t]; -1 outside of stretches
 };
 
+// Chunks that are computed together: few enough that what is made of them stays in the cache.
+inline constexpr int64_t segment_chunks = 16;
+
+// A part of the stretches, in their order: rows [begin, begin + rows), of neighbouring stretches.
+struct Segment {
+    int64_t begin;
+    int64_t rows;
+    int64_t first_stretch;
+    int64_t num_stretches;
+    ChunkLayout layout;  // of its rows
+};
+std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::Tensor& like);
+// Views of its rows, and of the states of its stretches.
+DeltaHeads rows_of(const DeltaHeads& all, const Segment& segment);
+inline at::Tensor rows_of(const at::Tensor& all, const Segment& segment) {
+    return all.narrow(0, segment.begin, segment.rows);
+}
+inline at::Tensor states_of(const at::Tensor& all, const Segment& segment) {
+    return all.narrow(0, segment.first_stretch, segment.num_stretches);
+}
+
 // Key heads [first, first + number) and the value heads that read with them.
 struct HeadSpan {
     int64_t first;

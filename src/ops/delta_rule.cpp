@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "delta_chunks.hpp"
 
@@ -39,15 +40,43 @@ at::Tensor part_of(const at::Tensor& all, const DeltaHeads& heads, const HeadSpa
     return all.narrow(1, span.first * repeats, span.number * repeats);
 }
 
-// [stretches, heads, dk, dv] of these heads.
-at::Tensor first_states(const at::Tensor& first, const DeltaHeads& heads, const HeadSpan& span,
-                        const ChunkLayout& layout) {
-    if (first.defined()) return part_of(first, heads, span);
+// A copy of the states of these heads, [stretches, heads, dk, dv]: zeros where they are undefined.
+at::Tensor copy_states(const at::Tensor& first, const DeltaHeads& heads, const HeadSpan& span,
+                       size_t num_stretches) {
+    if (first.defined()) return part_of(first, heads, span).clone();
     const int64_t repeats = heads.v.size(1) / heads.k.size(1);
-    return at::zeros(
-        {std::ssize(layout.stretches()), span.number * repeats, heads.k.size(2), heads.v.size(2)},
-        heads.beta.options());
+    return at::zeros({static_cast<int64_t>(num_stretches), span.number * repeats, heads.k.size(2),
+                      heads.v.size(2)},
+                     heads.beta.options());
 }
+
+// Some heads of a segment, in chunks, and the walk through them from the states in which they
+// begin, which become those in which they end.
+struct Pass {
+    Pass(const DeltaHeads& all, const HeadSpan& span, const Segment& segment)
+        : heads(heads_of(rows_of(all, segment), span)), chunks(heads, segment.layout) {}
+    Walk walk_from(const at::Tensor& states, const Segment& segment) const {
+        return walk_with(chunks.u.flatten(1, 2), states, segment);
+    }
+    Walk walk_with(const at::Tensor& values, const at::Tensor& states,
+                   const Segment& segment) const {
+        const at::Tensor of_segment = states_of(states, segment);
+        Walk forth = walk(chunks, segment.layout, values, of_segment);
+        of_segment.copy_(forth.last);
+        return forth;
+    }
+    // The same of gradients, from the end of the segment to its beginning.
+    Walk walk_back_from(const at::Tensor& d_states, const at::Tensor& d_values,
+                        const at::Tensor& d_reads, const Segment& segment) const {
+        const at::Tensor of_segment = states_of(d_states, segment);
+        Walk back = walk_back(chunks, segment.layout, d_values, d_reads, of_segment);
+        of_segment.copy_(back.last);
+        return back;
+    }
+
+    DeltaHeads heads;
+    DeltaChunks chunks;
+};
 
 double scale_of(const DeltaHeads& heads) {
     return 1 / std::sqrt(static_cast<double>(heads.k.size(2)));
@@ -90,32 +119,35 @@ at::Tensor behind_zeros(const at::Tensor& x, int64_t dk) {
 
 at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
                       const DeltaStates& states) {
-    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
+    const std::vector<Segment> segments = segments_of(stretches, heads.k);
     const double scale = scale_of(heads);
     at::Tensor read = at::empty(heads.v.sizes(), heads.v.options());
     for_heads(heads.k, [&](const HeadSpan& span) {
-        const DeltaHeads mine = heads_of(heads, span);
-        const DeltaChunks chunks(mine, layout);
-        const Walk forth = walk(chunks, layout, chunks.u.flatten(1, 2),
-                                first_states(states.first, heads, span, layout));
-        const Unit q = chunked_queries(mine.q, layout);
-        at::Tensor out =
-            at::matmul(q.rows * (chunks.growth * scale), by_key_head(forth.states, chunks));
-        out.add_(at::matmul(reads(q, chunks, scale), by_key_head(forth.values, chunks)));
-        layout.write_rows(by_token(out), part_of(read, heads, span));
-        if (states.last.defined()) part_of(states.last, heads, span).copy_(forth.last);
+        const at::Tensor state = copy_states(states.first, heads, span, stretches.size());
+        for (const Segment& segment : segments) {
+            const Pass pass(heads, span, segment);
+            const Walk forth = pass.walk_from(state, segment);
+            const Unit q = chunked_queries(pass.heads.q, segment.layout);
+            at::Tensor out = at::matmul(q.rows * (pass.chunks.growth * scale),
+                                        by_key_head(forth.states, pass.chunks));
+            out.add_(
+                at::matmul(reads(q, pass.chunks, scale), by_key_head(forth.values, pass.chunks)));
+            segment.layout.write_rows(by_token(out), part_of(rows_of(read, segment), heads, span));
+        }
+        if (states.last.defined()) part_of(states.last, heads, span).copy_(state);
     });
     return read;
 }
 
 at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> stretches) {
-    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
+    const std::vector<Segment> segments = segments_of(stretches, heads.k);
     at::Tensor maps = identities(heads, stretches.size());
     for_heads(heads.k, [&](const HeadSpan& span) {
-        const DeltaChunks chunks(heads_of(heads, span), layout);
-        const at::Tensor values = behind_zeros(chunks.u.flatten(1, 2), heads.k.size(2));
-        const at::Tensor of_span = part_of(maps, heads, span);
-        of_span.copy_(walk(chunks, layout, values, of_span).last);
+        for (const Segment& segment : segments) {
+            const Pass pass(heads, span, segment);
+            pass.walk_with(behind_zeros(pass.chunks.u.flatten(1, 2), heads.k.size(2)),
+                           part_of(maps, heads, span), segment);
+        }
     });
     return maps;
 }
@@ -142,21 +174,21 @@ at::Tensor chunked_gradient(const at::Tensor& d_out, const ChunkLayout& layout,
 
 at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Stretch> stretches,
                                     const at::Tensor& d_out) {
-    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
+    const std::vector<Segment> segments = segments_of(stretches, heads.k);
     const double scale = scale_of(heads);
     const int64_t dk = heads.k.size(2);
     at::Tensor maps = identities(heads, stretches.size());
     for_heads(heads.k, [&](const HeadSpan& span) {
-        const DeltaHeads mine = heads_of(heads, span);
-        const DeltaChunks chunks(mine, layout);
-        const Unit q = chunked_queries(mine.q, layout);
-        const auto [d_values, d_states] =
-            read_gradients(chunked_gradient(part_of(d_out, heads, span), layout, span),
-                           reads(q, chunks, scale), q.rows * (chunks.growth * scale));
-        const at::Tensor of_span = part_of(maps, heads, span);
-        of_span.copy_(walk_back(chunks, layout, behind_zeros(d_values, dk),
-                                behind_zeros(d_states, dk), of_span)
-                          .last);
+        for (const Segment& segment : std::views::reverse(segments)) {
+            const Pass pass(heads, span, segment);
+            const Unit q = chunked_queries(pass.heads.q, segment.layout);
+            const at::Tensor out = chunked_gradient(part_of(rows_of(d_out, segment), heads, span),
+                                                    segment.layout, span);
+            const auto [d_values, d_states] = read_gradients(out, reads(q, pass.chunks, scale),
+                                                             q.rows * (pass.chunks.growth * scale));
+            pass.walk_back_from(part_of(maps, heads, span), behind_zeros(d_values, dk),
+                                behind_zeros(d_states, dk), segment);
+        }
     });
     return maps;
 }
@@ -232,42 +264,57 @@ struct HeadsBackward {
     at::Tensor dq, dk, dv, d_beta, d_sums;
 };
 
+// The gradients of some heads of a segment. `states`: in which its stretches begin; `d_states`: the
+// gradients of those in which they end, which become those of `states`.
+void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segment& segment,
+                      const at::Tensor& states, const at::Tensor& d_states, const at::Tensor& d_out,
+                      const DeltaHeads& gradients) {
+    const double scale = scale_of(heads);
+    const Pass pass(heads, span, segment);
+    const DeltaChunks& chunks = pass.chunks;
+    const Unit q = chunked_queries(pass.heads.q, segment.layout);
+    const at::Tensor out =
+        chunked_gradient(part_of(rows_of(d_out, segment), heads, span), segment.layout, span);
+    const at::Tensor of_values = reads(q, chunks, scale);
+    const ReadGradients of_reads = read_gradients(out, of_values, q.rows * (chunks.growth * scale));
+    const Walk forth = pass.walk_from(states, segment);
+    const Walk back = pass.walk_back_from(d_states, of_reads.values, of_reads.states, segment);
+    const at::Tensor begins = by_key_head(forth.states, chunks);
+    const at::Tensor values = by_key_head(forth.values, chunks);
+    HeadsBackward backward(chunks, q, scale);
+    backward.add_reads(out, begins, values, of_values);
+    backward.add_writes(by_key_head(back.states, chunks), begins, values);
+    backward.add_values(by_key_head(back.values, chunks), begins);
+
+    const DeltaHeads into = heads_of(rows_of(gradients, segment), span);
+    const auto write = [&](const at::Tensor& gradient, const at::Tensor& rows) {
+        segment.layout.write_rows(by_token(gradient), rows);
+    };
+    write(unit_gradient(backward.dq, q), into.q);
+    write(unit_gradient(backward.dk, chunks.k), into.k);
+    write(backward.dv, into.v);
+    write(backward.d_beta, into.beta.unsqueeze(-1));
+    write(sums_from_here_on(backward.d_sums), into.log_decay.unsqueeze(-1));
+}
+
 }  // namespace
 
 void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
                          const at::Tensor& first_state, const at::Tensor& d_out,
                          const DeltaHeads& gradients, const DeltaStates& d_states) {
-    const ChunkLayout layout(stretches, heads.k.size(0), heads.k);
-    const double scale = scale_of(heads);
+    const std::vector<Segment> segments = segments_of(stretches, heads.k);
     for_heads(heads.k, [&](const HeadSpan& span) {
-        const DeltaHeads mine = heads_of(heads, span);
-        const DeltaChunks chunks(mine, layout);
-        const Unit q = chunked_queries(mine.q, layout);
-        const at::Tensor out = chunked_gradient(part_of(d_out, heads, span), layout, span);
-        const at::Tensor of_values = reads(q, chunks, scale);
-        const ReadGradients of_reads =
-            read_gradients(out, of_values, q.rows * (chunks.growth * scale));
-        const Walk forth = walk(chunks, layout, chunks.u.flatten(1, 2),
-                                first_states(first_state, heads, span, layout));
-        const Walk back = walk_back(chunks, layout, of_reads.values, of_reads.states,
-                                    first_states(d_states.first, heads, span, layout));
-        const at::Tensor states = by_key_head(forth.states, chunks);
-        const at::Tensor values = by_key_head(forth.values, chunks);
-        HeadsBackward backward(chunks, q, scale);
-        backward.add_reads(out, states, values, of_values);
-        backward.add_writes(by_key_head(back.states, chunks), states, values);
-        backward.add_values(by_key_head(back.values, chunks), states);
-
-        const DeltaHeads into = heads_of(gradients, span);
-        const auto write = [&](const at::Tensor& gradient, const at::Tensor& rows) {
-            layout.write_rows(by_token(gradient), rows);
-        };
-        write(unit_gradient(backward.dq, q), into.q);
-        write(unit_gradient(backward.dk, chunks.k), into.k);
-        write(backward.dv, into.v);
-        write(backward.d_beta, into.beta.unsqueeze(-1));
-        write(sums_from_here_on(backward.d_sums), into.log_decay.unsqueeze(-1));
-        if (d_states.last.defined()) part_of(d_states.last, heads, span).copy_(back.last);
+        at::Tensor state = copy_states(first_state, heads, span, stretches.size());
+        const at::Tensor d_state = copy_states(d_states.first, heads, span, stretches.size());
+        std::vector<at::Tensor> begins;  // of the segments
+        for (const Segment& segment : segments) {
+            begins.push_back(state.clone());
+            if (begins.size() < segments.size())
+                Pass(heads, span, segment).walk_from(state, segment);
+        }
+        for (size_t i = segments.size(); i-- > 0; begins.pop_back())
+            segment_backward(heads, span, segments[i], begins.back(), d_state, d_out, gradients);
+        if (d_states.last.defined()) part_of(d_states.last, heads, span).copy_(d_state);
     });
 }
 

@@ -114,6 +114,7 @@ BOOST_AUTO_TEST_CASE(several_stretches_are_each_the_recurrence) {
     check({{0, 1}, {1, 2}, {3, 64}, {67, 100}, {167, 3}}, at::kFloat, 5e-6);
     check({{0, 128}, {128, 64}}, at::kFloat, 5e-6);
     check({{0, 70}, {70, 20}}, at::kBFloat16, 1e-2);
+    check({{0, 1000}, {1000, 30}, {1030, 1100}, {2130, 2}}, at::kFloat, 5e-6);
 }
 
 // A decay that leaves nothing of a state within a few tokens, and none at all.
