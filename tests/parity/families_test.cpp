@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "golden.hpp"
 #include "mpi_test.hpp"
@@ -196,11 +197,79 @@ void check_layout(const Family& family, const mesh::MeshShape& shape) {
 BOOST_AUTO_TEST_CASE(every_family_gives_transformers_numbers) {
     BOOST_TEST(golden_files().size() >= 20U);
     for (const std::filesystem::path& file : golden_files()) {
+        if (layouts().empty()) continue;
         const Family family = open_family(file);
         BOOST_TEST_INFO_SCOPE(family.name);
         for (const mesh::MeshShape& shape : layouts()) {
             BOOST_TEST_INFO_SCOPE(to_text(shape));
             check_layout(family, shape);
+        }
+        test::world().barrier();
+        if (test::world().rank() == 0) std::filesystem::remove_all(family.folder);
+    }
+}
+
+namespace {
+
+// Documents whose borders lie within three tokens of the cuts between ranks (multiples of 20), and
+// such as are shorter than the convolution.
+const std::vector<std::vector<int32_t>> lengths_near_cuts{{38, 4, 37, 3, 41, 37},
+                                                          {2, 1, 117, 1, 39}};
+
+data::FlatBatch packed(const std::vector<int32_t>& lengths) {
+    std::vector<int32_t> tokens;
+    for (const double number : numbers("packed tokens", 160))
+        tokens.push_back(static_cast<int32_t>(number * 96));
+    data::SampleList rows;
+    rows.add(tokens, tokens, lengths);
+    const std::vector<int64_t> first{0};
+    return data::flatten(test::one_row_each(std::move(rows)), first);
+}
+
+// A changed first, middle or last token of a document moves no bit of another document, nor of the
+// tokens before it.
+void check_documents(TestModel& model, const std::vector<int32_t>& lengths) {
+    data::FlatBatch batch = packed(lengths);
+    const at::Tensor before = model.logits(batch);
+    int64_t begin = 0;
+    for (const int32_t length : lengths) {
+        const int64_t end = begin + length;
+        for (const int64_t place : std::set<int64_t>{begin, begin + length / 2, end - 1}) {
+            auto& token = batch.tokens[static_cast<size_t>(place)];
+            const int32_t kept = token;
+            token = token == 7 ? 8 : 7;
+            const at::Tensor after = model.logits(batch);
+            BOOST_TEST(after.narrow(0, 0, place).equal(before.narrow(0, 0, place)),
+                       "before token " << place);
+            BOOST_TEST(!after[place].equal(before[place]), "token " << place);
+            BOOST_TEST(after.slice(0, end).equal(before.slice(0, end)),
+                       "documents after token " << place);
+            token = kept;
+        }
+        begin = end;
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(states_stay_in_their_documents) {
+    const auto world = test::world().size();
+    for (const char* const name : {"qwen3_5", "qwen3_next"}) {
+        const Family family =
+            open_family(test::golden_folder() / "families" / concat(name, ".json"));
+        for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 1, 1, 1},
+                                             {1, 1, 2, 1},
+                                             {1, 1, 1, 2},
+                                             {1, 1, 2, 2},
+                                             {1, 1, 4, 1},
+                                             {1, 1, 4, 2}}) {
+            if (shape.world() != world) continue;
+            BOOST_TEST_INFO_SCOPE(name << ", " << to_text(shape));
+            if (world > 4) check_layout(family, shape);
+            TestModel model(test::world(), family.folder,
+                            {.shape = shape, .cuts = {true, true, true, false}});
+            for (const std::vector<int32_t>& lengths : lengths_near_cuts)
+                check_documents(model, lengths);
         }
         test::world().barrier();
         if (test::world().rank() == 0) std::filesystem::remove_all(family.folder);

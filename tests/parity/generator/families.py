@@ -18,6 +18,7 @@ from family_configs import CONFIGS
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
+LENGTHS_OF = {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
 
@@ -92,12 +93,12 @@ def fill(model):
     return tensors
 
 
-def run(model, tokens):
+def run(model, tokens, lengths):
     """Every document by itself: nothing there can leak."""
     loss, logits, routed, begin = 0.0, [], [], 0
     config = model.config
     has_experts = hasattr(config, "router_aux_loss_coef") and config.num_experts > 0
-    for length in LENGTHS:
+    for length in lengths:
         ids = tokens[None, begin:begin + length]
         result = model(input_ids=ids, use_cache=False, **({"output_router_logits": True} if has_experts else {}))
         out = result.logits[0].float()
@@ -105,7 +106,7 @@ def run(model, tokens):
         logits.append(out[-1])
         routed.append(result.router_logits if has_experts else ())
         begin += length
-    loss = loss / (len(tokens) - len(LENGTHS))
+    loss = loss / (len(tokens) - len(lengths))
     if has_experts:  # the auxiliary loss is of all tokens, as in a packed row
         of_layers = tuple(torch.cat(layer) for layer in zip(*routed))
         aux = load_balancing_loss_func(of_layers, config.num_experts, config.num_experts_per_tok)
@@ -137,19 +138,20 @@ def make(family):
     kind = AutoModelForImageTextToText if is_wrapped else AutoModelForCausalLM
     model = kind.from_config(config, dtype=torch.float32, attn_implementation="eager").train()
     tensors = fill(model)
-    tokens = torch.from_numpy((numbers("tokens", sum(LENGTHS)) * VOCABULARY).astype(np.int64))
-    loss, logits = run(model, tokens)
+    lengths = LENGTHS_OF.get(family, LENGTHS)
+    tokens = torch.from_numpy((numbers("tokens", sum(lengths)) * VOCABULARY).astype(np.int64))
+    loss, logits = run(model, tokens, lengths)
     loss.backward()
     for name, gradient in stored(model, lambda p: p.grad):
         tensors[name]["gradient"] = sketch(name, gradient)
     with torch.no_grad():
-        half_loss, half_logits = run(model.to(torch.bfloat16), tokens)
+        half_loss, half_logits = run(model.to(torch.bfloat16), tokens, lengths)
     written = json.loads(config.to_json_string(use_diff=False))
     written["architectures"] = [type(model).__name__]
     written["dtype"] = "float32"
     for key in ("_name_or_path", "transformers_version", "_attn_implementation", "attn_implementation"):
         written.pop(key, None)
-    return {"config": written, "lengths": LENGTHS, "tensors": tensors, "loss": loss.item(), "logits": rows(logits),
+    return {"config": written, "lengths": lengths, "tensors": tensors, "loss": loss.item(), "logits": rows(logits),
             "bf16": {"loss": half_loss.item(), "logits": rows(half_logits)}}
 
 

@@ -85,6 +85,7 @@ CONFIGS = {
     "qwen3_next": sizes(model_type="qwen3_next", num_experts=0, full_attention_interval=2, attention_bias=True, **DELTA),
     "qwen3_5": sizes(model_type="qwen3_5_text", num_hidden_layers=4,
                      **{**DELTA, "rope_parameters": rope(partial_rotary_factor=0.25, mrope_section=[1, 1, 0], mrope_interleaved=True)}),
+    "qwen3_5-lengths": sizes(model_type="qwen3_5_text", full_attention_interval=2, **{**DELTA, "max_position_embeddings": 8192}),
     "mistral3-mistral": {"model_type": "mistral3", "tie_word_embeddings": False, "vision_config": PIXTRAL,
                          "text_config": sizes(model_type="mistral", head_dim=8, rope_parameters=rope(), sliding_window=None)},
     "mistral3-ministral3": {"model_type": "mistral3", "vision_config": PIXTRAL, "text_config": MINISTRAL3},
