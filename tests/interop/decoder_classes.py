@@ -17,6 +17,9 @@ torch.set_num_threads(1)
 TOKENS = [(7 * i * i + 3 * i + 1) % 96 for i in range(45)]
 SIZES = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 128, "head_dim": 16}
+# Of wrapped models: what sees is not computed here, but its tensors pass through.
+VISION_SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28,
+                "patch_size": 14}
 QUIET = {"attention_dropout": 0.0, "residual_dropout": 0.0, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
 
 
@@ -26,9 +29,11 @@ def classes():
 
 
 def tiny_config(model_type, **other):
-    """A small configuration with the defaults of its class, as a config.json has it."""
+    """A small configuration with the defaults of its class, as a config.json has it; of a wrapped model, small parts."""
     fields = CONFIG_MAPPING[model_type].__dataclass_fields__
     given = {name: value for name, value in {**SIZES, **QUIET}.items() if name in fields}
+    if "text_config" in fields:
+        given.update(text_config={**SIZES, **QUIET, "sliding_window": 8}, vision_config=VISION_SIZES)
     if model_type == "helium":
         given["head_dim"] = 8
     if model_type == "qwen3_next":

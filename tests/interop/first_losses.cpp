@@ -9,6 +9,7 @@
 
 #include "ringshard/comm/mpi_session.hpp"
 #include "ringshard/model/weights.hpp"
+#include "ringshard/model/wrapped_files.hpp"
 #include "test_model.hpp"
 
 using namespace ringshard;
@@ -19,8 +20,10 @@ namespace {
 // Of one row that is one document.
 double first_loss(const comm::Group& world, const json& wish) {
     const std::filesystem::path folder = wish.at("folder").get<std::string>();
-    const auto stored = model::StoredModel::open(folder);
+    auto stored = model::StoredModel::open(folder);
     const auto spec = model::read_model_spec(folder / "config.json");
+    if (const auto failure = model::find_text_model(stored.value(), spec.value()))
+        throw Error(*failure);
     if (const auto failure =
             model::check_weights(stored.value(), spec.value(), model::make_units(spec.value(), 1)))
         throw Error(*failure);

@@ -34,8 +34,6 @@ class DecoderClasses(TrainerTest):
         served = [model_type for model_type in classes() if is_served(self.losses.of_config(bare_config(model_type)))]
         self.assertGreater(len(served), 30)
         for model_type in served:
-            if model_type == "gemma3":  # wrapped, whose sizes lie in text_config: its golden is in tests/parity
-                continue
             with self.subTest(model_type):
                 ours, theirs = self.losses.compare(tiny_config(model_type))
                 self.assertIn("loss", ours)
