@@ -135,6 +135,37 @@ BOOST_FIXTURE_TEST_CASE(all_to_all_takes_parts_of_any_size, Fixture) {
     BOOST_TEST(out.equal(at::cat(expected)));
 }
 
+// All rows of all ranks go to one, or to the next one; or there are none. Rows of one number too.
+BOOST_FIXTURE_TEST_CASE(all_to_all_takes_the_extremes_of_uneven_parts, Fixture) {
+    const auto exchange = [&](const auto& rows_between, const std::vector<int64_t>& shape_of_row) {
+        const auto part = [&](int64_t from, int64_t to) {
+            std::vector<int64_t> shape{rows_between(from, to)};
+            shape.insert(shape.end(), shape_of_row.begin(), shape_of_row.end());
+            return at::full(shape, 10 * from + to + 1, at::kLong);
+        };
+        comm::RowCounts sent;
+        comm::RowCounts received;
+        std::vector<at::Tensor> parts;
+        std::vector<at::Tensor> expected;
+        for (int64_t r = 0; r < size; ++r) {
+            sent.push_back(rows_between(rank, r));
+            received.push_back(rows_between(r, rank));
+            parts.push_back(part(rank, r));
+            expected.push_back(part(r, rank));
+        }
+        const at::Tensor out = at::zeros_like(at::cat(expected));
+        communicator->all_to_all_uneven(out, received, at::cat(parts), sent).wait();
+        BOOST_TEST(out.equal(at::cat(expected)));
+    };
+    for (const std::vector<int64_t>& shape_of_row : {std::vector<int64_t>{}, {3}, {2, 5}}) {
+        exchange([&](int64_t, int64_t to) { return to == size - 1 ? 70001 : 0; }, shape_of_row);
+        exchange([&](int64_t from, int64_t to) { return (from + 1) % size == to ? 5 : 0; },
+                 shape_of_row);
+        exchange([](int64_t from, int64_t) { return from == 0 ? 2 : 0; }, shape_of_row);
+        exchange([](int64_t, int64_t) { return 0; }, shape_of_row);
+    }
+}
+
 BOOST_FIXTURE_TEST_CASE(shift_moves_several_tensors_to_the_next_rank, Fixture) {
     for_all_sizes([&](int64_t count) {
         at::Tensor keys = at::zeros({count}, at::kBFloat16);
