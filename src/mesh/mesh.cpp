@@ -23,6 +23,18 @@ Mesh::Mesh(const comm::Group& world, const MeshShape& shape, at::Device device,
                      {coordinates_.replicate, coordinates_.shard, coordinates_.ring, 0});
     zero_ = along("zero", shape.zero(), {coordinates_.replicate, 0, 0, 0});
     world_ = along("tensors of all", shape.world(), {0, 0, 0, 0});
+
+    // Groups of experts are consecutive ranks; the ranks in the same place of them hold the same.
+    const auto join = [&](const char* name, int64_t size, int64_t color) {
+        if (size == 1) return comm::make_self_communicator(device);
+        return comm::make_communicator(world.split(color, name), device, options);
+    };
+    experts_ = join("experts", shape.experts, world.rank() / shape.experts);
+    if (shape.experts == 1) return;
+    expert_zero_ = join("expert zero", shape.zero() / shape.experts,
+                        coordinates_.replicate * shape.experts + world.rank() % shape.experts);
+    expert_world_ =
+        join("expert world", shape.world() / shape.experts, world.rank() % shape.experts);
 }
 
 Mesh::Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCommunicator& make)
@@ -33,6 +45,12 @@ Mesh::Mesh(const MeshShape& shape, int64_t rank, at::Device device, const MakeCo
       ring_(make("ring", coordinates_.ring, shape.ring)),
       ulysses_(make("ulysses", coordinates_.ulysses, shape.ulysses)),
       zero_(make("zero", rank % shape.zero(), shape.zero())),
-      world_(make("tensors of all", rank, shape.world())) {}
+      world_(make("tensors of all", rank, shape.world())),
+      experts_(make("experts", rank % shape.experts, shape.experts)) {
+    if (shape.experts == 1) return;
+    expert_zero_ =
+        make("expert zero", rank % shape.zero() / shape.experts, shape.zero() / shape.experts);
+    expert_world_ = make("expert world", rank / shape.experts, shape.world() / shape.experts);
+}
 
 }  // namespace ringshard::mesh

@@ -1,6 +1,7 @@
 #include "ringshard/mesh/mesh_shape.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,14 @@ using config::Settings;
 
 std::string to_text(const MeshShape& shape) {
     return concat(shape.replicate, "x", shape.shard, "x", shape.ring, "x", shape.ulysses);
+}
+
+std::vector<int64_t> expert_sizes(const MeshShape& shape, int64_t num_experts) {
+    const int64_t both = std::gcd(shape.zero(), num_experts);
+    std::vector<int64_t> sizes;
+    for (int64_t size = 1; size <= both; ++size)
+        if (both % size == 0) sizes.push_back(size);
+    return sizes;
 }
 
 Coordinates coordinates_of(int64_t rank, const MeshShape& shape) {
@@ -166,6 +175,22 @@ std::optional<Failure> check_batch(const Settings& settings, const MeshShape& sh
                           "one of them")};
 }
 
+// The ranks that share experts hold one copy of the model together.
+std::optional<Failure> check_experts(const Settings& settings, const MeshShape& shape) {
+    if (shape.zero() % shape.experts == 0) return std::nullopt;
+    std::vector<std::string> sizes;
+    for (const int64_t size : expert_sizes(shape, shape.zero())) sizes.push_back(concat(size));
+    return Failure{
+        ExitCode::settings,
+        concat("ep_size = ", shape.experts, " [", settings.origin_of("ep_size").place,
+               "]: the ranks that share experts divide dp_shard_size x cp_size x sp_size = ",
+               shape.zero(), "; sizes that work: ", join(sizes, ", "),
+               shape.zero() == 1 && shape.world() > 1
+                   ? "; with --profile zero1, zero2, zero3 or fsdp2 they may be any part of the "
+                     "ranks"
+                   : "")};
+}
+
 }  // namespace
 
 Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_t num_hosts) {
@@ -176,8 +201,10 @@ Expected<MeshShape> choose_shape(const Settings& settings, int64_t world, int64_
                    "]: it is for one rank, and there are ", world,
                    "; start one rank, or choose --profile multi_gpu, zero2, zero3 or fsdp2")};
     const RequestedSizes requested = requested_sizes(settings, world, num_hosts);
-    if (const auto shape = complete_shape(requested, world)) {
+    if (auto shape = complete_shape(requested, world)) {
+        shape->experts = settings.values.parallel.ep_size;
         if (const auto failure = check_batch(settings, *shape)) return *failure;
+        if (const auto failure = check_experts(settings, *shape)) return *failure;
         return *shape;
     }
     return Failure{

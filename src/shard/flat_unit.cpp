@@ -27,6 +27,10 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
                    UnitKind kind, size_t module)
     : name_(std::move(name)), kind_(kind), module_(module) {
     groups_.resize(groups.size());
+    if (kind_.num_sections > 1) {
+        place_experts(groups, num_parts);
+        return;
+    }
     place(groups, Section::decaying);
     matrices_end_ = size_;
     place(groups, Section::adapter_output);
@@ -44,11 +48,15 @@ FlatUnit::Section FlatUnit::section_of(const ParameterGroup& group) {
     return decays ? Section::decaying : Section::rest;
 }
 
+bool FlatUnit::is_of_this_kind(const ParameterGroup& group) const {
+    return group.role == kind_.role && group.form == kind_.form &&
+           group.is_of_experts == (kind_.num_sections > 1);
+}
+
 void FlatUnit::place(const std::vector<ParameterGroup>& groups, Section section) {
     for (size_t g = 0; g < groups.size(); ++g) {
         const std::vector<int64_t>& first = groups[g].tensors.front().shape;
-        if (UnitKind{groups[g].role, groups[g].form} != kind_ || section_of(groups[g]) != section)
-            continue;
+        if (!is_of_this_kind(groups[g]) || section_of(groups[g]) != section) continue;
         size_ = round_up(size_, alignment);
         groups_[g] = {size_, first, tensors_.size(), groups[g].tensors.size()};
         groups_[g].shape[0] = 0;
@@ -59,6 +67,33 @@ void FlatUnit::place(const std::vector<ParameterGroup>& groups, Section section)
             size_ += tensors_.back().size;
         }
     }
+}
+
+// Every section is filled up by itself, so that its parts are equal too.
+void FlatUnit::place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts) {
+    const auto sections = static_cast<size_t>(kind_.num_sections);
+    for (size_t section = 0; section < sections; ++section) {
+        const int64_t begin = size_;
+        for (size_t g = 0; g < groups.size(); ++g) {
+            const ParameterGroup& group = groups[g];
+            if (!is_of_this_kind(group)) continue;
+            const size_t count = group.tensors.size() / sections;
+            RINGSHARD_CHECK(
+                count * sections == group.tensors.size() && section_of(group) == Section::decaying,
+                name_, ": ", group.tensors.front().name, " is not of experts that ", sections,
+                " ranks share");
+            size_ = round_up(size_, alignment);
+            groups_[g] = {size_ - begin, group.tensors.front().shape, tensors_.size(), count};
+            groups_[g].shape[0] *= static_cast<int64_t>(count);
+            for (size_t t = section * count; t < (section + 1) * count; ++t) {
+                const TensorSpec& spec = group.tensors[t];
+                tensors_.push_back({spec, group.initial, size_, num_elements(spec.shape)});
+                size_ += tensors_.back().size;
+            }
+        }
+        size_ = begin + round_up(size_ - begin, alignment * num_parts / kind_.num_sections);
+    }
+    matrices_end_ = decaying_end_ = size_;
 }
 
 // The parts of the buffer begin with blocks, since the alignment is that of a block's codes.
@@ -86,8 +121,8 @@ std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
 }
 
 at::Tensor FlatUnit::view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const {
-    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == size_, name_, ": a buffer of ", flat.numel(),
-                    " elements for ", size_);
+    RINGSHARD_CHECK(flat.dim() == 1 && flat.numel() == section_size(), name_, ": a buffer of ",
+                    flat.numel(), " elements for ", section_size());
     const PlacedGroup& placed = groups_.at(id.group);
     if (nf4_) return dense(flat, placed, type);
     return flat.narrow(0, placed.offset, num_elements(placed.shape)).view(placed.shape);
@@ -137,19 +172,27 @@ void UnitLayout::set_form(Form form) {
             group.form = form;
 }
 
-std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module) const {
+std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module,
+                                         int64_t ranks_of_experts) const {
+    std::vector<ParameterGroup> groups = groups_;
+    if (ranks_of_experts == 1)
+        for (ParameterGroup& group : groups) group.is_of_experts = false;  // like the others
     std::vector<FlatUnit> units;
     const auto add = [&](UnitKind kind, const char* ending) {
         const auto is_of_kind = [&](const ParameterGroup& group) {
-            return UnitKind{group.role, group.form} == kind;
+            return UnitKind{group.role, group.form, group.is_of_experts ? ranks_of_experts : 1} ==
+                   kind;
         };
-        if (std::ranges::any_of(groups_, is_of_kind))
-            units.emplace_back(module_name_ + ending, groups_, num_parts, kind, module);
+        if (std::ranges::any_of(groups, is_of_kind))
+            units.emplace_back(module_name_ + ending, groups, num_parts, kind, module);
     };
     add({Role::trained, Form::numbers}, "");
     add({Role::frozen, Form::numbers}, " (frozen)");
     add({Role::frozen, Form::nf4}, " (in four bits)");
     add({Role::frozen, Form::nested_nf4}, " (in four bits)");
+    if (ranks_of_experts == 1) return units;
+    add({Role::trained, Form::numbers, ranks_of_experts}, " (experts)");
+    add({Role::frozen, Form::numbers, ranks_of_experts}, " (frozen experts)");
     return units;
 }
 

@@ -46,15 +46,25 @@ int64_t chunk_of(const Zero::Offloading& offloading) {
 std::vector<Range> Zero::cut_shards(Shelf shelf) const {
     std::vector<Range> shards;
     for (const FlatUnit& unit : units_) {
-        const comm::Communicator& parts = parts_of(unit);
         if (shelf_of(unit) != shelf)
             shards.push_back({0, 0});
         else if (cuts_.optimizer)
-            shards.push_back(part_of(unit.size(), parts.rank(), parts.size()));
+            shards.push_back(part_of(unit.size(), part_number(unit),
+                                     unit.num_sections() * parts_of(unit).size()));
         else
-            shards.push_back({0, unit.size()});
+            shards.push_back(section_of(unit));
     }
     return shards;
+}
+
+Range Zero::section_of(const FlatUnit& unit) const {
+    const int64_t section = unit.num_sections() > 1 ? mesh_.experts().rank() : 0;
+    return part_of(unit.size(), section, unit.num_sections());
+}
+
+int64_t Zero::part_number(const FlatUnit& unit) const {
+    const comm::Communicator& parts = parts_of(unit);
+    return section_of(unit).begin / unit.section_size() * parts.size() + parts.rank();
 }
 
 Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& types,
@@ -99,9 +109,9 @@ std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Shel
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         if (shelf_of(units_[unit]) != shelf) continue;
         at::Tensor& whole = states_[unit].whole_weights;
-        whole = at::zeros({units_[unit].size()}, options(type));
+        whole = at::zeros({units_[unit].section_size()}, options(type));
         const Range& shard = chunks.shard(unit);
-        parts[unit] = whole.narrow(0, shard.begin, shard.size());
+        parts[unit] = whole.narrow(0, shard.begin - section_of(units_[unit]).begin, shard.size());
     }
     return keep_in_memory(chunks, std::move(parts));
 }
@@ -143,14 +153,20 @@ at::Tensor Zero::join_shards(size_t unit, const at::Tensor& of_shard) const {
     return joined;
 }
 
-int64_t Zero::shard_id() const { return cuts_.optimizer ? parts_of(units_.front()).rank() : 0; }
+int64_t Zero::shard_id(size_t unit) const {
+    return cuts_.optimizer ? part_number(units_[unit]) : section_id(unit);
+}
+
+int64_t Zero::section_id(size_t unit) const {
+    return section_of(units_[unit]).begin / units_[unit].section_size();
+}
 
 void Zero::make_gradients(const Offloading& offloading) {
     std::vector<at::Tensor> shards;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         at::Tensor& whole = states_[unit].whole_gradient;
         if (!cuts_.gradients && is_trained(unit))
-            whole = at::zeros({units_[unit].size()}, options(at::kFloat));
+            whole = at::zeros({units_[unit].section_size()}, options(at::kFloat));
         if (cuts_.gradients && offloading.optimizer) continue;
         const bool is_whole = !cuts_.optimizer && is_trained(unit);
         shards.push_back(is_whole ? whole
@@ -170,7 +186,7 @@ void Zero::gather(size_t unit) {
     UnitState& state = states_[unit];
     if (state.gathered) return;
     const at::ScalarType type = type_of(shelf_of(units_[unit]));
-    at::Tensor whole = weight_buffers_.take(units_[unit].size(), options(type));
+    at::Tensor whole = weight_buffers_.take(units_[unit].section_size(), options(type));
     comm::Pending arriving =
         parts_of(units_[unit]).all_gather(whole, compute_shards(unit).load_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
@@ -231,11 +247,11 @@ Zero::Memory Zero::memory() const {
 }
 
 Range Zero::exclusive_range(size_t unit) const {
-    const comm::Communicator& parts = parts_of(units_[unit]);
-    const comm::Communicator& copies = copies_of(units_[unit]);
-    const int64_t num_copies = copies.size();
-    return part_of(units_[unit].size(), parts.rank() * num_copies + copies.rank(),
-                   parts.size() * num_copies);
+    const FlatUnit& layout = units_[unit];
+    const comm::Communicator& copies = copies_of(layout);
+    const int64_t num_parts = layout.num_sections() * parts_of(layout).size();
+    return part_of(layout.size(), part_number(layout) * copies.size() + copies.rank(),
+                   num_parts * copies.size());
 }
 
 void Zero::refresh_compute_weights() {

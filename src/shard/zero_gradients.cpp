@@ -14,7 +14,8 @@ at::Tensor Zero::gradients(size_t unit) {
     RINGSHARD_CHECK(is_trained(unit), units_[unit].name(), " is frozen and has no gradient");
     UnitState& state = states_[unit];
     if (!state.whole_gradient.defined()) {
-        state.whole_gradient = gradient_buffers_.take(units_[unit].size(), options(at::kFloat));
+        state.whole_gradient =
+            gradient_buffers_.take(units_[unit].section_size(), options(at::kFloat));
         state.whole_gradient.zero_();
     }
     return state.whole_gradient;
@@ -30,8 +31,10 @@ at::Tensor Zero::as_sent(const at::Tensor& gradient) const {
 
 void Zero::reduce(size_t unit) {
     if (!cuts_.gradients && !is_last_micro_batch_) return;
-    // One reduction travels while the next unit's gradient is computed: two buffers in all.
-    while (!reductions_.empty()) finish_oldest_reduction();
+    // Those of one module travel while the next one's gradients are computed.
+    while (!reductions_.empty() &&
+           units_[reductions_.front().unit].module() != units_[unit].module())
+        finish_oldest_reduction();
     start_reduction(unit);
 }
 
@@ -42,7 +45,7 @@ void Zero::start_reduction(size_t unit) {
         reduction.part = at::empty({chunks_.shard(unit).size()}, options(types_.reduce));
         reduction.pending = parts_of(units_[unit]).reduce_scatter(reduction.part, reduction.sent);
     } else {
-        reduction.pending = mesh_.world().all_reduce(reduction.sent);
+        reduction.pending = users_of(units_[unit]).all_reduce(reduction.sent);
     }
     if (cuts_.gradients) whole = at::Tensor();
     reductions_.push_back(std::move(reduction));

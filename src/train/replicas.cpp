@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ringshard/base/text.hpp"
@@ -34,22 +35,39 @@ std::vector<int64_t> sums_of(shard::FlatStore& numbers, const shard::Chunks& chu
     return sums;
 }
 
+// Adds the sums of all units. Those of experts that ranks share are apart: other ranks hold their
+// copies than those of the other units.
+void add_copies(std::vector<Copies>& copies, const std::string& what,
+                const std::vector<int64_t>& sums, const shard::Zero& zero,
+                int64_t (shard::Zero::*holder)(size_t unit) const) {
+    for (const bool are_shared : {false, true}) {
+        std::optional<Copies> some;
+        for (size_t unit = 0; unit < zero.num_units(); ++unit) {
+            if ((zero.units()[unit].num_sections() > 1) != are_shared) continue;
+            if (!some) some = Copies{what, (zero.*holder)(unit), {}};
+            some->sums.resize(zero.num_units());
+            some->sums[unit] = sums[unit];
+        }
+        if (some) copies.push_back(std::move(*some));
+    }
+}
+
 std::vector<Copies> all_copies(const shard::Zero& zero, const optim::Optimizer& optimizer) {
-    const int64_t of_shard = zero.shard_id();
+    constexpr auto of_shard = &shard::Zero::shard_id;
     std::vector<Copies> copies;
     std::vector<shard::Zero::Weights> weights = zero.all_weights();
     for (const shard::Zero::Weights& in_four_bits : zero.nf4_weights())
         weights.push_back(in_four_bits);
     for (const auto& [chunks, shards] : weights)
-        copies.push_back({"weights", of_shard, sums_of(shards, chunks)});
+        add_copies(copies, "weights", sums_of(shards, chunks), zero, of_shard);
     for (const optim::State& state : optimizer.states())
-        copies.push_back({concat("numbers of the optimizer's ", state.name), of_shard,
-                          sums_of(*state.numbers, zero.chunks())});
-    std::vector<int64_t> whole;
+        add_copies(copies, concat("numbers of the optimizer's ", state.name),
+                   sums_of(*state.numbers, zero.chunks()), zero, of_shard);
+    std::vector<int64_t> whole(zero.num_units());
     for (size_t unit = 0; unit < zero.num_units(); ++unit)
         if (const at::Tensor at_rest = zero.weights_at_rest(unit); at_rest.defined())
-            whole.push_back(sum_of_bits(at_rest));
-    copies.push_back({"whole weights", 0, std::move(whole)});
+            whole[unit] = sum_of_bits(at_rest);
+    add_copies(copies, "whole weights", whole, zero, &shard::Zero::section_id);
     return copies;
 }
 
@@ -115,7 +133,7 @@ std::string find_odd_replica(const shard::Zero& zero, const optim::Optimizer& op
 
 bool are_held_twice(const shard::Zero& zero, const comm::Group& world) {
     if (zero.weights_at_rest(0).defined()) return world.size() > 1;
-    const std::vector<int64_t> holders = world.gather(zero.shard_id());
+    const std::vector<int64_t> holders = world.gather(zero.shard_id(0));
     return std::set(holders.begin(), holders.end()).size() < holders.size();
 }
 

@@ -62,6 +62,28 @@ BOOST_AUTO_TEST_CASE(every_group_joins_the_ranks_it_should) {
     }
 }
 
+// Consecutive ranks share the experts of a copy of the model; those in the same place hold the
+// same.
+BOOST_AUTO_TEST_CASE(groups_of_experts_are_consecutive_ranks) {
+    const int64_t world = test::world().size();
+    const int64_t rank = test::world().rank();
+    for (mesh::MeshShape shape : shapes_of(world))
+        for (const int64_t experts : mesh::expert_sizes(shape, world)) {
+            shape.experts = experts;
+            const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+            BOOST_TEST(members(mesh.experts()) == expected(shape, [&](mesh::Coordinates c) {
+                           return rank_of(c, shape) / experts == rank / experts;
+                       }));
+            BOOST_TEST(members(mesh.expert_zero()) == expected(shape, [&](mesh::Coordinates c) {
+                           return c.replicate == mesh.coordinates().replicate &&
+                                  rank_of(c, shape) % experts == rank % experts;
+                       }));
+            BOOST_TEST(members(mesh.expert_world()) == expected(shape, [&](mesh::Coordinates c) {
+                           return rank_of(c, shape) % experts == rank % experts;
+                       }));
+        }
+}
+
 namespace {
 
 // Groups that this process has made so far, by their pages in the flight recorder.
@@ -85,5 +107,7 @@ BOOST_AUTO_TEST_CASE(only_groups_of_several_ranks_that_exchange_tensors_are_made
     BOOST_TEST(made({world, 1, 1, 1}) == 2U);  // replicate and world
     BOOST_TEST(made({1, 1, world, 1}) == 3U);  // ring, zero and world
     if (world == 8) BOOST_TEST(made({2, 2, 2, 1}) == 4U);
+    if (world == 8) BOOST_TEST(made({1, 8, 1, 1, 2}) == 5U);  // and three of experts
+    if (world == 8) BOOST_TEST(made({1, 8, 1, 1, 8}) == 3U);  // each expert is on one rank
     BOOST_TEST(num_groups() == before);
 }

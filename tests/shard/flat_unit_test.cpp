@@ -173,3 +173,46 @@ BOOST_AUTO_TEST_CASE(parts_that_do_not_divide_still_cover_everything) {
     BOOST_TEST((intersect({0, 10}, {5, 20}) == Range{5, 10}));
     BOOST_TEST(intersect({0, 5}, {7, 9}).size() == 0);
 }
+
+// Three ranks share six experts: two sections of the unit are alike but for the names.
+BOOST_AUTO_TEST_CASE(experts_that_ranks_share_are_a_unit_of_sections) {
+    UnitLayout layout("block");
+    const auto experts = [](const std::string& name, const std::vector<int64_t>& shape) {
+        ParameterGroup group;
+        for (int expert = 0; expert < 6; ++expert)
+            group.tensors.push_back({name + std::to_string(expert), shape});
+        group.is_of_experts = true;
+        return group;
+    };
+    const ParameterId norm = layout.add({{{"norm", {5}}}});
+    const ParameterId up = layout.add(experts("up", {3, 5}));
+    const ParameterId down = layout.add(experts("down", {5, 3}));
+    BOOST_TEST(layout.finish(12).size() == 1);  // no rank shares: they lie beside the norm
+
+    const std::vector<FlatUnit> units = layout.finish(12, 7, 3);
+    BOOST_REQUIRE(units.size() == 2);
+    BOOST_TEST((units[0].holds(norm) && !units[0].holds(up) && !units[0].holds(down)));
+    const FlatUnit& unit = units[1];
+    BOOST_TEST(unit.name() == "block (experts)");
+    BOOST_TEST(unit.module() == 7);
+    BOOST_TEST(unit.num_sections() == 3);
+    BOOST_TEST(unit.section_size() % 4 == 0);
+    BOOST_TEST(unit.matrices_end() == unit.size());
+    for (int64_t section = 0; section < 3; ++section) {
+        const Range range = part_of(unit.size(), section, 3);
+        const std::vector<TensorPiece> pieces = unit.pieces(range);
+        BOOST_REQUIRE(pieces.size() == 4);
+        const std::string first = std::to_string(2 * section);
+        BOOST_TEST(pieces[0].tensor->spec.name == "up" + first);
+        BOOST_TEST(pieces[2].tensor->spec.name == "down" + first);
+        for (const TensorPiece& piece : pieces) BOOST_TEST(piece.size == 15);
+        const at::Tensor flat = at::arange(range.begin, range.end, at::TensorOptions(at::kFloat));
+        const UnitTensors tensors(unit, flat);
+        BOOST_TEST(tensors[up].sizes().vec() == (std::vector<int64_t>{6, 5}),
+                   boost::test_tools::per_element());
+        BOOST_TEST(tensors[down][0][0].item<float>() ==
+                   static_cast<float>(pieces[2].tensor->offset));
+    }
+    layout.add(experts("odd", {3}));  // not a matrix
+    BOOST_CHECK_THROW(layout.finish(12, 7, 3), std::exception);
+}

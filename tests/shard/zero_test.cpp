@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <boost/test/unit_test.hpp>
+#include <set>
 
 #include "mpi_test.hpp"
 
@@ -172,4 +173,89 @@ BOOST_AUTO_TEST_CASE(ranges_that_are_a_ranks_own_cover_each_unit_once) {
             BOOST_TEST(test::world().sum(mine.size()) == zero.units()[unit].size());
         }
     });
+}
+
+namespace {
+
+// A matrix and a norm, and eight experts, trained or frozen.
+std::vector<shard::FlatUnit> units_with_experts(int64_t parts, int64_t ranks_of_experts) {
+    std::vector<shard::FlatUnit> units;
+    for (const bool are_frozen : {false, true}) {
+        shard::UnitLayout layout(are_frozen ? "frozen" : "trained");
+        layout.add({{{"matrix", {7, 11}}}});
+        layout.add({{{"vector", {7}}}});
+        shard::ParameterGroup experts;
+        std::set<std::string> names;
+        for (int expert = 0; expert < 8; ++expert) {
+            experts.tensors.push_back({concat("expert", expert), {5, 3}});
+            names.insert(concat("expert", expert));
+        }
+        experts.is_of_experts = true;
+        layout.add(std::move(experts));
+        if (are_frozen) layout.freeze(names);
+        for (shard::FlatUnit& unit : layout.finish(parts, units.size(), ranks_of_experts))
+            units.push_back(std::move(unit));
+    }
+    return units;
+}
+
+}  // namespace
+
+// A rank computes with the section of its experts, whose gradients are those of all ranks with the
+// same experts; and each element is updated, counted and saved by one rank.
+BOOST_AUTO_TEST_CASE(a_rank_has_the_section_of_its_experts) {
+    const c10::InferenceMode no_autograd;
+    const int64_t ranks = test::world().size();
+    const int64_t rank = test::world().rank();
+    std::vector<mesh::MeshShape> shapes{{1, 1, ranks, 1, ranks}};
+    if (ranks == 4) shapes = {{1, 4, 1, 1, 2}, {1, 4, 1, 1, 4}, {2, 1, 2, 1, 2}, {2, 2, 1, 1, 2}};
+    for (const mesh::MeshShape& shape : shapes)
+        for (const Profile& profile : profiles) {
+            BOOST_TEST_INFO_SCOPE(profile.name << " on " << to_text(shape) << ", experts "
+                                               << shape.experts);
+            const mesh::Mesh mesh(test::world(), shape, at::kCPU);
+            Zero zero(units_with_experts(shape.zero(), shape.experts), profile.cuts,
+                      {at::kFloat, at::kFloat}, mesh);
+            load(zero);
+            const auto mine_of = [&](const shard::FlatUnit& unit, const at::Tensor& whole) {
+                const int64_t section = unit.num_sections() > 1 ? rank % shape.experts : 0;
+                return whole.narrow(0, section * unit.section_size(), unit.section_size());
+            };
+            zero.begin_pass(order_of(zero));
+            for (const size_t unit : order_of(zero)) {
+                const shard::FlatUnit& layout = zero.units()[unit];
+                BOOST_TEST(zero.weights(unit).equal(mine_of(layout, numbers_of(layout, 1))));
+                zero.release(unit, Zero::NextUse::none);
+            }
+            zero.clear_gradients();
+            zero.begin_last_micro_batch();
+            for (const size_t unit : order_of(zero)) {
+                if (!zero.is_trained(unit)) continue;
+                const shard::FlatUnit& layout = zero.units()[unit];
+                zero.gradients(unit).add_(mine_of(layout, numbers_of(layout, rank)));
+                zero.reduce(unit);
+            }
+            zero.finish_gradients();
+            double squares = 0;
+            for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+                const auto& [unit, range] = zero.chunks()[chunk];
+                const shard::FlatUnit& layout = zero.units()[unit];
+                const bool is_shared = layout.num_sections() > 1;
+                at::Tensor sum = at::zeros({layout.size()});
+                for (int64_t other = 0; other < ranks; ++other)
+                    if (!is_shared || other % shape.experts == rank % shape.experts)
+                        sum += numbers_of(layout, other);
+                const at::Tensor gradient = zero.gradient_shards().load(chunk, Access::read);
+                BOOST_TEST(gradient.equal(sum.narrow(0, range.begin, range.size())));
+                const shard::Range mine = zero.exclusive_range(unit);
+                squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
+            }
+            BOOST_TEST(zero.gradient_squares() == squares, boost::test_tools::tolerance(1e-6));
+            for (const size_t unit : order_of(zero)) {
+                const shard::Range mine = zero.exclusive_range(unit);
+                BOOST_TEST(test::world().sum(mine.size()) == zero.units()[unit].size());
+                const shard::Range held = zero.weights_at_rest_of(unit).chunks.shard(unit);
+                BOOST_TEST(intersect(held, mine).size() == mine.size());
+            }
+        }
 }

@@ -22,6 +22,7 @@ struct ParallelSettings {
     std::optional<int64_t> dp_shard_size;
     std::optional<int64_t> cp_size;
     std::optional<int64_t> sp_size;
+    int64_t ep_size = 1;
     RingStrategy cp_comm_strategy = RingStrategy::ring;
     int64_t zero_stage = 2;
     int64_t fsdp_version = 1;

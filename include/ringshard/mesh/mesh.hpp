@@ -41,6 +41,12 @@ public:
     comm::Communicator& zero() const { return *zero_; }
     comm::Communicator& world() const { return *world_; }
 
+    // The ranks that share the experts of one copy of the model.
+    comm::Communicator& experts() const { return *experts_; }
+    // Those of the zero group, and of the world, that hold the same experts.
+    comm::Communicator& expert_zero() const { return expert_zero_ ? *expert_zero_ : *zero_; }
+    comm::Communicator& expert_world() const { return expert_world_ ? *expert_world_ : *world_; }
+
 private:
     MeshShape shape_;
     Coordinates coordinates_;
@@ -50,6 +56,10 @@ private:
     std::unique_ptr<comm::Communicator> ulysses_;
     std::unique_ptr<comm::Communicator> zero_;
     std::unique_ptr<comm::Communicator> world_;
+    std::unique_ptr<comm::Communicator> experts_;
+    // Where experts are shared; else all ranks hold the same.
+    std::unique_ptr<comm::Communicator> expert_zero_;
+    std::unique_ptr<comm::Communicator> expert_world_;
 };
 
 }  // namespace ringshard::mesh

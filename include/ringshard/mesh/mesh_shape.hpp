@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/config/parallel_settings.hpp"
@@ -19,6 +20,9 @@ struct MeshShape {
     int64_t shard = 1;
     int64_t ring = 1;
     int64_t ulysses = 1;
+    // Ranks of zero() that share the experts: no axis of the world, but consecutive ranks of each
+    // zero group.
+    int64_t experts = 1;
 
     int64_t world() const { return replicate * shard * ring * ulysses; }
     int64_t data() const { return replicate * shard; }   // different batches
@@ -30,6 +34,8 @@ struct MeshShape {
 };
 
 std::string to_text(const MeshShape& shape);  // "1x4x1x2"
+// Returns every size of groups that divides the zero group, and the experts, ascending.
+std::vector<int64_t> expert_sizes(const MeshShape& shape, int64_t num_experts);
 
 struct Coordinates {
     int64_t replicate = 0;

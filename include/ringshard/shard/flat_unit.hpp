@@ -35,6 +35,7 @@ enum class Form { numbers, nf4, nested_nf4 };
 struct UnitKind {
     Role role = Role::trained;
     Form form = Form::numbers;
+    int64_t num_sections = 1;  // of a unit of experts: the ranks that share them
     bool operator==(const UnitKind&) const = default;
 };
 
@@ -49,6 +50,7 @@ struct ParameterGroup {
     bool decays = false;      // vectors that decay as matrices do
     // B, or the magnitudes of an adapter: they decay as matrices do, and have a rate of their own.
     bool is_adapter_output = false;
+    bool is_of_experts = false;  // equally many tensors of each expert, in the order of experts
 };
 
 // A group of parameters, named by the layout that it was added to.
@@ -80,6 +82,10 @@ struct TensorPiece {
 // aligned to 64 bytes of the smallest type, the whole filled up so that it can be divided into
 // equal parts. A unit in four bits is a buffer of bytes (Nf4Layout), and each part of it begins
 // with a block.
+//
+// Where ranks share the experts of a block, these are a unit of their own, divided into a section
+// for each of the ranks: the matrices of its experts, in the same places in every section. A rank
+// gathers its section alone.
 class FlatUnit {
 public:
     // `module` is the number of the module among those of the model.
@@ -92,6 +98,9 @@ public:
     const Nf4Layout* nf4() const { return nf4_ ? &*nf4_ : nullptr; }
     size_t module() const { return module_; }
     int64_t size() const { return size_; }  // elements, filled up; bytes in four bits
+    int64_t num_sections() const { return kind_.num_sections; }
+    // Elements of what a rank computes with: all, unless the unit has sections.
+    int64_t section_size() const { return size_ / kind_.num_sections; }
     int64_t matrices_end() const { return matrices_end_; }
     int64_t decaying_end() const { return decaying_end_; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
@@ -99,8 +108,9 @@ public:
     std::vector<TensorPiece> pieces(const Range& range) const;
 
     bool holds(ParameterId id) const { return !groups_.at(id.group).shape.empty(); }
-    // Returns a group that this unit holds as one tensor: a view of the flat buffer. Of a unit in
-    // four bits, a new tensor of this type, with the weights that the codes stand for.
+    // Returns a group that this unit holds as one tensor: a view of the flat buffer, or of a
+    // section. Of a unit in four bits, a new tensor of this type, with the weights that the codes
+    // stand for.
     at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const;
 
 private:
@@ -112,7 +122,9 @@ private:
     };
     enum class Section { decaying, adapter_output, rest };
     static Section section_of(const ParameterGroup& group);
+    bool is_of_this_kind(const ParameterGroup& group) const;
     void place(const std::vector<ParameterGroup>& groups, Section section);
+    void place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts);
     void place_in_four_bits(Nf4Layout::Scales scales);
     at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type) const;
 
@@ -143,8 +155,10 @@ public:
     // Gives this form to the frozen matrices of the model.
     void set_form(Form form);
     // Returns the unit of the trained parameters, that of the frozen ones, and that of the frozen
-    // ones in four bits, as far as there are such; each divides into num_parts equal parts.
-    std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0) const;
+    // ones in four bits, as far as there are such; each divides into num_parts equal parts. The
+    // experts are units of their own if several ranks share them.
+    std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0,
+                                 int64_t ranks_of_experts = 1) const;
 
 private:
     std::string module_name_;

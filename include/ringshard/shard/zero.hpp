@@ -50,20 +50,20 @@ public:
     size_t num_units() const { return units_.size(); }
 
     // In which order a pass through the model will ask for units. Then weights(), in this order:
-    // the whole unit in the compute type, while those of the next module are gathered and the one
-    // after them is read, where it lies in an offload store. After release() the buffer may be used
-    // for another unit. `next_use` is where the unit is wanted again before its weights change:
-    // what is not wanted again must be given up, or later steps would find the old weights.
-    // Collective over the zero group.
+    // the whole unit, or this rank's section of it, in the compute type, while those of the next
+    // module are gathered and the one after them is read, where it lies in an offload store. After
+    // release() the buffer may be used for another unit. `next_use` is where the unit is wanted
+    // again before its weights change: what is not wanted again must be given up, or later steps
+    // would find the old weights. Collective over the zero group.
     enum class NextUse { backward, none };
     void begin_pass(std::vector<size_t> order);
     at::Tensor weights(size_t unit);
     void release(size_t unit, NextUse next_use);
 
-    // A whole fp32 buffer to which the gradients of a trained unit are added; reduce() when the
-    // backward pass of a micro-batch has added all of them. Where whole gradients are kept, they
-    // travel after the last one. Collective over the zero group, or over the world where nothing is
-    // sharded.
+    // A fp32 buffer, like weights(), to which the gradients of a trained unit are added; reduce()
+    // when the backward pass of a micro-batch has added all of them. Where whole gradients are
+    // kept, they travel after the last one. Collective over the zero group, or over the world where
+    // nothing is sharded.
     void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
     void reduce(size_t unit);
@@ -95,9 +95,12 @@ public:
     // Returns, of numbers that belong to this rank's shard of a unit, those of all shards, in
     // order. Collective over the zero group.
     at::Tensor join_shards(size_t unit, const at::Tensor& of_shard) const;
-    // Returns which shard this rank holds: ranks of equal id hold copies of the same numbers.
-    int64_t shard_id() const;
-    // The whole unit where weights are whole at rest; else undefined.
+    // Returns which shard of a unit this rank holds, and which section: ranks of equal numbers hold
+    // copies of the same shards, or of the same whole weights.
+    int64_t shard_id(size_t unit) const;
+    int64_t section_id(size_t unit) const;
+    // The whole unit, or this rank's section of it, where weights are whole at rest; else
+    // undefined.
     at::Tensor weights_at_rest(size_t unit) const { return states_[unit].whole_weights; }
     // Records that the optimizer has updated all chunks: it also cleared their gradients and wrote
     // rounded() in the same pass.
@@ -169,9 +172,19 @@ private:
                                                     const Offloading& offloading);
     FlatStore& compute_shards(size_t unit) const;
     void make_gradients(const Offloading& offloading);
-    // The ranks that a unit is sharded over, and those that hold copies of the same part of it.
-    comm::Communicator& parts_of(const FlatUnit&) const { return mesh_.zero(); }
+    // The ranks that a unit, or a section of it, is sharded over; those that hold copies of the
+    // same part of it; and all that compute with the same of it.
+    comm::Communicator& parts_of(const FlatUnit& unit) const {
+        return unit.num_sections() > 1 ? mesh_.expert_zero() : mesh_.zero();
+    }
     comm::Communicator& copies_of(const FlatUnit&) const { return mesh_.replicate(); }
+    comm::Communicator& users_of(const FlatUnit& unit) const {
+        return unit.num_sections() > 1 ? mesh_.expert_world() : mesh_.world();
+    }
+    // What this rank computes with, of the flat buffer: all of it, or the section of its experts.
+    Range section_of(const FlatUnit& unit) const;
+    // The part of the unit that this rank holds, if it is sharded.
+    int64_t part_number(const FlatUnit& unit) const;
     std::vector<Range> cut_shards(Shelf shelf) const;
     void gather(size_t unit);
     void gather_ahead();

@@ -88,11 +88,9 @@ private:
 }  // namespace
 
 std::vector<std::string> check_communicators(const mesh::Mesh& mesh) {
-    const std::pair<const char*, comm::Communicator*> all[] = {{"replicate", &mesh.replicate()},
-                                                               {"ring", &mesh.ring()},
-                                                               {"ulysses", &mesh.ulysses()},
-                                                               {"zero", &mesh.zero()},
-                                                               {"world", &mesh.world()}};
+    const std::pair<const char*, comm::Communicator*> all[] = {
+        {"replicate", &mesh.replicate()}, {"ring", &mesh.ring()},   {"ulysses", &mesh.ulysses()},
+        {"zero", &mesh.zero()},           {"world", &mesh.world()}, {"experts", &mesh.experts()}};
     std::vector<std::string> wrong;
     for (const auto& [name, communicator] : all)
         for (const auto type : {at::kFloat, at::kBFloat16, at::kLong})
