@@ -41,10 +41,12 @@ std::variant<Mlp, Experts> mlp_of(shard::UnitLayout& unit, const BlockSpec& spec
     return Mlp(unit, spec);
 }
 
+// Chunks beyond the tokens are empty.
 template <class Work>
-void for_chunks(int64_t tokens, int64_t tokens_per_chunk, Work work) {
-    for (int64_t begin = 0; begin < tokens; begin += tokens_per_chunk)
-        work(begin, std::min(tokens_per_chunk, tokens - begin));
+void for_chunks(int64_t tokens, const BlockContext& context, Work work) {
+    for (int64_t begin = 0; begin < tokens || begin < context.longest_of_experts;
+         begin += context.mlp_chunk)
+        work(std::min(begin, tokens), std::clamp<int64_t>(tokens - begin, 0, context.mlp_chunk));
 }
 
 }  // namespace
@@ -69,6 +71,7 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
       gate_up_(slots_.add(ActivationPolicy::all)),
       probabilities_(slots_.add(ActivationPolicy::all)),
       experts_(slots_.add(ActivationPolicy::all)),
+      arrivals_(slots_.add(ActivationPolicy::all)),
       mlp_out_(slots_.add(ActivationPolicy::all)) {}
 
 Saved Block::begin(const at::Tensor& input) const {
@@ -92,7 +95,7 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
     mlp_backward(context, weights, gradients, gradient, saved);
     for (const SavedSlot& slot :
-         {gate_up_, probabilities_, experts_, mlp_out_, attention_residual_})
+         {gate_up_, probabilities_, experts_, arrivals_, mlp_out_, attention_residual_})
         saved[slot].reset();
     attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
 }
@@ -183,6 +186,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         saved[gate_up_] = whole.inner.gate_up;
         saved[probabilities_] = whole.inner.probabilities;
         saved[experts_] = whole.inner.experts;
+        saved[arrivals_] = whole.inner.arrivals;
         at::Tensor out = output_of(context.mlp(), whole.inner);
         if (behind) {
             saved[mlp_out_] = out;
@@ -192,7 +196,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     }
     at::Tensor output = at::empty_like(residual);
     RowNorms norms;
-    for_chunks(residual.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+    for_chunks(residual.size(0), context, [&](int64_t begin, int64_t length) {
         const auto chunk_of = [&](const at::Tensor& rows) { return rows.narrow(0, begin, length); };
         const MlpContext of_chunk = context.mlp(begin, length, norms);
         at::Tensor out = output_of(of_chunk, make_chunk(of_chunk, weights, chunk_of(input)).inner);
@@ -209,14 +213,15 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
-        const MlpChunk whole{before ? before->again(weights, input, inverse_rms) : input,
-                             inverse_rms,
-                             {saved[gate_up_], saved[probabilities_], saved[experts_]},
-                             saved[mlp_out_]};
+        const MlpChunk whole{
+            before ? before->again(weights, input, inverse_rms) : input,
+            inverse_rms,
+            {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_]},
+            saved[mlp_out_]};
         return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;
-    for_chunks(input.size(0), context.mlp_chunk, [&](int64_t begin, int64_t length) {
+    for_chunks(input.size(0), context, [&](int64_t begin, int64_t length) {
         const at::Tensor of_chunk = input.narrow(0, begin, length);
         const MlpContext mlp = context.mlp(begin, length, norms);
         chunk_backward(mlp, weights, gradients, of_chunk, make_chunk(mlp, weights, of_chunk),

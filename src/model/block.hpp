@@ -109,6 +109,7 @@ private:
     SavedSlot gate_up_;          // [t, 2i]
     SavedSlot probabilities_;    // [t, e], of experts
     SavedSlot experts_;          // [t, k]
+    SavedSlot arrivals_;         // of rows, where ranks share experts
     SavedSlot mlp_out_;          // [t, w], before the norm behind the MLP
 };
 

@@ -21,15 +21,20 @@ struct BlockContext {
     const attention::KeyValueCache* cache = nullptr;  // where a text is generated
     at::Tensor dropout_keys{};  // [t], of a batch that is trained on with dropout
     RouterContext routers{};
+    // The ranks that share experts (null: all are here), and the most tokens that one of them has:
+    // all take as many chunks.
+    comm::Communicator* experts = nullptr;
+    int64_t longest_of_experts = 0;
 
     ProjectionContext projections() const { return {gemms, dropout_keys}; }
-    MlpContext mlp() const { return {projections(), routers}; }
+    MlpContext mlp() const { return {projections(), routers, experts}; }
     // Of some tokens of the batch.
     MlpContext mlp(int64_t begin, int64_t length, RowNorms& norms) const {
         return {
             {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
              &norms},
-            routers.of_tokens(begin, length)};
+            routers.of_tokens(begin, length),
+            experts};
     }
 };
 

@@ -53,11 +53,13 @@ size_t first_backward_block(const ModelParts& parts) {
     return block;
 }
 
-std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts) {
+std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
+                                        int64_t ranks_of_experts) {
     std::vector<shard::FlatUnit> units;
     const ModelParts parts(spec);
     for (size_t module = 0; module < parts.modules.size(); ++module)
-        for (shard::FlatUnit& unit : parts.modules[module].finish(num_parts, module))
+        for (shard::FlatUnit& unit :
+             parts.modules[module].finish(num_parts, module, ranks_of_experts))
             units.push_back(std::move(unit));
     return units;
 }

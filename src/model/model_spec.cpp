@@ -62,6 +62,14 @@ int64_t ModelSpec::num_experts() const {
     return sparse == blocks.end() ? 0 : sparse->experts->count;
 }
 
+std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
+    const int64_t experts = num_experts();
+    if (ranks == 1) return {};
+    if (experts == 0) return concat(architecture, " has no experts");
+    if (experts % ranks == 0) return {};
+    return concat("the model's ", experts, " experts do not divide into ", ranks, " equal parts");
+}
+
 void ModelSpec::set_router_aux_loss(double coefficient) {
     router_aux_loss_coef = coefficient;
     auto config = nlohmann::ordered_json::parse(config_json);

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/scalar_tensor.h>
 
@@ -16,6 +17,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/ops/embedding.hpp"
+#include "ringshard/ops/routing.hpp"
 #include "router_sums.hpp"
 
 namespace ringshard::model {
@@ -102,7 +104,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
       on_phase_(options.on_phase),
-      routers_(std::make_unique<RouterSums>(spec_, mesh.world(), mesh.device())) {
+      routers_(std::make_unique<RouterSums>(spec_, mesh.world(), mesh.device())),
+      experts_(mesh.shape().experts > 1 ? &mesh.experts() : nullptr) {
     check_device(spec_, options.planned_device.value_or(mesh.device().type()));
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
@@ -153,7 +156,19 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
             chunks_.mlp,
             pass.caches.empty() ? nullptr : &pass.caches[block],
             pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
-            pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block)};
+            pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
+            experts_,
+            pass.longest_of_experts};
+}
+
+int64_t Transformer::longest_of_experts(const TokenBatch& batch) const {
+    if (experts_ == nullptr) return 0;
+    const int64_t here = batch.tokens.size(0);
+    const at::TensorOptions options(batch.tokens.device());
+    const at::Tensor all = at::empty({experts_->size(), 1}, options.dtype(at::kLong));
+    experts_->all_gather(all, at::full({1}, here, all.options())).wait();
+    const std::vector<int64_t> lengths = ops::counts_on_host(all, {here});
+    return *std::ranges::max_element(lengths);
 }
 
 std::set<std::string> Transformer::attention_operators(const TokenBatch& batch) const {
@@ -179,7 +194,7 @@ std::vector<size_t> Transformer::order_of_units(bool with_backward) const {
 }
 
 at::Tensor Transformer::forward(const Pass& pass) const {
-    const auto& [batch, positions, has_backward, recorded, caches, routers] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches, routers, longest] = pass;
     const NextUse next_use = has_backward ? NextUse::backward : NextUse::none;
     const bool is_tied = index_.head == index_.embedding;
     zero_.begin_pass(order_of_units(has_backward));
@@ -207,7 +222,7 @@ at::Tensor Transformer::forward(const Pass& pass) const {
 }
 
 void Transformer::backward(const Pass& pass, at::Tensor gradient) const {
-    const auto& [batch, positions, has_backward, recorded, caches, routers] = pass;
+    const auto& [batch, positions, has_backward, recorded, caches, routers, longest] = pass;
     for (size_t block = num_blocks(); block-- > first_backward_block_;) {
         report_phase("backward of block ", block);
         const size_t module = ModuleIndex::block(block);
@@ -239,8 +254,13 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     const Positions positions = positions_->of(batch);
     const bool replays = recorded_ && !batch.dropout_keys.defined() &&
                          recorded_->try_begin_replay(batch.plans, positions);
-    const Pass pass{batch, positions,     true, replays ? recorded_.get() : nullptr,
-                    {},    routers_.get()};
+    const Pass pass{batch,
+                    positions,
+                    true,
+                    replays ? recorded_.get() : nullptr,
+                    {},
+                    routers_.get(),
+                    longest_of_experts(batch)};
     routers_->begin_pass(batch.tokens.size(0) - batch.num_fillers);
     at::Tensor x = forward(pass);
     routers_->balance(share);
@@ -264,7 +284,8 @@ RouterLoad Transformer::take_router_load() const { return routers_->take(); }
 Replays Transformer::replays() const { return recorded_ ? recorded_->replays() : Replays{}; }
 
 at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
-    const at::Tensor x = forward({batch, positions_->of(batch), false});
+    const at::Tensor x = forward(
+        {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor token_stats =
         head_forward(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head});
@@ -273,7 +294,8 @@ at::Tensor Transformer::evaluate(const TokenBatch& batch) const {
 }
 
 TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
-    const at::Tensor x = forward({batch, positions_->of(batch), false});
+    const at::Tensor x = forward(
+        {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     TokenScores scores =
         head_scores(spec_, weights, x, batch, {gemms_, 0, loss_, chunks_.head}, top_k);
@@ -282,7 +304,8 @@ TokenScores Transformer::score(const TokenBatch& batch, int64_t top_k) const {
 }
 
 at::Tensor Transformer::logits(const TokenBatch& batch) const {
-    const at::Tensor x = forward({batch, positions_->of(batch), false});
+    const at::Tensor x = forward(
+        {batch, positions_->of(batch), false, nullptr, {}, nullptr, longest_of_experts(batch)});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor logits = head_logits(spec_, gemms_, weights, x);
     release(index_.head, NextUse::none);
@@ -302,7 +325,8 @@ std::vector<attention::KeyValueCache> Transformer::make_caches(int64_t capacity)
 
 at::Tensor Transformer::next_logits(const TokenBatch& batch,
                                     std::span<const attention::KeyValueCache> caches) const {
-    const at::Tensor x = forward({batch, positions_->of(batch), false, nullptr, caches});
+    const at::Tensor x = forward(
+        {batch, positions_->of(batch), false, nullptr, caches, nullptr, longest_of_experts(batch)});
     const HeadViews weights(weights_of(index_.head), parts_->head);
     at::Tensor logits = head_logits(spec_, gemms_, weights, x.index_select(0, batch.target_places));
     release(index_.head, NextUse::none);

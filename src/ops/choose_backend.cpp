@@ -84,6 +84,15 @@ ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
     return backend_of(experts).rows_by_expert(experts, num_experts);
 }
 
+std::vector<int64_t> counts_on_host(const at::Tensor& counts,
+                                    const std::vector<int64_t>& expected) {
+    return backend_of(counts).counts_on_host(counts, expected);
+}
+
+ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
+    return backend_of(counts).arrived_rows(counts, expected);
+}
+
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {
     return backend_of(x).rms_norm(x, weight, epsilon);
 }

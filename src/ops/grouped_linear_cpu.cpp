@@ -73,4 +73,31 @@ ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
     return rows;
 }
 
+std::vector<int64_t> counts_on_host(const at::Tensor& counts, const std::vector<int64_t>&) {
+    const auto* const first = counts.const_data_ptr<int64_t>();
+    return {first, first + counts.numel()};
+}
+
+ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
+    const int64_t ranks = counts.size(0);
+    const int64_t experts = counts.size(1);
+    ArrivedRows rows{counts_on_host(counts, expected), {}, {}};
+    std::vector<int64_t> begins{0};  // of the rows of each rank and expert
+    for (const int64_t count : rows.counts) begins.push_back(begins.back() + count);
+    rows.by_expert = at::empty({begins.back()}, counts.options());
+    rows.by_rank = at::empty({begins.back()}, counts.options());
+    auto* const by_expert = rows.by_expert.mutable_data_ptr<int64_t>();
+    auto* const by_rank = rows.by_rank.mutable_data_ptr<int64_t>();
+    int64_t place = 0;
+    for (int64_t expert = 0; expert < experts; ++expert)
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+            const auto group = static_cast<size_t>(rank * experts + expert);
+            for (int64_t row = begins[group]; row < begins[group + 1]; ++row) {
+                by_rank[row] = place;
+                by_expert[place++] = row;
+            }
+        }
+    return rows;
+}
+
 }  // namespace ringshard::ops::cpu

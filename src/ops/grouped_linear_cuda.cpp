@@ -46,4 +46,17 @@ ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
             {first, first + num_experts}};
 }
 
+std::vector<int64_t> counts_on_host(const at::Tensor& counts,
+                                    const std::vector<int64_t>& expected) {
+    return cpu::counts_on_host(counts.cpu(), expected);
+}
+
+// The host makes the order, since it has to read the counts anyway.
+ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
+    ArrivedRows rows = cpu::arrived_rows(counts.cpu(), expected);
+    rows.by_expert = rows.by_expert.to(counts.device());
+    rows.by_rank = rows.by_rank.to(counts.device());
+    return rows;
+}
+
 }  // namespace ringshard::ops::cuda

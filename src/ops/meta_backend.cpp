@@ -2,6 +2,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <numeric>
+
 #include "backends.hpp"
 #include "groups.hpp"
 
@@ -83,6 +85,16 @@ ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
         counts.push_back(choices * (expert + 1) / num_experts - choices * expert / num_experts);
     return {at::empty({choices}, experts.options()), at::empty({choices}, experts.options()),
             at::empty_like(experts), std::move(counts)};
+}
+
+// All ranks are alike.
+std::vector<int64_t> counts_on_host(const at::Tensor&, const std::vector<int64_t>& expected) {
+    return expected;
+}
+
+ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
+    const int64_t rows = std::accumulate(expected.begin(), expected.end(), int64_t{0});
+    return {expected, at::empty({rows}, counts.options()), at::empty({rows}, counts.options())};
 }
 
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight&, double) {

@@ -82,8 +82,8 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
         const double seconds = seconds_on_the_way(traffic, device, ranks_per_node);
         if (traffic.group == "ring")
             hidden_by_attention += seconds;
-        else if (traffic.group == "ulysses")
-            in_the_open += seconds;  // the heads are waited for
+        else if (traffic.group == "ulysses" || traffic.group == "experts")
+            in_the_open += seconds;  // heads, and rows of experts, are waited for
         else
             hidden_by_all += seconds;
     }

@@ -23,7 +23,7 @@ constexpr int64_t num_rows = 16;
 
 struct Layout {
     mesh::Cuts cuts;
-    mesh::MeshShape shape;  // replicate x shard x ring x ulysses
+    mesh::MeshShape shape;  // replicate x shard x ring x ulysses, and the ranks that share experts
 };
 const std::vector<Layout> layouts{
     {multi_gpu, {2, 1, 1, 1}}, {zero1, {1, 2, 1, 1}}, {zero2, {1, 2, 1, 1}},
@@ -31,6 +31,14 @@ const std::vector<Layout> layouts{
 
     {zero2, {2, 2, 1, 1}},     {zero3, {2, 2, 1, 1}}, {zero3, {1, 2, 2, 1}},
     {zero1, {1, 2, 1, 2}},     {zero3, {1, 1, 2, 2}}, {multi_gpu, {1, 1, 4, 1}},
+};
+const std::vector<Layout> layouts_of_groups{
+    {zero1, {1, 2, 1, 1, 2}}, {zero2, {1, 2, 1, 1, 2}}, {zero3, {1, 2, 1, 1, 2}},
+    {zero3, {1, 1, 2, 1, 2}}, {zero3, {1, 1, 1, 2, 2}}, {multi_gpu, {1, 1, 2, 1, 2}},
+
+    {zero1, {1, 4, 1, 1, 4}}, {zero2, {1, 4, 1, 1, 2}}, {zero3, {1, 4, 1, 1, 2}},
+    {zero3, {1, 2, 2, 1, 4}}, {zero3, {1, 2, 1, 2, 2}}, {zero1, {1, 1, 2, 2, 4}},
+    {zero3, {2, 2, 1, 1, 2}}, {zero1, {2, 2, 1, 1, 2}}, {multi_gpu, {2, 1, 2, 1, 2}},
 };
 
 constexpr const char* config_json = R"({
@@ -114,18 +122,20 @@ void expect_routed_alike(const test::Outcome& outcome, const test::Outcome& refe
     }
 }
 
-void check_layouts(Routing routing, int64_t num_steps) {
+void check_layouts(const std::vector<Layout>& tried, Routing routing, int64_t num_steps) {
     const Model model(routing);
     const comm::Group alone(MPI_COMM_SELF);
     const data::Rows rows = test::make_rows(test::RowKind::packed, num_rows, 60);
     for (const int64_t accumulation : {1, 2}) {
         const test::Outcome reference =
             test::train(alone, run_of(model, {{}, {1, 1, 1, 1}}, accumulation, num_steps), rows);
-        for (const Layout& layout : layouts) {
+        for (const Layout& layout : tried) {
             if (layout.shape.world() != test::world().size()) continue;
-            BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", " << accumulation);
-            const test::Outcome outcome =
-                test::train(test::world(), run_of(model, layout, accumulation, num_steps), rows);
+            BOOST_TEST_INFO_SCOPE(to_text(layout.shape)
+                                  << ", experts " << layout.shape.experts << ", " << accumulation);
+            test::LayoutRun run = run_of(model, layout, accumulation, num_steps);
+            if (accumulation == 2) run.policies = config::ActivationPolicy::all;
+            const test::Outcome outcome = test::train(test::world(), run, rows);
             if (!test::world().is_root()) continue;
             test::expect_equal(outcome, reference);
             expect_routed_alike(outcome, reference);
@@ -136,10 +146,18 @@ void check_layouts(Routing routing, int64_t num_steps) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_layout_gives_the_numbers_of_one_rank) {
-    check_layouts(Routing::spread, 3);
+    check_layouts(layouts, Routing::spread, 3);
 }
 
-BOOST_AUTO_TEST_CASE(all_tokens_choose_the_same_experts) { check_layouts(Routing::equal, 1); }
+BOOST_AUTO_TEST_CASE(ranks_that_share_experts_give_the_numbers_of_one_rank) {
+    check_layouts(layouts_of_groups, Routing::spread, 3);
+}
+
+// Other ranks' experts have no tokens then.
+BOOST_AUTO_TEST_CASE(all_tokens_choose_the_same_experts) {
+    check_layouts(layouts, Routing::equal, 1);
+    check_layouts(layouts_of_groups, Routing::equal, 1);
+}
 
 // A sequence of three tokens: most ranks hold nothing but what fills it up, which no router counts.
 BOOST_AUTO_TEST_CASE(ranks_without_tokens) {
@@ -159,12 +177,70 @@ BOOST_AUTO_TEST_CASE(ranks_without_tokens) {
     double choices = 0;
     for (const double of_expert : reference.steps.front().routers.choices) choices += of_expert;
     BOOST_TEST(choices == 3 * 2 * 2);  // tokens, experts of each, blocks that have some
-    for (const Layout& layout : layouts) {
+    std::vector<Layout> all = layouts;
+    all.insert(all.end(), layouts_of_groups.begin(), layouts_of_groups.end());
+    for (const Layout& layout : all) {
         if (layout.shape.world() != test::world().size() || layout.shape.data() > 1) continue;
-        BOOST_TEST_INFO_SCOPE(to_text(layout.shape));
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
         const test::Outcome outcome = run(test::world(), layout);
         if (!test::world().is_root()) continue;
         test::expect_equal(outcome, reference);
         expect_routed_alike(outcome, reference);
+    }
+}
+
+// A data rank with several chunks of tokens, and one with a few tokens: the rank that has none left
+// takes part with its experts.
+BOOST_AUTO_TEST_CASE(a_rank_takes_part_in_chunks_that_it_has_no_tokens_for) {
+    const Model model(Routing::spread);
+    const comm::Group alone(MPI_COMM_SELF);
+    data::SampleList samples;
+    std::mt19937 random(5);
+    for (const int32_t length : {5000, 7, 3, 2100}) {
+        std::vector<int32_t> tokens;
+        for (int32_t t = 0; t < length; ++t) tokens.push_back(static_cast<int32_t>(random() % 512));
+        samples.add(tokens, tokens, {{length}});
+    }
+    const data::Rows rows = test::one_row_each(std::move(samples));
+    const auto run = [&](const comm::Group& group, const Layout& layout) {
+        test::LayoutRun wanted = run_of(model, layout, 1, 1);
+        wanted.rows_per_device = 4 / layout.shape.data();
+        return test::train(group, wanted, rows);
+    };
+    const test::Outcome reference = run(alone, {{}, {1, 1, 1, 1}});
+    for (const Layout& layout : layouts_of_groups) {
+        if (layout.shape.world() != test::world().size() || layout.cuts != zero3) continue;
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
+        const test::Outcome outcome = run(test::world(), layout);
+        if (!test::world().is_root()) continue;
+        test::expect_equal(outcome, reference);
+        expect_routed_alike(outcome, reference);
+    }
+}
+
+// A changed token moves no logit of another document by a bit, though their rows meet in the
+// products of the experts.
+BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
+    const Model folder(Routing::spread);
+    const data::Rows rows = test::make_rows(test::RowKind::packed, 4, 60);
+    for (const Layout& layout : layouts_of_groups) {
+        if (layout.shape.world() != test::world().size()) continue;
+        BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
+        test::TestModel model(test::world(), folder.folder(),
+                              {.shape = layout.shape, .cuts = layout.cuts});
+        const int64_t first = 4 / layout.shape.data() * model.mesh.data_rank();
+        data::FlatBatch batch = data::flatten(rows, std::vector<int64_t>{first % 4});
+        const at::Tensor before = model.logits(batch);
+        const auto second = static_cast<size_t>(batch.document_starts[1]);
+        if (model.mesh.data_rank() == 0)
+            batch.tokens[second - 3] = (batch.tokens[second - 3] + 1) % 512;
+        const at::Tensor after = model.logits(batch);
+        const auto changed = static_cast<int64_t>(second) - 3;
+        const bool is_here = model.mesh.data_rank() == 0;
+        BOOST_TEST(after.narrow(0, 0, changed).equal(before.narrow(0, 0, changed)));
+        BOOST_TEST(after[changed].equal(before[changed]) == !is_here);
+        const int64_t begin = is_here ? changed + 3 : 0;
+        const int64_t rest = after.size(0) - begin;
+        BOOST_TEST(after.narrow(0, begin, rest).equal(before.narrow(0, begin, rest)));
     }
 }

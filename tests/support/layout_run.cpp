@@ -51,7 +51,7 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                     {.shape = layout.shape,
                      .cuts = layout.cuts,
                      .compute = layout.compute,
-                     .policies = config::ActivationPolicy::attention,
+                     .policies = layout.policies,
                      .context_parallel = layout.context_parallel,
                      .recorder = nullptr,
                      .freeze = layout.freeze,

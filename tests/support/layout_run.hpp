@@ -25,6 +25,7 @@ struct LayoutRun {
     mesh::Cuts cuts{};
     mesh::MeshShape shape{};
     at::ScalarType compute = at::kFloat;
+    config::ActivationPolicies policies = config::ActivationPolicy::attention;
     attention::ContextParallelOptions context_parallel{};
     int64_t accumulation = 1;
     int64_t rows_per_device = 1;

@@ -88,18 +88,26 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
         const shard::FlatUnit& layout = zero.units()[unit];
         at::Tensor flat = at::empty({layout.size()}, at::TensorOptions(device()));
         if (gradients && !zero.is_trained(unit)) continue;
-        const at::Tensor mine =
-            (gradients ? zero.gradient_shards() : zero.weights_at_rest_of(unit).shards)
-                .load_shard(unit);
-        if (mine.numel() == layout.size())
-            flat.copy_(mine);
-        else
-            mesh.zero().all_gather(flat, mine.to(at::kFloat).contiguous()).wait();
+        const auto [chunks, weights] = zero.weights_at_rest_of(unit);
+        put_shards(flat, chunks.shard(unit),
+                   (gradients ? zero.gradient_shards() : weights).load_shard(unit));
         for (const shard::PlacedTensor& tensor : layout.tensors())
             tensors[tensor.spec.name] =
                 flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).cpu().clone();
     }
     return tensors;
+}
+
+// Every rank of the zero group says where its shard lies.
+void TestModel::put_shards(const at::Tensor& flat, const shard::Range& range,
+                           const at::Tensor& shard) {
+    const int64_t ranks = mesh.zero().size();
+    const at::Tensor begins = at::empty({ranks}, at::TensorOptions(device()).dtype(at::kLong));
+    const at::Tensor shards = at::empty({ranks, range.size()}, flat.options());
+    mesh.zero().all_gather(begins, at::full({1}, range.begin, begins.options())).wait();
+    mesh.zero().all_gather(shards, shard.to(at::kFloat).contiguous()).wait();
+    for (int64_t rank = 0; rank < ranks; ++rank)
+        flat.narrow(0, begins[rank].item<int64_t>(), range.size()).copy_(shards[rank]);
 }
 
 std::map<std::string, at::Tensor> TestModel::gradients() { return put_together(true); }

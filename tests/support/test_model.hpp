@@ -55,6 +55,7 @@ public:
 
 private:
     std::map<std::string, at::Tensor> put_together(bool gradients);
+    void put_shards(const at::Tensor& flat, const shard::Range& range, const at::Tensor& shard);
 
     std::unique_ptr<comm::Communicator> sequence_;  // ranks that share a batch
 };

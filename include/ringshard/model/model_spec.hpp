@@ -68,6 +68,8 @@ struct ModelSpec {
     // Returns each mask that a block has, in the order of the blocks that have it first.
     std::vector<attention::Mask> masks() const;
     int64_t num_experts() const;  // of a block that has some; 0: none has
+    // Why so many ranks cannot share the experts; empty if they can.
+    std::string why_experts_do_not_split(int64_t ranks) const;
     // Sets the share of the loss that balances the experts, in config_json too.
     void set_router_aux_loss(double coefficient);
     // Gives the model a head of its own, in config_json too.
@@ -84,8 +86,10 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
 
 // Returns the units of the modules in the order in which they are used: embedding, blocks, final
 // norm with head. A tied head is one module with the embedding, which comes first. A module whose
-// parameters are frozen in part has two units, the trained one first.
-std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts);
+// parameters are frozen in part has two units, the trained one first. If several ranks share the
+// experts, those of a block are units of their own.
+std::vector<shard::FlatUnit> make_units(const ModelSpec& spec, int64_t num_parts,
+                                        int64_t ranks_of_experts = 1);
 
 // Which module is which.
 struct ModuleIndex {

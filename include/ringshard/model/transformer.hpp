@@ -119,7 +119,11 @@ private:
         RecordedBlocks* recorded = nullptr;
         std::span<const attention::KeyValueCache> caches{};
         const RouterSums* routers = nullptr;
+        int64_t longest_of_experts = 0;
     };
+    // The most tokens of a rank, of those that share experts; 0: each rank has all experts.
+    // Collective over these ranks.
+    int64_t longest_of_experts(const TokenBatch& batch) const;
     at::Tensor forward(const Pass& pass) const;  // the input of the head
     void backward(const Pass& pass, at::Tensor gradient) const;
     // Of a module: gathered, or where gradients are added up. Collective over the zero group.
@@ -155,6 +159,7 @@ private:
     std::unique_ptr<RecordedBlocks> recorded_;  // where there is a recorder
     std::function<void(const std::string&)> on_phase_;
     std::unique_ptr<RouterSums> routers_;
+    comm::Communicator* experts_;  // the ranks that share them; null: all are here
 };
 
 // Returns the options that the settings ask for.

@@ -39,7 +39,21 @@ struct ExpertRows {
 };
 ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts);
 
-// Returns the rows of x [rows, width] at these places.
+// Returns counts (int64) that other ranks may have sent. Counts without numbers (meta) are taken
+// for `expected`.
+std::vector<int64_t> counts_on_host(const at::Tensor& counts, const std::vector<int64_t>& expected);
+
+// The rows that several ranks have sent to the experts of this rank.
+struct ArrivedRows {
+    std::vector<int64_t> counts;  // of each rank, for each expert
+    at::Tensor by_expert;         // [m] int64: the places of the rows, expert by expert
+    at::Tensor by_rank;           // [m] int64: the inverse
+};
+// counts [ranks, experts] int64, wherever it is. The rows of a rank lie side by side, those of an
+// expert side by side in them. `expected`: as counts_on_host() has it.
+ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected);
+
+// Returns the rows of x [rows, ...] at these places.
 at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places);
 
 // Returns the sum of the rows of each token [t, width], added in fp32 in the order of its experts,

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/ones_like.h>
 
+#include "expert_exchange.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/activation.hpp"
 #include "ringshard/ops/grouped_linear.hpp"
@@ -14,6 +15,7 @@ namespace {
 shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std::string>& layers,
                                  const std::vector<int64_t>& shape) {
     shard::ParameterGroup group;
+    group.is_of_experts = true;
     for (int64_t expert = 0; expert < spec.count; ++expert)
         for (const std::string& layer : layers)
             group.tensors.push_back(
@@ -21,9 +23,10 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     return group;
 }
 
-at::Tensor by_expert(const at::Tensor& matrix, int64_t count) {
+// rows: of an expert.
+at::Tensor by_expert(const at::Tensor& matrix, int64_t rows) {
     if (!matrix.defined()) return matrix;  // a gradient of frozen weights
-    return matrix.view({count, matrix.size(0) / count, matrix.size(1)});
+    return matrix.view({matrix.size(0) / rows, rows, matrix.size(1)});
 }
 
 }  // namespace
@@ -36,11 +39,11 @@ Experts::Experts(shard::UnitLayout& unit, const BlockSpec& block)
       down_(unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate}))) {}
 
 at::Tensor Experts::gate_up_of(const shard::UnitTensors& tensors) const {
-    return by_expert(tensors[gate_up_], spec_.count);
+    return by_expert(tensors[gate_up_], 2 * spec_.intermediate);
 }
 
 at::Tensor Experts::down_of(const shard::UnitTensors& tensors) const {
-    return by_expert(tensors[down_], spec_.count);
+    return by_expert(tensors[down_], width_);
 }
 
 at::Tensor Experts::row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const {
@@ -58,19 +61,24 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
         ops::router_probabilities(router_.forward(context.projections, weights, x));
     inner.experts = ops::choose_experts(inner.probabilities, spec_.per_token);
     const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
-    inner.gate_up = ops::grouped_linear(context.projections.gemms, ops::take_rows(x, rows.tokens),
-                                        gate_up_of(weights), rows.counts);
+    const ExpertExchange exchange(context.experts, rows, {});
+    inner.arrivals = exchange.arrivals();
+    inner.gate_up = ops::grouped_linear(context.projections.gemms,
+                                        exchange.to_experts(ops::take_rows(x, rows.tokens)),
+                                        gate_up_of(weights), exchange.counts());
     return inner;
 }
 
 at::Tensor Experts::output(const MlpContext& context, const shard::UnitTensors& weights,
                            const MlpInner& inner) const {
     const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
+    const ExpertExchange exchange(context.experts, rows, inner.arrivals);
+    auto of_rows = exchange.send_to_experts(row_weights(inner, rows));
     const at::Tensor product = ops::activate(spec_.activation, true, inner.gate_up);
-    product.mul_(row_weights(inner, rows));
-    return ops::sum_of_experts(
-        ops::grouped_linear(context.projections.gemms, product, down_of(weights), rows.counts),
-        rows.places);
+    product.mul_(exchange.receive(std::move(of_rows)));
+    const at::Tensor y = ops::grouped_linear(context.projections.gemms, product, down_of(weights),
+                                             exchange.counts());
+    return ops::sum_of_experts(exchange.to_tokens(y), rows.places);
 }
 
 // With u = dy w_down, the gradient of a row's weight is u . product, and that of its product is
@@ -80,10 +88,13 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
                              const MlpInner& inner, const at::Tensor& x) const {
     const ops::Gemms& gemms = context.projections.gemms;
     const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
-    const at::Tensor of_rows = row_weights(inner, rows);
-    at::Tensor dy_rows = ops::take_rows(dy, rows.tokens);
+    const ExpertExchange exchange(context.experts, rows, inner.arrivals);
+    auto moving_dy = exchange.send_to_experts(ops::take_rows(dy, rows.tokens));
+    auto moving_weights = exchange.send_to_experts(row_weights(inner, rows));
+    at::Tensor dy_rows = exchange.receive(std::move(moving_dy));
+    const at::Tensor of_rows = exchange.receive(std::move(moving_weights));
     at::Tensor d_product =
-        ops::grouped_linear_backward_input(gemms, dy_rows, down_of(weights), rows.counts);
+        ops::grouped_linear_backward_input(gemms, dy_rows, down_of(weights), exchange.counts());
     const at::Tensor d_row_weights = ops::activate(spec_.activation, true, inner.gate_up)
                                          .mul_(d_product)
                                          .sum(1, false, at::kFloat);
@@ -92,16 +103,19 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     const at::Tensor& product = d_product;        // written over
     const at::Tensor& d_gate_up = inner.gate_up;  // written over
     product.mul_(of_rows);
-    ops::add_grouped_weight_gradient(gemms, down_of(gradients), dy_rows, product, rows.counts);
+    ops::add_grouped_weight_gradient(gemms, down_of(gradients), dy_rows, product,
+                                     exchange.counts());
     dy_rows.reset();
     d_product.reset();
     ops::add_grouped_weight_gradient(gemms, gate_up_of(gradients), d_gate_up,
-                                     ops::take_rows(x, rows.tokens), rows.counts);
-    at::Tensor dx = ops::sum_of_experts(
-        ops::grouped_linear_backward_input(gemms, d_gate_up, gate_up_of(weights), rows.counts),
-        rows.places);
+                                     exchange.to_experts(ops::take_rows(x, rows.tokens)),
+                                     exchange.counts());
+    at::Tensor dx =
+        ops::sum_of_experts(exchange.to_tokens(ops::grouped_linear_backward_input(
+                                gemms, d_gate_up, gate_up_of(weights), exchange.counts())),
+                            rows.places);
 
-    const at::Tensor d_weights = d_row_weights.gather(0, rows.places.flatten());
+    const at::Tensor d_weights = exchange.to_tokens(d_row_weights).gather(0, rows.places.flatten());
     const at::Tensor d_logits =
         ops::router_backward({d_weights.view(rows.places.sizes()), context.routers.d_probability,
                               context.routers.num_counted},

@@ -9,7 +9,9 @@
 namespace ringshard::model {
 
 // A router and its experts: the sum over the experts of a token of weight * down(activation(gate) *
-// up). Every rank that holds tokens has all experts of the block, gathered like other weights.
+// up). A rank has all experts of the block, gathered like other weights; or the ranks of a group
+// have equally many each, in order, and rows go to them and come back. Then inner(), output() and
+// backward() are collective over that group.
 class Experts {
 public:
     Experts(shard::UnitLayout& unit, const BlockSpec& block);
@@ -34,10 +36,10 @@ public:
     std::vector<WeightUse> other_weights() const;
 
 private:
-    // Of the experts, [count, out, in].
+    // Of the experts of this rank, [count, out, in].
     at::Tensor gate_up_of(const shard::UnitTensors& tensors) const;
     at::Tensor down_of(const shard::UnitTensors& tensors) const;
-    // The weight of each row [n, 1], in the type of the rows.
+    // The weight of each row of this rank's tokens [n, 1], in the type of the rows.
     at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const;
 
     ExpertsSpec spec_;

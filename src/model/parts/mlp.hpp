@@ -11,9 +11,10 @@ namespace ringshard::model {
 // Some tokens between the products of an MLP, or of experts.
 struct MlpInner {
     at::Tensor gate_up;  // [t, 2i]: a row is gate, then up. Without a gate, [t, i]. Of experts,
-                         // [t k, 2i]: rows_by_expert().
+                         // [m, 2i]: the rows of the experts of this rank, expert by expert.
     at::Tensor probabilities{};  // [t, e] fp32, of experts
     at::Tensor experts{};        // [t, k] int64
+    at::Tensor arrivals{};       // ExpertExchange's
 };
 
 // down(activation(gate) * up), or down(activation(up)).

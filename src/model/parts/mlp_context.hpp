@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "projection_spec.hpp"
+#include "ringshard/comm/communicator.hpp"
 
 namespace ringshard::model {
 
@@ -26,6 +27,7 @@ struct RouterContext {
 struct MlpContext {
     ProjectionContext projections;
     RouterContext routers;
+    comm::Communicator* experts = nullptr;  // the ranks that share them; null: all are here
 };
 
 }  // namespace ringshard::model

@@ -87,7 +87,7 @@ model::ModelSpec freeze_everything(model::ModelSpec spec) {
 shard::Zero make_weights(const config::Config& config, const model::ModelSpec& spec,
                          const mesh::Mesh& mesh) {
     const bool computes_bf16 = config.training.mixed_precision == config::Precision::bf16;
-    return {model::make_units(spec, mesh.shape().zero()),
+    return {model::make_units(spec, mesh.shape().zero(), mesh.shape().experts),
             mesh::cuts_of(config.parallel),
             {computes_bf16 ? at::kBFloat16 : at::kFloat, at::kFloat},
             mesh};
