@@ -52,8 +52,7 @@ constexpr std::string_view no_tensor_parallelism =
 constexpr std::string_view pipeline_parallelism_is = "pipeline parallelism is not served";
 constexpr std::string_view fixed_batch = "the batch size shapes the result; give train_batch_size";
 constexpr std::string_view trainer_plan_suggest = "`trainer plan --suggest` looks for a layout";
-constexpr std::string_view no_experts =
-    "expert parallelism is not served yet; experts are sharded like other weights";
+constexpr std::string_view no_experts = "ep_size has the number of ranks that share experts";
 constexpr std::string_view this_program_trains = "this program trains and evaluates";
 
 using enum FieldMeaning;

@@ -218,6 +218,16 @@ class Plan(TrainerTest):
                 with self.subTest(name, ranks=ranks, case=case):
                     self.check_bytes(ranks, case, *self.begun(ranks, *case))
 
+    def test_bytes_of_experts_that_ranks_share(self):
+        experts = {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 192}
+        self.model = self.made("experts", {**SIZES, **experts})  # of this test alone
+        for case in (("zero3", 1, 1, 512, "attention", "bf16", ["--ep_size", "2"]),
+                     ("zero1", 1, 1, 512, "attention", "fp32", ["--ep_size", "2"])):
+            with self.subTest(case):
+                self.check_bytes(2, case, *self.begun(2, *case))
+        plan = self.planned(self.flags(*case), "--world", "2")
+        self.assertGreater(next(group["bytes"] for group in plan["traffic"] if group["group"] == "experts"), 0)
+
     def test_a_ring_sends_the_keys_of_a_window_alone(self):
         sent = {}
         for window in (None, 1024):

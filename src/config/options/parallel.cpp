@@ -20,6 +20,11 @@ void add_parallel_options(OptionTable& table) {
         .at_least(1);
     group.serve("sp_size", &ParallelSettings::sp_size, "Ulysses ranks that share one sequence.")
         .at_least(1);
+    group
+        .serve("ep_size", &ParallelSettings::ep_size,
+               "Ranks that share the experts of each block; they divide dp_shard_size x cp_size x "
+               "sp_size and the experts.")
+        .at_least(1);
     group.serve("cp_comm_strategy", &ParallelSettings::cp_comm_strategy,
                 "How keys and values travel: round the ring, or gathered at once.");
     group
@@ -62,9 +67,6 @@ void add_parallel_options(OptionTable& table) {
                  "tensor parallelism is not served; weights are sharded over ranks by the profile, "
                  "sequences by "
                  "cp_size and sp_size");
-    group.refuse("ep_size", Shape::integer, "1",
-                 "expert parallelism is not served yet: the profile shards experts like other "
-                 "weights, and every rank gathers those of a block for its tokens; take zero3");
     group.alias("parallelism_config_tp_size", "tp_size", Shape::integer);
     const std::string own = "ring and Ulysses attention are built in";
     group.accept("cp_backend", Shape::word, "torch", own);

@@ -21,7 +21,21 @@ Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
         return Failure{ExitCode::settings,
                        concat("sp_size = ", shape.value().ulysses, ": ", why_not)};
     if (const auto failure = check_policies(settings, spec)) return *failure;
+    if (const auto failure = check_experts(settings, spec, shape.value())) return *failure;
     return shape;
+}
+
+std::optional<Failure> check_experts(const config::Settings& settings, const model::ModelSpec& spec,
+                                     const mesh::MeshShape& shape) {
+    const std::string why_not = spec.why_experts_do_not_split(shape.experts);
+    if (why_not.empty()) return std::nullopt;
+    std::vector<std::string> sizes;
+    for (const int64_t size : mesh::expert_sizes(shape, std::max<int64_t>(1, spec.num_experts())))
+        sizes.push_back(concat(size));
+    return Failure{ExitCode::settings,
+                   concat("ep_size = ", shape.experts, " [", settings.origin_of("ep_size").place,
+                          "]: ", why_not,
+                          "; sizes that work with this model on this mesh: ", join(sizes, ", "))};
 }
 
 std::optional<Failure> check_policies(const config::Settings& settings,

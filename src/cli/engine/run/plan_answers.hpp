@@ -39,6 +39,10 @@ Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
 std::optional<Failure> check_policies(const config::Settings& settings,
                                       const model::ModelSpec& spec);
 
+// Why the experts of this model cannot be shared by as many ranks as the mesh has it.
+std::optional<Failure> check_experts(const config::Settings& settings, const model::ModelSpec& spec,
+                                     const mesh::MeshShape& shape);
+
 // "activation_policy auto: 18 of 24 blocks keep all, 6 keep attention (all:18,attention)"
 std::string tell_automatic(const config::ActivationPolicies& chosen, const model::ModelSpec& spec);
 

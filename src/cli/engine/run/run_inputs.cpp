@@ -31,18 +31,19 @@ std::optional<Failure> settle_routers(const config::Settings& settings, model::M
 }
 
 Expected<model::ModelSpec> parse_spec(const std::filesystem::path& config_json,
-                                      const std::string& text, int64_t ulysses,
+                                      const std::string& text, const mesh::MeshShape& shape,
                                       const config::Settings& settings) {
     auto spec = model::parse_model_spec(config_json, text);
     if (!spec) return spec;
     if (const auto failure = settle_routers(settings, spec.value())) return *failure;
     if (const auto failure = check_policies(settings, spec.value())) return *failure;
-    const std::string why_not = spec.value().why_heads_do_not_split(ulysses);
+    if (const auto failure = check_experts(settings, spec.value(), shape)) return *failure;
+    const std::string why_not = spec.value().why_heads_do_not_split(shape.ulysses);
     if (why_not.empty()) return spec;
     std::vector<std::string> sizes;
     for (const int64_t size : spec.value().ulysses_sizes()) sizes.push_back(concat(size));
     return Failure{ExitCode::settings,
-                   concat("sp_size = ", ulysses, " [", settings.origin_of("sp_size").place,
+                   concat("sp_size = ", shape.ulysses, " [", settings.origin_of("sp_size").place,
                           "]: ", why_not, "; sizes that work with this model: ", join(sizes, ", "),
                           "; use cp_size for the rest")};
 }
@@ -125,7 +126,7 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     const auto text =
         comm::of_root(context.world, [&] { return model::read_config_json(config_json); });
     if (!text) return text.failure();
-    auto spec = parse_spec(config_json, text.value(), placement.shape.ulysses, context.settings);
+    auto spec = parse_spec(config_json, text.value(), placement.shape, context.settings);
     if (!spec) return comm::found_by_all(spec.failure());
     if (const auto failure = untie_if_stored_apart(context, folder, spec.value())) return *failure;
     if (const auto failure = make_room_for_tokens(context, hub, spec.value())) return *failure;

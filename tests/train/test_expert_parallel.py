@@ -1,0 +1,99 @@
+"""Ranks that share experts: a run goes on with another number of them, and files do not depend on it."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_steps, run  # noqa: E402
+
+DATA = os.path.join(FOLDER, "..", "parity", "data")
+CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
+          "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+          "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
+          "max_position_embeddings": 256, "tie_word_embeddings": False, "router_aux_loss_coef": 0.05, "initializer_range": 0.1}
+STEPS = 6
+FLAGS = ["--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--learning_rate", "0.002",
+         "--max_length", "48", "--max_steps", str(STEPS), "--logging_steps", "1", "--save_steps", "2", "--full_determinism",
+         "--check_replicas_every", "2"]
+
+
+class ExpertParallel(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        config, cls.model = os.path.join(cls.folder.name, "config.json"), os.path.join(cls.folder.name, "model")
+        with open(config, "w") as file:
+            json.dump(CONFIG, file)
+        made = run("init", "--config_json", config, "--output_dir", cls.model)
+        assert made.returncode == 0, made.stderr
+        shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", "tokenizer.json"), cls.model)
+        shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", "tokenizer_config.json"), cls.model)
+        cls.alone = os.path.join(cls.folder.name, "alone")
+        alone = cls.train(cls.alone, "--per_device_train_batch_size", "4")
+        assert alone.returncode == 0, alone.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def train(cls, output, *flags, ranks=None, **variables):
+        return run("train", "--model_name_or_path", cls.model, *FLAGS, "--output_dir", output, *flags, ranks=ranks, **variables)
+
+    def expect_numbers_of_one_rank(self, output):
+        ours, alone = read_steps(output), read_steps(self.alone)
+        self.assertEqual([line["step"] for line in ours], list(range(1, STEPS + 1)))
+        for a, b in zip(ours, alone):
+            for key in ("loss", "grad_norm", "aux_loss", "expert_load_max_to_mean"):
+                self.assertLessEqual(abs(a[key] - b[key]), 1e-4 * abs(b[key]), (a["step"], key))
+            for key in ("num_tokens", "dead_experts", "expert_load_max_block", "expert_load_max_expert"):
+                self.assertEqual(a[key], b[key], (a["step"], key))
+
+    def test_a_killed_run_goes_on_with_another_number(self):
+        killed = os.path.join(self.folder.name, "killed")
+        result = self.train(killed, "--profile", "zero3", "--ep_size", "4", "--per_device_train_batch_size", "1", ranks=4,
+                            RINGSHARD_FAULT="save:copy:2:kill")
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+        for number, (ranks, flags) in enumerate([
+                (4, ["--profile", "zero1", "--ep_size", "2", "--per_device_train_batch_size", "1"]),
+                (2, ["--profile", "zero3", "--cp_size", "2", "--ep_size", "2", "--per_device_train_batch_size", "4"]),
+                (None, ["--per_device_train_batch_size", "4"])]):
+            with self.subTest(flags):
+                output = os.path.join(self.folder.name, f"resumed-{number}")
+                shutil.copytree(killed, output)
+                self.expect(self.train(output, *flags, ranks=ranks), 0, "checkpoint-2")
+                self.expect_numbers_of_one_rank(output)
+
+    def test_files_hold_whole_experts(self):
+        output = os.path.join(self.folder.name, "shared")
+        self.expect(self.train(output, "--profile", "fsdp2", "--sp_size", "2", "--ep_size", "4", "--per_device_train_batch_size",
+                               "2", "--save_model_in_checkpoints", "true", ranks=4), 0)
+        self.expect_numbers_of_one_rank(output)
+        exported = os.path.join(self.folder.name, "exported")
+        self.expect(run("export", os.path.join(output, f"checkpoint-{STEPS}"), "--output_dir", exported), 0)
+        for folder in (output, os.path.join(output, f"checkpoint-{STEPS}")):
+            with open(os.path.join(folder, "model.safetensors"), "rb") as ours, \
+                    open(os.path.join(exported, "model.safetensors"), "rb") as theirs:
+                self.assertEqual(ours.read(), theirs.read())
+
+    def test_sizes_that_do_not_work(self):
+        output = os.path.join(self.folder.name, "refused")
+        self.expect(self.train(output, "--profile", "zero3", "--ep_size", "2", ranks=3), 78, "ep_size = 2 [command line]",
+                    "sizes that work: 1, 3")
+        self.expect(self.train(output, "--profile", "zero3", "--ep_size", "3", ranks=3), 78, "ep_size = 3 [command line]",
+                    "8 experts do not divide into 3 equal parts", "on this mesh: 1")
+        self.expect(self.train(output, "--profile", "zero3", "--ep_size", "0"), 78, "ep_size")
+        dense = os.path.join(DATA, "models", "qwen2-tiny")
+        self.expect(self.train(output, "--model_name_or_path", dense, "--profile", "zero3", "--ep_size", "2", ranks=2), 78,
+                    "has no experts")
+        self.assertFalse(os.path.exists(os.path.join(output, "metrics.jsonl")))
+
+
+if __name__ == "__main__":
+    unittest.main()
