@@ -39,11 +39,6 @@ struct EnumNames<ActivationPolicy> {
          {"input", ActivationPolicy::input}}};
 };
 template <>
-struct EnumNames<LoraInit> {
-    static constexpr NameTable<LoraInit, 2> table{
-        {{"true", LoraInit::uniform}, {"gaussian", LoraInit::gaussian}}};
-};
-template <>
 struct EnumNames<LossType> {
     static constexpr NameTable<LossType, 3> table{
         {{"nll", LossType::nll}, {"chunked_nll", LossType::nll}, {"dft", LossType::dft}}};

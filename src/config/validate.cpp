@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "enum_names.hpp"
+#include "ringshard/config/adapter_init.hpp"
 #include "ringshard/config/schedule_settings.hpp"
 
 namespace ringshard::config {
@@ -134,6 +135,12 @@ public:
 
     void check_adapters() {
         const AdapterSettings& adapter = settings_.values.adapter;
+        const auto init = read_adapter_init(adapter.init_lora_weights);
+        if (!init)
+            complain({"init_lora_weights"},
+                     "must be true, gaussian, pissa, pissa_niter_N (N iterations) or olora");
+        else if (init->takes_from_weights())
+            check_taken_from_weights();
         if (adapter.use_peft || !adapter.adapter_name_or_path.empty()) return;
         const std::pair<const char*, bool> names[] = {
             {"lora_r", true},
@@ -143,12 +150,28 @@ public:
             {"lora_modules_to_save", true},
             {"use_rslora", adapter.use_rslora},
             {"use_dora", adapter.use_dora},
-            {"init_lora_weights", adapter.init_lora_weights != LoraInit::uniform},
+            {"init_lora_weights", adapter.init_lora_weights != "true"},
             {"loraplus_lr_ratio", true}};
         for (const auto& [name, asks_for_something] : names)
             if (settings_.is_fixed(name) && asks_for_something)
                 complain({name, "use_peft"},
                          "has a meaning with adapters only: give use_peft true, or leave it out");
+    }
+
+    void check_taken_from_weights() {
+        const Config& config = settings_.values;
+        const std::string where = "adapters that begin as a part of the weights ";
+        if (config.adapter.use_dora)
+            complain({"init_lora_weights", "use_dora"},
+                     where + "are written as plain ones, which have no magnitudes; leave one out");
+        if (config.quantization.load_in_4bit)
+            complain({"init_lora_weights", "load_in_4bit"},
+                     where + "leave others, which are not quantised; leave one of the two out");
+        if (config.checkpoint.save_model_in_checkpoints)
+            complain({"init_lora_weights", "save_model_in_checkpoints"},
+                     where +
+                         "are not copied into checkpoints; leave save_model_in_checkpoints out: "
+                         "trainer export CHECKPOINT writes the adapter of one");
     }
 
     void check_quantization() {

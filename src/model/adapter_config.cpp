@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -53,6 +54,14 @@ constexpr std::array<std::string_view, 22> known_fields{"alpha_pattern",
                                                         "use_dora",
                                                         "use_rslora"};
 
+std::string text_of(const config::AdapterInit& init) {
+    using Kind = config::AdapterInit::Kind;
+    if (init.iterations) return concat("pissa_niter_", *init.iterations);
+    if (init.kind == Kind::uniform) return "true";
+    if (init.kind == Kind::normal) return "gaussian";
+    return init.kind == Kind::pissa ? "pissa" : "olora";
+}
+
 bool asks_for_nothing(const json& value) {
     return value.is_null() || value == false || value == json::object() || value == json::array();
 }
@@ -62,7 +71,8 @@ std::string find_unknown(const json& config) {
     const json plain = json::parse(plain_config);
     for (const auto& [name, value] : config.items()) {
         if (std::ranges::find(known_fields, name) != known_fields.end()) continue;
-        if (asks_for_nothing(value) || (name == "init_lora_weights" && value == "gaussian"))
+        if (asks_for_nothing(value) ||
+            (name == "init_lora_weights" && value.is_string() && config::read_adapter_init(value)))
             continue;
         if (!plain.contains(name) || plain[name] != value) return name;
     }
@@ -121,7 +131,8 @@ LoraConfig read_fields(const json& config, const ordered_json& in_order) {
     lora.lora_dropout = config.value("lora_dropout", lora.lora_dropout);
     lora.use_rslora = config.value("use_rslora", false);
     lora.use_dora = config.value("use_dora", false);
-    lora.begins_normal = config.value("init_lora_weights", json()) == "gaussian";
+    if (const json init = config.value("init_lora_weights", json()); init.is_string())
+        lora.init = config::read_adapter_init(init).value_or(config::AdapterInit());
     const auto given = [&](const char* name) {
         return config.contains(name) && !config[name].is_null();
     };
@@ -174,7 +185,8 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     config["lora_dropout"] = lora.lora_dropout;
     config["use_rslora"] = lora.use_rslora;
     config["use_dora"] = lora.use_dora;
-    if (lora.begins_normal) config["init_lora_weights"] = "gaussian";
+    if (const std::string init = text_of(lora.init); init != "true")
+        config["init_lora_weights"] = init;
     config["task_type"] = lora.task_type;
     config["target_modules"] = lora.targets_are_expression ? json(lora.target_modules.front())
                                                            : json(sorted(lora.target_modules));
@@ -187,6 +199,18 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     for (const auto& [layers, alpha] : lora.alpha_pattern)
         config["alpha_pattern"][layers] = whole_if_it_is(alpha);
     if (lora.layers_to_transform) config["layers_to_transform"] = *lora.layers_to_transform;
+    return config.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+std::string widened_adapter_config(const std::string& text) {
+    json config = json::parse(text);
+    const double more = config["use_rslora"] == true ? std::sqrt(2.0) : 2.0;
+    config["init_lora_weights"] = true;
+    config["r"] = 2 * config["r"].get<int64_t>();
+    config["lora_alpha"] = whole_if_it_is(more * config["lora_alpha"].get<double>());
+    for (auto& [layers, rank] : config["rank_pattern"].items()) rank = 2 * rank.get<int64_t>();
+    for (auto& [layers, alpha] : config["alpha_pattern"].items())
+        alpha = whole_if_it_is(more * alpha.get<double>());
     return config.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

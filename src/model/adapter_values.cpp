@@ -4,15 +4,13 @@
 #include <numbers>
 
 #include "model_parts.hpp"
+#include "random_values.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
 
 namespace ringshard::model {
 
-namespace {
-
-// Uniform within [-bound, bound).
 void fill_uniform(uint64_t key, int64_t first, double bound, std::span<float> into) {
     for (size_t i = 0; i < into.size(); ++i) {
         const uint64_t bits = mix_bits(key, static_cast<uint64_t>(first) + i);
@@ -32,6 +30,8 @@ void fill_normal(uint64_t key, int64_t first, double deviation, std::span<float>
                                      std::cos(2 * std::numbers::pi * unit(1)));
     }
 }
+
+namespace {
 
 std::map<std::string, std::vector<int64_t>> shapes_in_adapter(const ModelSpec& spec) {
     std::map<std::string, std::vector<int64_t>> shapes;
@@ -83,12 +83,13 @@ shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
             return model(tensor, first, into);
         if (stored != nullptr) {
             const StoredTensor* const found = stored->find(name_in_adapter(tensor));
-            return stored->read(*found, first, into);
+            return found == nullptr ? model(tensor, first, into)
+                                    : stored->read(*found, first, into);
         }
         const uint64_t key = mix_bits(start.seed) ^ hash_text(tensor);
         if (!tensor.ends_with(".lora_A.weight"))
             std::ranges::fill(into, 0.0F);
-        else if (start.is_normal)
+        else if (start.init.kind == config::AdapterInit::Kind::normal)
             fill_normal(key, first, 1 / static_cast<double>(shape->second[0]), into);
         else
             fill_uniform(key, first, 1 / std::sqrt(static_cast<double>(shape->second[1])), into);

@@ -168,7 +168,10 @@ void turn_into_adapter_files(std::map<std::string, std::string>& files,
                              const std::string& adapter_config) {
     files.erase("config.json");
     files.erase("generation_config.json");
-    files[adapter_config_name] = adapter_config;
+    const auto config = parse_adapter_config(adapter_config, adapter_config_name);
+    files[adapter_config_name] = config && config.value().init.takes_from_weights()
+                                     ? widened_adapter_config(adapter_config)
+                                     : adapter_config;
 }
 
 std::string name_in_adapter(const std::string& tensor) { return adapter_prefix + tensor; }

@@ -95,7 +95,7 @@ public:
     }
 
     // Every rank: what is its own. Adds what is read again to `sums`.
-    std::optional<Failure> write(const shard::Zero& zero, StoredType type,
+    std::optional<Failure> write(const shard::Zero& zero, const ExportForm& form,
                                  const FrozenSource* frozen, TensorSums& sums,
                                  ByteCounter& written) const {
         const Source shards{nullptr, sums};
@@ -105,7 +105,7 @@ public:
             for (const shard::Zero::Weights& weights : zero.all_weights()) {
                 const bool is_frozen = &weights.chunks != &zero.chunks();
                 if (auto failure = write_slots(zero, weights, is_frozen ? read_again : shards, file,
-                                               type, output, written))
+                                               form, output, written))
                     return failure;
             }
             if (output)
@@ -158,7 +158,7 @@ private:
     // Opens the output if something of this rank belongs into the file.
     std::optional<Failure> write_slots(const shard::Zero& zero, const shard::Zero::Weights& from,
                                        const Source& source, const WeightFile& file,
-                                       StoredType type, std::optional<File>& output,
+                                       const ExportForm& form, std::optional<File>& output,
                                        ByteCounter& written) const {
         for (size_t chunk = 0; chunk < from.chunks.size(); ++chunk) {
             const auto& [unit, range] = from.chunks[chunk];
@@ -176,7 +176,7 @@ private:
                     weights = from.shards.load(chunk, shard::Access::read)
                                   .narrow(0, mine.begin - range.begin, mine.size());
                 if (auto failure =
-                        write_piece(weights, piece, source, type, place->second, *output, written))
+                        write_piece(weights, piece, source, form, place->second, *output, written))
                     return failure;
             }
         }
@@ -186,10 +186,14 @@ private:
     // `own`: all that is this rank's of the chunk; undefined where it is read again.
     static std::optional<Failure> write_piece(const at::Tensor& own,
                                               const shard::TensorPiece& piece, const Source& source,
-                                              StoredType type, int64_t place, File& output,
+                                              const ExportForm& form, int64_t place, File& output,
                                               ByteCounter& written) {
         const std::string& name = piece.tensor->spec.name;
-        const auto element_bytes = static_cast<int64_t>(bytes_per_element(type));
+        const auto element_bytes = static_cast<int64_t>(bytes_per_element(form.type));
+        const auto write = [&](int64_t first, std::span<const float> numbers) {
+            written.add(std::ssize(numbers) * element_bytes);
+            return output.write_at(from_fp32(form.type, numbers), place + first * element_bytes);
+        };
         for (int64_t done = 0; done < piece.size; done += piece_elements) {
             const int64_t count = std::min(piece_elements, piece.size - done);
             const at::Tensor weights =
@@ -207,9 +211,11 @@ private:
                                concat(name,
                                       " holds NaN or infinite numbers: no model is made of "
                                       "them")};
-            const int64_t offset = place + (piece.first + done) * element_bytes;
-            if (auto failure = output.write_at(from_fp32(type, numbers), offset)) return failure;
-            written.add(count * element_bytes);
+            if (auto failure =
+                    form.initial == nullptr
+                        ? write(piece.first + done, numbers)
+                        : form.initial->write_widened(name, piece.first + done, numbers, write))
+                return failure;
         }
         return std::nullopt;
     }
@@ -284,7 +290,7 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
         for (const auto& [name, hash] : frozen->hashes) read_again.insert(name);
     TensorSums sums(read_again);
     if (const auto agreed =
-            agree(work.write(zero, form.type, frozen, sums, world.flight_recorder().bytes())))
+            agree(work.write(zero, form, frozen, sums, world.flight_recorder().bytes())))
         return agreed;
     if (form.wrapped != nullptr && form.content == ExportContent::model)
         if (const auto agreed = agree(pass_through(planned, *form.wrapped, work.path_of(), world)))

@@ -38,7 +38,11 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             const std::string& name = tensor.spec.name;
             if (is_adapter ? unit.role() == shard::Role::trained : !tensor.is_adapter)
-                entries.push_back({{written_name(name), form.type, tensor.spec.shape}, name});
+                entries.push_back({{written_name(name), form.type,
+                                    form.initial != nullptr && tensor.is_adapter
+                                        ? InitialAdapter::widened_shape(name, tensor.spec.shape)
+                                        : tensor.spec.shape},
+                                   name});
         }
     if (form.wrapped == nullptr || is_adapter) return entries;
     for (const auto& [name, tensor] : form.wrapped->stored().others())

@@ -132,7 +132,7 @@ void add_own(const shard::TensorPiece& piece, const shard::Chunk& chunk, const s
 
 std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
                                   const shard::Zero& zero, const shard::Zero::Weights& into_shards,
-                                  TensorSums& sums) {
+                                  TensorSums& sums, const ChangeWeight& change) {
     const auto& [chunks, shards] = into_shards;
     for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
         const auto& [unit, range] = chunks[chunk];
@@ -150,6 +150,8 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
                 return Failure{ExitCode::bad_data,
                                concat(name, " holds NaN or infinite numbers in the model's files")};
             add_own(piece, chunks[chunk], zero.exclusive_range(unit), into, sums);
+            if (change)
+                if (auto failure = change(name, piece.first, into)) return failure;
         }
         if (!here.is_same(numbers)) numbers.copy_(here);
         shards.store(chunk, numbers);
@@ -168,10 +170,10 @@ ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCount
 
 std::optional<Failure> load_weights(const ReadWeight& read, const ModelSpec& spec,
                                     const shard::Zero& zero,
-                                    const std::vector<shard::Zero::Weights>& into,
-                                    TensorSums& sums) {
+                                    const std::vector<shard::Zero::Weights>& into, TensorSums& sums,
+                                    const ChangeWeight& change) {
     for (const shard::Zero::Weights& weights : into)
-        if (auto failure = load_slots(read, spec, zero, weights, sums)) return failure;
+        if (auto failure = load_slots(read, spec, zero, weights, sums, change)) return failure;
     return std::nullopt;
 }
 

@@ -310,6 +310,7 @@ MaybeFailure Run::end() {
     model::ExportForm form{.type = parts_.model_type, .wrapped = parts_.wrapped};
     if (model::has_adapters(parts_.zero.units())) {
         form = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
+        form.initial = parts_.initial_adapter;
         if (parts_.world.is_root())
             model::turn_into_adapter_files(files, parts_.extras.texts.at(model::adapter_text));
     }

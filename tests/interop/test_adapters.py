@@ -20,6 +20,8 @@ ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 CASES = {"llama3-tiny": ["--lora_target_modules", "q_proj,v_proj", "--lora_modules_to_save", "lm_head", "--use_rslora"],
          "qwen2-tiny": ["--lora_target_modules", r".*layers\.[01]\.mlp\.(up|down)_proj", "--lora_modules_to_save", "embed_tokens"],
          "phi3-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "gaussian"],
+         "llama-mha-tiny": ["--lora_target_modules", "q_proj,down_proj", "--init_lora_weights", "pissa", "--use_rslora"],
+         "mistral-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "olora", "--lora_modules_to_save", "norm"],
          "qwen3-tiny": ["--lora_target_modules", "all-linear", "--use_dora", "--lora_dropout", "0.1"]}
 
 

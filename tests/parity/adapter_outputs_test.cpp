@@ -50,7 +50,8 @@ BOOST_AUTO_TEST_CASE(adapters_give_the_logits_and_merged_weights_of_peft) {
 // A is normal with the deviation 1 / r, and magnitudes are the norms of rows.
 BOOST_AUTO_TEST_CASE(adapters_begin_as_those_of_peft) {
     model::LoraConfig config{.r = 8, .target_modules = {"all-linear"}};
-    config.use_dora = config.begins_normal = true;
+    config.use_dora = true;
+    config.init.kind = config::AdapterInit::Kind::normal;
     test::TestModel model(test::world(), test::golden_folder() / "models" / "qwen3-tiny",
                           {.cuts = {true, true, true, false}, .adapters = config});
     const auto weights = model.weights();

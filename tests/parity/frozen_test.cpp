@@ -81,7 +81,8 @@ BOOST_AUTO_TEST_CASE(adapters_train_alike_in_every_layout) {
                                .target_modules = {"v_proj", "up_proj", "o_proj"},
                                .modules_to_save = {"lm_head"}};
     model::LoraConfig dora = dropping;
-    dora.use_dora = dora.begins_normal = true;
+    dora.use_dora = true;
+    dora.init.kind = config::AdapterInit::Kind::normal;
     dora.target_modules = {"q_proj", "v_proj", "up_proj", "down_proj"};
     for (const model::LoraConfig& adapters : {all, dropping, dora}) {
         const auto run = [&](const Layout& layout) {

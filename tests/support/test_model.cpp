@@ -70,7 +70,8 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
         adapter =
             model::StoredModel::open_file(options.adapter / model::adapter_weights_name, group)
                 .value();
-    const model::AdapterStart start{1, options.adapters && options.adapters->begins_normal};
+    const model::AdapterStart start{
+        1, options.adapters ? options.adapters->init : config::AdapterInit()};
     const auto read = model::with_adapters(model::reader_of(stored.value(), spec, bytes), spec,
                                            start, adapter ? &*adapter : nullptr);
     shard::TensorSums none({});

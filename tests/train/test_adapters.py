@@ -136,6 +136,32 @@ class Adapters(TrainerTest):
         self.expect_one_message(run("export", os.path.join(self.path("next"), "checkpoint-1"), "--merge", "true", "--output_dir",
                                     self.path("no")), 78, "no adapters")
 
+    def test_taken_out_of_the_weights(self):
+        """The first values are stored once: the same bits after a kill, and at another number of ranks."""
+        pissa = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj,v_proj,down_proj", "--lora_dropout", "0",
+                 "--init_lora_weights", "pissa_niter_4", "--lora_modules_to_save", "norm"]
+        whole, output = self.path("whole"), self.path("out")
+        self.expect(self.train(whole, *CUT, lora=pissa, ranks=2), 0)
+        initial = read_file(whole, "initial_adapter", "adapter_model.safetensors")
+        self.train(output, *CUT, lora=pissa, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
+        self.expect(self.train(output, *CUT, lora=pissa, ranks=2), 0, "checkpoint-3")
+        self.assertEqual(read_file(output, "initial_adapter", "adapter_model.safetensors"), initial)
+        for folder in (self.path("exported"), output):
+            if folder != output:
+                self.expect(run("export", os.path.join(whole, "checkpoint-6"), "--output_dir", folder, ranks=3), 0)
+            self.assertEqual(read_file(folder, "adapter_model.safetensors"), read_file(whole, "adapter_model.safetensors"))
+        config = json.loads(read_file(whole, "adapter_config.json"))
+        self.assertEqual((config["r"], config["lora_alpha"], config["init_lora_weights"]), (8, 64, True))
+        elsewhere = self.path("elsewhere")
+        self.expect(self.train(elsewhere, "--profile", "multi_gpu", "--per_device_train_batch_size", "4", "--resume_from_checkpoint",
+                               os.path.join(whole, "checkpoint-3"), lora=pissa), 0)
+        self.assertEqual(read_file(elsewhere, "initial_adapter", "adapter_model.safetensors"), initial)
+        os.remove(os.path.join(whole, "initial_adapter", "adapter_model.safetensors"))
+        shutil.rmtree(os.path.join(whole, "checkpoint-6"))
+        for command in (lambda: self.train(whole, *CUT, lora=pissa, ranks=2),
+                        lambda: run("export", os.path.join(whole, "checkpoint-3"), "--output_dir", self.path("no"))):
+            self.expect(command(), 66, "initial_adapter")
+
     def test_dropout_is_of_training(self):
         losses = []
         for dropout in ("0", "0.5"):
@@ -167,7 +193,11 @@ class Adapters(TrainerTest):
                 (["--use_peft", "--lora_r", "1000"], 78, ("lora_r = 1000", "a rank is from 1 to")),
                 (["--use_peft", "--freeze", "norm"], 78, ("freeze", "leave it out")),
                 (["--loraplus_lr_ratio", "4"], 78, ("has a meaning with adapters only", "use_peft")),
-                (["--use_peft", "--init_lora_weights", "pissa"], 78, ("init_lora_weights", "changes the model under the adapter")),
+                (["--use_peft", "--init_lora_weights", "loftq"], 78, ("init_lora_weights", "pissa or olora")),
+                (["--use_peft", "--init_lora_weights", "pissa_niter_x"], 78, ("init_lora_weights", "pissa_niter_N")),
+                (["--use_peft", "--init_lora_weights", "pissa", "--use_dora"], 78, ("use_dora", "no magnitudes")),
+                (["--use_peft", "--init_lora_weights", "olora", "--load_in_4bit"], 78, ("load_in_4bit", "leave one of the two out")),
+                (["--use_peft", "--init_lora_weights", "pissa", "--save_model_in_checkpoints"], 78, ("trainer export CHECKPOINT",)),
                 (["--use_peft", "--loraplus_lr_embedding", "1e-6"], 78, ("lora_modules_to_save embed_tokens",)),
                 ([*start, "--use_dora", "false"], 78, ("use_dora", "leave the setting out")),
                 (["--use_peft", "--load_in_8bit"], 78, ("load_in_8bit", "load_in_4bit")),

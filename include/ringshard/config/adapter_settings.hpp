@@ -6,9 +6,6 @@
 
 namespace ringshard::config {
 
-// How A begins: uniform within 1 / sqrt(in), or normal with the deviation 1 / r.
-enum class LoraInit { uniform, gaussian };
-
 // Low-rank adapters, under the names of TRL's ModelConfig.
 struct AdapterSettings {
     bool use_peft = false;
@@ -19,7 +16,7 @@ struct AdapterSettings {
     std::vector<std::string> lora_modules_to_save;
     bool use_rslora = false;
     bool use_dora = false;
-    LoraInit init_lora_weights = LoraInit::uniform;
+    std::string init_lora_weights = "true";  // for read_adapter_init()
     std::string lora_task_type = "CAUSAL_LM";
     std::string adapter_name_or_path;  // a folder with an adapter to go on from
     bool merge = false;                // for export

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
+#include "ringshard/config/adapter_init.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
@@ -33,7 +34,7 @@ struct LoraConfig {
     std::vector<std::string> modules_to_save{};
     bool use_rslora = false;
     bool use_dora = false;
-    bool begins_normal = false;  // init_lora_weights "gaussian"
+    config::AdapterInit init{};  // init_lora_weights
     Patterns<int64_t> rank_pattern{};
     Patterns<double> alpha_pattern{};
     std::optional<std::vector<int64_t>> layers_to_transform{};
@@ -51,6 +52,10 @@ Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::st
 // Returns adapter_config.json as PEFT writes it. `base`: the model's name or folder.
 std::string print_adapter_config(const LoraConfig& config, const std::string& base);
 
+// Returns the same of the adapter that is written in place of one that began as a part of the
+// weights (InitialAdapter): of twice the rank and the same scale.
+std::string widened_adapter_config(const std::string& text);
+
 // Adds adapters to the linear layers that the configuration names, and freezes all weights of the
 // model but those of modules_to_save. Lists "all-linear" and missing targets are replaced by names.
 // Fails (78) where a name matches no layer, or a rank exceeds a matrix.
@@ -62,7 +67,8 @@ bool has_adapters(const std::vector<shard::FlatUnit>& units);
 std::set<std::string> adapter_tensors(const ModelSpec& spec);
 
 // Turns the files beside a model's weights into those beside an adapter: with adapter_config.json,
-// and without config.json, which is of the base.
+// and without config.json, which is of the base. An adapter that began as a part of the weights is
+// written as one of twice the rank beside the whole weights.
 void turn_into_adapter_files(std::map<std::string, std::string>& files,
                              const std::string& adapter_config);
 
@@ -76,14 +82,14 @@ std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec&
 // The first values of adapters that begin anew.
 struct AdapterStart {
     uint64_t seed = 0;
-    bool is_normal = false;  // of A
+    config::AdapterInit init{};
 };
 
-// Returns a reader that takes tensors of adapters and of modules_to_save from `stored`, and all
-// others from `model`. Without `stored`, adapters have their first values: A is uniform within
-// 1 / sqrt(in) (PEFT's kaiming_uniform with a = sqrt(5)) or normal with the deviation 1 / rank, a
-// function of the seed, the tensor's name and the element; B is 0; set_magnitudes() is for the
-// rest. The arguments must outlive it.
+// Returns a reader that takes tensors of adapters and of modules_to_save from `stored`, and those
+// that it does not hold from `model`. Without `stored`, adapters have their first values: A is
+// uniform within 1 / sqrt(in) (PEFT's kaiming_uniform with a = sqrt(5)) or normal with the
+// deviation 1 / rank, a function of the seed, the tensor's name and the element; B is 0;
+// set_magnitudes() is for the rest. The arguments must outlive it.
 shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
                                 const AdapterStart& start, const StoredModel* stored);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ringshard/comm/agree.hpp"
+#include "ringshard/model/initial_adapter.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
@@ -27,6 +28,8 @@ struct ExportForm {
     ExportContent content = ExportContent::model;
     // Of a wrapped model: names are as in these files, and their other tensors pass through.
     const WrappedFiles* wrapped = nullptr;
+    // Of an adapter that began as a part of the weights: it is written beside the whole weights.
+    const InitialAdapter* initial = nullptr;
 };
 
 // Why the folder may not be written to, if so.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -28,13 +29,18 @@ std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSp
 // must outlive it.
 shard::ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes);
 
+// Changes elements of a weight from `first` on.
+using ChangeWeight = std::function<std::optional<Failure>(const std::string& tensor, int64_t first,
+                                                          std::span<float> elements)>;
+
 // Fills these shards of this rank, each number rounded to their type, and adds the elements that
-// are this rank's alone to `sums`, before they are rounded. Rows beyond spec.stored_vocabulary stay
-// as they are. Not collective: ranks may fail by themselves, and agree afterwards.
+// are this rank's alone to `sums`, before they are changed and rounded. Rows beyond
+// spec.stored_vocabulary stay as they are. Not collective: ranks may fail by themselves, and agree
+// afterwards.
 std::optional<Failure> load_weights(const shard::ReadWeight& read, const ModelSpec& spec,
                                     const shard::Zero& zero,
                                     const std::vector<shard::Zero::Weights>& into,
-                                    shard::TensorSums& sums);
+                                    shard::TensorSums& sums, const ChangeWeight& change = {});
 
 // The scales of the blocks that this rank has quantised, fp32 on the host, by unit.
 using Nf4Scales = std::map<size_t, at::Tensor>;

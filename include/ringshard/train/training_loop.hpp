@@ -7,6 +7,7 @@
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/job/deadline.hpp"
+#include "ringshard/model/initial_adapter.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/offload/offload_stores.hpp"
@@ -38,6 +39,7 @@ struct RunParts {
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
     model::StoredType model_type;  // of the model that is written at the end
     std::optional<shard::FrozenSource> frozen_source;  // where memory holds them rounded
+    const model::InitialAdapter* initial_adapter;      // what was taken out of them, or nullptr
     const model::WrappedFiles* wrapped;                // of a wrapped model; else nullptr
     Faults& faults;
     const job::Deadline& deadline;

@@ -47,12 +47,13 @@ void add_adapter_options(OptionTable& table) {
         .serve(
             "init_lora_weights", &AdapterSettings::init_lora_weights,
             "First values of A: uniform within 1 / sqrt(in) (true), or normal with the deviation "
-            "1 / lora_r (gaussian); B begins as 0.")
+            "1 / lora_r (gaussian), and B begins as 0. Or of both, taken out of the weight: pissa, "
+            "pissa_niter_N with a randomised decomposition, olora.")
         .shapes_loss_if_set()
+        .suggest({"true", "gaussian", "pissa", "pissa_niter_16", "olora"})
         .but_not({"false"}, "B would not begin as 0; PEFT has it for tests: use true or gaussian")
-        .but_not({"pissa", "pissa_niter_4", "pissa_niter_16", "olora", "loftq", "corda", "lora_ga"},
-                 "it changes the model under the adapter; use true or gaussian")
-        .but_not({"eva", "orthogonal"}, "use true or gaussian");
+        .but_not({"loftq", "corda", "lora_ga", "eva", "orthogonal", "mica"},
+                 "use true, gaussian, pissa or olora");
     group
         .serve("lora_task_type", &AdapterSettings::lora_task_type,
                "PEFT's name of the task, written into adapter_config.json.")

@@ -7,7 +7,8 @@ Reads models/, rows/ and chat/ under --out and writes adapters/ there:
     start/NAME/      an adapter as PEFT saves it, whose A and B (and magnitudes, and modules to save) are all random
     CASE.json        30 steps of SFTTrainer from one of them: settings in TRL's names, a line per step
     CASE.safetensors the adapter after the last step, as PEFT saves it; of a whole matrix (an embedding, an output layer)
-                     each SPARSE-th row
+                     each SPARSE-th row; of TAKEN, which begin as a part of the weights, as PEFT converts it: of twice the rank,
+                     beside the whole weights
 
 Lists in adapter_config.json are sorted here; PEFT writes sets in an order that changes from process to process.
 """
@@ -50,6 +51,12 @@ STARTS = {
     "llama3_lm_head": ("llama3-tiny", dict(target_modules=["q_proj", "v_proj"], modules_to_save=["lm_head"])),
 }
 
+# The same, of adapters that PEFT takes out of the weights when a run begins: they have no folder to start from.
+TAKEN = {
+    "qwen3_pissa": ("qwen3-tiny", dict(target_modules=["q_proj", "up_proj", "down_proj"], init_lora_weights="pissa")),
+    "qwen2_olora": ("qwen2-tiny", dict(target_modules=["q_proj", "v_proj"], init_lora_weights="olora", use_rslora=True)),
+}
+
 BASE = dict(bf16=False, use_cpu=True, gradient_checkpointing=False, report_to="none", logging_steps=1, logging_nan_inf_filter=False,
             save_strategy="no", disable_tqdm=True, dataloader_pin_memory=False, learning_rate=1e-3, seed=42, max_steps=30,
             per_device_train_batch_size=4)
@@ -78,6 +85,8 @@ CASES = {
     "loraplus_dora": case("qwen2_dora", CHAT, weight_decay=0.1, loraplus_lr_ratio=4),
     # The last window of an epoch has one micro-batch.
     "accumulation_packed": case("llama3_all", SHORT, **{**PACKED, "per_device_train_batch_size": 5, "gradient_accumulation_steps": 2}),
+    "pissa": case("qwen3_pissa", COMPLETION),
+    "olora": case("qwen2_olora", CHAT),
     "bf16": case("qwen3_all", COMPLETION, bf16=True),
     "bf16_base": case("qwen2_qv", CHAT, dtype="bfloat16", bf16=True),
 }
@@ -118,13 +127,13 @@ def make_start(name, out):
 
 def settings_of(start, dtype):
     """The settings of a starting adapter in the names of TRL's ModelConfig, and those of PEFT that have no such name."""
-    model, settings = STARTS[start]
+    model, settings = {**STARTS, **TAKEN}[start]
     targets = settings["target_modules"]
     model_args = {"dtype": dtype, "use_peft": True, "lora_r": 4, "lora_alpha": 8, "lora_dropout": 0.0,
                   "lora_target_modules": [targets] if isinstance(targets, str) else targets}
     if "modules_to_save" in settings:
         model_args["lora_modules_to_save"] = settings["modules_to_save"]
-    for key in ("use_rslora", "use_dora"):
+    for key in ("use_rslora", "use_dora", "init_lora_weights"):
         if key in settings:
             model_args[key] = settings[key]
     rest = {key: settings[key] for key in ("layers_to_transform", "rank_pattern", "alpha_pattern") if key in settings}
@@ -136,13 +145,29 @@ def read_rows(data):
     return datasets.load_dataset("json", data_files=f"rows/{Path(data).name}", split="train")
 
 
+def begin_taken(base, settings, folder):
+    """An adapter that is taken out of the weights of `base`, and saved. PEFT leaves W - scaling B0 A0 of a weight W."""
+    weights = {key: value.clone() for key, value in base.state_dict().items()}
+    model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", r=4, lora_alpha=8, lora_dropout=0.0, **settings))
+    model.save_pretrained(folder)
+    for key, module in model.named_modules():
+        if hasattr(module, "lora_A"):
+            taken = module.scaling["default"] * module.lora_B["default"].weight @ module.lora_A["default"].weight
+            whole = weights[key.removeprefix("base_model.model.") + ".weight"]
+            assert (module.base_layer.weight + taken - whole).abs().max() < 1e-6, key
+    return model
+
+
 def run_case(name, out, attention="sdpa"):
     from trl import SFTConfig, SFTTrainer
 
     spec = CASES[name]
-    base_name = STARTS[spec["start"]][0]
+    is_taken = spec["start"] in TAKEN
+    base_name, settings = {**STARTS, **TAKEN}[spec["start"]]
+    initial = tempfile.mkdtemp(prefix="golden-initial-")
     base = AutoModelForCausalLM.from_pretrained(f"models/{base_name}", dtype=getattr(torch, spec["dtype"]), attn_implementation=attention)
-    model = PeftModel.from_pretrained(base, str(out / "start" / spec["start"]), is_trainable=True)
+    model = (begin_taken(base, settings, initial) if is_taken
+             else PeftModel.from_pretrained(base, str(out / "start" / spec["start"]), is_trainable=True))
     frozen = {key: value.clone() for key, value in model.state_dict().items()}
     args = dict(spec["args"])
     ratio = args.pop("loraplus_lr_ratio", None)
@@ -160,7 +185,8 @@ def run_case(name, out, attention="sdpa"):
     drop = ("runtime", "per_second", "flos")
     model_args, peft_args = settings_of(spec["start"], spec["dtype"])
     result = {
-        "model": f"models/{base_name}", "data": spec["data"], "adapter": f"adapters/start/{spec['start']}", "args": spec["args"],
+        "model": f"models/{base_name}", "data": spec["data"], "adapter": None if is_taken else f"adapters/start/{spec['start']}",
+        "args": spec["args"],
         "model_args": model_args, "peft_args": peft_args, "world_size": 1, "rows": len(trainer.train_dataset),
         "dtypes": {"base": sorted({str(p.dtype) for p in model.parameters() if not p.requires_grad}),
                    "trained": sorted({str(p.dtype) for p in trained.values()})},
@@ -169,7 +195,7 @@ def run_case(name, out, attention="sdpa"):
         "final": {key: value for key, value in summary.metrics.items() if not any(d in key for d in drop)},
     }
     folder = Path(tempfile.mkdtemp(prefix="golden-adapter-"))
-    trainer.model.save_pretrained(folder)
+    trainer.model.save_pretrained(folder, path_initial_model_for_weight_conversion=initial if is_taken else None)
     return result, load_file(folder / "adapter_model.safetensors")
 
 
@@ -208,7 +234,7 @@ if __name__ == "__main__":
     os.chdir(args.out)  # so that paths in the files begin here
     where = Path("adapters")
     where.mkdir(exist_ok=True)
-    if not args.noise:
+    if not args.noise and args.only == ",".join(CASES):
         shutil.rmtree(where / "start", ignore_errors=True)
         for which in STARTS:
             make_start(which, where)

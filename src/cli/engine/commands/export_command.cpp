@@ -250,8 +250,12 @@ int run_export(const CommandContext& context) {
     const mesh::Mesh mesh(world, shape, at::kCPU);
     shard::Zero zero(model::make_units(spec.value(), shape.zero()), everything,
                      {at::kFloat, at::kFloat}, mesh);
-    const auto weights = open_weights(context, checkpoint, spec.value());
+    auto weights = open_weights(context, checkpoint, spec.value());
     if (!weights) return report_failure(weights.failure(), world);
+    if (adapters.value() && adapters.value()->init.takes_from_weights())
+        if (const auto failure =
+                take_out_initial_adapter(checkpoint, spec.value(), weights.value(), world))
+            return report_failure(*failure, world);
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
         return report_failure(loaded.failure(), world);
     if (adapters.value() && merges) {
@@ -266,7 +270,9 @@ int run_export(const CommandContext& context) {
     model::ExportForm written = form;
     if (passed.value()) written.wrapped = &passed.value()->files;
     if (writes_adapter)
-        written = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
+        written = {.type = model::StoredType::fp32,
+                   .content = model::ExportContent::adapter,
+                   .initial = weights.value().initial_adapter()};
     if (const auto failure =
             model::export_weights(zero, folder, sidecar_files.value(), written, world))
         return report_failure(*failure, world);

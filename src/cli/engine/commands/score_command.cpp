@@ -185,6 +185,11 @@ MaybeFailure score(const CommandContext& given) {
     if (!pretrained) return pretrained.failure();
     if (pretrained.value().holds_adapters())
         return comm::found_by_all(holds_an_adapter(inputs.value().model));
+    if (inputs.value().adapters.config.init.takes_from_weights())
+        return comm::found_by_all(
+            {ExitCode::settings,
+             "init_lora_weights: adapters that have not learned score as the model does; leave "
+             "use_peft out, or name a trained adapter: adapter_name_or_path"});
     if (model::has_adapters(spec))
         if (const auto failure = pretrained.value().begin_adapters(
                 inputs.value().spec, inputs.value().adapters.folder,

@@ -127,6 +127,8 @@ MaybeFailure train(const CommandContext& given) {
             note_end(attempt, *failure, world);
             return failure;
         }
+        if (const auto* initial = beginning.initial_adapter())
+            extras.texts[model::initial_adapter_name] = initial->hash();
         std::optional<shard::FrozenSource> frozen_source;
         if (!inputs.spec.frozen.empty()) {
             extras.texts[checkpoint::frozen_text] = to_text(beginning.frozen());
@@ -151,6 +153,7 @@ MaybeFailure train(const CommandContext& given) {
              .extras = extras,
              .model_type = written_type,
              .frozen_source = frozen_source,
+             .initial_adapter = beginning.initial_adapter(),
              .wrapped = wrapped,
              .faults = faults.value(),
              .deadline = deadline,

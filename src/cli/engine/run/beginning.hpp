@@ -29,6 +29,10 @@ public:
 
     // The frozen weights, as they were loaded last; without tensors where none is frozen.
     const checkpoint::FrozenWeights& frozen() const { return frozen_; }
+    // The adapter that was taken out of them, or nullptr.
+    const model::InitialAdapter* initial_adapter() const {
+        return pretrained_ ? pretrained_->initial_adapter() : nullptr;
+    }
     // Where they are read again. This must outlive it.
     shard::FrozenSource frozen_source() const;
     // Returns true if some of them have less precision in memory than in their file.

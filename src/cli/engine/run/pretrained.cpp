@@ -134,6 +134,12 @@ std::optional<comm::AgreedFailure> Pretrained::begin_adapters(const model::Model
     return std::nullopt;
 }
 
+void Pretrained::take_out(const model::ModelSpec& spec, model::InitialAdapter initial,
+                          Begins begins) {
+    if (begins == Begins::yes) adapters_ = Adapters{spec, {}, initial.stored()};
+    initial_ = std::move(initial);
+}
+
 bool Pretrained::holds_adapters() const {
     return checkpoint_ && checkpoint_->state.texts.contains(model::adapter_text);
 }
@@ -165,7 +171,12 @@ comm::Agreed<checkpoint::FrozenWeights> Pretrained::load(const model::ModelSpec&
     shard::TensorSums sums(hashed);
     const auto into = wanted_ == Wanted::all ? zero.all_weights() : zero.frozen_weights();
     const shard::ReadWeight read = reader(spec, group.flight_recorder().bytes());
-    std::optional<Failure> failure = model::load_weights(read, spec, zero, into, sums);
+    model::ChangeWeight change;
+    if (initial_)
+        change = [this](const std::string& tensor, int64_t first, std::span<float> elements) {
+            return initial_->subtract(tensor, first, elements);
+        };
+    std::optional<Failure> failure = model::load_weights(read, spec, zero, into, sums, change);
     model::Nf4Scales scales;
     if (!failure) failure = model::load_nf4_weights(read, zero, scales, sums);
     if (const auto agreed = comm::first_failure(group, failure)) return *agreed;

@@ -7,6 +7,7 @@
 
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/model/adapters.hpp"
+#include "ringshard/model/initial_adapter.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/weights.hpp"
 
@@ -44,6 +45,12 @@ public:
                                                       const std::filesystem::path& folder,
                                                       const model::AdapterStart& start,
                                                       const comm::Group& group);
+    // The adapter is a part of the weights: load() takes it out of them. With `begins` the adapters
+    // of the spec begin with its numbers.
+    enum class Begins { no, yes };
+    void take_out(const model::ModelSpec& spec, model::InitialAdapter initial, Begins begins);
+    // Returns that adapter, or nullptr.
+    const model::InitialAdapter* initial_adapter() const { return initial_ ? &*initial_ : nullptr; }
     // Whether adapters of the spec have first values, and none of a file.
     bool begins_adapters() const { return adapters_ && !adapters_->stored; }
     // Returns true if the checkpoint holds adapters.
@@ -68,6 +75,7 @@ private:
         std::optional<model::StoredModel> stored;
     };
     std::optional<Adapters> adapters_;
+    std::optional<model::InitialAdapter> initial_;
 };
 
 // The failure of a model whose frozen weights are not those that a checkpoint names: `tensor` is

@@ -26,7 +26,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
             .modules_to_save = settings.lora_modules_to_save,
             .use_rslora = settings.use_rslora,
             .use_dora = settings.use_dora,
-            .begins_normal = settings.init_lora_weights == config::LoraInit::gaussian,
+            .init = config::read_adapter_init(settings.init_lora_weights).value(),
             .task_type = settings.lora_task_type};
 }
 
@@ -75,6 +75,13 @@ Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFil
     auto config = model::parse_adapter_config(
         file.text, (fs::path(file.folder) / model::adapter_config_name).string());
     if (!config) return config.failure();
+    if (config.value().init.takes_from_weights())
+        return Failure{ExitCode::bad_data,
+                       concat(file.folder,
+                              ": init_lora_weights is one that takes the adapter out of "
+                              "the weights of the model, which are others then; let "
+                              "PEFT write it for the whole weights: save_pretrained("
+                              "FOLDER, path_initial_model_for_weight_conversion=...)")};
     if (const auto failure = check_against(settings, config.value())) return *failure;
     if (settings.is_fixed("lora_dropout"))
         config.value().lora_dropout = settings.values.adapter.lora_dropout;
@@ -84,7 +91,7 @@ Expected<AskedAdapters> parse(const config::Settings& settings, const AdapterFil
 }  // namespace
 
 model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
-    return {static_cast<uint64_t>(seed), adapters.config.begins_normal};
+    return {static_cast<uint64_t>(seed), adapters.config.init};
 }
 
 bool asks_for_adapters(const config::Config& config) {

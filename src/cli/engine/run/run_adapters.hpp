@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "pretrained.hpp"
 #include "ringshard/base/hub_cache.hpp"
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/comm/agree.hpp"
@@ -29,6 +30,17 @@ Expected<AskedAdapters> read_asked_adapters(const config::Settings& settings, co
 // The same, read by rank 0. Collective over the world.
 comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings,
                                                 const HubCache& hub, const comm::Group& world);
+
+// For adapters that begin as a part of the weights (PiSSA, OLoRA): makes the initial adapter of a
+// run, or reads that of the checkpoint it goes on from, and lets `model` take it out of its
+// weights. Collective over the world.
+std::optional<comm::AgreedFailure> take_out_initial_adapter(
+    const config::Config& config, const AskedAdapters& adapters, const model::ModelSpec& spec,
+    const checkpoint::Checkpoint* checkpoint, Pretrained& model, const comm::Group& world);
+// The same of a checkpoint that is exported.
+std::optional<comm::AgreedFailure> take_out_initial_adapter(
+    const checkpoint::Checkpoint& checkpoint, const model::ModelSpec& spec, Pretrained& model,
+    const comm::Group& world);
 
 // Gives the model the adapters that the settings ask for, or freezes what freeze and train_only
 // name.

@@ -114,11 +114,18 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     origin.pretrained = std::move(pretrained).value();
     if (origin.pretrained->holds_adapters())
         return comm::found_by_all(holds_an_adapter(start.model));
-    if (!origin.checkpoint && model::has_adapters(start.spec))
+    if (start.adapters.config.init.takes_from_weights()) {
+        if (const auto failure =
+                take_out_initial_adapter(context.settings.values, start.adapters, start.spec,
+                                         origin.checkpoint ? &*origin.checkpoint : nullptr,
+                                         *origin.pretrained, context.world))
+            return *failure;
+    } else if (!origin.checkpoint && model::has_adapters(start.spec)) {
         if (const auto failure = origin.pretrained->begin_adapters(
                 start.spec, start.adapters.folder,
                 start_of(start.adapters, context.settings.values.run.seed), context.world))
             return *failure;
+    }
     return origin;
 }
 

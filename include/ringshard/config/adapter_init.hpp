@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ringshard::config {
+
+// How adapters begin, PEFT's init_lora_weights. B begins as 0 beside a uniform or a normal A. PiSSA
+// and OLoRA take A and B out of the weight: of its largest singular values, or of the first columns
+// of its QR decomposition.
+struct AdapterInit {
+    enum class Kind { uniform, normal, pissa, olora };
+    Kind kind = Kind::uniform;
+    // Of a PiSSA with a randomised decomposition, in place of an exact one.
+    std::optional<int64_t> iterations{};
+
+    bool takes_from_weights() const { return kind == Kind::pissa || kind == Kind::olora; }
+};
+
+// Reads true, gaussian, pissa, pissa_niter_N or olora; nothing for other texts.
+std::optional<AdapterInit> read_adapter_init(const std::string& text);
+
+}  // namespace ringshard::config
