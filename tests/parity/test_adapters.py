@@ -129,7 +129,7 @@ class Adapters(TrainerTest):
 
     def test_one_rank(self):
         for name in ("qwen2", "qwen3", "llama3_packed", "rslora", "patterns", "lm_head", "embed_tokens", "accumulation_packed",
-                     "bf16", "bf16_base", "loraplus", "dora", "loraplus_dora"):
+                     "bf16", "bf16_base", "loraplus", "dora", "loraplus_dora", "dora_bf16"):
             self.check(name)
 
     def test_two_ranks(self):

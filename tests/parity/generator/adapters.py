@@ -76,6 +76,7 @@ CASES = {
     "rslora": case("qwen2_rslora", CHAT),
     # SFTTrainer decays a parameter by its name: A, B, matrices to save, and the magnitudes of DoRA, which are vectors.
     "dora": case("qwen2_dora", CHAT, weight_decay=0.1),
+    "dora_bf16": case("qwen2_dora", CHAT, weight_decay=0.1, bf16=True),
     "lm_head": case("llama3_lm_head", SHORT, weight_decay=0.1, **HEADERS),
     # The embedding of qwen2-tiny is tied to its output layer: the trained copy is not, the output layer stays the base's.
     "embed_tokens": case("qwen2_embed_tokens", CHAT),
