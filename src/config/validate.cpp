@@ -149,6 +149,7 @@ public:
             {"lora_target_modules", true},
             {"lora_modules_to_save", true},
             {"use_rslora", adapter.use_rslora},
+            {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
             {"use_dora", adapter.use_dora},
             {"init_lora_weights", adapter.init_lora_weights != "true"},
             {"loraplus_lr_ratio", true}};

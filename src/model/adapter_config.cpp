@@ -31,7 +31,7 @@ constexpr const char* plain_config = R"({
   "use_rslora": false, "velora_config": null})";
 
 // Fields that are read, and those that say nothing about the numbers.
-constexpr std::array<std::string_view, 22> known_fields{"alpha_pattern",
+constexpr std::array<std::string_view, 23> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
                                                         "eva_config",
@@ -50,6 +50,7 @@ constexpr std::array<std::string_view, 22> known_fields{"alpha_pattern",
                                                         "revision",
                                                         "runtime_config",
                                                         "target_modules",
+                                                        "target_parameters",
                                                         "task_type",
                                                         "use_dora",
                                                         "use_rslora"};
@@ -113,7 +114,7 @@ std::string find_contradiction(const json& config) {
     const json pattern = field("layers_pattern");
     if (!layers.is_null() && field("target_modules").is_string())
         return "layers_to_transform: target_modules is an expression, which chooses layers itself";
-    if (field("target_modules") == json::array())
+    if (field("target_modules") == json::array() && asks_for_nothing(field("target_parameters")))
         return "target_modules is empty: name linear layers, or all-linear";
     if (asks_for_nothing(pattern) || pattern == "") return {};
     if (layers.is_null()) return "layers_pattern has a meaning beside layers_to_transform only";
@@ -141,6 +142,9 @@ LoraConfig read_fields(const json& config, const ordered_json& in_order) {
         read_names(config.value("target_modules", json()), lora.target_modules);
     lora.exclusion_is_expression =
         read_names(config.value("exclude_modules", json()), lora.exclude_modules);
+    lora.has_no_modules = config.value("target_modules", json()) == json::array();
+    if (given("target_parameters"))
+        lora.target_parameters = config["target_parameters"].get<std::vector<std::string>>();
     if (given("modules_to_save"))
         lora.modules_to_save = config["modules_to_save"].get<std::vector<std::string>>();
     if (given("rank_pattern")) lora.rank_pattern = read_patterns<int64_t>(in_order["rank_pattern"]);
@@ -188,8 +192,12 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     if (const std::string init = text_of(lora.init); init != "true")
         config["init_lora_weights"] = init;
     config["task_type"] = lora.task_type;
-    config["target_modules"] = lora.targets_are_expression ? json(lora.target_modules.front())
-                                                           : json(sorted(lora.target_modules));
+    if (lora.targets_are_expression)
+        config["target_modules"] = lora.target_modules.front();
+    else
+        config["target_modules"] = sorted(lora.target_modules);
+    if (!lora.target_parameters.empty())
+        config["target_parameters"] = sorted(lora.target_parameters);
     if (lora.exclusion_is_expression)
         config["exclude_modules"] = lora.exclude_modules.front();
     else if (!lora.exclude_modules.empty())

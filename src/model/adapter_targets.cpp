@@ -1,6 +1,7 @@
 #include "adapter_targets.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "module_names.hpp"
@@ -115,12 +116,29 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts) {
     return layers;
 }
 
+namespace {
+
+// PEFT's choice by the type of the model, as far as models of that type are served.
+std::vector<std::string> defaults_of_peft(const ModelSpec& spec) {
+    const auto config = nlohmann::json::parse(spec.config_json, nullptr, false);
+    const auto type = config.is_object() ? config.value("model_type", "") : std::string();
+    if (type == "phi") return {"q_proj", "v_proj", "fc1", "fc2"};
+    if (type == "gpt_neox") return {"query_key_value"};
+    for (const auto* name :
+         {"llama", "mistral", "stablelm", "gemma", "gemma2", "gemma3_text", "qwen2", "qwen3"})
+        if (type == name) return {"q_proj", "v_proj"};
+    return {};
+}
+
+}  // namespace
+
 bool asks_for_all_linear(const LoraConfig& config) {
     const std::vector<std::string>& targets = config.target_modules;
     return targets.size() == 1 && lower_case(targets.front()) == "all-linear";
 }
 
-std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers) {
+std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
+                                      const std::vector<LinearLayer>& layers) {
     std::vector<std::string>& targets = config.target_modules;
     const auto add_ends = [&](const auto& wanted) {
         for (const LinearLayer& layer : layers) {
@@ -135,9 +153,13 @@ std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<Line
         add_ends([](const std::string&) { return true; });
     } else if (targets.empty()) {
         config.targets_are_expression = false;
-        add_ends([](const std::string& end) {
-            return end == "q_proj" || end == "v_proj" || end == "query_key_value";
-        });
+        if (config.has_no_modules) return std::nullopt;
+        const auto theirs = defaults_of_peft(spec);
+        if (theirs.empty() && !config.target_parameters.empty()) return std::nullopt;
+        const std::vector<std::string> ends =
+            theirs.empty() ? std::vector<std::string>{"q_proj", "v_proj"} : theirs;
+        add_ends(
+            [&](const std::string& end) { return std::ranges::find(ends, end) != ends.end(); });
         if (targets.empty()) {
             std::vector<std::string> names;
             for (const LinearLayer& layer : layers) names.push_back(layer.name);
@@ -154,6 +176,7 @@ std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<Line
 
 Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,
                                                        const std::vector<LinearLayer>& layers) {
+    if (config.target_modules.empty()) return std::vector<const LinearLayer*>();
     std::optional<std::regex> expression;
     const std::vector<std::string>& targets = config.target_modules;
     if (config.targets_are_expression) {

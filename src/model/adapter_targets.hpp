@@ -28,9 +28,11 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts);
 
 bool asks_for_all_linear(const LoraConfig& config);
 
-// "all-linear" and missing targets become names, as PEFT does it; a name that stands alone is the
-// end of a name, and no expression.
-std::optional<Failure> settle_targets(LoraConfig& config, const std::vector<LinearLayer>& layers);
+// "all-linear" and missing targets become names, as PEFT does it: without a default of PEFT for the
+// model there are none beside target_parameters, and else q_proj and v_proj. A name that stands
+// alone is the end of a name, and no expression.
+std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
+                                      const std::vector<LinearLayer>& layers);
 
 // Fails (78) where a name matches no layer.
 Expected<std::vector<const LinearLayer*>> find_targets(const LoraConfig& config,

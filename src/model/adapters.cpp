@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "adapter_parameters.hpp"
 #include "adapter_targets.hpp"
 #include "model_parts.hpp"
 #include "module_names.hpp"
@@ -124,7 +125,9 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
     const ModelParts parts(spec);
     const std::vector<LinearLayer> layers = linear_layers_of(parts);
     const bool is_all_linear = asks_for_all_linear(config);
-    if (auto failure = settle_targets(config, layers)) return failure;
+    const auto parameters = find_parameters(config, spec, layers, tensor_names(parts));
+    if (!parameters) return parameters.failure();
+    if (auto failure = settle_targets(spec, config, layers)) return failure;
     if (auto failure = refuse_experts(config, parts, is_all_linear)) return failure;
     const auto targets = find_targets(config, layers);
     if (!targets) return targets.failure();
@@ -132,6 +135,14 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
         const auto adapter = adapter_of(config, *layer);
         if (!adapter) return adapter.failure();
         spec.blocks[layer->block].adapters[layer->in_block] = adapter.value();
+    }
+    for (const LinearLayer& parameter : parameters.value()) {
+        const auto adapter = adapter_of(config, parameter);
+        if (!adapter) return adapter.failure();
+        auto& adapters = spec.blocks[parameter.block].adapters;
+        if (!adapters.emplace(parameter.in_block, adapter.value()).second)
+            return refuse("lora_target_parameters: ", parameter.name,
+                          " is of a layer that lora_target_modules names too; name it once");
     }
     if (spec.is_wrapped) name_wholly(config, targets.value(), tensor_names(ModelParts(spec)));
     return std::nullopt;

@@ -7,6 +7,7 @@
 
 #include "magnitudes.hpp"
 #include "model_parts.hpp"
+#include "parts/expert_adapter.hpp"
 #include "parts/row_norms.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
@@ -23,6 +24,27 @@ struct Factors {
     at::Tensor factor{};     // [out], of the rows: the magnitude by the norm
 };
 
+// The factors of the matrices of each expert. The rows of B are those of gate and up.
+void add_experts(std::map<std::string, Factors>& factors, const BlockSpec& block,
+                 const std::string& prefix, bool is_gate_up, const Factors& of_all) {
+    const ExpertsSpec& spec = *block.experts;
+    const int64_t rank = of_all.a.size(0) / spec.count;
+    for (int64_t expert = 0; expert < spec.count; ++expert) {
+        const at::Tensor a = of_all.a.narrow(0, expert * rank, rank);
+        const at::Tensor b = b_of_expert(of_all.b, spec.count, expert);
+        const auto add = [&](const std::string& layer, int64_t first, int64_t rows) {
+            factors[concat(prefix, spec.experts, ".", expert, ".", layer, ".weight")] = {
+                a, b.narrow(0, first, rows), of_all.scaling};
+        };
+        if (is_gate_up) {
+            add(spec.gate, 0, spec.intermediate);
+            add(spec.up, spec.intermediate, spec.intermediate);
+        } else {
+            add(spec.down, 0, block.width);
+        }
+    }
+}
+
 // The adapters of a block by the name of the weight that they belong to.
 std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::string& prefix,
                                           const shard::FlatUnit& unit, const at::Tensor& flat) {
@@ -33,6 +55,13 @@ std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::str
                 flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
     std::map<std::string, Factors> factors;
     for (const auto& [layer, adapter] : block.adapters) {
+        if (block.experts && (layer == experts_gate_up || layer == experts_down)) {
+            const std::string name = prefix + expert_adapter_prefix(block, layer);
+            add_experts(factors, block, prefix, layer == experts_gate_up,
+                        {tensors.at(name + ".lora_A.weight"), tensors.at(name + ".lora_B.weight"),
+                         adapter.scaling});
+            continue;
+        }
         const std::string name = concat(prefix, layer);
         factors[name + ".weight"] = {tensors.at(name + ".lora_A.weight"),
                                      tensors.at(name + ".lora_B.weight"), adapter.scaling};

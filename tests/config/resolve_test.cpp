@@ -207,8 +207,7 @@ BOOST_AUTO_TEST_CASE(settings_that_contradict_each_other) {
 
 BOOST_AUTO_TEST_CASE(known_elsewhere_and_not_served) {
     for (const std::vector<std::string>& flags :
-         std::vector<std::vector<std::string>>{{"--lora_target_parameters", "weight"},
-                                               {"--load_in_8bit"},
+         std::vector<std::vector<std::string>>{{"--load_in_8bit"},
                                                {"--fp16"},
                                                {"--tp_size", "2"},
                                                {"--neftune_noise_alpha", "5"},

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import sys
 import tempfile
 import unittest
 import warnings
@@ -15,6 +16,9 @@ from peft import PeftModel
 from peft.utils.save_and_load import load_peft_weights, set_peft_model_state_dict
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
+
+sys.path.insert(0, os.path.join(os.path.dirname(DATA)))
+from family_models import add_tokenizer, write_model  # noqa: E402
 
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 CASES = {"llama3-tiny": ["--lora_target_modules", "q_proj,v_proj", "--lora_modules_to_save", "lm_head", "--use_rslora"],
@@ -81,9 +85,20 @@ class Adapters(TrainerTest):
                 one_unit = 1e-6 if dtype == "float32" else 2.0 ** -7
                 self.assertTrue(torch.all((ours[name] - tensor).abs() <= one_unit * tensor.abs() + 1e-7), (name, dtype))
 
+    def test_experts(self):
+        """Adapters of all experts, beside a model of the traces."""
+        with open(os.path.join(DATA, "family_traces", "qwen3_moe-experts.json")) as file, tempfile.TemporaryDirectory() as model:
+            write_model(json.load(file), model)
+            add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
+            self.check({model: ["--lora_target_parameters", "experts.gate_up_proj,experts.down_proj,o_proj.weight",
+                                "--lora_dropout", "0", "--use_rslora"]})
+
     def test_loading_and_merging(self):
+        self.check(CASES)
+
+    def check(self, cases):
         warnings.simplefilter("ignore")
-        for name, flags in CASES.items():
+        for name, flags in cases.items():
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 output = os.path.join(folder, "out")
                 eval_loss = self.train(name, output, flags)

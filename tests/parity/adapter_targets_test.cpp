@@ -109,3 +109,15 @@ BOOST_AUTO_TEST_CASE(targets_are_those_of_peft) {
     BOOST_TEST_MESSAGE(equal << " equal, " << refused << " refused here alone, " << refused_by_both
                              << " by both");
 }
+
+// PEFT's default names the layers of Phi's MLP too.
+BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
+    const auto text = *read_file(test::golden_folder() / "families" / "phi.json");
+    model::ModelSpec spec =
+        model::parse_model_spec("config.json", json::parse(text)["config"].dump()).value();
+    model::LoraConfig config{.r = 2};
+    BOOST_TEST(!model::add_adapters(spec, config));
+    std::ranges::sort(config.target_modules);
+    BOOST_TEST(
+        (config.target_modules == std::vector<std::string>{"fc1", "fc2", "q_proj", "v_proj"}));
+}

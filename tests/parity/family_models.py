@@ -21,9 +21,9 @@ def numbers(name, count):
         yield ((z ^ z >> 31) >> 40) / (1 << 24)
 
 
-def write_model(golden, folder):
+def write_model(golden, folder, config="config.json", weights="model.safetensors"):
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "config.json"), "w") as file:
+    with open(os.path.join(folder, config), "w") as file:
         json.dump(golden["config"], file)
     header, values = {}, array.array("f")
     for name, tensor in golden["tensors"].items():
@@ -32,7 +32,7 @@ def write_model(golden, folder):
         values.extend(mean + spread * (2 * x - 1) for x in numbers(name, math.prod(tensor["shape"])))
         header[name] = {"dtype": "F32", "shape": tensor["shape"], "data_offsets": [begin, 4 * len(values)]}
     text = json.dumps(header).encode()
-    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+    with open(os.path.join(folder, weights), "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text + values.tobytes())
 
 

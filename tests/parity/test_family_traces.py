@@ -1,6 +1,7 @@
 """Runs of TRL's SFTTrainer on models of nine families, by this program on one rank and on a ring (generator/family_traces.py)."""
 
 import json
+import math
 import os
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from family_models import add_tokenizer, write_model
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from test_adapters import read_tensors  # noqa: E402
 from trainer import TrainerTest, read_metrics, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "data")
@@ -21,12 +23,17 @@ class FamilyTraces(TrainerTest):
             model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
             write_model(trace, model)
             add_tokenizer(os.path.join(DATA, "models", "qwen2-tiny"), model)
+            if "adapter" in trace:
+                write_model(trace["adapter"], os.path.join(folder, "adapter"), "adapter_config.json", "adapter_model.safetensors")
+                profile = (*profile, "--adapter_name_or_path", os.path.join(folder, "adapter"))
             flags = [word for key, value in trace["args"].items()
                      for word in ("--" + key, value if isinstance(value, str) else json.dumps(value))]
             self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--data_cache_dir",
                             os.path.join(folder, "data"), "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"),
                             *flags, *profile, ranks=ranks), 0)
             lines = [line for line in read_metrics(output) if "loss" in line]
+            if "adapter" in trace:
+                self.check_adapter(trace["adapter"]["final"], os.path.join(output, "adapter_model.safetensors"))
         self.assertEqual(len(lines), len(trace["steps"]))
         for index, (ours, theirs) in enumerate(zip(lines, trace["steps"])):
             loss, norm = (1e-5, 1e-5) if index == 0 else (1e-4, 1e-3)
@@ -38,6 +45,14 @@ class FamilyTraces(TrainerTest):
                     self.assertAlmostEqual(ours["aux_loss"], theirs["aux_loss"], delta=1e-5)
                 self.assertAlmostEqual(ours["epoch"], theirs["epoch"], delta=1e-12)
                 self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
+
+    def check_adapter(self, final, file):
+        ours = read_tensors(file)
+        self.assertEqual(set(ours), set(final))
+        for name, (norm, product) in final.items():
+            numbers = ours[name][1]
+            self.assertAlmostEqual(math.sqrt(sum(x * x for x in numbers)), norm, delta=1e-4 * norm, msg=name)
+            self.assertAlmostEqual(sum(x * math.cos(i) for i, x in enumerate(numbers)), product, delta=1e-3 * norm, msg=name)
 
     def test_traces(self):
         names = sorted(os.listdir(os.path.join(DATA, "family_traces")))

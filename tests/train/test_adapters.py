@@ -206,7 +206,11 @@ class Adapters(TrainerTest):
                 (["--use_peft", "--load_in_4bit", "--bnb_4bit_quant_type", "fp4"], 78, ("bnb_4bit_quant_type", "nf4")),
                 (["--use_peft", "--load_in_4bit", "--lora_modules_to_save", "down_proj"], 78, ("down_proj", "four bits")),
                 (["--use_peft", "--load_in_4bit", "--use_dora"], 78, ("use_dora", "load_in_4bit")),
-                (["--use_peft", "--lora_target_parameters", "weight"], 78, ("lora_target_modules",)),
+                (["--use_peft", "--lora_target_parameters", "weight"], 78, ("lora_dropout", "give lora_dropout 0")),
+                (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "weight"], 78, ("matches", "name what is meant")),
+                (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "q_prog.weight"], 78, ("no parameter has this name",)),
+                (["--use_peft", "--lora_dropout", "0", "--lora_target_parameters", "q_proj.weight"], 78, ("name it once",)),
+                (["--lora_target_parameters", "q_proj.weight"], 78, ("has a meaning with adapters only",)),
                 (["--use_peft", "--added_tokens", ",".join(f"<new-{i}>" for i in range(40))], 78, ("lora_modules_to_save embed_tokens",)),
                 ([*start, "--lora_r", "8"], 78, ("lora_r", "leave the setting out")),
                 (["--adapter_name_or_path", MODEL], 66, ("adapter_config.json", "PEFT adapter"))):

@@ -13,6 +13,7 @@ struct AdapterSettings {
     double lora_alpha = 32;
     double lora_dropout = 0.05;
     std::vector<std::string> lora_target_modules;  // empty: PEFT's default of the architecture
+    std::vector<std::string> lora_target_parameters;
     std::vector<std::string> lora_modules_to_save;
     bool use_rslora = false;
     bool use_dora = false;

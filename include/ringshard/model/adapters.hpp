@@ -31,6 +31,9 @@ struct LoraConfig {
     // Likewise, of layers that get no adapter.
     std::vector<std::string> exclude_modules{};
     bool exclusion_is_expression = false;
+    // Ends of names of parameters: matrices of linear layers, or those of all experts of a block.
+    std::vector<std::string> target_parameters{};
+    bool has_no_modules = false;  // target_modules is an empty list beside them
     std::vector<std::string> modules_to_save{};
     bool use_rslora = false;
     bool use_dora = false;

@@ -32,6 +32,11 @@ void add_adapter_options(OptionTable& table) {
                "model, q_proj and v_proj.")
         .shapes_loss_if_set();
     group
+        .serve("lora_target_parameters", &AdapterSettings::lora_target_parameters,
+               "Parameters that get an adapter: ends of names such as mlp.experts.gate_up_proj and "
+               "mlp.experts.down_proj, of all experts of a block.")
+        .shapes_loss_if_set();
+    group
         .serve("lora_modules_to_save", &AdapterSettings::lora_modules_to_save,
                "Modules that are trained whole and stored with the adapter, such as lm_head.")
         .shapes_loss_if_set();
@@ -68,8 +73,6 @@ void add_adapter_options(OptionTable& table) {
     group.serve("merge", &AdapterSettings::merge,
                 "For export of a checkpoint with adapters: write the model with the adapters added "
                 "to its weights, in place of the adapter.");
-    group.refuse("lora_target_parameters", Shape::list, "null",
-                 "adapters belong to linear layers here; name them in lora_target_modules");
 }
 
 }  // namespace ringshard::config

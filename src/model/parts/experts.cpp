@@ -23,6 +23,15 @@ shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std:
     return group;
 }
 
+// Nothing where the matrix of the experts has no adapter.
+std::optional<ExpertAdapter> adapter_of(shard::UnitLayout& unit, const BlockSpec& block,
+                                        const char* parameter, const std::vector<int64_t>& shape) {
+    const auto found = block.adapters.find(parameter);
+    if (found == block.adapters.end()) return std::nullopt;
+    return ExpertAdapter(unit, expert_adapter_prefix(block, parameter), found->second,
+                         block.experts->count, shape);
+}
+
 // rows: of an expert.
 at::Tensor by_expert(const at::Tensor& matrix, int64_t rows) {
     if (!matrix.defined()) return matrix;  // a gradient of frozen weights
@@ -36,7 +45,9 @@ Experts::Experts(shard::UnitLayout& unit, const BlockSpec& block)
       width_(block.width),
       router_(unit, {.layers = {{spec_.router, spec_.count}}, .in = width_}),
       gate_up_(unit.add(tensors_of(spec_, {spec_.gate, spec_.up}, {spec_.intermediate, width_}))),
-      down_(unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate}))) {}
+      down_(unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate}))),
+      gate_up_adapter_(adapter_of(unit, block, experts_gate_up, {2 * spec_.intermediate, width_})),
+      down_adapter_(adapter_of(unit, block, experts_down, {width_, spec_.intermediate})) {}
 
 at::Tensor Experts::gate_up_of(const shard::UnitTensors& tensors) const {
     return by_expert(tensors[gate_up_], 2 * spec_.intermediate);
@@ -63,9 +74,12 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
     const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
     const ExpertExchange exchange(context.experts, rows, {});
     inner.arrivals = exchange.arrivals();
-    inner.gate_up = ops::grouped_linear(context.projections.gemms,
-                                        exchange.to_experts(ops::take_rows(x, rows.tokens)),
-                                        gate_up_of(weights), exchange.counts());
+    const at::Tensor x_rows = exchange.to_experts(ops::take_rows(x, rows.tokens));
+    inner.gate_up = ops::grouped_linear(context.projections.gemms, x_rows, gate_up_of(weights),
+                                        exchange.counts());
+    if (gate_up_adapter_)
+        gate_up_adapter_->forward({context.projections.gemms, weights, exchange.counts()}, x_rows,
+                                  inner.gate_up);
     return inner;
 }
 
@@ -78,6 +92,8 @@ at::Tensor Experts::output(const MlpContext& context, const shard::UnitTensors& 
     product.mul_(exchange.receive(std::move(of_rows)));
     const at::Tensor y = ops::grouped_linear(context.projections.gemms, product, down_of(weights),
                                              exchange.counts());
+    if (down_adapter_)
+        down_adapter_->forward({context.projections.gemms, weights, exchange.counts()}, product, y);
     return ops::sum_of_experts(exchange.to_tokens(y), rows.places);
 }
 
@@ -95,6 +111,9 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     const at::Tensor of_rows = exchange.receive(std::move(moving_weights));
     at::Tensor d_product =
         ops::grouped_linear_backward_input(gemms, dy_rows, down_of(weights), exchange.counts());
+    const ExpertAdapter::Rows adapted{gemms, weights, exchange.counts()};
+    at::Tensor d_inner;  // of the adapter
+    if (down_adapter_) d_inner = down_adapter_->backward_input(adapted, dy_rows, d_product);
     const at::Tensor d_row_weights = ops::activate(spec_.activation, true, inner.gate_up)
                                          .mul_(d_product)
                                          .sum(1, false, at::kFloat);
@@ -105,15 +124,19 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     product.mul_(of_rows);
     ops::add_grouped_weight_gradient(gemms, down_of(gradients), dy_rows, product,
                                      exchange.counts());
+    if (down_adapter_) down_adapter_->add_gradients(adapted, gradients, dy_rows, d_inner, product);
     dy_rows.reset();
     d_product.reset();
-    ops::add_grouped_weight_gradient(gemms, gate_up_of(gradients), d_gate_up,
-                                     exchange.to_experts(ops::take_rows(x, rows.tokens)),
+    const at::Tensor x_rows = exchange.to_experts(ops::take_rows(x, rows.tokens));
+    ops::add_grouped_weight_gradient(gemms, gate_up_of(gradients), d_gate_up, x_rows,
                                      exchange.counts());
-    at::Tensor dx =
-        ops::sum_of_experts(exchange.to_tokens(ops::grouped_linear_backward_input(
-                                gemms, d_gate_up, gate_up_of(weights), exchange.counts())),
-                            rows.places);
+    const at::Tensor dx_rows = ops::grouped_linear_backward_input(
+        gemms, d_gate_up, gate_up_of(weights), exchange.counts());
+    if (gate_up_adapter_) {
+        d_inner = gate_up_adapter_->backward_input(adapted, d_gate_up, dx_rows);
+        gate_up_adapter_->add_gradients(adapted, gradients, d_gate_up, d_inner, x_rows);
+    }
+    at::Tensor dx = ops::sum_of_experts(exchange.to_tokens(dx_rows), rows.places);
 
     const at::Tensor d_weights = exchange.to_tokens(d_row_weights).gather(0, rows.places.flatten());
     const at::Tensor d_logits =
@@ -134,13 +157,16 @@ void Experts::count_choices(const RouterContext& routers, const MlpInner& inner)
 }
 
 double Experts::inner_operations() const {
-    return router_.operations() + static_cast<double>(spec_.per_token) * 4 *
-                                      static_cast<double>(spec_.intermediate * width_);
+    const double of_adapter = gate_up_adapter_ ? gate_up_adapter_->operations() : 0;
+    return router_.operations() +
+           static_cast<double>(spec_.per_token) *
+               (4 * static_cast<double>(spec_.intermediate * width_) + of_adapter);
 }
 
 double Experts::outer_operations() const {
-    return static_cast<double>(spec_.per_token) * 2 *
-           static_cast<double>(spec_.intermediate * width_);
+    const double of_adapter = down_adapter_ ? down_adapter_->operations() : 0;
+    return static_cast<double>(spec_.per_token) *
+           (2 * static_cast<double>(spec_.intermediate * width_) + of_adapter);
 }
 
 std::vector<WeightUse> Experts::other_weights() const {

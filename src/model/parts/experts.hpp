@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "expert_adapter.hpp"
 #include "mlp.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/routing.hpp"
@@ -31,7 +33,7 @@ public:
     // Of a token and the forward pass.
     double inner_operations() const;
     double outer_operations() const;
-    // Adapters are for linear layers: PEFT has none for routers, and others for experts.
+    // Adapters of linear layers are not for routers and experts (ExpertAdapter).
     std::vector<const Projection*> projections() const { return {}; }
     std::vector<WeightUse> other_weights() const;
 
@@ -47,6 +49,8 @@ private:
     Projection router_;
     shard::ParameterId gate_up_;
     shard::ParameterId down_;
+    std::optional<ExpertAdapter> gate_up_adapter_;
+    std::optional<ExpertAdapter> down_adapter_;
 };
 
 }  // namespace ringshard::model

@@ -2,7 +2,8 @@
 
     .deps/venv/bin/python tests/parity/generator/family_traces.py --data tests/parity/data
 
-The models are those of families.py with a larger vocabulary; their weights follow from names."""
+The models are those of families.py with a larger vocabulary; their weights follow from names. So do those of adapters, which
+PEFT has beside the matrices of all experts of a block (target_parameters); their last values are kept as a norm and a product."""
 import argparse
 import json
 import pathlib
@@ -11,15 +12,22 @@ import tempfile
 
 import torch
 from datasets import load_dataset
-from transformers import AutoConfig, AutoModelForCausalLM
+from peft import LoraConfig, get_peft_model
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
-from families import fill
+from families import fill, numbers
 from family_configs import CONFIGS
 
 FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}, "gemma3": {"packing": True}, "cohere2": {"packing": True},
             "qwen3_5": {},
             "qwen3_moe": {"packing": True, "max_steps": 10}, "olmoe": {}}  # later a token is as near to two experts as rounding
+# By name: the family, its arguments and PEFT's settings. PEFT adds its own targets for mixtral, and none for qwen3_moe.
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+ADAPTERS = {
+    "qwen3_moe-experts": ("qwen3_moe", {"packing": True}, dict(target_parameters=EXPERTS, rank_pattern={"down_proj": 3})),
+    "mixtral-experts": ("mixtral", {}, dict(target_parameters=["experts.down_proj", "o_proj.weight"])),
+}
 ARGS = dict(bf16=False, max_steps=20, max_length=64, per_device_train_batch_size=4, learning_rate=2e-3, weight_decay=0.1, logging_steps=1,
             save_strategy="no", seed=42, gradient_checkpointing=False)
 HARNESS = dict(use_cpu=True, report_to="none", disable_tqdm=True, dataloader_pin_memory=False)
@@ -27,7 +35,36 @@ KEPT = ("loss", "grad_norm", "learning_rate", "entropy", "mean_token_accuracy", 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
-def make(family, data):
+def fill_adapter(model):
+    tensors = {}
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.requires_grad:
+                name = name.replace(".default.", ".")
+                tensors[name] = {"shape": list(p.shape), "mean": 0.0, "spread": 0.2 if "lora_A" in name else 0.05}
+                values = tensors[name]["spread"] * (2 * numbers(name, p.numel()) - 1)
+                p.copy_(torch.from_numpy(values.astype("float32")).reshape(p.shape))
+    return tensors
+
+
+def summary(tensor):
+    flat = tensor.double().flatten()
+    return [flat.norm().item(), (flat * torch.cos(torch.arange(flat.numel(), dtype=torch.double))).sum().item()]
+
+
+def adapt(folder, settings):
+    """The model with an adapter, the values of this, and its configuration."""
+    base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", r=2, lora_alpha=8, lora_dropout=0.0, **settings))
+    tensors = fill_adapter(model)
+    model.save_pretrained(folder / "adapter")
+    config = json.loads((folder / "adapter" / "adapter_config.json").read_text())
+    for key in ("target_modules", "target_parameters"):
+        config[key] = sorted(config[key]) if config[key] else config[key]
+    return model, {"tensors": tensors, "config": config | {"base_model_name_or_path": ""}}
+
+
+def make(family, data, extra, adapter=None):
     torch.set_num_threads(1)
     config = AutoConfig.for_model(**CONFIGS[family], vocab_size=512)
     config.pad_token_id = 0
@@ -37,16 +74,23 @@ def make(family, data):
     model.save_pretrained(folder)
     for name in TOKENIZER:
         shutil.copy(data / "models" / "qwen2-tiny" / name, folder)
-    args = {**ARGS, **FAMILIES[family]}
+    args = {**ARGS, **extra}
     rows = load_dataset("json", data_files=str(data / "rows" / "pretokenized.jsonl"), split="train", cache_dir=str(folder / "cache"))
-    trainer = SFTTrainer(model=str(folder), args=SFTConfig(output_dir=str(folder / "out"), **args, **HARNESS), train_dataset=rows)
+    model, adapter = adapt(folder, adapter) if adapter else (str(folder), None)
+    trainer = SFTTrainer(model=model, args=SFTConfig(output_dir=str(folder / "out"), **args, **HARNESS), train_dataset=rows,
+                         processing_class=AutoTokenizer.from_pretrained(folder))
     trainer.train()
     kept = KEPT + (("aux_loss",) if hasattr(config, "router_aux_loss_coef") else ())
     steps = [{key: row[key] for key in kept} for row in trainer.state.log_history if "loss" in row]
     written = json.loads((folder / "config.json").read_text())
     written.pop("transformers_version", None)
     shutil.rmtree(folder)
-    return {"config": written, "tensors": tensors, "args": args, "steps": steps}
+    result = {"config": written, "tensors": tensors, "args": args, "steps": steps}
+    if adapter:
+        result["adapter"] = adapter
+        result["adapter"]["final"] = {name.replace(".default.", "."): summary(p) for name, p in trainer.model.named_parameters()
+                                      if p.requires_grad}
+    return result
 
 
 def main():
@@ -56,8 +100,8 @@ def main():
     args = parser.parse_args()
     data = args.data.resolve()
     (data / "family_traces").mkdir(exist_ok=True)
-    for family in args.names or FAMILIES:
-        trace = make(family, data)
+    for family in args.names or [*FAMILIES, *ADAPTERS]:
+        trace = make(ADAPTERS[family][0], data, *ADAPTERS[family][1:]) if family in ADAPTERS else make(family, data, FAMILIES[family])
         (data / "family_traces" / f"{family}.json").write_text(json.dumps(trace, separators=(",", ":")) + "\n")
         print(family, trace["steps"][0]["loss"], trace["steps"][-1]["loss"], flush=True)
 

@@ -23,6 +23,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
             .target_modules = settings.lora_target_modules,
             // TRL takes a list of one name for a regular expression.
             .targets_are_expression = settings.lora_target_modules.size() == 1,
+            .target_parameters = settings.lora_target_parameters,
             .modules_to_save = settings.lora_modules_to_save,
             .use_rslora = settings.use_rslora,
             .use_dora = settings.use_dora,

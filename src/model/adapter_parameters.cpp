@@ -1,0 +1,94 @@
+#include "adapter_parameters.hpp"
+
+#include <algorithm>
+
+#include "module_names.hpp"
+#include "nearest_names.hpp"
+#include "parts/expert_adapter.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+template <class... Parts>
+Failure refuse(const Parts&... parts) {
+    return {ExitCode::settings, concat(parts...)};
+}
+
+// What PEFT refuses for parameters, and what would have another meaning for them.
+std::optional<Failure> check_settings(const LoraConfig& config, const ModelSpec& spec) {
+    if (config.lora_dropout > 0)
+        return refuse("lora_target_parameters, lora_dropout = ", config.lora_dropout,
+                      ": adapters of parameters have no dropout, and PEFT refuses it; give "
+                      "lora_dropout 0");
+    if (config.use_dora)
+        return refuse(
+            "lora_target_parameters, use_dora: adapters of parameters have no "
+            "magnitudes, and PEFT refuses them; leave one of the two out");
+    if (config.init.kind != config::AdapterInit::Kind::uniform)
+        return refuse(
+            "lora_target_parameters, init_lora_weights: adapters of parameters begin "
+            "uniform; leave init_lora_weights out");
+    if (spec.is_wrapped)
+        return refuse("lora_target_parameters: is not served for ", spec.architecture,
+                      "; name linear layers: lora_target_modules");
+    return std::nullopt;
+}
+
+std::vector<LinearLayer> parameters_of(const ModelSpec& spec,
+                                       const std::vector<LinearLayer>& layers) {
+    std::vector<LinearLayer> parameters;
+    for (const LinearLayer& layer : layers)
+        parameters.push_back({layer.name + ".weight", layer.block, layer.in_block, layer.shape});
+    for (size_t block = 0; block < spec.blocks.size(); ++block) {
+        const auto& experts = spec.blocks[block].experts;
+        if (!experts) continue;
+        const int64_t width = spec.blocks[block].width;
+        const std::string prefix = block_prefix(spec, block);
+        parameters.push_back(
+            {prefix + experts_gate_up, block, experts_gate_up, {2 * experts->intermediate, width}});
+        parameters.push_back(
+            {prefix + experts_down, block, experts_down, {width, experts->intermediate}});
+    }
+    return parameters;
+}
+
+std::optional<Failure> check_target(const std::string& target,
+                                    const std::vector<LinearLayer>& parameters,
+                                    const std::vector<std::string>& tensors) {
+    std::vector<std::string> names;
+    for (const LinearLayer& parameter : parameters) names.push_back(parameter.name);
+    for (const std::string& tensor : tensors)
+        if (is_end_of(target, tensor) && std::ranges::find(names, tensor) == names.end())
+            return refuse("lora_target_parameters = ", target, ": matches ", tensor,
+                          ", which is no matrix of a linear layer and not one of all experts; name "
+                          "what is meant, as mlp.experts.gate_up_proj or self_attn.q_proj.weight");
+    if (std::ranges::any_of(names,
+                            [&](const std::string& name) { return is_end_of(target, name); }))
+        return std::nullopt;
+    return refuse("lora_target_parameters = ", target,
+                  ": no parameter has this name; the nearest are ",
+                  nearest_names(target, std::move(names)));
+}
+
+}  // namespace
+
+Expected<std::vector<LinearLayer>> find_parameters(const LoraConfig& config, const ModelSpec& spec,
+                                                   const std::vector<LinearLayer>& layers,
+                                                   const std::vector<std::string>& tensors) {
+    if (config.target_parameters.empty()) return std::vector<LinearLayer>();
+    if (auto failure = check_settings(config, spec)) return *failure;
+    const std::vector<LinearLayer> parameters = parameters_of(spec, layers);
+    for (const std::string& target : config.target_parameters)
+        if (auto failure = check_target(target, parameters, tensors)) return *failure;
+    std::vector<LinearLayer> found;
+    for (const LinearLayer& parameter : parameters)
+        if (std::ranges::any_of(config.target_parameters, [&](const std::string& target) {
+                return is_end_of(target, parameter.name);
+            }))
+            found.push_back(parameter);
+    return found;
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "projection_spec.hpp"
+#include "ringshard/shard/flat_unit.hpp"
+
+namespace ringshard::model {
+
+// PEFT's names of the matrices of all experts of a block, as BlockSpec::adapters has them.
+inline constexpr const char* experts_gate_up = "mlp.experts.gate_up_proj";
+inline constexpr const char* experts_down = "mlp.experts.down_proj";
+// The name in front of A and B. PEFT wraps the module once for each matrix, the last one outermost.
+std::string expert_adapter_prefix(const BlockSpec& block, const std::string& parameter);
+
+// The adapter of one matrix of all experts of a block, as PEFT has it for a parameter of three
+// dimensions: y += scaling x (x A_e^T) B_e^T for the rows of expert e. A [experts x rank, in] has
+// the rows of an expert side by side; a column of B [out, rank x experts] is that of a rank, and
+// there of an expert.
+class ExpertAdapter {
+public:
+    // `prefix`: of the names of A and B. `shape`: [out, in] of an expert.
+    ExpertAdapter(shard::UnitLayout& unit, const std::string& prefix, const AdapterSpec& adapter,
+                  int64_t experts, const std::vector<int64_t>& shape);
+
+    // The rows of the experts, in the order of the experts.
+    struct Rows {
+        const ops::Gemms& gemms;
+        const shard::UnitTensors& weights;
+        const std::vector<int64_t>& counts;
+    };
+    void forward(const Rows& rows, const at::Tensor& x, const at::Tensor& y) const;
+
+    // Returns the gradient of x A_e^T, and adds that of x to `dx`.
+    at::Tensor backward_input(const Rows& rows, const at::Tensor& dy, const at::Tensor& dx) const;
+    // `inner`: returned by backward_input().
+    void add_gradients(const Rows& rows, const shard::UnitTensors& gradients, const at::Tensor& dy,
+                       const at::Tensor& inner, const at::Tensor& x) const;
+
+    // Of a row and the forward pass.
+    double operations() const { return operations_; }
+
+private:
+    at::Tensor a_of(const shard::UnitTensors& tensors) const;  // [experts, rank, in]
+    at::Tensor b_of(const shard::UnitTensors& tensors) const;  // [experts, out, rank]
+
+    int64_t experts_;
+    int64_t rank_;
+    double scaling_;
+    shard::ParameterId a_;
+    shard::ParameterId b_;
+    double operations_;
+};
+
+// Expert e's part of B [out, rank x experts]: [out, rank].
+at::Tensor b_of_expert(const at::Tensor& b, int64_t experts, int64_t expert);
+
+}  // namespace ringshard::model
