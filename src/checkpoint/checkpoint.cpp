@@ -1,5 +1,6 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "range_check.hpp"
@@ -23,9 +24,26 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
     if (state.numbers.at("format_version") != format_version)
         return damaged("is of format version ", state.numbers.at("format_version"),
                        ", and this program reads ", format_version);
-    return Progress{state.numbers.at("step"),
-                    {state.numbers.at("epoch"), state.numbers.at("samples_done")},
-                    state.numbers.at("num_tokens")};
+    Progress progress{state.numbers.at("step"),
+                      {state.numbers.at("epoch"), state.numbers.at("samples_done")},
+                      state.numbers.at("num_tokens")};
+    const auto places = state.texts.find(adapter_places_text);
+    if (places == state.texts.end()) return progress;
+    const auto read = nlohmann::json::parse(places->second, nullptr, false);
+    if (!read.is_array()) return damaged("text ", adapter_places_text, " is no list");
+    for (const auto& place : read) {
+        Progress::OfAdapter& adapter = progress.adapters.emplace_back();
+        for (const auto& [name, number] : {std::pair{"epoch", &adapter.data.epoch},
+                                           std::pair{"samples_done", &adapter.data.samples_done},
+                                           std::pair{"num_tokens", &adapter.num_tokens}}) {
+            const bool is_there = place.is_object() && place.contains(name) &&
+                                  place[name].is_number_integer() &&
+                                  place[name].get<int64_t>() >= 0;
+            if (!is_there) return damaged("text ", adapter_places_text, " has no ", name);
+            *number = place[name].get<int64_t>();
+        }
+    }
+    return progress;
 }
 
 // Metadata of a checkpoint that one process reads, without its elements.

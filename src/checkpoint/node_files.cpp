@@ -23,6 +23,18 @@ std::map<std::string, int64_t> numbers_of(const SaveJob& job) {
 
 namespace {
 
+std::map<std::string, std::string> texts_of(const SaveJob& job) {
+    std::map<std::string, std::string> texts = job.extras.texts;
+    if (job.progress.adapters.empty()) return texts;
+    json places = json::array();
+    for (const Progress::OfAdapter& adapter : job.progress.adapters)
+        places.push_back({{"epoch", adapter.data.epoch},
+                          {"samples_done", adapter.data.samples_done},
+                          {"num_tokens", adapter.num_tokens}});
+    texts[adapter_places_text] = places.dump();
+    return texts;
+}
+
 // The first of the writers creates the file and sends the layout to the others. Collective over
 // `world`, which includes the writers.
 comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
@@ -52,7 +64,7 @@ comm::Agreed<FileWork> lay_out(const std::filesystem::path& file,
 
 comm::Agreed<FileWork> lay_out_one_file(const std::filesystem::path& folder, const SaveJob& job,
                                         const SaveGroups& groups, Faults& faults) {
-    auto work = lay_out(folder / state_name, job.datasets, job.extras.texts, job, groups.world,
+    auto work = lay_out(folder / state_name, job.datasets, texts_of(job), job, groups.world,
                         groups.world, faults);
     if (!work) return work;
     for (const OwnPiece& piece : job.pieces) work.value().pieces.push_back({piece, piece.first});
@@ -135,7 +147,7 @@ std::optional<Failure> write_master(const std::filesystem::path& folder, const S
         for (PartElsewhere& part : parts[dataset]) part.size_there = sizes[part.file];
     }
     if (auto failure =
-            create_master_file(file, job.datasets, parts, numbers_of(job), job.extras.texts))
+            create_master_file(file, job.datasets, parts, numbers_of(job), texts_of(job)))
         return failure;
     auto opened = File::open(file, O_WRONLY);
     if (!opened) return opened.failure();

@@ -6,6 +6,7 @@
 #include "profiles.hpp"
 #include "resolver.hpp"
 #include "settings_file.hpp"
+#include "settle_adapters.hpp"
 #include "validate.hpp"
 #include "value_text.hpp"
 
@@ -24,6 +25,7 @@ Resolution resolve(const OptionTable& table, const Statements& said, Resolution 
     resolver.apply();
     resolver.report_accepted();
     check_together(result.settings, result.broken, result.problems);
+    settle_adapters(table, result);
     const DataSettings& data = result.settings.values.data;
     if (!data.datasets.empty() && !data.dataset_name.empty())
         result.notes.push_back("dataset_name: not used, since datasets names the data, as in TRL");

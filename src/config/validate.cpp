@@ -141,7 +141,9 @@ public:
                      "must be true, gaussian, pissa, pissa_niter_N (N iterations) or olora");
         else if (init->takes_from_weights())
             check_taken_from_weights();
-        if (adapter.use_peft || !adapter.adapter_name_or_path.empty()) return;
+        check_joint_adapters();
+        if (adapter.use_peft || !adapter.adapter_name_or_path.empty() || !adapter.adapters.empty())
+            return;
         const std::pair<const char*, bool> names[] = {
             {"lora_r", true},
             {"lora_alpha", true},
@@ -175,6 +177,42 @@ public:
                          "trainer export CHECKPOINT writes the adapter of one");
     }
 
+    void check_joint_adapters() {
+        const Config& config = settings_.values;
+        if (config.adapter.adapters.empty()) return;
+        const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
+            if (is_asked_for) complain({name, "adapters"}, why);
+        };
+        refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
+               "adapters that train together begin anew; leave one of them out");
+        refuse(config.adapter.use_dora, "use_dora",
+               "DoRA scales products that adapters which train together share; leave it out, or "
+               "train each adapter in a run of its own");
+        refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
+               "adapters that train together share all weights of the model; leave it out, or "
+               "train each adapter in a run of its own");
+        const bool evaluates =
+            config.evaluation.eval_strategy != Interval::no || config.evaluation.eval_on_start;
+        refuse(evaluates, config.evaluation.eval_on_start ? "eval_on_start" : "eval_strategy",
+               "a job of several adapters has no evaluations; leave it out, and evaluate the "
+               "results, with trainer score --adapter_name_or_path OUTPUT_DIR/NAME");
+        refuse(config.checkpoint.save_strategy == SaveStrategy::epoch, "save_strategy",
+               "adapters have epochs of their own; give steps or no");
+        refuse(config.logging.logging_strategy == Interval::epoch, "logging_strategy",
+               "adapters have epochs of their own; give steps or no");
+        refuse(config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
+               "each adapter is written into its folder when it ends; leave it out");
+        refuse(config.training.cuda_graphs, "cuda_graphs",
+               "the tokens of each adapter differ from step to step; leave it out");
+        refuse(!config.adapter.lora_target_parameters.empty(), "lora_target_parameters",
+               "adapters that train together are for linear layers; leave it out, or train each "
+               "adapter in a run of its own");
+        const auto init = read_adapter_init(config.adapter.init_lora_weights);
+        refuse(init && init->takes_from_weights(), "init_lora_weights",
+               "adapters that train together leave the weights of the model as they are; choose "
+               "true or gaussian");
+    }
+
     void check_quantization() {
         const Config& config = settings_.values;
         const QuantizationSettings& quantization = config.quantization;
@@ -186,7 +224,8 @@ public:
                     complain({name, "load_in_4bit"},
                              "has a meaning in four bits only: give load_in_4bit true, or leave it "
                              "out");
-        } else if (!config.adapter.use_peft && config.adapter.adapter_name_or_path.empty()) {
+        } else if (!config.adapter.use_peft && config.adapter.adapter_name_or_path.empty() &&
+                   config.adapter.adapters.empty()) {
             complain({"load_in_4bit", "use_peft"},
                      "weights in four bits are frozen, and adapters are trained beside them: give "
                      "use_peft true, or leave load_in_4bit out");

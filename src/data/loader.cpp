@@ -39,13 +39,19 @@ Targets targets_of(const std::vector<int64_t>& next_tokens, const std::vector<fl
     return targets;
 }
 
+// `of_step`: of all rows but those of adapters that train together, which have bits of their own.
 std::vector<int64_t> dropout_keys(const FlatBatch& batch, uint64_t of_step) {
     std::vector<int64_t> keys(batch.tokens.size());
+    size_t adapter = 0;
     for (size_t i = 0; i < batch.row_starts.size(); ++i) {
         const auto& [row, begin] = batch.row_starts[i];
         const auto end = i + 1 < batch.row_starts.size()
                              ? static_cast<size_t>(batch.row_starts[i + 1].begin)
                              : keys.size();
+        for (;
+             adapter < batch.adapter_starts.size() && batch.adapter_starts[adapter].begin <= begin;
+             ++adapter)
+            of_step = batch.adapter_starts[adapter].dropout;
         const uint64_t of_row = mix_bits(of_step, static_cast<uint64_t>(row));
         for (auto token = static_cast<size_t>(begin); token < end; ++token)
             keys[token] =
@@ -60,6 +66,31 @@ int64_t count_from(const attention::Layout& layout, int64_t first) {
     for (const attention::Run& run : layout)
         count += std::clamp<int64_t>(run.start + run.length - first, 0, run.length);
     return count;
+}
+
+}  // namespace
+
+namespace {
+
+// The first of this rank's tokens of each adapter, and the end of the last one's: `num_tokens` are
+// in the whole list without what fills it up.
+std::vector<int64_t> adapter_bounds(const FlatBatch& batch, const attention::Layout& mine,
+                                    int64_t num_tokens) {
+    std::vector<int64_t> bounds;
+    if (batch.adapter_starts.empty()) return bounds;
+    const int64_t all = count_from(mine, 0);
+    for (const auto& [begin, dropout] : batch.adapter_starts)
+        bounds.push_back(all - count_from(mine, begin));
+    bounds.push_back(all - count_from(mine, num_tokens));
+    return bounds;
+}
+
+std::vector<int64_t> bounds_of_targets(const std::vector<int64_t>& of_tokens,
+                                       const std::vector<int64_t>& places) {
+    std::vector<int64_t> bounds;
+    for (const int64_t bound : of_tokens)
+        bounds.push_back(std::ranges::lower_bound(places, bound) - places.begin());
+    return bounds;
 }
 
 }  // namespace
@@ -87,6 +118,7 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
     const auto part = [&]<class Number>(const std::vector<Number>& whole) {
         return attention::pick(std::span(whole), mine);
     };
+    std::vector<int64_t> bounds = adapter_bounds(batch, mine, num_tokens);
     const Targets targets =
         targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>());
     const auto there = [&](const auto& values) { return to_tensor(values, mesh.device()); };
@@ -99,7 +131,9 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
             dropout_of_step ? there(part(dropout_keys(batch, *dropout_of_step))) : at::Tensor(),
             there(part(attention::document_lengths(partition.filled_length(),
                                                    partition.document_starts()))),
-            count_from(mine, num_tokens)};
+            count_from(mine, num_tokens),
+            bounds,
+            bounds_of_targets(bounds, targets.places)};
 }
 
 Loader::Loader(const Rows& rows, const SamplerOptions& sampler, int64_t data_rank,

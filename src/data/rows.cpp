@@ -121,6 +121,41 @@ void Rows::append(int64_t row, FlatBatch& batch) const {
     }
 }
 
+FlatBatch join_batches(std::span<const AdapterBatch> adapters) {
+    FlatBatch joined;
+    const auto append = [](auto& all, const auto& more) {
+        all.insert(all.end(), more.begin(), more.end());
+    };
+    for (const AdapterBatch& adapter : adapters) {
+        const auto begin = static_cast<int64_t>(joined.tokens.size());
+        joined.adapter_starts.push_back({begin, adapter.dropout});
+        if (adapter.batch == nullptr) continue;
+        const FlatBatch& batch = *adapter.batch;
+        append(joined.tokens, batch.tokens);
+        append(joined.targets, batch.targets);
+        append(joined.weights,
+               batch.weights.empty() ? std::vector<float>(batch.tokens.size(), 1) : batch.weights);
+        for (const int64_t start : batch.document_starts)
+            joined.document_starts.push_back(begin + start);
+        for (const auto& [row, start] : batch.row_starts)
+            joined.row_starts.push_back({row, begin + start});
+        joined.counted_padding += batch.counted_padding;
+    }
+    return joined;
+}
+
+void scale_losses(FlatBatch& joined, std::span<const double> of_adapters) {
+    for (size_t adapter = 0; adapter < joined.adapter_starts.size(); ++adapter) {
+        const auto begin = static_cast<size_t>(joined.adapter_starts[adapter].begin);
+        const size_t end = adapter + 1 < joined.adapter_starts.size()
+                               ? static_cast<size_t>(joined.adapter_starts[adapter + 1].begin)
+                               : joined.weights.size();
+        for (size_t token = begin; token < end; ++token)
+            joined.weights[token] = static_cast<float>(static_cast<double>(joined.weights[token]) *
+                                                       of_adapters[adapter]);
+    }
+}
+
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers) {
     FlatBatch batch;
     for (const int64_t number : numbers) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "module_names.hpp"
-#include "nearest_names.hpp"
+#include "name_patterns.hpp"
 #include "parts/expert_adapter.hpp"
 #include "ringshard/base/text.hpp"
 

@@ -149,14 +149,20 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
 }
 
 bool has_adapters(const ModelSpec& spec) {
-    return std::ranges::any_of(spec.blocks,
-                               [](const BlockSpec& block) { return !block.adapters.empty(); });
+    return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+        return !block.adapters.empty() || !block.joint.empty();
+    });
 }
 
 bool has_dropout(const ModelSpec& spec) {
-    return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
-        return std::ranges::any_of(block.adapters,
+    const auto drops = [](const std::map<std::string, AdapterSpec>& layers) {
+        return std::ranges::any_of(layers,
                                    [](const auto& adapter) { return adapter.second.dropout > 0; });
+    };
+    return std::ranges::any_of(spec.blocks, [&](const BlockSpec& block) {
+        return drops(block.adapters) ||
+               std::ranges::any_of(
+                   block.joint, [&](const JointAdapter& adapter) { return drops(adapter.layers); });
     });
 }
 

@@ -25,14 +25,15 @@ struct BlockContext {
     // all take as many chunks.
     comm::Communicator* experts = nullptr;
     int64_t longest_of_experts = 0;
+    AdapterRows rows{};
 
-    ProjectionContext projections() const { return {gemms, dropout_keys}; }
+    ProjectionContext projections() const { return {gemms, dropout_keys, nullptr, rows}; }
     MlpContext mlp() const { return {projections(), routers, experts}; }
     // Of some tokens of the batch.
     MlpContext mlp(int64_t begin, int64_t length, RowNorms& norms) const {
         return {
             {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-             &norms},
+             &norms, rows.of_tokens(begin, length)},
             routers.of_tokens(begin, length),
             experts};
     }

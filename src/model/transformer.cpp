@@ -158,7 +158,8 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
             pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
             pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
             experts_,
-            pass.longest_of_experts};
+            pass.longest_of_experts,
+            {pass.batch.adapter_bounds}};
 }
 
 int64_t Transformer::longest_of_experts(const TokenBatch& batch) const {

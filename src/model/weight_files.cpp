@@ -6,6 +6,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/model/export_weights.hpp"
+#include "ringshard/model/joint_adapters.hpp"
 #include "safetensors_header.hpp"
 
 namespace ringshard::model {
@@ -31,12 +32,14 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
     std::vector<Entry> entries;
     const bool is_adapter = form.content == ExportContent::adapter;
     const auto written_name = [&](const std::string& name) {
+        if (form.joint) return name_in_adapter(own_name(name, form.joint->name));
         if (is_adapter) return name_in_adapter(name);
         return form.wrapped == nullptr ? name : form.wrapped->stored_name(name);
     };
     for (const shard::FlatUnit& unit : units)
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             const std::string& name = tensor.spec.name;
+            if (form.joint && tensor.adapter != form.joint->number) continue;
             if (is_adapter ? unit.role() == shard::Role::trained : !tensor.is_adapter)
                 entries.push_back({{written_name(name), form.type,
                                     form.initial != nullptr && tensor.is_adapter

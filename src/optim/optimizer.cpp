@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "optimizers.hpp"
+#include "ringshard/ops/flat.hpp"
 
 namespace ringshard::optim {
 
@@ -57,45 +58,65 @@ int64_t Optimizer::bytes_per_weight() const {
     return bytes;
 }
 
-void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
+// `first_place`: of the adapter's first element in this unit, among all elements of the adapter.
+void Optimizer::update_range(const Loaded& chunk, const shard::FlatUnit::UpdateRange& alike,
+                             const std::optional<Update>& asked, int64_t first_place) const {
+    using Kind = shard::FlatUnit::UpdateKind;
+    const shard::Range mine = intersect(alike.range, chunk.range);
+    if (mine.size() == 0) return;
+    const auto cut = [&](const at::Tensor& flat) {
+        return flat.defined() ? flat.narrow(0, mine.begin - chunk.range.begin, mine.size())
+                              : at::Tensor();
+    };
+    if (!asked) {
+        cut(chunk.gradient).zero_();
+        if (chunk.rounded.defined()) ops::cast(cut(chunk.rounded), cut(chunk.weights));
+        return;
+    }
+    std::vector<at::Tensor> states;
+    for (const at::Tensor& state : chunk.states) states.push_back(cut(state));
+    const double rate =
+        asked->learning_rate * (alike.kind == Kind::decaying ? 1 : asked->output_rate);
+    update({cut(chunk.weights), std::move(states), cut(chunk.gradient), cut(chunk.rounded),
+            first_place + mine.begin, alike.kind == Kind::rest ? 0.0 : asked->weight_decay},
+           {rate, asked->gradient_scale, steps_done_});
+}
+
+void Optimizer::step(shard::Zero& zero, std::span<const std::optional<Update>> updates) {
     using shard::Access;
     ++steps_done_;
-    int64_t places_before = 0;
+    std::vector<int64_t> places_before(updates.size());  // of each adapter, in earlier units
     for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
         const auto& [unit, range] = zero.chunks()[chunk];
-        const at::Tensor weights = zero.weight_shards().load(chunk, Access::read);
-        std::vector<at::Tensor> states;
+        Loaded loaded{
+            range,
+            zero.weight_shards().load(chunk, Access::read),
+            {},
+            zero.gradient_shards().load(chunk, Access::read),
+            zero.rounded() ? zero.rounded()->load(chunk, Access::overwrite) : at::Tensor()};
         for (const State& state : states_)
-            states.push_back(state.numbers->load(chunk, Access::read));
-        const at::Tensor gradient = zero.gradient_shards().load(chunk, Access::read);
-        const at::Tensor rounded =
-            zero.rounded() ? zero.rounded()->load(chunk, Access::overwrite) : at::Tensor();
-
-        const auto update_part = [&](const shard::Range& part, double rate, double weight_decay) {
-            const shard::Range mine = intersect(part, range);
-            if (mine.size() == 0) return;
-            const auto cut = [&](const at::Tensor& flat) {
-                return flat.defined() ? flat.narrow(0, mine.begin - range.begin, mine.size())
-                                      : at::Tensor();
-            };
-            std::vector<at::Tensor> states_here;
-            for (const at::Tensor& state : states) states_here.push_back(cut(state));
-            update({cut(weights), std::move(states_here), cut(gradient), cut(rounded),
-                    places_before + mine.begin, weight_decay},
-                   {rate, gradient_scale, steps_done_});
-        };
+            loaded.states.push_back(state.numbers->load(chunk, Access::read));
         const shard::FlatUnit& layout = zero.units()[unit];
-        const double output_rate = learning_rate * loraplus_lr_ratio_;
-        update_part({0, layout.matrices_end()}, learning_rate, weight_decay_);
-        update_part({layout.matrices_end(), layout.decaying_end()}, output_rate, weight_decay_);
-        update_part({layout.decaying_end(), layout.size()}, output_rate, 0.0);
+        for (const shard::FlatUnit::UpdateRange& alike : layout.update_ranges())
+            update_range(loaded, alike, updates[alike.adapter],
+                         places_before[alike.adapter] - layout.adapter_range(alike.adapter).begin);
 
-        zero.weight_shards().store(chunk, weights);
-        for (size_t i = 0; i < states.size(); ++i) states_[i].numbers->store(chunk, states[i]);
-        if (zero.rounded()) zero.rounded()->store(chunk, rounded);
-        if (chunk + 1 == zero.chunks().end_of(unit)) places_before += layout.size();
+        zero.weight_shards().store(chunk, loaded.weights);
+        for (size_t i = 0; i < states_.size(); ++i)
+            states_[i].numbers->store(chunk, loaded.states[i]);
+        if (zero.rounded()) zero.rounded()->store(chunk, loaded.rounded);
+        if (chunk + 1 == zero.chunks().end_of(unit))
+            for (size_t adapter = 0; adapter < layout.num_adapters(); ++adapter)
+                places_before[adapter] += layout.adapter_range(adapter).size();
     }
     zero.mark_updated();
+}
+
+void Optimizer::step(shard::Zero& zero, double learning_rate, double gradient_scale) {
+    const std::vector<std::optional<Update>> updates(
+        zero.num_adapters(),
+        Update{learning_rate, gradient_scale, weight_decay_, loraplus_lr_ratio_});
+    step(zero, updates);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const shard::Zero& zero,

@@ -76,6 +76,13 @@ model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh&
             numbers(partition.tokens_per_rank())};
 }
 
+// Gives each of the adapters that train together as many tokens.
+void deal_to_adapters(model::TokenBatch& batch, int64_t num_adapters) {
+    batch.weights = at::empty(batch.targets.sizes(), batch.targets.options().dtype(at::kFloat));
+    for (int64_t adapter = 0; adapter <= num_adapters; ++adapter)
+        batch.adapter_bounds.push_back(batch.tokens.size(0) * adapter / num_adapters);
+}
+
 // Everything that a rank trains with.
 class ImaginaryRank {
 public:
@@ -139,7 +146,8 @@ private:
     }
     void take_step() {
         const int64_t micro_batches = config_.training.gradient_accumulation_steps;
-        const int64_t rows = config_.training.per_device_train_batch_size;
+        const auto num_adapters = static_cast<int64_t>(stack_.zero.num_adapters());
+        const int64_t rows = num_adapters * config_.training.per_device_train_batch_size;
         const std::vector<attention::Mask> masks = question_.spec.masks();
         peak_.begins("clearing gradients");
         train::run_micro_batches(
@@ -147,6 +155,8 @@ private:
             [&](int64_t) {
                 model::TokenBatch batch = make_batch(rows, question_.row_length, mesh_, masks);
                 if (stack_.transformer.has_dropout()) batch.dropout_keys = batch.tokens;
+                if (!question_.spec.blocks.front().joint.empty())
+                    deal_to_adapters(batch, num_adapters);
                 return batch;
             },
             1.0);
@@ -226,6 +236,11 @@ StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
     return larger;
 }
 
+// Rows of a micro-batch, with those of all adapters that train together.
+int64_t rows_of_all(const model::ModelSpec& spec, int64_t rows) {
+    return rows * std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
+}
+
 StepPlan plan_exactly(const Question& question, int64_t rows, int64_t micro_batches) {
     config::Config config = question.config;
     config.training.per_device_train_batch_size = rows;
@@ -233,13 +248,15 @@ StepPlan plan_exactly(const Question& question, int64_t rows, int64_t micro_batc
     const Question smaller{config, question.spec, question.shape, question.row_length,
                            question.device};
     StepPlan plan = ImaginaryRank(smaller, 0).plan();
-    plan.imaginary_tokens = 2 * rows * micro_batches * question.row_length;  // two steps
+    plan.imaginary_tokens =
+        2 * rows_of_all(question.spec, rows) * micro_batches * question.row_length;  // two steps
     return plan;
 }
 
 StepPlan plan_rows(const Question& question, int64_t micro_batches) {
     const int64_t rows = question.config.training.per_device_train_batch_size;
-    const int64_t most = std::max<int64_t>(2, question.most_tokens / question.row_length);
+    const int64_t most = std::max<int64_t>(
+        2, question.most_tokens / (question.row_length * rows_of_all(question.spec, 1)));
     if (rows <= most) return plan_exactly(question, rows, micro_batches);
     return continued({most / 2, most, rows}, plan_exactly(question, most / 2, micro_batches),
                      plan_exactly(question, most, micro_batches));

@@ -50,7 +50,8 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     const model::ModelSpec& spec = question.spec;
     const bool is_bf16 = training.mixed_precision == config::Precision::bf16;
     const double number_bytes = is_bf16 ? 2 : 4;
-    const auto rows = static_cast<double>(training.per_device_train_batch_size *
+    const int64_t num_adapters = std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
+    const auto rows = static_cast<double>(num_adapters * training.per_device_train_batch_size *
                                           training.gradient_accumulation_steps);
     const auto length = static_cast<double>(question.row_length);
     const auto split = static_cast<double>(question.shape.sequence());

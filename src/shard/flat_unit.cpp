@@ -31,21 +31,26 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
         place_experts(groups, num_parts);
         return;
     }
-    place(groups, Section::decaying);
-    matrices_end_ = size_;
-    place(groups, Section::adapter_output);
-    decaying_end_ = size_;
-    place(groups, Section::rest);
-    if (kind_.form != Form::numbers)
-        place_in_four_bits(kind_.form == Form::nf4 ? Nf4Layout::Scales::plain
-                                                   : Nf4Layout::Scales::nested);
+    size_t num_adapters = 1;
+    for (const ParameterGroup& group : groups)
+        if (kind_.role == Role::trained) num_adapters = std::max(num_adapters, group.adapter + 1);
+    for (size_t adapter = 0; adapter < num_adapters; ++adapter) {
+        place(groups, UpdateKind::decaying, adapter);
+        place(groups, UpdateKind::adapter_output, adapter);
+        place(groups, UpdateKind::rest, adapter);
+        size_ = round_up(size_, alignment * num_parts);
+        update_ranges_.back().range.end = size_;
+    }
+    if (kind_.form == Form::numbers) return;
+    place_in_four_bits(kind_.form == Form::nf4 ? Nf4Layout::Scales::plain
+                                               : Nf4Layout::Scales::nested);
     size_ = round_up(size_, alignment * num_parts);
 }
 
-FlatUnit::Section FlatUnit::section_of(const ParameterGroup& group) {
-    if (group.is_adapter_output) return Section::adapter_output;
+FlatUnit::UpdateKind FlatUnit::kind_of(const ParameterGroup& group) {
+    if (group.is_adapter_output) return UpdateKind::adapter_output;
     const bool decays = group.decays || group.tensors.front().shape.size() > 1;
-    return decays ? Section::decaying : Section::rest;
+    return decays ? UpdateKind::decaying : UpdateKind::rest;
 }
 
 bool FlatUnit::is_of_this_kind(const ParameterGroup& group) const {
@@ -53,20 +58,24 @@ bool FlatUnit::is_of_this_kind(const ParameterGroup& group) const {
            group.is_of_experts == (kind_.num_sections > 1);
 }
 
-void FlatUnit::place(const std::vector<ParameterGroup>& groups, Section section) {
+void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t adapter) {
+    const int64_t begin = size_;
     for (size_t g = 0; g < groups.size(); ++g) {
         const std::vector<int64_t>& first = groups[g].tensors.front().shape;
-        if (!is_of_this_kind(groups[g]) || section_of(groups[g]) != section) continue;
+        if (!is_of_this_kind(groups[g]) || kind_of(groups[g]) != kind ||
+            groups[g].adapter != adapter)
+            continue;
         size_ = round_up(size_, alignment);
         groups_[g] = {size_, first, tensors_.size(), groups[g].tensors.size()};
         groups_[g].shape[0] = 0;
         for (const TensorSpec& spec : groups[g].tensors) {
             groups_[g].shape[0] += spec.shape[0];
-            tensors_.push_back(
-                {spec, groups[g].initial, size_, num_elements(spec.shape), groups[g].is_adapter});
+            tensors_.push_back({spec, groups[g].initial, size_, num_elements(spec.shape),
+                                groups[g].is_adapter, adapter});
             size_ += tensors_.back().size;
         }
     }
+    update_ranges_.push_back({{begin, size_}, kind, adapter});
 }
 
 // Every section is filled up by itself, so that its parts are equal too.
@@ -79,7 +88,7 @@ void FlatUnit::place_experts(const std::vector<ParameterGroup>& groups, int64_t 
             if (!is_of_this_kind(group)) continue;
             const size_t count = group.tensors.size() / sections;
             RINGSHARD_CHECK(
-                count * sections == group.tensors.size() && section_of(group) == Section::decaying,
+                count * sections == group.tensors.size() && kind_of(group) == UpdateKind::decaying,
                 name_, ": ", group.tensors.front().name, " is not of experts that ", sections,
                 " ranks share");
             size_ = round_up(size_, alignment);
@@ -93,7 +102,7 @@ void FlatUnit::place_experts(const std::vector<ParameterGroup>& groups, int64_t 
         }
         size_ = begin + round_up(size_ - begin, alignment * num_parts / kind_.num_sections);
     }
-    matrices_end_ = decaying_end_ = size_;
+    all_decays();
 }
 
 // The parts of the buffer begin with blocks, since the alignment is that of a block's codes.
@@ -104,7 +113,14 @@ void FlatUnit::place_in_four_bits(Nf4Layout::Scales scales) {
     nf4_.emplace(scales, sizes);
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor)
         tensors_[tensor].offset = nf4_->first_block(tensor) * ops::nf4_block;
-    size_ = matrices_end_ = decaying_end_ = nf4_->bytes();
+    size_ = nf4_->bytes();
+    all_decays();
+}
+
+void FlatUnit::all_decays() {
+    update_ranges_ = {{{0, size_}, UpdateKind::decaying, 0},
+                      {{size_, size_}, UpdateKind::adapter_output, 0},
+                      {{size_, size_}, UpdateKind::rest, 0}};
 }
 
 std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ringshard/ops/flat.hpp"
@@ -159,6 +160,12 @@ int64_t Zero::shard_id(size_t unit) const {
 
 int64_t Zero::section_id(size_t unit) const {
     return section_of(units_[unit]).begin / units_[unit].section_size();
+}
+
+size_t Zero::num_adapters() const {
+    size_t most = 1;
+    for (const FlatUnit& unit : units_) most = std::max(most, unit.num_adapters());
+    return most;
 }
 
 void Zero::make_gradients(const Offloading& offloading) {

@@ -145,16 +145,24 @@ void Zero::mark_updated() {
     is_rounded_ = true;
 }
 
-double Zero::gradient_squares() const {
-    at::Tensor squares = at::zeros({}, options(at::kDouble));
+std::vector<double> Zero::gradient_squares() const {
+    at::Tensor squares = at::zeros({static_cast<int64_t>(num_adapters())}, options(at::kDouble));
     for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
         const auto& [unit, range] = chunks_[chunk];
         const Range mine = intersect(exclusive_range(unit), range);
         if (mine.size() == 0) continue;
-        squares.add_(ops::sum_of_squares(gradients_->load(chunk, Access::read)
-                                             .narrow(0, mine.begin - range.begin, mine.size())));
+        const at::Tensor gradient = gradients_->load(chunk, Access::read);
+        for (size_t adapter = 0; adapter < units_[unit].num_adapters(); ++adapter) {
+            const Range part = intersect(mine, units_[unit].adapter_range(adapter));
+            if (part.size() == 0) continue;
+            squares.select(0, static_cast<int64_t>(adapter))
+                .add_(
+                    ops::sum_of_squares(gradient.narrow(0, part.begin - range.begin, part.size())));
+        }
     }
-    return squares.item<double>();
+    const at::Tensor on_host = squares.cpu();
+    const auto* const sums = on_host.const_data_ptr<double>();
+    return {sums, sums + on_host.numel()};
 }
 
 }  // namespace ringshard::shard

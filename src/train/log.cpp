@@ -21,7 +21,7 @@ Log::Log(const config::LoggingSettings& settings, const comm::Group& world,
       output_dir_(store.output_dir()),
       first_step_(first_step),
       wants_tensorboard_(settings.reports_to_tensorboard()),
-      file_(store.claim()),
+      file_(store.claim(), store.output_dir()),
       progress_(world.is_root() && !settings.disable_tqdm && Progress::stderr_is_terminal(),
                 first_step, num_steps) {}
 

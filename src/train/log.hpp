@@ -35,6 +35,7 @@ public:
     // Of all lines of the run so far; on rank 0, elsewhere empty.
     const LogHistory& history() const { return history_; }
     double operations() const { return operations_; }
+    const Usage& usage() const { return usage_; }
     int64_t peak_memory_bytes() const { return usage_.peak_memory_bytes; }
 
 private:

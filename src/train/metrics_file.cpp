@@ -10,8 +10,8 @@ namespace ringshard::train {
 
 using nlohmann::ordered_json;
 
-MetricsFile::MetricsFile(checkpoint::Claim claim)
-    : file_(claim.output_dir / "metrics.jsonl"), claim_(std::move(claim)) {}
+MetricsFile::MetricsFile(checkpoint::Claim claim, const std::filesystem::path& folder)
+    : file_(folder / "metrics.jsonl"), claim_(std::move(claim)) {}
 
 namespace {
 

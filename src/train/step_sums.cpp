@@ -7,9 +7,11 @@ namespace {
 // The one place that knows in which order the numbers travel.
 template <class Visit>
 void for_each_number(StepSums& sums, Visit visit) {
-    for (double* number :
-         {&sums.loss, &sums.entropy, &sums.correct, &sums.gradient_squares, &sums.aux_loss})
-        visit(*number);
+    for (StepSums::Curve& curve : sums.curves)
+        for (double* number :
+             {&curve.loss, &curve.entropy, &curve.correct, &curve.gradient_squares})
+            visit(*number);
+    visit(sums.aux_loss);
     ControlFlags& flags = sums.flags;
     for (double* number :
          {&flags.save_file, &flags.stop_file, &flags.warning_signal, &flags.end_signal,

@@ -33,7 +33,8 @@ MetricsLine RunTotals::end_line(int64_t step, double epoch) const {
 }
 
 std::string RunTotals::summary(int64_t step, int64_t peak_memory_bytes, const BestModel& best,
-                               const std::filesystem::path& folder) const {
+                               const std::filesystem::path& folder,
+                               const std::string& result) const {
     std::ostringstream out;
     out << std::fixed << std::setprecision(4);
     const auto line = [&](const char* name) -> std::ostream& {
@@ -51,7 +52,7 @@ std::string RunTotals::summary(int64_t step, int64_t peak_memory_bytes, const Be
                       << " tokens/s, " << per_step << " s per step";
     line("memory") << human_bytes(static_cast<double>(peak_memory_bytes))
                    << " at most, on one rank";
-    line("model") << folder.string() << "  (for transformers' from_pretrained)";
+    line("model") << result;
     line("metrics") << (folder / "metrics.jsonl").string();
     if (const auto latest = read_file(folder / "latest"))
         line("checkpoint") << (folder / trim(*latest)).string();

@@ -27,9 +27,10 @@ struct RunTotals {
     void add(const StepNumbers& numbers);
     // train_runtime and what transformers writes with it.
     MetricsLine end_line(int64_t step, double epoch) const;
-    // A table for people, with where the results are.
+    // A table for people, with where the results are. `result`: where the model or its adapters
+    // are.
     std::string summary(int64_t step, int64_t peak_memory_bytes, const BestModel& best,
-                        const std::filesystem::path& folder) const;
+                        const std::filesystem::path& folder, const std::string& result) const;
 };
 
 // "eval at step 10: loss 4.7217 ..."

@@ -34,6 +34,14 @@ std::vector<int64_t> document_lengths(const data::FlatBatch& batch) {
     return lengths;
 }
 
+double operations_of(const model::Transformer& model,
+                     const std::vector<data::FlatBatch>& micro_batches) {
+    double operations = 0;
+    for (const data::FlatBatch& batch : micro_batches)
+        operations += model.operations().of_training(document_lengths(batch));
+    return operations;
+}
+
 std::string list_rows(const std::vector<int64_t>& rows) {
     constexpr size_t most = 32;
     std::vector<std::string> shown;
@@ -44,66 +52,80 @@ std::string list_rows(const std::vector<int64_t>& rows) {
 
 }  // namespace
 
-// The work of a step, over the world.
-struct Trainer::Work {
+// The work of a curve in a step, over the world.
+struct Trainer::CurveWork {
     double targets;  // at least one: it is a divisor, as the next one
     double weight;   // of all targets
     double counted_tokens;
-    double filler_tokens;
     double operations;
+    int64_t rows;
+};
+
+// The work of a step, over the world.
+struct Trainer::Work {
+    std::vector<CurveWork> curves;
+    double filler_tokens;
     attention::RingWork attention;  // of all rings and micro-batches
 
     StepNumbers numbers() const {
-        return {.step_tokens = static_cast<int64_t>(counted_tokens),
-                .filler_tokens = static_cast<int64_t>(filler_tokens),
-                .operations = operations,
-                .attention_work_worst = attention.worst,
-                .attention_work_mean = attention.mean};
+        StepNumbers numbers{.filler_tokens = static_cast<int64_t>(filler_tokens),
+                            .attention_work_worst = attention.worst,
+                            .attention_work_mean = attention.mean};
+        for (const CurveWork& curve : curves) {
+            numbers.step_tokens += static_cast<int64_t>(curve.counted_tokens);
+            numbers.operations += curve.operations;
+            numbers.rows += curve.rows;
+        }
+        return numbers;
     }
 };
 
 // One rank of every sequence group counts. Collective over the world.
-Trainer::Work Trainer::count(const std::vector<data::FlatBatch>& micro_batches) const {
-    enum {
-        targets,
-        weight,
-        counted,
-        tokens,
-        filled,
-        operations,
-        worst_of_ring,
-        mean_of_ring,
-        size
-    };
-    std::vector<double> sums(size);
+Trainer::Work Trainer::count(const std::vector<MicroBatches>& of_curves,
+                             const MicroBatches& joined) const {
+    enum { targets, weight, counted, operations, of_curve };
+    enum { filler, worst_of_ring, mean_of_ring, of_step };
+    const size_t step = of_curves.size() * of_curve;
+    std::vector<double> sums(step + of_step);
     if (mesh_.sequence_rank() == 0) {
-        for (const data::FlatBatch& batch : micro_batches) {
-            const auto length = static_cast<int64_t>(batch.tokens.size());
-            sums[targets] += static_cast<double>(batch.num_targets());
-            sums[weight] += batch.target_weight();
-            sums[counted] += static_cast<double>(batch.num_counted());
-            sums[tokens] += static_cast<double>(length);
-            sums[operations] += model_.operations().of_training(document_lengths(batch));
+        for (size_t curve = 0; curve < of_curves.size(); ++curve) {
+            double* const sum = &sums[curve * of_curve];
+            for (const data::FlatBatch& batch : of_curves[curve]) {
+                sum[targets] += static_cast<double>(batch.num_targets());
+                sum[weight] += batch.target_weight();
+                sum[counted] += static_cast<double>(batch.num_counted());
+            }
+            sum[operations] += operations_of(model_, of_curves[curve]);
+        }
+        for (const data::FlatBatch& batch : joined) {
             const auto partition = data::partition_of(batch, mesh_.shape());
-            sums[filled] += static_cast<double>(partition.filled_length());
+            sums[step + filler] += static_cast<double>(partition.filled_length()) -
+                                   static_cast<double>(batch.tokens.size());
             if (partition.ring() == 1) continue;
             const attention::RingWork work = partition.work();
-            sums[worst_of_ring] += work.worst;
-            sums[mean_of_ring] += work.mean;
+            sums[step + worst_of_ring] += work.worst;
+            sums[step + mean_of_ring] += work.mean;
         }
     }
     sums = world_.sum(sums);
-    return {.targets = std::max(1.0, sums[targets]),
-            .weight = sums[weight] > 0 ? sums[weight] : 1.0,
-            .counted_tokens = sums[counted],
-            .filler_tokens = sums[filled] - sums[tokens],
-            .operations = sums[operations],
-            .attention = {sums[worst_of_ring], sums[mean_of_ring]}};
+    Work work{.curves = {},
+              .filler_tokens = sums[step + filler],
+              .attention = {sums[step + worst_of_ring], sums[step + mean_of_ring]}};
+    for (size_t curve = 0; curve < of_curves.size(); ++curve) {
+        const double* const sum = &sums[curve * of_curve];
+        work.curves.push_back(
+            {.targets = std::max(1.0, sum[targets]),
+             .weight = sum[weight] > 0 ? sum[weight] : 1.0,
+             .counted_tokens = sum[counted],
+             .operations = sum[operations],
+             .rows = trains(curve) ? std::ssize(curves_[curve].loader.rows_of_step()) : 0});
+    }
+    return work;
 }
 
 // Operations of a step if each micro-batch takes as long as on the rank that does most for it: one
 // long row holds up all ranks, however short the others' are. Collective over the world.
-double Trainer::count_longest(const std::vector<data::FlatBatch>& micro_batches) const {
+double Trainer::count_longest(const MicroBatches& micro_batches) const {
     constexpr double unit = 1000;  // operations: the largest step that there can be fits
     std::vector<int64_t> longest;
     for (const data::FlatBatch& batch : micro_batches)
@@ -114,34 +136,55 @@ double Trainer::count_longest(const std::vector<data::FlatBatch>& micro_batches)
 }
 
 // The sums are of all ranks, so every rank finds the same. Collective over the world.
-std::string Trainer::describe_non_finite(double loss, double norm) const {
+std::string Trainer::describe_non_finite(size_t curve, const StepNumbers& numbers) const {
     const std::string tensor = first_non_finite_gradient(zero_, world_);
-    return concat("step ", progress_.step + 1, ": the loss is ", loss,
-                  " and the norm of the gradient ", norm,
+    const std::string& name = curves_[curve].name;
+    return concat("step ", progress_.step + 1, name.empty() ? "" : concat(" of adapter ", name),
+                  ": the loss is ", numbers.loss, " and the norm of the gradient ",
+                  numbers.grad_norm,
                   tensor.empty() ? "" : concat("; the first bad gradient is that of ", tensor),
                   "; rows of the step (from 0, as trainer inspect shows them): ",
-                  list_rows(loader_.rows_of_step()));
+                  list_rows(curves_[curve].loader.rows_of_step()));
+}
+
+Trainer::RunningCurve::RunningCurve(const Curve& curve)
+    : settings(curve.settings),
+      loader(curve.loader),
+      seed(mix_bits(static_cast<uint64_t>(curve.seed))),
+      name(curve.name),
+      num_steps(count_steps(curve.settings, curve.loader.steps_per_epoch())),
+      schedule(curve.settings, num_steps) {}
+
+Trainer::Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
+                 const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer)
+    : world_(world), mesh_(mesh), model_(model), zero_(zero), optimizer_(optimizer) {
+    RINGSHARD_CHECK(curves.size() == zero.num_adapters(), curves.size(), " curves for ",
+                    zero.num_adapters(), " adapters");
+    for (const Curve& curve : curves) curves_.emplace_back(curve);
 }
 
 Trainer::Trainer(const config::TrainingSettings& settings, const comm::Group& world,
                  const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
                  shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed)
-    : settings_(settings),
-      world_(world),
-      mesh_(mesh),
-      loader_(loader),
-      model_(model),
-      zero_(zero),
-      optimizer_(optimizer),
-      seed_(mix_bits(static_cast<uint64_t>(seed))),
-      num_steps_(count_steps(settings, loader.steps_per_epoch())),
-      schedule_(settings, num_steps_) {}
+    : Trainer(world, mesh, {{.settings = settings, .loader = loader, .seed = seed}}, model, zero,
+              optimizer) {}
+
+const Trainer::RunningCurve& Trainer::longest() const {
+    return *std::ranges::max_element(curves_, {}, &RunningCurve::num_steps);
+}
 
 void Trainer::resume_from(const checkpoint::Progress& progress) {
     progress_ = progress;
-    skipped_in_a_row_ = 0;
     after_the_sums_ = {};
-    loader_.go_to(progress.data);
+    RINGSHARD_CHECK(progress.step == 0 || progress.adapters.size() == num_adapters(),
+                    "the checkpoint is of ", progress.adapters.size(), " adapters");
+    progress_.adapters.resize(num_adapters());
+    for (size_t curve = 0; curve < curves_.size(); ++curve) {
+        curves_[curve].skipped_in_a_row = 0;
+        curves_[curve].num_tokens =
+            is_joint() ? progress_.adapters[curve].num_tokens : progress_.num_tokens;
+        curves_[curve].loader.go_to(is_joint() ? progress_.adapters[curve].data : progress_.data);
+    }
 }
 
 namespace {
@@ -164,91 +207,197 @@ std::optional<Failure> end_of_patience(const config::TrainingSettings& settings,
 
 }  // namespace
 
+uint64_t Trainer::dropout_of_step(size_t curve) const {
+    return mix_bits(curves_[curve].seed, static_cast<uint64_t>(progress_.step));
+}
+
+// The micro-batches of a step with the rows of all curves. An epoch's last step may have fewer
+// micro-batches of one curve than of another.
+Trainer::MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
+    size_t count = 0;
+    for (const MicroBatches& batches : of_curves) count = std::max(count, batches.size());
+    MicroBatches joined;
+    for (size_t i = 0; i < count; ++i) {
+        std::vector<data::AdapterBatch> parts;
+        for (size_t curve = 0; curve < of_curves.size(); ++curve)
+            parts.push_back({i < of_curves[curve].size() ? &of_curves[curve][i] : nullptr,
+                             dropout_of_step(curve)});
+        joined.push_back(data::join_batches(parts));
+    }
+    return joined;
+}
+
 // Forward and backward of all micro-batches, and what this rank adds to the sums of the step. Adds
 // the operators that attend to `attention`.
-StepSums Trainer::run(std::vector<data::FlatBatch> micro_batches, double gradient_scale,
+StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
                       std::set<std::string>& attention) {
+    std::vector<std::vector<int64_t>> target_bounds;  // of each micro-batch
     const auto token_stats = run_micro_batches(
         zero_, model_, std::ssize(micro_batches),
         [&](int64_t i) {
             model::TokenBatch mine = data::shard_batch(
                 std::move(micro_batches[static_cast<size_t>(i)]), mesh_, model_.masks(),
-                model_.has_dropout()
-                    ? std::optional(mix_bits(seed_, static_cast<uint64_t>(progress_.step)))
-                    : std::nullopt);
+                model_.has_dropout() ? std::optional(dropout_of_step(0)) : std::nullopt);
             attention.merge(model_.attention_operators(mine));
+            target_bounds.push_back(mine.target_bounds);
             return mine;
         },
         gradient_scale);
     zero_.finish_gradients();
     // Only now, when a GPU has all its work, is it waited for.
-    ops::TokenSums here;
-    for (const at::Tensor& numbers : token_stats) here += ops::add_up(numbers);
+    std::vector<ops::TokenSums> here(curves_.size());
+    for (size_t i = 0; i < token_stats.size(); ++i)
+        for (size_t curve = 0; curve < curves_.size(); ++curve) {
+            const std::vector<int64_t>& bounds = target_bounds[i];
+            here[curve] += ops::add_up(
+                bounds.empty()
+                    ? token_stats[i]
+                    : token_stats[i].narrow(0, bounds[curve], bounds[curve + 1] - bounds[curve]));
+        }
     const model::RouterLoad routers = model_.take_router_load();
-    return {.loss = here.loss,
-            .entropy = here.entropy,
-            .correct = static_cast<double>(here.num_correct),
-            .gradient_squares = zero_.gradient_squares(),
-            .aux_loss = routers.aux_loss,
-            .expert_choices = {routers.choices.begin(), routers.choices.end()},
-            .ranks = std::vector<RankTimes>(static_cast<size_t>(world_.size()))};
+    StepSums sums{.aux_loss = routers.aux_loss,
+                  .expert_choices = {routers.choices.begin(), routers.choices.end()},
+                  .ranks = std::vector<RankTimes>(static_cast<size_t>(world_.size()))};
+    const std::vector<double> squares = zero_.gradient_squares();
+    for (size_t curve = 0; curve < curves_.size(); ++curve)
+        sums.curves.push_back({here[curve].loss, here[curve].entropy,
+                               static_cast<double>(here[curve].num_correct), squares[curve]});
+    return sums;
 }
 
-// A step whose loss or gradient is not finite: the weights stay as they are.
-comm::Agreed<StepNumbers> Trainer::leave_out(StepNumbers numbers) {
-    numbers.skipped_because = describe_non_finite(numbers.loss, numbers.grad_norm);
-    if (settings_.on_nan == config::OnNan::rewind &&
+// The numbers of a curve that its losses and gradients give. The losses of several are divided by
+// their weights already.
+StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepSums& sums) const {
+    const StepSums::Curve& of_curve = sums.curves[curve];
+    StepNumbers numbers{.step_tokens = static_cast<int64_t>(work.counted_tokens),
+                        .operations = work.operations,
+                        .rows = work.rows};
+    numbers.loss = is_joint() ? of_curve.loss
+                              : of_curve.loss / work.weight +
+                                    model_.spec().router_aux_loss_coef * sums.aux_loss;
+    numbers.entropy = of_curve.entropy / work.targets;
+    numbers.accuracy = of_curve.correct / work.targets;
+    numbers.grad_norm = std::sqrt(of_curve.gradient_squares);
+    numbers.learning_rate = curves_[curve].schedule.learning_rate(progress_.step);
+    return numbers;
+}
+
+// Of a step of several curves.
+void Trainer::add_means(StepNumbers& numbers) const {
+    double count = 0;
+    double squares = 0;
+    for (size_t curve = 0; curve < curves_.size(); ++curve) {
+        const StepNumbers& mine = numbers.adapters[curve];
+        if (!trains(curve) || mine.is_skipped()) continue;
+        ++count;
+        numbers.loss += mine.loss;
+        numbers.entropy += mine.entropy;
+        numbers.accuracy += mine.accuracy;
+        numbers.learning_rate += mine.learning_rate;
+        squares += mine.grad_norm * mine.grad_norm;
+    }
+    for (double* const mean :
+         {&numbers.loss, &numbers.entropy, &numbers.accuracy, &numbers.learning_rate})
+        *mean /= std::max(1.0, count);
+    numbers.grad_norm = std::sqrt(squares);
+}
+
+// A step whose loss or gradient is not finite: the weights of the curve stay as they are.
+std::optional<comm::AgreedFailure> Trainer::leave_out(size_t curve, StepNumbers& numbers) {
+    RunningCurve& mine = curves_[curve];
+    numbers.skipped_because = describe_non_finite(curve, numbers);
+    if (mine.settings.on_nan == config::OnNan::rewind &&
         non_finite_before_.insert(progress_.step).second) {
         numbers.asks_to_rewind = true;
-        return numbers;
+        return std::nullopt;
     }
-    if (const auto end = end_of_patience(settings_, ++skipped_in_a_row_, numbers.skipped_because))
+    if (const auto end =
+            end_of_patience(mine.settings, ++mine.skipped_in_a_row, numbers.skipped_because))
         return comm::found_by_all(*end);
-    optimizer_.skip_step();
-    return numbers;
+    return std::nullopt;
+}
+
+// Updates the weights of each curve whose numbers are finite. No weight changes if the step asks
+// for a rewind.
+std::optional<comm::AgreedFailure> Trainer::update(StepNumbers& numbers) {
+    std::vector<std::optional<optim::Optimizer::Update>> updates(curves_.size());
+    for (size_t curve = 0; curve < curves_.size(); ++curve) {
+        if (!trains(curve)) continue;
+        StepNumbers& mine = is_joint() ? numbers.adapters[curve] : numbers;
+        if (!std::isfinite(mine.loss) || !std::isfinite(mine.grad_norm)) {
+            if (auto failure = leave_out(curve, mine)) return failure;
+            numbers.asks_to_rewind = mine.asks_to_rewind;
+            if (!numbers.asks_to_rewind) continue;
+            numbers.skipped_because = mine.skipped_because;
+            return std::nullopt;
+        }
+        curves_[curve].skipped_in_a_row = 0;
+        const config::TrainingSettings& settings = curves_[curve].settings;
+        updates[curve] = {mine.learning_rate,
+                          optim::clip_scale(mine.grad_norm, settings.max_grad_norm),
+                          settings.weight_decay, settings.loraplus_lr_ratio};
+    }
+    if (std::ranges::none_of(updates, [](const auto& update) { return update.has_value(); })) {
+        optimizer_.skip_step();
+        return std::nullopt;
+    }
+    optimizer_.step(zero_, updates);
+    zero_.refresh_compute_weights();
+    return std::nullopt;
 }
 
 comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& look,
                                         const std::function<void(double)>& counted) {
     StepClock clock(world_.flight_recorder(), after_the_sums_);
     world_.flight_recorder().set_activity("waiting for rows");
-    std::vector<data::FlatBatch> micro_batches = loader_.next_step();
+    std::vector<MicroBatches> of_curves(curves_.size());
+    for (size_t curve = 0; curve < curves_.size(); ++curve)
+        if (trains(curve)) of_curves[curve] = curves_[curve].loader.next_step();
+    MicroBatches joined = is_joint() ? join(of_curves) : MicroBatches();
+    MicroBatches& micro_batches = is_joint() ? joined : of_curves.front();
     RINGSHARD_CHECK(!micro_batches.empty(), "step ", progress_.step + 1, " has no rows");
     clock.has_rows();
     world_.flight_recorder().set_activity("forward and backward");
     // The divisor of every gradient has to be known before the first of them.
-    const Work work = count(micro_batches);
+    const Work work = count(of_curves, micro_batches);
     counted(count_longest(micro_batches));
+    double gradient_scale = 1.0 / work.curves.front().weight;
+    if (is_joint()) {
+        std::vector<double> scales;
+        for (const CurveWork& curve : work.curves) scales.push_back(1.0 / curve.weight);
+        for (data::FlatBatch& batch : micro_batches) data::scale_losses(batch, scales);
+        gradient_scale = 1;
+    }
 
     StepNumbers numbers = work.numbers();
-    StepSums sums = run(std::move(micro_batches), 1.0 / work.weight, numbers.attention);
+    StepSums sums = run(std::move(micro_batches), gradient_scale, numbers.attention);
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
     world_.flight_recorder().set_activity("summing the numbers of the step");
     sums = sum_over(world_, std::move(sums));
     world_.flight_recorder().set_activity("updating the weights");
     const model::ModelSpec& spec = model_.spec();
-    numbers.loss = sums.loss / work.weight + spec.router_aux_loss_coef * sums.aux_loss;
+    for (size_t curve = 0; curve < curves_.size(); ++curve) {
+        const StepNumbers mine = numbers_of(curve, work.curves[curve], sums);
+        if (is_joint()) {
+            numbers.adapters.push_back(mine);
+            continue;
+        }
+        numbers.loss = mine.loss;
+        numbers.entropy = mine.entropy;
+        numbers.accuracy = mine.accuracy;
+        numbers.grad_norm = mine.grad_norm;
+        numbers.learning_rate = mine.learning_rate;
+    }
     numbers.routers = {.has_aux_loss = spec.router_aux_loss_coef > 0,
                        .aux_loss = sums.aux_loss,
                        .num_experts = spec.num_experts(),
                        .choices = std::move(sums.expert_choices)};
-    numbers.entropy = sums.entropy / work.targets;
-    numbers.accuracy = sums.correct / work.targets;
-    numbers.grad_norm = std::sqrt(sums.gradient_squares);
-    numbers.learning_rate = schedule_.learning_rate(progress_.step);
     numbers.flags = sums.flags;
     numbers.ranks = std::move(sums.ranks);
-    if (std::isfinite(numbers.loss) && std::isfinite(numbers.grad_norm)) {
-        skipped_in_a_row_ = 0;
-        optimizer_.step(zero_, numbers.learning_rate,
-                        optim::clip_scale(numbers.grad_norm, settings_.max_grad_norm));
-        zero_.refresh_compute_weights();
-    } else {
-        auto left_out = leave_out(std::move(numbers));
-        if (!left_out || left_out.value().asks_to_rewind) return left_out;
-        numbers = std::move(left_out).value();
-    }
+    if (auto failure = update(numbers)) return *failure;
+    if (numbers.asks_to_rewind) return numbers;
+    if (is_joint()) add_means(numbers);
     after_the_sums_ = clock.rest();
     numbers.seconds = clock.seconds();
     advance(work, numbers);
@@ -257,13 +406,29 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
 
 // The place of the run after a step.
 void Trainer::advance(const Work& work, StepNumbers& numbers) {
+    const auto place = [this](size_t curve, StepNumbers& of_curve) {
+        of_curve.step = progress_.step;
+        of_curve.epoch = curves_[curve].loader.epochs_done();
+        of_curve.num_tokens = curves_[curve].num_tokens;
+    };
+    const int64_t step = progress_.step;
     progress_.step += 1;
-    progress_.data = loader_.state();
-    progress_.num_tokens += static_cast<int64_t>(work.counted_tokens);
+    progress_.num_tokens = 0;
+    for (size_t curve = 0; curve < curves_.size(); ++curve) {
+        curves_[curve].num_tokens += static_cast<int64_t>(work.curves[curve].counted_tokens);
+        progress_.num_tokens += curves_[curve].num_tokens;
+        if (!is_joint()) continue;
+        progress_.adapters[curve] = {curves_[curve].loader.state(), curves_[curve].num_tokens};
+        if (step >= curves_[curve].num_steps) continue;
+        StepNumbers& mine = numbers.adapters[curve];
+        mine.seconds = numbers.seconds;
+        mine.ranks = numbers.ranks;
+        place(curve, mine);
+    }
+    progress_.data = longest().loader.state();
     numbers.step = progress_.step;
-    numbers.epoch = loader_.epochs_done();
+    numbers.epoch = epochs_done();
     numbers.num_tokens = progress_.num_tokens;
-    numbers.rows = static_cast<int64_t>(loader_.rows_of_step().size());
 }
 
 }  // namespace ringshard::train

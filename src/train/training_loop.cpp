@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "adapter_logs.hpp"
 #include "best_model.hpp"
 #include "checkpoint_manager.hpp"
 #include "early_stopping.hpp"
@@ -42,6 +43,7 @@ public:
                     parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
                parts_.trainer.num_steps()),
+          adapter_logs_(parts_.trainer, parts_.world, parts_.store),
           checkpoints_({parts_.config.checkpoint, parts_.world, parts_.saver, parts_.zero,
                         parts_.optimizer, parts_.free_host_memory},
                        log_, requests_),
@@ -69,6 +71,11 @@ private:
     MaybeFailure start_save(checkpoint::Contents contents);
     MaybeFailure save_for_good();
     MaybeFailure write_state() const;
+    MaybeFailure end_adapters(const StepNumbers& numbers);
+    MaybeFailure end_adapter(size_t adapter);
+    MaybeFailure write_model(const std::filesystem::path& folder,
+                             const std::optional<model::ExportForm::JointAdapter>& joint);
+    std::string result() const;
 
     RunParts parts_;
     EventSchedule events_;
@@ -77,6 +84,7 @@ private:
     bool stops_early_ = false;      // agreed on
     Requests requests_;
     Log log_;
+    AdapterLogs adapter_logs_;
     CheckpointManager checkpoints_;
     SlowRanks slow_ranks_;
     StepProfile profile_;
@@ -101,6 +109,9 @@ MaybeFailure Run::begin() {
             "note: check_replicas_every has nothing to compare: no two ranks of this layout "
             "hold the same numbers");
     totals_.first_step = step();
+    if (const auto failure = adapter_logs_.begin()) return failure;
+    for (const size_t adapter : adapter_logs_.cut_off_at(step()))
+        if (const auto failure = end_adapter(adapter)) return failure;
     bool is_new_best = false;
     const bool is_asked_for = parts_.config.evaluation.eval_on_start && step() == 0;
     return is_asked_for ? evaluate(is_new_best) : std::nullopt;
@@ -164,13 +175,17 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                                             parts_.config.training.check_replicas_every))
         return failure;
     log_.add(numbers);
+    adapter_logs_.add(numbers);
     if (parts_.world.is_root()) report_slow_ranks(numbers.ranks);
     totals_.add(numbers);
     if (const auto failure = checkpoints_.report_finished(numbers.flags.finished_save, step()))
         return failure;
     const Due due = events_.after(step(), numbers.epoch, parts_.trainer.is_at_epoch_end());
-    if (due.log)
+    if (due.log) {
         if (const auto failure = log_.write_steps(memory())) return failure;
+        if (const auto failure = adapter_logs_.write_steps(log_.usage())) return failure;
+    }
+    if (const auto failure = end_adapters(numbers)) return failure;
     bool is_new_best = false;
     if (due.evaluate)
         if (const auto failure = evaluate(is_new_best)) return failure;
@@ -297,6 +312,56 @@ MaybeFailure Run::save_for_good() {
     return std::nullopt;
 }
 
+// Those whose last step this was.
+MaybeFailure Run::end_adapters(const StepNumbers& numbers) {
+    for (size_t adapter = 0; adapter < numbers.adapters.size(); ++adapter) {
+        if (numbers.adapters[adapter].step != parts_.trainer.num_steps_of(adapter)) continue;
+        if (const auto failure = end_adapter(adapter)) return failure;
+    }
+    return std::nullopt;
+}
+
+// An adapter has its result when it ends, whatever the others still have before them.
+MaybeFailure Run::end_adapter(size_t adapter) {
+    parts_.world.flight_recorder().set_activity("writing an adapter");
+    parts_.faults.reach("export");
+    const std::string& name = parts_.trainer.name_of(adapter);
+    if (const auto failure = write_model(adapter_logs_.folder(adapter), {{adapter, name}}))
+        return failure;
+    if (const auto failure = adapter_logs_.write_end(adapter, log_.usage())) return failure;
+    log_.say(concat("adapter ", name, ": done after step ", parts_.trainer.num_steps_of(adapter),
+                    ", in ", adapter_logs_.folder(adapter).string()));
+    return std::nullopt;
+}
+
+MaybeFailure Run::write_model(const std::filesystem::path& folder,
+                              const std::optional<model::ExportForm::JointAdapter>& joint) {
+    std::map<std::string, std::string> files = parts_.extras.files;
+    model::ExportForm form{.type = parts_.model_type, .wrapped = parts_.wrapped};
+    if (model::has_adapters(parts_.zero.units())) {
+        form = {.type = model::StoredType::fp32,
+                .content = model::ExportContent::adapter,
+                .initial = parts_.initial_adapter,
+                .joint = joint};
+        if (parts_.world.is_root())
+            model::turn_into_adapter_files(files,
+                                           joint ? parts_.adapter_configs[joint->number]
+                                                 : parts_.extras.texts.at(model::adapter_text));
+    }
+    return model::export_weights(
+        parts_.zero, folder, std::move(files), form, parts_.world,
+        [this] { return check_newest(parts_.store.claim()); },
+        parts_.frozen_source ? &*parts_.frozen_source : nullptr);
+}
+
+std::string Run::result() const {
+    std::vector<std::string> folders;
+    for (size_t adapter = 0; adapter < parts_.trainer.num_adapters(); ++adapter)
+        folders.push_back(adapter_logs_.folder(adapter).string());
+    if (!folders.empty()) return concat(join(folders, ", "), "  (for PEFT's from_pretrained)");
+    return concat(parts_.store.output_dir().string(), "  (for transformers' from_pretrained)");
+}
+
 MaybeFailure Run::end() {
     parts_.world.flight_recorder().set_activity("ending the run");
     if (const auto failure = log_.write_steps(memory())) return failure;
@@ -304,26 +369,16 @@ MaybeFailure Run::end() {
     if (parts_.config.evaluation.load_best_model_at_end)
         if (const auto failure = load_best(best_, step(), parts_, log_)) return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
-    std::map<std::string, std::string> files = parts_.extras.files;
-    parts_.world.flight_recorder().set_activity("writing the model");
-    parts_.faults.reach("export");
-    model::ExportForm form{.type = parts_.model_type, .wrapped = parts_.wrapped};
-    if (model::has_adapters(parts_.zero.units())) {
-        form = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
-        form.initial = parts_.initial_adapter;
-        if (parts_.world.is_root())
-            model::turn_into_adapter_files(files, parts_.extras.texts.at(model::adapter_text));
+    if (parts_.trainer.num_adapters() == 0) {
+        parts_.world.flight_recorder().set_activity("writing the model");
+        parts_.faults.reach("export");
+        if (const auto failure = write_model(folder, {})) return failure;
     }
-    if (const auto failure = model::export_weights(
-            parts_.zero, folder, std::move(files), form, parts_.world,
-            [this] { return check_newest(parts_.store.claim()); },
-            parts_.frozen_source ? &*parts_.frozen_source : nullptr))
-        return failure;
     MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
     last.emplace_back("total_flos", log_.operations());
     if (const auto failure = log_.write(last, {})) return failure;
     if (const auto failure = log_.end()) return failure;
-    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), best_, folder));
+    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), best_, folder, result()));
     return write_state();
 }
 

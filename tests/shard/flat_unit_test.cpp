@@ -49,6 +49,40 @@ BOOST_AUTO_TEST_CASE(outputs_of_adapters_lie_between_matrices_and_vectors) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(adapters_that_train_together_lie_as_in_units_of_their_own) {
+    constexpr int64_t num_parts = 3;
+    const auto add_adapter = [](UnitLayout& layout, int64_t rank, size_t adapter) {
+        layout.add({.tensors = {{"a", {rank, 5}}}, .is_adapter = true, .adapter = adapter});
+        layout.add({.tensors = {{"b", {7, rank}}},
+                    .is_adapter = true,
+                    .is_adapter_output = true,
+                    .adapter = adapter});
+    };
+    UnitLayout together("unit");
+    for (const size_t adapter : {0UL, 1UL}) add_adapter(together, adapter == 0 ? 2 : 30, adapter);
+    const FlatUnit unit = together.finish(num_parts).front();
+    BOOST_TEST(unit.num_adapters() == 2);
+    int64_t end = 0;
+    for (const FlatUnit::UpdateRange& section : unit.update_ranges()) {
+        BOOST_TEST(section.range.begin == end);
+        end = section.range.end;
+    }
+    BOOST_TEST(end == unit.size());
+    for (const size_t adapter : {0UL, 1UL}) {
+        UnitLayout alone("unit");
+        add_adapter(alone, adapter == 0 ? 2 : 30, 0);
+        const FlatUnit own = alone.finish(num_parts).front();
+        const Range range = unit.adapter_range(adapter);
+        BOOST_TEST(range.size() == own.size());
+        for (size_t tensor = 0; tensor < own.tensors().size(); ++tensor)
+            BOOST_TEST(unit.tensors()[2 * adapter + tensor].offset - range.begin ==
+                       own.tensors()[tensor].offset);
+        for (size_t section = 0; section < 3; ++section)
+            BOOST_TEST(unit.update_ranges()[3 * adapter + section].range.size() ==
+                       own.update_ranges()[section].range.size());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(handles_lead_to_what_was_added) {
     UnitLayout layout("unit", "layer.");
     const ParameterId norm = layout.add({{{"norm", {5}}}, InitialValues::ones});

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Kills a run again and again, at every phase of a save and at random times, and looks at what comes of it.
 
-    TRAINER=./trainer tests/train/kill_storm.py [--kills 200] [--seed 1] [--result FILE.json]
+    TRAINER=./trainer tests/train/kill_storm.py [--kills 200] [--seed 1] [--adapters] [--result FILE.json]
 
 One rank or all are ended with SIGKILL. After every kill each checkpoint with its final name must be whole, and the same
 command must go on. A run that came to its end in spite of it all must have the curve, the weights and the moments of
-one that nobody disturbed, to the bit (one layout, one thread, --full_determinism).
+one that nobody disturbed, to the bit (one layout, one thread, --full_determinism). With --adapters the run trains
+three adapters together, which end at different steps.
 """
 
 import argparse
@@ -34,15 +35,21 @@ COMMAND = ["train", "--model_name_or_path", os.path.join(DATA, "models", "qwen2-
            "--per_device_train_batch_size", "2"]
 PHASES = ["save:copy", "save:begin", "save:layout", "save:write", "save:flush", "save:written", "save:describe",
           "save:name", "save:named", "save:latest", "step"]
+ADAPTERS = {"first": {"lora_r": 4, "max_steps": STEPS // 3}, "second": {"lora_r": 8, "seed": 7, "max_steps": 2 * STEPS // 3},
+            "last": {"lora_r": 2, "learning_rate": 0.01}}
 KEYS = ("step", "loss", "grad_norm", "entropy", "learning_rate", "num_tokens", "epoch")
 
 
 class Storm:
-    def __init__(self, folder, seed):
+    def __init__(self, folder, seed, with_adapters=False):
         self.folder, self.random = folder, random.Random(seed)
         self.kinds = collections.Counter()
         self.reference = os.path.join(folder, "reference")
-        result = run(*COMMAND, "--output_dir", self.reference, ranks=RANKS, timeout=300)
+        self.adapters = list(ADAPTERS) if with_adapters else []
+        self.command = list(COMMAND)
+        if with_adapters:
+            self.command += ["--adapters", json.dumps([{"name": name, **own} for name, own in ADAPTERS.items()])]
+        result = run(*self.command, "--output_dir", self.reference, ranks=RANKS, timeout=300)
         assert result.returncode == 0, result.stderr
         self.output = None
         self.runs = 0
@@ -52,7 +59,7 @@ class Storm:
         self.output = os.path.join(self.folder, f"run-{self.runs}")
 
     def launch(self, **variables):
-        command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(RANKS), TRAINER, *COMMAND,
+        command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", str(RANKS), TRAINER, *self.command,
                    "--output_dir", self.output]
         self.said = tempfile.TemporaryFile("w+", dir=self.folder)
         return subprocess.Popen(command, env=clean_environment(**variables), stdout=subprocess.DEVNULL,
@@ -103,10 +110,19 @@ class Storm:
         with open(os.path.join(output, f"checkpoint-{STEPS}", "manifest.json")) as file:
             return {(r["dataset"], r["first"]): r["xxh3_128"] for r in json.load(file)["ranges"]}
 
+    @staticmethod
+    def content(*path):
+        with open(os.path.join(*path), "rb") as file:
+            return file.read()
+
     def finish(self):
-        ours, whole = read_steps(self.output), read_steps(self.reference)
-        assert [[line[key] for key in KEYS] for line in ours] == [[line[key] for key in KEYS] for line in whole], \
-            (self.output, "the curve differs")
+        for name in ["", *self.adapters]:
+            ours, whole = (read_steps(os.path.join(output, name)) for output in (self.output, self.reference))
+            assert [[line[key] for key in KEYS] for line in ours] == [[line[key] for key in KEYS] for line in whole], \
+                (self.output, name, "the curve differs")
+        for name in self.adapters:
+            ours, whole = (self.content(output, name, "adapter_model.safetensors") for output in (self.output, self.reference))
+            assert ours == whole, (self.output, name, "the adapter differs")
         assert self.tensors(self.output) == self.tensors(self.reference), (self.output, "the weights differ")
         shutil.rmtree(self.output)
         self.runs += 1
@@ -124,11 +140,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--adapters", action="store_true")
     parser.add_argument("--result")
     wish = parser.parse_args()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        storm = Storm(folder, wish.seed)
+        storm = Storm(folder, wish.seed, wish.adapters)
         kills = 0
         while kills < wish.kills:
             kills += storm.kill_once()

@@ -23,7 +23,16 @@ struct Progress {
     int64_t step = 0;
     data::LoaderState data;
     int64_t num_tokens = 0;
+    // Of each of the adapters that train together, in their order; empty for other runs.
+    struct OfAdapter {
+        data::LoaderState data;
+        int64_t num_tokens = 0;
+    };
+    std::vector<OfAdapter> adapters{};
 };
+
+// The text of a state file that holds Progress::adapters.
+inline constexpr const char* adapter_places_text = "adapter_places";
 
 // Locations of all elements of the datasets, without the hashes: the part of a manifest that
 // loading needs.

@@ -20,6 +20,7 @@ struct AdapterSettings {
     std::string init_lora_weights = "true";  // for read_adapter_init()
     std::string lora_task_type = "CAUSAL_LM";
     std::string adapter_name_or_path;  // a folder with an adapter to go on from
+    std::string adapters;              // JSON: several that train together, or a file of them
     bool merge = false;                // for export
 };
 

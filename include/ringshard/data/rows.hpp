@@ -21,6 +21,13 @@ struct FlatBatch {
     std::vector<RowStart> row_starts{};
     int64_t num_targets() const;
     double target_weight() const;  // sum over all targets
+    // Where several adapters train together: where the rows of each begin in the list, in their
+    // order, and the random bits of dropout of its step.
+    struct AdapterStart {
+        int64_t begin;
+        uint64_t dropout;
+    };
+    std::vector<AdapterStart> adapter_starts{};
     // Counts tokens like TRL, which includes the padding of flattened rows to a multiple.
     int64_t num_counted() const { return static_cast<int64_t>(tokens.size()) + counted_padding; }
     int64_t counted_padding = 0;
@@ -64,5 +71,15 @@ private:
 };
 
 FlatBatch flatten(const Rows& rows, std::span<const int64_t> numbers);
+
+// A batch of one of several adapters that train together.
+struct AdapterBatch {
+    const FlatBatch* batch;  // nullptr: it has none
+    uint64_t dropout;        // random bits of its step
+};
+// Puts the documents of all adapters one behind the other. Their losses have weights.
+FlatBatch join_batches(std::span<const AdapterBatch> adapters);
+// Multiplies the weights of the losses of each adapter.
+void scale_losses(FlatBatch& joined, std::span<const double> of_adapters);
 
 }  // namespace ringshard::data

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/attention/sequence_attention.hpp"
@@ -104,6 +105,13 @@ struct AdapterSpec {
     bool has_magnitude = false;
 };
 
+// One of several adapters that train together, each of them on rows of its own. The names of its
+// tensors have its name behind lora_A and lora_B.
+struct JointAdapter {
+    std::string name;
+    std::map<std::string, AdapterSpec> layers{};  // by linear layer; none: this block has none
+};
+
 struct BlockSpec {
     int64_t width = 0;  // hidden_size
     NormForm norm{};    // of all norms of the block
@@ -114,6 +122,7 @@ struct BlockSpec {
     MlpSpec mlp{};
     std::optional<ExpertsSpec> experts{};           // in its place
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
+    std::vector<JointAdapter> joint{};              // in their place; the same names in all blocks
     // The MLP reads the input of the block, as the attention does. Without a norm before it, it
     // reads what the attention reads.
     bool is_parallel = false;

@@ -30,6 +30,12 @@ struct ExportForm {
     const WrappedFiles* wrapped = nullptr;
     // Of an adapter that began as a part of the weights: it is written beside the whole weights.
     const InitialAdapter* initial = nullptr;
+    // Of an adapter among those that train together: which one, and its name.
+    struct JointAdapter {
+        size_t number;
+        std::string name;
+    };
+    std::optional<JointAdapter> joint{};
 };
 
 // Why the folder may not be written to, if so.

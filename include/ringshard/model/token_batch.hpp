@@ -21,6 +21,10 @@ struct TokenBatch {
     at::Tensor dropout_keys{};             // [t] int64, random bits; undefined: no dropout
     at::Tensor document_lengths{};         // [t] int64: of the token's document
     int64_t num_fillers = 0;  // the last tokens, of no document: they only fill the batch up
+    // Where several adapters train together: the first of this rank's tokens of each of them, in
+    // their order, and the end of the last one's.
+    std::vector<int64_t> adapter_bounds{};
+    std::vector<int64_t> target_bounds{};  // the same in the list of targets
 };
 
 }  // namespace ringshard::model

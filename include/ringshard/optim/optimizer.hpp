@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,9 +28,18 @@ public:
     Optimizer(const Optimizer&) = delete;
     Optimizer& operator=(const Optimizer&) = delete;
 
-    // Updates the weights of all chunks and clears their gradients, which are multiplied by
-    // `gradient_scale` first. Matrices and magnitudes of adapters decay, other vectors do not. Of
-    // B, magnitudes and vectors the rate is loraplus_lr_ratio times the given one.
+    // The update of the weights of one of the adapters that train together.
+    struct Update {
+        double learning_rate;
+        double gradient_scale;  // multiplies the gradients first
+        double weight_decay;
+        double output_rate;  // times the learning rate: of B, magnitudes and vectors
+    };
+    // Updates the weights of all chunks and clears their gradients. Matrices and magnitudes of
+    // adapters decay, other vectors do not. One update for each of Zero::num_adapters(); the
+    // weights of an adapter without one stay as they are.
+    void step(shard::Zero& zero, std::span<const std::optional<Update>> updates);
+    // The same for all weights, with weight_decay and loraplus_lr_ratio of the settings.
     void step(shard::Zero& zero, double learning_rate, double gradient_scale);
 
     // Counts a step that changed no weight: bias corrections follow the steps of the run.
@@ -50,7 +61,8 @@ protected:
         std::vector<at::Tensor> states;  // in the order of states()
         at::Tensor gradient;             // fp32; the update clears it
         at::Tensor rounded;              // gets the new weights in bf16; undefined: none
-        int64_t first_place;             // of the stretch among all weights of the model
+        // Of the stretch among all weights that are trained, of one adapter.
+        int64_t first_place;
         double weight_decay;
     };
     struct StepSize {
@@ -64,7 +76,17 @@ protected:
               const std::vector<std::string>& state_names, offload::OffloadStore* offload_store);
 
 private:
+    // A chunk in memory.
+    struct Loaded {
+        shard::Range range;  // of its unit
+        at::Tensor weights;
+        std::vector<at::Tensor> states;
+        at::Tensor gradient;
+        at::Tensor rounded;
+    };
     virtual void update(const Stretch& stretch, const StepSize& size) const = 0;
+    void update_range(const Loaded& chunk, const shard::FlatUnit::UpdateRange& alike,
+                      const std::optional<Update>& asked, int64_t first_place) const;
 
     std::vector<State> states_;
     double weight_decay_;

@@ -51,6 +51,7 @@ struct ParameterGroup {
     // B, or the magnitudes of an adapter: they decay as matrices do, and have a rate of their own.
     bool is_adapter_output = false;
     bool is_of_experts = false;  // equally many tensors of each expert, in the order of experts
+    size_t adapter = 0;  // which of the adapters that train together; 0 of all other parameters
 };
 
 // A group of parameters, named by the layout that it was added to.
@@ -66,6 +67,7 @@ struct PlacedTensor {
     int64_t offset;
     int64_t size;
     bool is_adapter = false;
+    size_t adapter = 0;  // as ParameterGroup has it
 };
 
 // The part of a tensor that lies in a range of the flat buffer.
@@ -80,14 +82,23 @@ struct TensorPiece {
 // and with the same places their gradients and moments: matrices and vectors that decay first, then
 // the outputs of adapters, then vectors (weight decay is for those before them), every group
 // aligned to 64 bytes of the smallest type, the whole filled up so that it can be divided into
-// equal parts. A unit in four bits is a buffer of bytes (Nf4Layout), and each part of it begins
-// with a block.
+// equal parts. Adapters that train together lie one after the other, each as it would lie in a unit
+// of its own. A unit in four bits is a buffer of bytes (Nf4Layout), and each part of it begins with
+// a block.
 //
 // Where ranks share the experts of a block, these are a unit of their own, divided into a section
 // for each of the ranks: the matrices of its experts, in the same places in every section. A rank
 // gathers its section alone.
 class FlatUnit {
 public:
+    enum class UpdateKind { decaying, adapter_output, rest };
+    // Elements that an optimizer treats alike.
+    struct UpdateRange {
+        Range range;
+        UpdateKind kind;
+        size_t adapter;
+    };
+
     // `module` is the number of the module among those of the model.
     FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, int64_t num_parts,
              UnitKind kind = {}, size_t module = 0);
@@ -101,8 +112,16 @@ public:
     int64_t num_sections() const { return kind_.num_sections; }
     // Elements of what a rank computes with: all, unless the unit has sections.
     int64_t section_size() const { return size_ / kind_.num_sections; }
-    int64_t matrices_end() const { return matrices_end_; }
-    int64_t decaying_end() const { return decaying_end_; }
+    // In the order of the buffer, which they fill; three of each adapter.
+    const std::vector<UpdateRange>& update_ranges() const { return update_ranges_; }
+    size_t num_adapters() const { return update_ranges_.back().adapter + 1; }
+    // The elements of one of the adapters that train together.
+    Range adapter_range(size_t adapter) const {
+        return {update_ranges_[3 * adapter].range.begin, update_ranges_[3 * adapter + 2].range.end};
+    }
+    // Of the first adapter.
+    int64_t matrices_end() const { return update_ranges_[0].range.end; }
+    int64_t decaying_end() const { return update_ranges_[1].range.end; }
     const std::vector<PlacedTensor>& tensors() const { return tensors_; }
 
     std::vector<TensorPiece> pieces(const Range& range) const;
@@ -120,11 +139,11 @@ private:
         size_t first_tensor = 0;
         size_t num_tensors = 0;
     };
-    enum class Section { decaying, adapter_output, rest };
-    static Section section_of(const ParameterGroup& group);
+    static UpdateKind kind_of(const ParameterGroup& group);
     bool is_of_this_kind(const ParameterGroup& group) const;
-    void place(const std::vector<ParameterGroup>& groups, Section section);
+    void place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t adapter);
     void place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts);
+    void all_decays();
     void place_in_four_bits(Nf4Layout::Scales scales);
     at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type) const;
 
@@ -134,8 +153,7 @@ private:
     std::optional<Nf4Layout> nf4_;
     std::vector<PlacedTensor> tensors_;
     std::vector<PlacedGroup> groups_;  // in the order of the constructor's list
-    int64_t matrices_end_ = 0;
-    int64_t decaying_end_ = 0;
+    std::vector<UpdateRange> update_ranges_;
     int64_t size_ = 0;
 };
 

@@ -48,6 +48,8 @@ public:
     at::ScalarType compute_type() const { return types_.compute; }
     at::Device device() const { return mesh_.device(); }
     size_t num_units() const { return units_.size(); }
+    // Adapters that train together; 1 where there is one, or none.
+    size_t num_adapters() const;
 
     // In which order a pass through the model will ask for units. Then weights(), in this order:
     // the whole unit, or this rank's section of it, in the compute type, while those of the next
@@ -72,9 +74,10 @@ public:
     void finish_gradients();
     void clear_gradients();
 
-    // This rank's part of the sum of squares of the whole gradient. The parts of all ranks add up
-    // to it at every profile, since each sums over its own range only: no weight is counted twice.
-    double gradient_squares() const;
+    // This rank's part of the sum of squares of the whole gradient, of each of the adapters that
+    // train together; else it is one number. The parts of all ranks add up to it at every profile,
+    // since each sums over its own range only: no weight is counted twice.
+    std::vector<double> gradient_squares() const;
 
     // The chunks that this rank updates: of its shards of the trained units. Weights and gradients
     // are fp32; rounded() are the weights in the compute type, none where that is fp32 too.

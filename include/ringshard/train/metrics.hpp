@@ -99,11 +99,11 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage);
 MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
                             const EvaluationNumbers& numbers);
 
-// output_dir/metrics.jsonl: one object per line. Lines carry their attempt, and what a later
-// attempt did not build on is void (checkpoint/attempts.hpp).
+// metrics.jsonl, in output_dir or in a folder there: one object per line. Lines carry their
+// attempt, and what a later attempt did not build on is void (checkpoint/attempts.hpp).
 class MetricsFile {
 public:
-    explicit MetricsFile(checkpoint::Claim claim);
+    MetricsFile(checkpoint::Claim claim, const std::filesystem::path& folder);
 
     // Takes out void lines, and a line that a crash cut short, and shows the others, with their
     // numbers alone. For the newest attempt, at its start. Readers of a file that was not cleaned

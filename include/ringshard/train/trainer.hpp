@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "ringshard/checkpoint/store.hpp"
@@ -22,16 +24,33 @@ struct StepSums;
 // How many steps a run takes.
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
 
-// The training step, and what it stands on.
+// What trains on rows of its own: the model, or one of several adapters beside it.
+struct Curve {
+    config::TrainingSettings settings;
+    data::Loader& loader;
+    int64_t seed = 42;   // of dropout
+    std::string name{};  // of the adapter, among several
+};
+
+// The training step, and what it stands on. Several curves are those of adapters that train
+// together: a micro-batch has the rows of all of them, and each has its own loss, norm, rate and
+// number of steps.
 class Trainer {
 public:
+    Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
+            const model::Transformer& model, shard::Zero& zero, optim::Optimizer& optimizer);
     Trainer(const config::TrainingSettings& settings, const comm::Group& world,
             const mesh::Mesh& mesh, data::Loader& loader, const model::Transformer& model,
             shard::Zero& zero, optim::Optimizer& optimizer, int64_t seed = 42);
 
-    int64_t num_steps() const { return num_steps_; }
-    double epochs_done() const { return loader_.epochs_done(); }
-    bool is_at_epoch_end() const { return loader_.is_at_epoch_end(); }
+    int64_t num_steps() const { return longest().num_steps; }
+    int64_t num_steps_of(size_t curve) const { return curves_[curve].num_steps; }
+    const std::string& name_of(size_t curve) const { return curves_[curve].name; }
+    // Curves beside the model; 0 where it trains itself, or with one adapter.
+    size_t num_adapters() const { return is_joint() ? curves_.size() : 0; }
+    // Of the curve that takes most steps.
+    double epochs_done() const { return longest().loader.epochs_done(); }
+    bool is_at_epoch_end() const { return longest().loader.is_at_epoch_end(); }
     const checkpoint::Progress& progress() const { return progress_; }
     void resume_from(const checkpoint::Progress& progress);
 
@@ -45,27 +64,43 @@ public:
         const std::function<void(double)>& counted = [](double) {});
 
 private:
+    struct RunningCurve {
+        explicit RunningCurve(const Curve& curve);
+        config::TrainingSettings settings;
+        data::Loader& loader;
+        uint64_t seed;
+        std::string name;
+        int64_t num_steps;
+        optim::Schedule schedule;
+        int64_t skipped_in_a_row = 0;
+        int64_t num_tokens = 0;
+    };
+    using MicroBatches = std::vector<data::FlatBatch>;
+    struct CurveWork;
     struct Work;
-    Work count(const std::vector<data::FlatBatch>& micro_batches) const;
-    double count_longest(const std::vector<data::FlatBatch>& micro_batches) const;
-    StepSums run(std::vector<data::FlatBatch> micro_batches, double gradient_scale,
+    bool is_joint() const { return curves_.size() > 1 || !curves_.front().name.empty(); }
+    const RunningCurve& longest() const;
+    bool trains(size_t curve) const { return progress_.step < curves_[curve].num_steps; }
+    uint64_t dropout_of_step(size_t curve) const;
+    MicroBatches join(const std::vector<MicroBatches>& of_curves) const;
+    Work count(const std::vector<MicroBatches>& of_curves, const MicroBatches& joined) const;
+    double count_longest(const MicroBatches& micro_batches) const;
+    StepSums run(MicroBatches micro_batches, double gradient_scale,
                  std::set<std::string>& attention);
-    std::string describe_non_finite(double loss, double norm) const;
-    comm::Agreed<StepNumbers> leave_out(StepNumbers numbers);
+    StepNumbers numbers_of(size_t curve, const CurveWork& work, const StepSums& sums) const;
+    void add_means(StepNumbers& numbers) const;
+    std::string describe_non_finite(size_t curve, const StepNumbers& numbers) const;
+    std::optional<comm::AgreedFailure> leave_out(size_t curve, StepNumbers& numbers);
+    std::optional<comm::AgreedFailure> update(StepNumbers& numbers);
     void advance(const Work& work, StepNumbers& numbers);
 
-    config::TrainingSettings settings_;
     const comm::Group& world_;
     const mesh::Mesh& mesh_;
-    data::Loader& loader_;
     const model::Transformer& model_;
     shard::Zero& zero_;
     optim::Optimizer& optimizer_;
-    uint64_t seed_;  // of dropout
-    int64_t num_steps_;
-    optim::Schedule schedule_;
+    std::vector<RunningCurve> curves_;
     checkpoint::Progress progress_;
-    int64_t skipped_in_a_row_ = 0;
     std::set<int64_t> non_finite_before_;  // steps for which the run has gone back
     RankTimes after_the_sums_;             // of the last step, on this rank
 };

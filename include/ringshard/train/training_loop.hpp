@@ -41,6 +41,8 @@ struct RunParts {
     std::optional<shard::FrozenSource> frozen_source;  // where memory holds them rounded
     const model::InitialAdapter* initial_adapter;      // what was taken out of them, or nullptr
     const model::WrappedFiles* wrapped;                // of a wrapped model; else nullptr
+    std::vector<std::string>
+        adapter_configs;  // adapter_config.json of adapters that train together
     Faults& faults;
     const job::Deadline& deadline;
     comm::CrashReport& crash_report;

@@ -70,6 +70,11 @@ void add_adapter_options(OptionTable& table) {
                "Folder of a PEFT adapter to go on from; its adapter_config.json takes the place of "
                "the lora settings.")
         .shapes_loss_if_set();
+    group
+        .serve("adapters", &AdapterSettings::adapters,
+               "File of adapters that train together beside one model, each with settings and data "
+               "of its own: a sweep file, whose runs are the adapters.")
+        .shapes_loss_if_set();
     group.serve("merge", &AdapterSettings::merge,
                 "For export of a checkpoint with adapters: write the model with the adapters added "
                 "to its weights, in place of the adapter.");

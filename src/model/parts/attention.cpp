@@ -21,7 +21,8 @@ ProjectionSpec qkv_of(const BlockSpec& block) {
                                    {"self_attn.v_proj", keys}},
                         .in = block.width,
                         .has_bias = block.attention.has_bias,
-                        .adapters = block.adapters};
+                        .adapters = block.adapters,
+                        .joint = block.joint};
     if (block.attention.is_fused)
         spec.layers = {{block.attention.qkv, block.attention.qkv_width()}};
     return spec;
@@ -54,7 +55,8 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
       out_(unit, {.layers = {{block.attention.out, block.width}},
                   .in = block.attention.out_width(),
                   .has_bias = block.attention.has_out_bias,
-                  .adapters = block.adapters}),
+                  .adapters = block.adapters,
+                  .joint = block.joint}),
       head_norms_(head_norms_of(unit, saved, block)),
       is_fused_by_heads_(block.attention.is_fused_by_heads),
       norms_rotated_heads_(block.attention.norms_rotated_heads),

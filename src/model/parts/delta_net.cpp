@@ -21,7 +21,8 @@ ProjectionSpec in_projection(const BlockSpec& block) {
                                    {"linear_attn.in_proj_a", heads},
                                    {"linear_attn.in_proj_z", sizes.values()}},
                         .in = block.width,
-                        .adapters = block.adapters};
+                        .adapters = block.adapters,
+                        .joint = block.joint};
     if (is_grouped)
         spec.layers = {{"linear_attn.in_proj_qkvz", sizes.convolved() + sizes.values()},
                        {"linear_attn.in_proj_ba", 2 * heads}};
@@ -82,7 +83,8 @@ DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec&
       norm_(unit.add({{{"linear_attn.norm.weight", {sizes_.value_dim}}}, InitialValues::ones})),
       out_(unit, {.layers = {{"linear_attn.out_proj", block.width}},
                   .in = sizes_.values(),
-                  .adapters = block.adapters}),
+                  .adapters = block.adapters,
+                  .joint = block.joint}),
       rows_(saved.add(ActivationPolicy::all_but_gate_up)),
       read_(saved.add(ActivationPolicy::attention)),
       first_state_(saved.add(ActivationPolicy::attention)),

@@ -12,33 +12,45 @@
 
 namespace ringshard::model {
 
-std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec& spec) {
-    shard::ParameterGroup all_a{.tensors = {}, .is_adapter = true};
+namespace {
+
+// "lora_A.weight", with the name of one of several adapters as PEFT has it.
+std::string matrix_name(const char* matrix, const std::string& adapter) {
+    return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
+}
+
+}  // namespace
+
+std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec& spec,
+                                   const Declared& declared) {
+    shard::ParameterGroup all_a{.tensors = {}, .is_adapter = true, .adapter = declared.number};
     for (const auto& [name, out] : spec.layers)
-        if (const auto found = spec.adapters.find(name); found != spec.adapters.end())
-            all_a.tensors.push_back(
-                {concat(name, ".lora_A.weight"), {found->second.rank, spec.in}});
+        if (const auto found = declared.layers.find(name); found != declared.layers.end())
+            all_a.tensors.push_back({concat(name, ".", matrix_name("lora_A", declared.name)),
+                                     {found->second.rank, spec.in}});
     if (all_a.tensors.empty()) return std::nullopt;
     LowRank made(unit.add(all_a));
     int64_t column = 0;
     for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
-        made.add_layer(unit, spec, layer, column);
+        made.add_layer(unit, spec, declared, layer, column);
         column += spec.layers[layer].out;
     }
     return made;
 }
 
-void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t layer,
-                        int64_t column) {
+void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
+                        const Declared& declared, size_t layer, int64_t column) {
     const auto& [name, out] = spec.layers[layer];
-    const auto found = spec.adapters.find(name);
-    if (found == spec.adapters.end()) return;
+    const auto found = declared.layers.find(name);
+    if (found == declared.layers.end()) return;
     const AdapterSpec& adapter = found->second;
     const shard::ParameterId b =
-        unit.add({.tensors = {{concat(name, ".lora_B.weight"), {out, adapter.rank}}},
+        unit.add({.tensors = {{concat(name, ".", matrix_name("lora_B", declared.name)),
+                               {out, adapter.rank}}},
                   .initial = shard::InitialValues::zeros,
                   .is_adapter = true,
-                  .is_adapter_output = true});
+                  .is_adapter_output = true,
+                  .adapter = declared.number});
     std::optional<shard::ParameterId> magnitude;
     if (adapter.has_magnitude)
         magnitude = unit.add({.tensors = {{concat(name, ".lora_magnitude_vector"), {out}}},
@@ -122,12 +134,20 @@ LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Te
 }
 
 at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gradient) const {
+    at::Tensor dx = ops::linear_backward_input(
+        operands.context.gemms, drops(operands.context) ? gradient.y : gradient.scaled,
+        operands.base);
+    add_input_gradient(operands, gradient, dx);
+    return dx;
+}
+
+void LowRank::add_input_gradient(const Operands& operands, const Gradient& gradient,
+                                 const at::Tensor& dx) const {
     const auto& [context, weights, base] = operands;
     if (!drops(context)) {
-        at::Tensor dx = ops::linear_backward_input(context.gemms, gradient.scaled, base);
-        return dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+        dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+        return;
     }
-    at::Tensor dx = ops::linear_backward_input(context.gemms, gradient.y, base);
     for (const Layer& layer : layers_) {
         const at::Tensor of_layer = ops::linear_backward_input(
             context.gemms, gradient.inner.narrow(1, layer.first, layer.rank), a_of(weights, layer));
@@ -139,7 +159,6 @@ at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gra
                                            base.narrow(0, layer.column, layer.out)));
         dx.add_(dropped(context, layer, of_layer));
     }
-    return dx;
 }
 
 void LowRank::add_gradients(const Operands& operands, const shard::UnitTensors& gradients,

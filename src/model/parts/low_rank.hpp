@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "projection_spec.hpp"
@@ -21,8 +23,15 @@ namespace ringshard::model {
 // side, A [r, in], and are one product where nothing is dropped. Dimensions: t tokens, r all ranks.
 class LowRank {
 public:
+    // An adapter as a projection declares it: by layer, and which of several it is.
+    struct Declared {
+        const std::map<std::string, AdapterSpec>& layers;
+        std::string name{};  // of one of several; else empty
+        size_t number = 0;
+    };
     // Nothing where no layer has an adapter.
-    static std::optional<LowRank> of(shard::UnitLayout& unit, const ProjectionSpec& spec);
+    static std::optional<LowRank> of(shard::UnitLayout& unit, const ProjectionSpec& spec,
+                                     const Declared& declared);
 
     // What a call reads: `base` is the weight [out, in] of all layers.
     struct Operands {
@@ -43,6 +52,9 @@ public:
     Gradient begin_backward(const Operands& operands, const at::Tensor& dy) const;
     // Returns the gradient of x, of x W^T too.
     at::Tensor input_gradient(const Operands& operands, const Gradient& gradient) const;
+    // Adds to the gradient of x, which has that of x W^T, what the adapter adds to it.
+    void add_input_gradient(const Operands& operands, const Gradient& gradient,
+                            const at::Tensor& dx) const;
     void add_gradients(const Operands& operands, const shard::UnitTensors& gradients,
                        const Gradient& gradient, const at::Tensor& x) const;
 
@@ -64,8 +76,8 @@ private:
         uint64_t salt;  // of the mask
     };
     explicit LowRank(shard::ParameterId a) : a_(a) {}
-    void add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, size_t layer,
-                   int64_t column);
+    void add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec, const Declared& declared,
+                   size_t layer, int64_t column);
     bool drops(const ProjectionContext& context) const {
         return dropout_ > 0 && context.dropout_keys.defined();
     }

@@ -11,7 +11,8 @@ ProjectionSpec gate_up_of(const BlockSpec& block) {
     ProjectionSpec spec{.layers = {{mlp.up, mlp.intermediate}},
                         .in = block.width,
                         .has_bias = mlp.has_bias,
-                        .adapters = block.adapters};
+                        .adapters = block.adapters,
+                        .joint = block.joint};
     if (mlp.is_gated)
         spec.layers = {{"mlp.gate_proj", mlp.intermediate}, {mlp.up, mlp.intermediate}};
     if (mlp.is_fused) spec.layers = {{"mlp.gate_up_proj", 2 * mlp.intermediate}};
@@ -27,7 +28,8 @@ Mlp::Mlp(shard::UnitLayout& unit, const BlockSpec& block)
       down_(unit, {.layers = {{block.mlp.down, block.width}},
                    .in = block.mlp.intermediate,
                    .has_bias = block.mlp.has_bias,
-                   .adapters = block.adapters}) {}
+                   .adapters = block.adapters,
+                   .joint = block.joint}) {}
 
 MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights,
                     const at::Tensor& x) const {

@@ -30,20 +30,43 @@ shard::ParameterGroup biases_of(const ProjectionSpec& spec) {
 }  // namespace
 
 Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
-    : shape_{width_of(spec.layers), spec.in}, weight_(unit.add(weights_of(spec))) {
+    : shape_{width_of(spec.layers), spec.in},
+      weight_(unit.add(weights_of(spec))),
+      is_joint_(!spec.joint.empty()) {
     if (spec.has_bias) bias_ = unit.add(biases_of(spec));
-    low_rank_ = LowRank::of(unit, spec);
+    for (size_t number = 0; number < spec.joint.size(); ++number) {
+        const auto& [name, layers] = spec.joint[number];
+        low_ranks_.push_back(LowRank::of(unit, spec, {layers, name, number}));
+    }
+    if (is_joint_) return;
+    if (auto low_rank = LowRank::of(unit, spec, {spec.adapters})) low_ranks_.push_back(low_rank);
+}
+
+template <class Work>
+void Projection::for_each_joint(const ProjectionContext& context, Work work) const {
+    const std::vector<int64_t>& bounds = context.rows.bounds;
+    if (!is_joint_ || bounds.empty()) return;
+    for (size_t number = 0; number < low_ranks_.size(); ++number) {
+        const int64_t begin = bounds.at(number);
+        const int64_t length = bounds.at(number + 1) - begin;
+        if (!low_ranks_[number] || length == 0) continue;
+        work(*low_ranks_[number], context.of_one(begin, length),
+             [=](const at::Tensor& rows) { return rows.narrow(0, begin, length); });
+    }
 }
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                const at::Tensor& x) const {
     const at::Tensor bias = bias_ ? weights[*bias_] : at::Tensor();
-    if (!low_rank_) return ops::linear(context.gemms, x, weights[weight_], bias);
+    const at::Tensor base = weights[weight_];
+    const LowRank* const adapter = only_adapter();
     // Magnitudes scale what is computed without the bias.
-    const bool bias_follows = low_rank_->has_magnitudes();
-    const LowRank::Operands operands{context, weights, weights[weight_]};
-    at::Tensor y = ops::linear(context.gemms, x, operands.base, bias_follows ? at::Tensor() : bias);
-    low_rank_->forward(operands, x, y);
+    const bool bias_follows = adapter != nullptr && adapter->has_magnitudes();
+    at::Tensor y = ops::linear(context.gemms, x, base, bias_follows ? at::Tensor() : bias);
+    if (adapter != nullptr) adapter->forward({context, weights, base}, x, y);
+    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+        low_rank.forward({of_one, weights, base}, rows(x), rows(y));
+    });
     return bias_follows && bias.defined() ? y.add_(bias) : y;
 }
 
@@ -51,28 +74,53 @@ at::Tensor Projection::backward(const ProjectionContext& context, const shard::U
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
                                 const at::Tensor& x) const {
     add_base_gradients(context, gradients, dy, x);
-    if (!low_rank_) return ops::linear_backward_input(context.gemms, dy, weights[weight_]);
-    const LowRank::Operands operands{context, weights, weights[weight_]};
-    const LowRank::Gradient gradient = low_rank_->begin_backward(operands, dy);
-    low_rank_->add_gradients(operands, gradients, gradient, x);
-    return low_rank_->input_gradient(operands, gradient);
+    const at::Tensor base = weights[weight_];
+    if (const LowRank* const adapter = only_adapter()) {
+        const LowRank::Operands operands{context, weights, base};
+        const LowRank::Gradient gradient = adapter->begin_backward(operands, dy);
+        adapter->add_gradients(operands, gradients, gradient, x);
+        return adapter->input_gradient(operands, gradient);
+    }
+    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+        const LowRank::Operands operands{of_one, weights, base};
+        const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
+        low_rank.add_gradients(operands, gradients, gradient, rows(x));
+        low_rank.add_input_gradient(operands, gradient, rows(dx));
+    });
+    return dx;
 }
 
 at::Tensor Projection::backward_input(const ProjectionContext& context,
                                       const shard::UnitTensors& weights,
                                       const at::Tensor& dy) const {
-    if (!low_rank_) return ops::linear_backward_input(context.gemms, dy, weights[weight_]);
-    const LowRank::Operands operands{context, weights, weights[weight_]};
-    return low_rank_->input_gradient(operands, low_rank_->begin_backward(operands, dy));
+    const at::Tensor base = weights[weight_];
+    if (const LowRank* const adapter = only_adapter()) {
+        const LowRank::Operands operands{context, weights, base};
+        return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
+    }
+    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+        const LowRank::Operands operands{of_one, weights, base};
+        low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),
+                                    rows(dx));
+    });
+    return dx;
 }
 
 void Projection::add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& dy,
                                const at::Tensor& x) const {
     add_base_gradients(context, gradients, dy, x);
-    if (!low_rank_) return;
-    const LowRank::Operands operands{context, weights, weights[weight_]};
-    low_rank_->add_gradients(operands, gradients, low_rank_->begin_backward(operands, dy), x);
+    if (const LowRank* const adapter = only_adapter()) {
+        const LowRank::Operands operands{context, weights, weights[weight_]};
+        adapter->add_gradients(operands, gradients, adapter->begin_backward(operands, dy), x);
+    }
+    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+        const LowRank::Operands operands{of_one, weights, {}};  // without magnitudes
+        low_rank.add_gradients(operands, gradients, low_rank.begin_backward(operands, rows(dy)),
+                               rows(x));
+    });
 }
 
 void Projection::add_base_gradients(const ProjectionContext& context,

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,11 +43,11 @@ public:
     // Of a token and the forward pass.
     double operations() const {
         return 2 * static_cast<double>(shape_.out) * static_cast<double>(shape_.in) +
-               (low_rank_ ? low_rank_->operations() : 0);
+               most_of_adapters(&LowRank::operations);
     }
     // Of a token, those of the backward pass beyond two for each of the forward pass.
     double more_operations_backward() const {
-        return low_rank_ ? low_rank_->more_operations_backward() : 0;
+        return most_of_adapters(&LowRank::more_operations_backward);
     }
     const WeightShape& shape() const { return shape_; }
     shard::ParameterId weight() const { return weight_; }
@@ -55,10 +56,28 @@ private:
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
                             const at::Tensor& dy, const at::Tensor& x) const;
 
+    // The adapter of all tokens; nullptr where there is none, or several train together.
+    const LowRank* only_adapter() const {
+        return !is_joint_ && !low_ranks_.empty() ? &*low_ranks_.front() : nullptr;
+    }
+    // Calls `work` for each of the adapters that train together and have tokens here, with the
+    // context and the range of its tokens. Adapters lie row by row beside each other.
+    template <class Work>
+    void for_each_joint(const ProjectionContext& context, Work work) const;
+    // A token goes through one of them.
+    double most_of_adapters(double (LowRank::*count)() const) const {
+        double most = 0;
+        for (const std::optional<LowRank>& low_rank : low_ranks_)
+            if (low_rank) most = std::max(most, ((*low_rank).*count)());
+        return most;
+    }
+
     WeightShape shape_;
     shard::ParameterId weight_;
     std::optional<shard::ParameterId> bias_;
-    std::optional<LowRank> low_rank_;
+    bool is_joint_ = false;
+    // One or none; or one of each of those that train together, which may have none here.
+    std::vector<std::optional<LowRank>> low_ranks_;
 };
 
 }  // namespace ringshard::model

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,20 @@ struct ProjectionSpec {
     int64_t in;
     bool has_bias = false;
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
+    std::vector<JointAdapter> joint{};              // in their place
+};
+
+// The tokens of each of the adapters that train together, which follow one another: those of
+// adapter i are [bounds[i], bounds[i + 1]). Empty: all tokens are of the one adapter.
+struct AdapterRows {
+    std::vector<int64_t> bounds{};
+
+    AdapterRows of_tokens(int64_t begin, int64_t length) const {
+        AdapterRows part;
+        for (const int64_t bound : bounds)
+            part.bounds.push_back(std::clamp<int64_t>(bound - begin, 0, length));
+        return part;
+    }
 };
 
 // The norms of the rows of weights with magnitudes, by the salt of their layer: found once for all
@@ -33,6 +48,15 @@ struct ProjectionContext {
     const ops::Gemms& gemms;
     at::Tensor dropout_keys{};  // [t] int64; undefined: nothing is dropped
     RowNorms* norms = nullptr;  // nullptr: not shared
+    AdapterRows rows{};
+
+    // Of some of the tokens, all of one adapter.
+    ProjectionContext of_one(int64_t begin, int64_t length) const {
+        return {gemms,
+                dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
+                norms,
+                {}};
+    }
 };
 
 }  // namespace ringshard::model

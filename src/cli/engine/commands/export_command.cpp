@@ -14,6 +14,7 @@
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/model/export_weights.hpp"
+#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/merge_adapters.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/quantize.hpp"
@@ -169,8 +170,16 @@ comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
 }
 
 // Adapters become a part of the model. Fails where there are none to merge.
-std::optional<Failure> apply(std::optional<model::LoraConfig>& adapters, bool merges,
-                             const fs::path& checkpoint, model::ModelSpec& spec) {
+std::optional<Failure> apply(std::optional<model::LoraConfig>& adapters, StoredJointAdapters& joint,
+                             bool merges, const fs::path& checkpoint, model::ModelSpec& spec) {
+    if (!joint.names.empty() && !merges)
+        return model::add_joint_adapters(spec, joint.names, joint.configs);
+    if (!joint.names.empty())
+        return Failure{
+            ExitCode::settings,
+            concat("merge: ", checkpoint.string(), " holds the adapters ", join(joint.names, ", "),
+                   ", and each of them makes another model; export them without merge, "
+                   "and merge one of them with PEFT")};
     if (adapters) return model::add_adapters(spec, *adapters);
     if (!merges) return std::nullopt;
     return Failure{ExitCode::settings,
@@ -208,6 +217,25 @@ std::string untied_config(model::ModelSpec spec) {
     return spec.config_json;
 }
 
+// Writes each of the adapters that trained together into a folder of its name. Collective over the
+// world.
+std::optional<comm::AgreedFailure> write_joint(const StoredJointAdapters& joint,
+                                               const shard::Zero& zero, const fs::path& folder,
+                                               const std::map<std::string, std::string>& files,
+                                               const comm::Group& world) {
+    for (size_t number = 0; number < joint.names.size(); ++number) {
+        std::map<std::string, std::string> of_adapter = files;
+        if (world.is_root()) model::turn_into_adapter_files(of_adapter, joint.texts[number]);
+        const model::ExportForm form{.type = model::StoredType::fp32,
+                                     .content = model::ExportContent::adapter,
+                                     .joint = {{number, joint.names[number]}}};
+        if (auto failure = model::export_weights(zero, folder / joint.names[number],
+                                                 std::move(of_adapter), form, world))
+            return failure;
+    }
+    return std::nullopt;
+}
+
 // Files beside the weights would change the checkpoint, and it would not be whole any more.
 std::optional<Failure> check_apart(const fs::path& checkpoint, const fs::path& folder) {
     std::error_code ignored;
@@ -232,7 +260,10 @@ int run_export(const CommandContext& context) {
     auto adapters = adapters_of(checkpoint);
     if (!adapters) return report_failure(comm::found_by_all(adapters.failure()), world);
     const bool merges = context.settings.values.adapter.merge;
-    if (const auto failure = apply(adapters.value(), merges, checkpoint.folder, spec.value()))
+    auto joint = joint_adapters_of(checkpoint);
+    if (!joint) return report_failure(comm::found_by_all(joint.failure()), world);
+    if (const auto failure =
+            apply(adapters.value(), joint.value(), merges, checkpoint.folder, spec.value()))
         return report_failure(comm::found_by_all(*failure), world);
     if (const auto failure = comm::first_failure(
             world, world.is_root() ? check_apart(checkpoint.folder, folder) : std::nullopt))
@@ -258,6 +289,15 @@ int run_export(const CommandContext& context) {
             return report_failure(*failure, world);
     if (const auto loaded = weights.value().load(spec.value(), zero, world); !loaded)
         return report_failure(loaded.failure(), world);
+    if (!joint.value().names.empty()) {
+        if (const auto failure =
+                write_joint(joint.value(), zero, folder, sidecar_files.value(), world))
+            return report_failure(*failure, world);
+        if (world.is_root())
+            std::cout << "wrote " << folder.string() << ": " << checkpoint.folder.string()
+                      << ", its adapters " << join(joint.value().names, ", ") << '\n';
+        return number(ExitCode::done);
+    }
     if (adapters.value() && merges) {
         if (const auto failure =
                 replace_quantized(checkpoint, weights.value(), spec.value(), mesh, zero, world))

@@ -2,6 +2,8 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+#include <deque>
 #include <iostream>
 
 #include "beginning.hpp"
@@ -29,6 +31,33 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
+// What the run trains: the model, or the adapters that train together; and the loaders of their
+// rows, which must outlive them.
+std::vector<train::Curve> make_curves(const config::Config& config, const RunInputs& inputs,
+                                      const mesh::MeshShape& shape, int64_t data_rank,
+                                      std::deque<data::Loader>& loaders) {
+    const auto load = [&](const config::Config& of_curve, const data::Rows& rows) -> data::Loader& {
+        return loaders.emplace_back(rows, data::sampler_options(of_curve, rows, shape), data_rank,
+                                    of_curve.training.gradient_accumulation_steps);
+    };
+    const std::vector<const data::Rows*> rows = inputs.data.all_training();
+    const std::vector<JointAdapter>& joint = inputs.adapters.joint;
+    if (joint.empty()) return {{config.training, load(config, *rows.front()), config.run.seed}};
+    std::vector<train::Curve> curves;
+    for (size_t i = 0; i < joint.size(); ++i) {
+        const config::Config& own = joint[i].settings.values;
+        curves.push_back({own.training, load(own, *rows[i]), own.run.seed, joint[i].name});
+    }
+    return curves;
+}
+
+int64_t most_steps(const std::vector<train::Curve>& curves) {
+    int64_t most = 0;
+    for (const train::Curve& curve : curves)
+        most = std::max(most, train::count_steps(curve.settings, curve.loader.steps_per_epoch()));
+    return most;
+}
+
 MaybeFailure train(const CommandContext& given) {
     const comm::Group& world = given.world;
     job::note_warnings();  // a warning that comes before the first step is not lost
@@ -52,22 +81,23 @@ MaybeFailure train(const CommandContext& given) {
     const auto found = find_inputs(given, placement, faults.value());
     if (!found) return found.failure();
     const RunInputs& inputs = found.value();
-    const data::Rows& rows = inputs.data.training;
-    if (const auto unused =
-            check_rows_are_dealt(given.settings, rows.size(), placement.shape.data()))
-        return comm::found_by_all(*unused);
+    for (const data::Rows* rows : inputs.data.all_training())
+        if (const auto unused =
+                check_rows_are_dealt(given.settings, rows->size(), placement.shape.data()))
+            return comm::found_by_all(*unused);
     const auto gemms = choose_gemms(given, placement, inputs.spec);
     if (!gemms) return gemms.failure();
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
-    const auto chosen = choose_policies(given, placement, inputs.spec, rows, memory());
+    const auto chosen = choose_policies(given, placement, inputs.spec, inputs.data, memory());
     if (!chosen) return chosen.failure();
     const CommandContext context{given.command, chosen.value(), given.notes, given.environment,
                                  world};
     const config::Config& config = context.settings.values;
-    data::Loader loader(rows, data::sampler_options(config, rows, placement.shape),
-                        mesh.data_rank(), config.training.gradient_accumulation_steps);
+    std::deque<data::Loader> loaders;
+    const std::vector<train::Curve> curves =
+        make_curves(config, inputs, placement.shape, mesh.data_rank(), loaders);
     const auto check_memory = [&] {
-        return check_plan(context, placement, inputs.spec, rows, memory());
+        return check_plan(context, placement, inputs.spec, inputs.data, memory());
     };
     if (config.run.dry_run) {
         if (auto failure = check_memory()) return failure;
@@ -78,10 +108,10 @@ MaybeFailure train(const CommandContext& given) {
     watchdog.begin(watch::Work::other);
     world.flight_recorder().set_activity("loading");
     faults.value().reach("load");
-    const LossFingerprint fingerprint = fingerprint_of(context.settings, placement.shape, rows);
-    const RunStart run{context,     inputs.model,
-                       inputs.spec, inputs.adapters,
-                       fingerprint, train::count_steps(config.training, loader.steps_per_epoch())};
+    const LossFingerprint fingerprint =
+        fingerprint_of(context.settings, placement.shape, inputs.data);
+    const RunStart run{context,         inputs.model, inputs.spec,
+                       inputs.adapters, fingerprint,  most_steps(curves)};
     auto entry = RunEntry::begin(context, fingerprint);
     if (!entry) return entry.failure();
     auto origin = find_origin(run, first_time(entry.value()));
@@ -97,7 +127,7 @@ MaybeFailure train(const CommandContext& given) {
     if (world.is_root()) add_model_card(sidecar_files.value(), config, fingerprint);
     auto offload_stores = open_offload_stores(context, placement, mesh::cuts_of(config.parallel));
     if (!offload_stores) return offload_stores.failure();
-    ModelInTraining model(context, mesh, inputs, loader, std::move(offload_stores).value(),
+    ModelInTraining model(context, mesh, inputs, curves, std::move(offload_stores).value(),
                           recorder.value().get(), gemms.value().gemms, watchdog);
     if (auto failure = allocate(model.offload_stores, context)) return failure;
     if (inputs.data.prompts)
@@ -155,6 +185,7 @@ MaybeFailure train(const CommandContext& given) {
              .frozen_source = frozen_source,
              .initial_adapter = beginning.initial_adapter(),
              .wrapped = wrapped,
+             .adapter_configs = adapter_configs(config, inputs),
              .faults = faults.value(),
              .deadline = deadline,
              .crash_report = attempt.crash_report,

@@ -25,7 +25,9 @@ plan::Device smallest_device(const CommandContext& context, const Placement& pla
 // One data rank has no more rows in a micro-batch than there are; several repeat rows to fill
 // theirs.
 config::Settings with_rows_of_data(const config::Settings& settings, const mesh::MeshShape& shape,
-                                   const data::Rows& rows) {
+                                   const RunData& data) {
+    const data::Rows& rows = data.training;
+    if (!data.of_further_adapters.empty()) return settings;
     const int64_t batch = settings.values.training.per_device_train_batch_size;
     if (shape.data() > 1 || rows.size() >= batch || rows.size() == 0) return settings;
     return settings.with("per_device_train_batch_size", concat(rows.size()), config::OptionTable());
@@ -33,9 +35,8 @@ config::Settings with_rows_of_data(const config::Settings& settings, const mesh:
 
 // Of the longest rows that the data has.
 Answer answer_of_data(const Planner& planner, const config::Settings& settings,
-                      const Placement& placement, const data::Rows& rows) {
-    return planner.answer(settings, placement.shape,
-                          std::max<int64_t>(1, rows.totals().longest_row));
+                      const Placement& placement, const RunData& data) {
+    return planner.answer(settings, placement.shape, std::max<int64_t>(1, data.longest_row()));
 }
 
 std::string bytes(double count) { return human_bytes(count); }
@@ -54,7 +55,7 @@ std::string tell_cures(const std::vector<Suggestion>& cures) {
 
 comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const Placement& placement,
-                                               const model::ModelSpec& spec, const data::Rows& rows,
+                                               const model::ModelSpec& spec, const RunData& data,
                                                int64_t free_host_memory) {
     if (!context.settings.values.training.activations_kept().is_automatic())
         return context.settings;
@@ -63,8 +64,8 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
         const PlanArgs args{.world = context.world.size()};
         const Planner planner(spec, device, args, context.environment, placement.num_threads);
         const config::Settings settings =
-            with_rows_of_data(context.settings, placement.shape, rows);
-        const Answer answer = answer_of_data(planner, settings, placement, rows);
+            with_rows_of_data(context.settings, placement.shape, data);
+        const Answer answer = answer_of_data(planner, settings, placement, data);
         std::cerr << tell_automatic(answer.policies, spec) << '\n';
         return to_text(answer.policies);
     });
@@ -78,7 +79,7 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
 
 std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
                                               const Placement& placement,
-                                              const model::ModelSpec& spec, const data::Rows& rows,
+                                              const model::ModelSpec& spec, const RunData& data,
                                               int64_t free_host_memory) {
     constexpr double tolerance = 1.05;
     const plan::Device device = smallest_device(context, placement, free_host_memory);
@@ -87,8 +88,8 @@ std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
         PlanArgs args{.world = context.world.size()};
         const Planner planner(spec, device, args, context.environment, placement.num_threads);
         const config::Settings settings =
-            with_rows_of_data(context.settings, placement.shape, rows);
-        const Answer answer = answer_of_data(planner, settings, placement, rows);
+            with_rows_of_data(context.settings, placement.shape, data);
+        const Answer answer = answer_of_data(planner, settings, placement, data);
         const auto held = static_cast<double>(answer.held);
         std::cerr << "plan: a rank holds at most " << bytes(held) << ", at: " << answer.plan.peak_at
                   << '\n';

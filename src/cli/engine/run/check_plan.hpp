@@ -2,8 +2,8 @@
 
 #include "placement.hpp"
 #include "ringshard/cli/engine.hpp"
-#include "ringshard/data/rows.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "run_data.hpp"
 
 namespace ringshard::cli {
 
@@ -12,7 +12,7 @@ namespace ringshard::cli {
 // come back as they are. Collective over the world.
 comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
                                                const Placement& placement,
-                                               const model::ModelSpec& spec, const data::Rows& rows,
+                                               const model::ModelSpec& spec, const RunData& data,
                                                int64_t free_host_memory);
 
 // Tells what a step will take of the longest rows, before anything large is held; fails where that
@@ -20,7 +20,7 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
 // world.
 std::optional<comm::AgreedFailure> check_plan(const CommandContext& context,
                                               const Placement& placement,
-                                              const model::ModelSpec& spec, const data::Rows& rows,
+                                              const model::ModelSpec& spec, const RunData& data,
                                               int64_t free_host_memory);
 
 }  // namespace ringshard::cli

@@ -23,7 +23,7 @@ bool rate_looks_ahead(const config::TrainingSettings& training) {
 }  // namespace
 
 LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::MeshShape& shape,
-                               const data::Rows& rows) {
+                               const RunData& data) {
     const config::TrainingSettings& training = settings.values.training;
     const config::OptionTable table;
     LossFingerprint fingerprint;
@@ -44,7 +44,10 @@ LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::Mes
          "gradient_accumulation_steps)"] =
             concat(training.per_device_train_batch_size * shape.data() *
                    training.gradient_accumulation_steps);
-    fingerprint["the data"] = concat(rows.size(), " rows of ", rows.totals().tokens, " tokens");
+    std::vector<std::string> sizes;
+    for (const data::Rows* rows : data.all_training())
+        sizes.push_back(concat(rows->size(), " rows of ", rows->totals().tokens, " tokens"));
+    fingerprint["the data"] = join(sizes, ", ");
     return fingerprint;
 }
 

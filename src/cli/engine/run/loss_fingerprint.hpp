@@ -7,8 +7,8 @@
 
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/config/settings.hpp"
-#include "ringshard/data/rows.hpp"
 #include "ringshard/mesh/mesh_shape.hpp"
+#include "run_data.hpp"
 
 namespace ringshard::cli {
 
@@ -16,7 +16,7 @@ namespace ringshard::cli {
 // are left out, so any run may read the checkpoint.
 using LossFingerprint = std::map<std::string, std::string>;
 LossFingerprint fingerprint_of(const config::Settings& settings, const mesh::MeshShape& shape,
-                               const data::Rows& rows);
+                               const RunData& data);
 
 std::string to_text(const LossFingerprint& fingerprint);
 

@@ -7,7 +7,7 @@
 namespace ringshard::cli {
 
 ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh,
-                                 const RunInputs& inputs, data::Loader& loader,
+                                 const RunInputs& inputs, std::vector<train::Curve> curves,
                                  offload::OffloadStores stores, model::Recorder* recorder,
                                  const ops::Gemms& gemms, watch::Watchdog& watchdog)
     : offload_stores(std::move(stores)),
@@ -22,8 +22,8 @@ ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh
                      marks.begins(what);
                      watchdog.made_progress();
                  }}),
-      trainer(context.settings.values.training, context.world, mesh, loader, stack.transformer,
-              stack.zero, *stack.optimizer, context.settings.values.run.seed) {
+      trainer(context.world, mesh, std::move(curves), stack.transformer, stack.zero,
+              *stack.optimizer) {
     if (inputs.data.evaluation)
         evaluator.emplace(*inputs.data.evaluation,
                           context.settings.values.evaluation.per_device_eval_batch_size,

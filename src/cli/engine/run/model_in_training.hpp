@@ -18,8 +18,8 @@ namespace ringshard::cli {
 struct ModelInTraining {
     // Collective over the world. The arguments, but for the offload stores, must outlive it.
     ModelInTraining(const CommandContext& context, const mesh::Mesh& mesh, const RunInputs& inputs,
-                    data::Loader& loader, offload::OffloadStores stores, model::Recorder* recorder,
-                    const ops::Gemms& gemms, watch::Watchdog& watchdog);
+                    std::vector<train::Curve> curves, offload::OffloadStores stores,
+                    model::Recorder* recorder, const ops::Gemms& gemms, watch::Watchdog& watchdog);
     // Evaluations go on from these prompts too.
     void add_generator(const CommandContext& context, const mesh::Mesh& mesh,
                        const EvalPrompts& prompts, std::vector<int32_t> end_tokens);

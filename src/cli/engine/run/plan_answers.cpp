@@ -66,7 +66,8 @@ Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_l
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
                        int64_t row_length) const {
     Answer answer{.shape = shape,
-                  .num_rows = settings.values.training.per_device_train_batch_size,
+                  .num_rows = settings.values.training.per_device_train_batch_size *
+                              std::max<int64_t>(1, std::ssize(spec_.blocks.front().joint)),
                   .row_length = row_length};
     config::Config config = settings.values;
     const plan::Question question{config, spec_, shape, row_length,

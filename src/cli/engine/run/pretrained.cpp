@@ -2,6 +2,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
+#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "run_adapters.hpp"
 
@@ -105,7 +106,10 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
         return comm::found_by_all(*misfit);
     model::ModelSpec of_checkpoint = stored_spec(spec, made.elsewhere_.names());
     if (!made.holds_adapters())
-        for (model::BlockSpec& block : of_checkpoint.blocks) block.adapters.clear();
+        for (model::BlockSpec& block : of_checkpoint.blocks) {
+            block.adapters.clear();
+            block.joint.clear();
+        }
     else if (!model::has_adapters(spec))
         return comm::found_by_all(holds_an_adapter(made.folder_));
     if (const auto misfit = check_fit(*made.checkpoint_, model::make_units(of_checkpoint, whole)))
@@ -140,12 +144,21 @@ void Pretrained::take_out(const model::ModelSpec& spec, model::InitialAdapter in
     initial_ = std::move(initial);
 }
 
+void Pretrained::begin_joint_adapters(const model::ModelSpec& spec,
+                                      std::vector<model::AdapterStart> starts) {
+    adapters_ = Adapters{spec, {}, {}, std::move(starts)};
+}
+
 bool Pretrained::holds_adapters() const {
-    return checkpoint_ && checkpoint_->state.texts.contains(model::adapter_text);
+    return checkpoint_ && (checkpoint_->state.texts.contains(model::adapter_text) ||
+                           checkpoint_->state.texts.contains(model::joint_adapters_text));
 }
 
 shard::ReadWeight Pretrained::reader(const model::ModelSpec& spec, ByteCounter& bytes) const {
     if (!adapters_) return reader_of_model(spec, bytes);
+    if (!adapters_->of_joint.empty())
+        return model::with_joint_adapters(reader_of_model(spec, bytes), adapters_->spec,
+                                          adapters_->of_joint);
     return model::with_adapters(reader_of_model(spec, bytes), adapters_->spec, adapters_->start,
                                 adapters_->stored ? &*adapters_->stored : nullptr);
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/model/adapters.hpp"
@@ -45,6 +46,9 @@ public:
                                                       const std::filesystem::path& folder,
                                                       const model::AdapterStart& start,
                                                       const comm::Group& group);
+    // The same of adapters that train together, which begin anew.
+    void begin_joint_adapters(const model::ModelSpec& spec,
+                              std::vector<model::AdapterStart> starts);
     // The adapter is a part of the weights: load() takes it out of them. With `begins` the adapters
     // of the spec begin with its numbers.
     enum class Begins { no, yes };
@@ -73,6 +77,7 @@ private:
         model::ModelSpec spec;
         model::AdapterStart start;
         std::optional<model::StoredModel> stored;
+        std::vector<model::AdapterStart> of_joint{};  // of several that train together
     };
     std::optional<Adapters> adapters_;
     std::optional<model::InitialAdapter> initial_;

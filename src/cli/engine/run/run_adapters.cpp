@@ -1,8 +1,12 @@
 #include "run_adapters.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
+#include "ringshard/config/adapter_runs.hpp"
 #include "ringshard/model/freeze.hpp"
+#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/quantize.hpp"
 
 namespace ringshard::cli {
@@ -95,21 +99,54 @@ model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
     return {static_cast<uint64_t>(seed), adapters.config.init};
 }
 
-bool asks_for_adapters(const config::Config& config) {
-    return config.adapter.use_peft || !config.adapter.adapter_name_or_path.empty();
+std::vector<model::AdapterStart> starts_of(const std::vector<JointAdapter>& adapters) {
+    std::vector<model::AdapterStart> starts;
+    for (const JointAdapter& adapter : adapters)
+        starts.push_back({static_cast<uint64_t>(adapter.settings.values.run.seed),
+                          adapter.config.begins_normal});
+    return starts;
 }
 
+bool asks_for_adapters(const config::Config& config) {
+    return config.adapter.use_peft || !config.adapter.adapter_name_or_path.empty() ||
+           !config.adapter.adapters.empty();
+}
+
+namespace {
+
+// Those that no file describes.
+AskedAdapters asked_by_settings(const config::Settings& settings) {
+    AskedAdapters asked{config_of(settings.values.adapter)};
+    for (config::AdapterRun& run : config::adapter_runs(settings, config::OptionTable())) {
+        model::LoraConfig config = config_of(run.settings.values.adapter);
+        asked.joint.push_back({run.name, std::move(run.settings), std::move(config)});
+    }
+    return asked;
+}
+
+std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<JointAdapter>& adapters) {
+    std::vector<std::string> names;
+    std::vector<model::LoraConfig> configs;
+    for (const JointAdapter& adapter : adapters) {
+        names.push_back(adapter.name);
+        configs.push_back(adapter.config);
+    }
+    if (auto failure = model::add_joint_adapters(spec, names, configs)) return failure;
+    for (size_t i = 0; i < adapters.size(); ++i) adapters[i].config = std::move(configs[i]);
+    return std::nullopt;
+}
+
+}  // namespace
+
 Expected<AskedAdapters> read_asked_adapters(const config::Settings& settings, const HubCache& hub) {
-    if (settings.values.adapter.adapter_name_or_path.empty())
-        return AskedAdapters{config_of(settings.values.adapter)};
+    if (settings.values.adapter.adapter_name_or_path.empty()) return asked_by_settings(settings);
     const auto file = read_adapter_file(settings, hub);
     return file ? parse(settings, file.value()) : file.failure();
 }
 
 comm::Agreed<AskedAdapters> read_asked_adapters(const config::Settings& settings,
                                                 const HubCache& hub, const comm::Group& world) {
-    if (settings.values.adapter.adapter_name_or_path.empty())
-        return AskedAdapters{config_of(settings.values.adapter)};
+    if (settings.values.adapter.adapter_name_or_path.empty()) return asked_by_settings(settings);
     AdapterFile file;
     std::optional<Failure> failure;
     if (world.is_root()) {
@@ -140,11 +177,32 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
             return refuse(name, " [", settings.origin_of(name).place,
                           "]: with adapters all weights of the model are frozen but those of "
                           "lora_modules_to_save; leave it out");
-    if (auto failure = model::add_adapters(spec, adapters.config)) return failure;
+    if (auto failure = adapters.joint.empty() ? model::add_adapters(spec, adapters.config)
+                                              : add_joint(spec, adapters.joint))
+        return failure;
     const config::QuantizationSettings& quantization = settings.values.quantization;
     if (!quantization.load_in_4bit) return std::nullopt;
     return model::quantize_frozen(
         spec, quantization.use_bnb_nested_quant ? shard::Form::nested_nf4 : shard::Form::nf4);
+}
+
+Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& checkpoint) {
+    StoredJointAdapters stored;
+    const auto text = checkpoint.state.texts.find(model::joint_adapters_text);
+    if (text == checkpoint.state.texts.end()) return stored;
+    const auto by_name = nlohmann::ordered_json::parse(text->second, nullptr, false);
+    if (!by_name.is_object())
+        return Failure{ExitCode::bad_data,
+                       concat(checkpoint.folder.string(), ": its text ", model::joint_adapters_text,
+                              " is not readable JSON")};
+    for (const auto& [name, config] : by_name.items()) {
+        stored.texts.push_back(config.is_string() ? config.get<std::string>() : "");
+        auto parsed = model::parse_adapter_config(stored.texts.back(), checkpoint.folder.string());
+        if (!parsed) return parsed.failure();
+        stored.names.push_back(name);
+        stored.configs.push_back(std::move(parsed).value());
+    }
+    return stored;
 }
 
 Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pretrained.hpp"
 #include "ringshard/base/hub_cache.hpp"
@@ -13,14 +14,24 @@
 
 namespace ringshard::cli {
 
+// One of several adapters that train together.
+struct JointAdapter {
+    std::string name;
+    config::Settings settings;  // that a run of its own would have
+    model::LoraConfig config{};
+};
+
 // The adapters that the settings ask for.
 struct AskedAdapters {
     model::LoraConfig config{};
-    std::filesystem::path folder{};  // of an adapter to go on from; empty: they begin anew
+    std::filesystem::path folder{};     // of an adapter to go on from; empty: they begin anew
+    std::vector<JointAdapter> joint{};  // in their place
 };
 
 // How adapters begin that have no folder.
 model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
+// The same of each of those that train together.
+std::vector<model::AdapterStart> starts_of(const std::vector<JointAdapter>& adapters);
 
 // Returns true if the settings ask for adapters.
 bool asks_for_adapters(const config::Config& config);
@@ -46,6 +57,15 @@ std::optional<comm::AgreedFailure> take_out_initial_adapter(
 // name.
 std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Settings& settings,
                                       AskedAdapters& adapters);
+
+// The adapters that trained together in the run of a checkpoint, with adapter_config.json of each.
+struct StoredJointAdapters {
+    std::vector<std::string> names;
+    std::vector<model::LoraConfig> configs;
+    std::vector<std::string> texts;
+};
+// Returns them; none where a checkpoint has one adapter, or none.
+Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& checkpoint);
 
 // Returns the adapters that a checkpoint was made with, if any.
 Expected<std::optional<model::LoraConfig>> adapters_of(const checkpoint::Checkpoint& checkpoint);

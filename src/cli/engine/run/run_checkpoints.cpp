@@ -1,8 +1,11 @@
 #include "run_checkpoints.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "library_versions.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/option_table.hpp"
+#include "ringshard/model/joint_adapters.hpp"
 #include "test_hooks.hpp"
 
 namespace ringshard::cli {
@@ -26,9 +29,25 @@ checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShap
              {"mesh", to_text(shape)}}};
 }
 
+std::vector<std::string> adapter_configs(const config::Config& config, const RunInputs& inputs) {
+    std::vector<std::string> configs;
+    for (const JointAdapter& adapter : inputs.adapters.joint)
+        configs.push_back(
+            model::print_adapter_config(adapter.config, config.model.model_name_or_path));
+    return configs;
+}
+
 void add_adapter_config(checkpoint::Extras& extras, const config::Config& config,
                         const RunInputs& inputs) {
     if (!model::has_adapters(inputs.spec)) return;
+    const std::vector<std::string> of_joint = adapter_configs(config, inputs);
+    if (!of_joint.empty()) {
+        nlohmann::ordered_json by_name;
+        for (size_t i = 0; i < of_joint.size(); ++i)
+            by_name[inputs.adapters.joint[i].name] = of_joint[i];
+        extras.texts[model::joint_adapters_text] = by_name.dump();
+        return;
+    }
     extras.texts[model::adapter_text] =
         model::print_adapter_config(inputs.adapters.config, config.model.model_name_or_path);
 }

@@ -20,7 +20,10 @@ checkpoint::Extras extras_of(const CommandContext& context, const mesh::MeshShap
                              const LossFingerprint& fingerprint,
                              const std::map<std::string, std::string>& sidecar_files);
 
-// Adds adapter_config.json to every checkpoint of a run with adapters, and to their files.
+// adapter_config.json of each of the adapters that train together.
+std::vector<std::string> adapter_configs(const config::Config& config, const RunInputs& inputs);
+
+// Adds adapter_config.json to every checkpoint of a run with adapters.
 void add_adapter_config(checkpoint::Extras& extras, const config::Config& config,
                         const RunInputs& inputs);
 

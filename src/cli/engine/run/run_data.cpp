@@ -1,5 +1,6 @@
 #include "run_data.hpp"
 
+#include <algorithm>
 #include <iostream>
 
 #include "ringshard/base/narrow.hpp"
@@ -83,8 +84,47 @@ std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, in
                "per_device_train_batch_size, or leave dataloader_drop_last out")};
 }
 
+std::vector<const data::Rows*> RunData::all_training() const {
+    std::vector<const data::Rows*> all{&training};
+    for (const data::Rows& rows : of_further_adapters) all.push_back(&rows);
+    return all;
+}
+
+int64_t RunData::longest_row() const {
+    int64_t longest = 0;
+    for (const data::Rows* rows : all_training())
+        longest = std::max(longest, rows->totals().longest_row);
+    return longest;
+}
+
+namespace {
+
+// The rows of each of the adapters that train together. Collective over the world.
+comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const HubCache& hub,
+                                         int64_t num_threads, const model::ModelSpec& spec,
+                                         const std::vector<JointAdapter>& joint) {
+    data::OpenFiles open;
+    std::vector<data::Rows> all;
+    for (const JointAdapter& adapter : joint) {
+        const std::string title = concat("data of ", adapter.name);
+        auto rows =
+            prepare_rows(context, hub, num_threads, spec,
+                         data::training_data(adapter.settings.values, hub), title.c_str(), open);
+        if (!rows) return rows.failure();
+        all.push_back(std::move(rows).value());
+    }
+    RunData data{std::move(all.front()), std::nullopt};
+    all.erase(all.begin());
+    data.of_further_adapters = std::move(all);
+    return data;
+}
+
+}  // namespace
+
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
-                                       int64_t num_threads, const model::ModelSpec& spec) {
+                                       int64_t num_threads, const model::ModelSpec& spec,
+                                       const std::vector<JointAdapter>& joint) {
+    if (!joint.empty()) return prepare_joint_data(context, hub, num_threads, spec, joint);
     const config::Config& config = context.settings.values;
     data::OpenFiles open;
     auto training = prepare_rows(context, hub, num_threads, spec, data::training_data(config, hub),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "eval_prompts.hpp"
 #include "ringshard/base/hub_cache.hpp"
@@ -9,6 +10,7 @@
 #include "ringshard/data/prepare.hpp"
 #include "ringshard/data/rows.hpp"
 #include "ringshard/model/model_spec.hpp"
+#include "run_adapters.hpp"
 
 namespace ringshard::cli {
 
@@ -17,6 +19,12 @@ struct RunData {
     data::Rows training;
     std::optional<data::Rows> evaluation;  // where the settings ask for evaluation
     std::optional<EvalPrompts> prompts{};
+    // Of the second and later adapters, where several train together; `training` is the first's.
+    std::vector<data::Rows> of_further_adapters{};
+
+    // The rows of training of all adapters; else those of training alone.
+    std::vector<const data::Rows*> all_training() const;
+    int64_t longest_row() const;  // of training
 };
 
 // Where rows are prepared, and by how many threads.
@@ -26,7 +34,8 @@ data::PrepareResources prepare_resources(const CommandContext& context, int64_t 
 // Makes them, or finds them in the cache, and checks them against the model; warnings go to
 // stderr. Collective over the world.
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
-                                       int64_t num_threads, const model::ModelSpec& spec);
+                                       int64_t num_threads, const model::ModelSpec& spec,
+                                       const std::vector<JointAdapter>& joint);
 
 // Fails (78) where dataloader_drop_last leaves out every row, since there are fewer than so many
 // data ranks take in a batch.

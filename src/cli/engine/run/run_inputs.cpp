@@ -160,7 +160,7 @@ comm::Agreed<RunInputs> find_inputs(const CommandContext& context, const Placeme
     if (!spec) return spec.failure();
     world.flight_recorder().set_activity("preparing data");
     faults.reach("start");
-    auto data = prepare_run_data(context, hub, placement.num_threads, spec.value());
+    auto data = prepare_run_data(context, hub, placement.num_threads, spec.value(), adapters.joint);
     if (!data) return data.failure();
     return RunInputs{folder, spec.value(), std::move(adapters), std::move(data).value()};
 }

@@ -114,7 +114,10 @@ comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
     origin.pretrained = std::move(pretrained).value();
     if (origin.pretrained->holds_adapters())
         return comm::found_by_all(holds_an_adapter(start.model));
-    if (start.adapters.config.init.takes_from_weights()) {
+    if (!start.adapters.joint.empty()) {
+        if (!origin.checkpoint)
+            origin.pretrained->begin_joint_adapters(start.spec, starts_of(start.adapters.joint));
+    } else if (start.adapters.config.init.takes_from_weights()) {
         if (const auto failure =
                 take_out_initial_adapter(context.settings.values, start.adapters, start.spec,
                                          origin.checkpoint ? &*origin.checkpoint : nullptr,

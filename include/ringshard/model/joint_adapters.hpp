@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ringshard/model/adapters.hpp"
+
+// Several adapters that train together beside one frozen model, each on rows of its own.
+namespace ringshard::model {
+
+// The text of a checkpoint's state that holds adapter_config.json of each adapter: JSON, by name.
+inline constexpr const char* joint_adapters_text = "joint_adapters";
+
+// Adds these adapters to the spec, each as add_adapters() adds it to a model of its own. `names`
+// are the names of the adapters, in their order. Fails (78) as that does, and where an adapter
+// trains or changes weights of the model, which are those of all.
+std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std::string>& names,
+                                          std::vector<LoraConfig>& configs);
+
+// The names of the adapters that train together; none where a model has one adapter, or none.
+std::vector<std::string> joint_adapters(const ModelSpec& spec);
+
+// Returns the spec with one of the adapters alone, as a run of its own has it.
+ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number);
+
+// The name that a tensor of an adapter has in a run of its own: without the adapter's name.
+std::string own_name(const std::string& tensor, const std::string& adapter);
+
+// Returns a reader of all weights: those of adapters are first values, as with_adapters() has them,
+// of `starts`; the others come from `model`. The arguments must outlive it.
+shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
+                                      const std::vector<AdapterStart>& starts);
+
+}  // namespace ringshard::model

@@ -1,0 +1,203 @@
+#include "ringshard/config/adapter_runs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "resolver.hpp"
+#include "ringshard/base/error.hpp"
+#include "ringshard/config/sweep_file.hpp"
+#include "settle_adapters.hpp"
+#include "validate.hpp"
+#include "value_text.hpp"
+#include "yaml_value.hpp"
+
+namespace ringshard::config {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::array own_settings{"lora_r",
+                                  "lora_alpha",
+                                  "lora_dropout",
+                                  "lora_target_modules",
+                                  "use_rslora",
+                                  "init_lora_weights",
+                                  "learning_rate",
+                                  "loraplus_lr_ratio",
+                                  "lr_scheduler_type",
+                                  "lr_scheduler_kwargs",
+                                  "warmup_steps",
+                                  "weight_decay",
+                                  "max_grad_norm",
+                                  "max_steps",
+                                  "num_train_epochs",
+                                  "seed",
+                                  "data_seed",
+                                  "dataset_name",
+                                  "dataset_config",
+                                  "dataset_train_split"};
+
+struct NamedSettings {
+    std::string name;
+    NamedTexts own;
+};
+
+std::string place_of(const std::string& file, const std::string& adapter) {
+    return concat(file, ", adapter ", adapter);
+}
+
+// The settings of the job, with those of the adapter in their place.
+Resolution resolve_one(const OptionTable& table, const Settings& job, const NamedSettings& adapter,
+                       const std::string& file) {
+    Resolution result;
+    Resolver resolver(table, result);
+    const auto is_own = [&](const std::string& name) {
+        return std::ranges::any_of(adapter.own, [&](const auto& own) { return own.first == name; });
+    };
+    for (const auto& [name, given] : job.given)
+        if (name != "adapters" && name != "use_peft" && !is_own(name))
+            resolver.take({{name, given.text, given.origin}});
+    const Origin origin{Strength::command_line, place_of(file, adapter.name)};
+    for (const auto& [name, text] : adapter.own) resolver.take({{name, text, origin}});
+    resolver.take({{"use_peft", "true", job.origin_of("adapters")}});
+    resolver.apply();
+    check_together(result.settings, result.broken, result.problems);
+    return result;
+}
+
+std::vector<NamedSettings> parse(const std::string& json) {
+    std::vector<NamedSettings> adapters;
+    for (const auto& object : ordered_json::parse(json)) {
+        NamedSettings& adapter = adapters.emplace_back();
+        for (const auto& [key, value] : object.items()) {
+            if (key == "name")
+                adapter.name = to_text(value);
+            else
+                adapter.own.emplace_back(key, to_text(value));
+        }
+    }
+    return adapters;
+}
+
+bool is_list_of_objects(const std::string& text) {
+    const auto list = ordered_json::parse(text, nullptr, false);
+    return list.is_array() && !list.empty() &&
+           std::ranges::all_of(list, [](const auto& entry) { return entry.is_object(); });
+}
+
+std::string print(const std::vector<NamedSettings>& adapters) {
+    ordered_json list = ordered_json::array();
+    for (const NamedSettings& adapter : adapters) {
+        ordered_json object{{"name", adapter.name}};
+        for (const auto& [name, text] : adapter.own) object[name] = text;
+        list.push_back(std::move(object));
+    }
+    return list.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+Expected<std::vector<NamedSettings>> read(const std::string& text) {
+    if (text.starts_with('[')) {
+        if (is_list_of_objects(text)) return parse(text);
+        return Failure{ExitCode::settings,
+                       "adapters: must be the path of a file of adapters, or a JSON list with an "
+                       "object for each adapter, such as [{\"name\": \"a\", \"lora_r\": 8}]"};
+    }
+    const auto sweep = read_sweep(text);
+    if (!sweep) return sweep.failure();
+    std::vector<NamedSettings> adapters;
+    for (size_t run = 0; run < sweep.value().runs.size(); ++run) {
+        NamedSettings adapter{concat(run), {}};
+        for (auto& [name, value] : sweep.value().all_settings(run)) {
+            if (name == "name")
+                adapter.name = value;
+            else
+                adapter.own.emplace_back(lower_with_underscores(name), value);
+        }
+        adapters.push_back(std::move(adapter));
+    }
+    return adapters;
+}
+
+bool is_good_name(const std::string& name) {
+    return !name.empty() && std::ranges::all_of(name, [](unsigned char letter) {
+        return std::isalnum(letter) != 0 || letter == '_' || letter == '-';
+    });
+}
+
+std::optional<std::string> why_not_own(const OptionTable& table, const std::string& name) {
+    if (std::ranges::find(own_settings, name) != own_settings.end()) return std::nullopt;
+    if (table.find(name) == nullptr && table.find_alias(name) == nullptr &&
+        table.find_block(name) == nullptr)
+        return concat("there is no setting of this name; an adapter may have ",
+                      join({own_settings.begin(), own_settings.end()}, ", "));
+    return concat(
+        "adapters that train together share it; give it on the command line, or in "
+        "--config, for all of them, or train this adapter in a run of its own. An "
+        "adapter may have ",
+        join({own_settings.begin(), own_settings.end()}, ", "));
+}
+
+void check_names(const std::vector<NamedSettings>& adapters, const std::string& file,
+                 Problems& problems) {
+    std::set<std::string> names;
+    for (const NamedSettings& adapter : adapters) {
+        if (!is_good_name(adapter.name))
+            problems.push_back(
+                {ExitCode::settings,
+                 concat(file, ": name = ", adapter.name,
+                        ": the name of an adapter has letters, digits, - and _ alone, since it "
+                        "names a folder and tensors")});
+        if (!names.insert(adapter.name).second)
+            problems.push_back(
+                {ExitCode::settings, concat(file, ": name = ", adapter.name,
+                                            ": two adapters have this name; their results would "
+                                            "lie in one folder, so give each a name of its own")});
+    }
+}
+
+}  // namespace
+
+void settle_adapters(const OptionTable& table, Resolution& result) {
+    Settings& settings = result.settings;
+    const std::string text = settings.values.adapter.adapters;
+    if (text.empty()) return;
+    const std::string file = text.starts_with('[') ? "adapters" : text;
+    const auto adapters = read(text);
+    if (!adapters) {
+        result.problems.push_back(adapters.failure());
+        return;
+    }
+    check_names(adapters.value(), file, result.problems);
+    bool are_known = true;
+    for (const NamedSettings& adapter : adapters.value())
+        for (const auto& [name, value] : adapter.own)
+            if (const auto why = why_not_own(table, name)) {
+                are_known = false;
+                result.problems.push_back(
+                    {ExitCode::settings,
+                     concat(name, " = ", value, " [", place_of(file, adapter.name), "]: ", *why)});
+            }
+    if (!are_known || !result.problems.empty()) return;
+    for (const NamedSettings& adapter : adapters.value())
+        for (const Failure& problem : resolve_one(table, settings, adapter, file).problems)
+            result.problems.push_back(problem);
+    settings.values.adapter.adapters = print(adapters.value());
+    settings.given["adapters"].text = settings.values.adapter.adapters;
+}
+
+std::vector<AdapterRun> adapter_runs(const Settings& job, const OptionTable& table) {
+    std::vector<AdapterRun> runs;
+    const std::string& text = job.values.adapter.adapters;
+    if (text.empty()) return runs;
+    for (const NamedSettings& adapter : parse(text)) {
+        Resolution resolved = resolve_one(table, job, adapter, "adapters");
+        RINGSHARD_CHECK(resolved.problems.empty(), resolved.problems.front().message);
+        runs.push_back({adapter.name, std::move(resolved.settings)});
+    }
+    return runs;
+}
+
+}  // namespace ringshard::config

@@ -1,0 +1,99 @@
+#include "ringshard/model/joint_adapters.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+std::optional<Failure> check_joint(const std::string& name, const LoraConfig& config) {
+    const auto refuse = [&](const char* setting, const char* why) {
+        return Failure{ExitCode::settings, concat(setting, " of the adapter ", name, ": ", why,
+                                                  "; train it in a run of its own")};
+    };
+    if (config.use_dora)
+        return refuse("use_dora", "DoRA scales the model's own products, which all adapters share");
+    if (!config.modules_to_save.empty())
+        return refuse("lora_modules_to_save",
+                      "it trains weights of the model, which all adapters share");
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std::string>& names,
+                                          std::vector<LoraConfig>& configs) {
+    if (spec.num_experts() > 0)
+        return Failure{ExitCode::settings,
+                       concat("adapters: ", spec.architecture,
+                              " has experts, whose routers see the tokens of all adapters "
+                              "together; train each adapter in a run of its own")};
+    const ModelSpec base = spec;
+    for (size_t number = 0; number < names.size(); ++number) {
+        if (auto failure = check_joint(names[number], configs[number])) return failure;
+        ModelSpec alone = base;
+        if (auto failure = add_adapters(alone, configs[number])) {
+            failure->message = concat("adapter ", names[number], ": ", failure->message);
+            return failure;
+        }
+        for (size_t block = 0; block < spec.blocks.size(); ++block)
+            spec.blocks[block].joint.push_back(
+                {names[number], std::move(alone.blocks[block].adapters)});
+        spec.frozen = alone.frozen;  // all weights of the model
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string> joint_adapters(const ModelSpec& spec) {
+    std::vector<std::string> names;
+    for (const JointAdapter& adapter : spec.blocks.front().joint) names.push_back(adapter.name);
+    return names;
+}
+
+ModelSpec with_adapter_alone(const ModelSpec& spec, size_t number) {
+    ModelSpec alone = spec;
+    for (BlockSpec& block : alone.blocks) {
+        block.adapters = block.joint.at(number).layers;
+        block.joint.clear();
+    }
+    return alone;
+}
+
+std::string own_name(const std::string& tensor, const std::string& adapter) {
+    for (const char* const matrix : {".lora_A.", ".lora_B."}) {
+        const std::string ending = concat(matrix, adapter, ".weight");
+        if (tensor.ends_with(ending))
+            return concat(tensor.substr(0, tensor.size() - ending.size()), matrix, "weight");
+    }
+    return tensor;
+}
+
+shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
+                                      const std::vector<AdapterStart>& starts) {
+    struct Own {
+        shard::ReadWeight read;
+        std::string name;
+    };
+    const auto of_tensor = std::make_shared<std::map<std::string, Own>>();
+    const std::vector<std::string> names = joint_adapters(spec);
+    for (size_t number = 0; number < names.size(); ++number) {
+        const ModelSpec alone = with_adapter_alone(spec, number);
+        const shard::ReadWeight read = with_adapters(model, alone, starts[number], nullptr);
+        for (const std::string& own : adapter_tensors(alone)) {
+            const size_t weight = own.rfind(".weight");
+            const std::string tensor =
+                concat(own.substr(0, weight), ".", names[number], own.substr(weight));
+            (*of_tensor)[tensor] = {read, own};
+        }
+    }
+    return [model, of_tensor](const std::string& tensor, int64_t first, std::span<float> into) {
+        const auto found = of_tensor->find(tensor);
+        return found == of_tensor->end() ? model(tensor, first, into)
+                                         : found->second.read(found->second.name, first, into);
+    };
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,98 @@
+#include "adapter_logs.hpp"
+
+#include <iostream>
+
+namespace ringshard::train {
+
+AdapterLogs::AdapterLogs(const Trainer& trainer, const comm::Group& world,
+                         const checkpoint::Store& store)
+    : trainer_(trainer), world_(world) {
+    for (size_t number = 0; number < trainer.num_adapters(); ++number) {
+        const std::filesystem::path folder = store.output_dir() / trainer.name_of(number);
+        adapters_.push_back({folder, MetricsFile(store.claim(), folder)});
+    }
+}
+
+std::optional<comm::AgreedFailure> AdapterLogs::begin() {
+    if (adapters_.empty()) return std::nullopt;
+    std::optional<Failure> failure;
+    for (OfAdapter& adapter : adapters_) {
+        if (!world_.is_root() || failure) continue;
+        std::error_code error;
+        std::filesystem::create_directories(adapter.folder, error);
+        if (error)
+            failure = Failure{ExitCode::io, concat(adapter.folder.string(),
+                                                   " cannot be made: ", error.message())};
+        else
+            failure =
+                adapter.file.clean([&](const MetricsLine& line) { adapter.history.add(line); });
+        adapter.operations = adapter.history.total_flos();
+    }
+    return comm::first_failure(world_, failure);
+}
+
+void AdapterLogs::add(const StepNumbers& numbers) {
+    for (size_t number = 0; number < adapters_.size(); ++number) {
+        const StepNumbers& mine = numbers.adapters[number];
+        if (mine.step == 0) continue;  // it has ended
+        OfAdapter& adapter = adapters_[number];
+        adapter.window.add(mine);
+        adapter.totals.add(mine);
+        adapter.epoch = mine.epoch;
+        adapter.operations += mine.operations;
+        if (world_.is_root() && mine.is_skipped())
+            std::cerr << "warning: " << mine.skipped_because << ". The step is skipped\n";
+    }
+}
+
+std::optional<Failure> AdapterLogs::record(OfAdapter& adapter, const MetricsLine& line) {
+    auto appended = adapter.file.append(line);
+    if (appended.failure) return appended.failure;
+    adapter.history.add(line);
+    if (!appended.warning.empty()) std::cerr << "warning: " << appended.warning << '\n';
+    return std::nullopt;
+}
+
+std::optional<Failure> AdapterLogs::record_steps(OfAdapter& adapter, const Usage& usage) {
+    if (adapter.window.is_empty()) return std::nullopt;
+    MetricsLine line = step_line(adapter.window.take(), usage);
+    line.emplace_back("total_flos", adapter.operations);
+    return world_.is_root() ? record(adapter, line) : std::nullopt;
+}
+
+std::optional<comm::AgreedFailure> AdapterLogs::write_steps(const Usage& usage) {
+    if (adapters_.empty()) return std::nullopt;
+    std::optional<Failure> failure;
+    for (OfAdapter& adapter : adapters_)
+        if (auto mine = record_steps(adapter, usage); !failure) failure = std::move(mine);
+    return comm::first_failure(world_, failure);
+}
+
+std::optional<comm::AgreedFailure> AdapterLogs::write_end(size_t number, const Usage& usage) {
+    OfAdapter& adapter = adapters_[number];
+    std::optional<Failure> failure = record_steps(adapter, usage);
+    if (!failure && world_.is_root()) {
+        MetricsLine last = adapter.totals.end_line(trainer_.num_steps_of(number), adapter.epoch);
+        last.emplace_back("total_flos", adapter.operations);
+        failure = record(adapter, last);
+        if (!failure) failure = adapter.file.write_kept();
+    }
+    return comm::first_failure(world_, failure);
+}
+
+std::vector<size_t> AdapterLogs::cut_off_at(int64_t step) const {
+    std::vector<int64_t> is_cut_off(adapters_.size());
+    for (size_t number = 0; number < adapters_.size(); ++number) {
+        const int64_t end = trainer_.num_steps_of(number);
+        const bool lacks_end = world_.is_root() && !adapters_[number].history.has_end_at(end);
+        is_cut_off[number] = end <= step && lacks_end ? 1 : 0;
+    }
+    std::vector<size_t> found;
+    if (is_cut_off.empty()) return found;
+    is_cut_off = world_.maximum(std::move(is_cut_off));
+    for (size_t number = 0; number < is_cut_off.size(); ++number)
+        if (is_cut_off[number] == 1) found.push_back(number);
+    return found;
+}
+
+}  // namespace ringshard::train

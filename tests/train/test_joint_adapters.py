@@ -1,0 +1,210 @@
+"""Adapters that train together beside one model: each has the curve and the result of a run of its own."""
+
+import json
+import os
+import random
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, read_metrics, read_steps, run  # noqa: E402
+
+MODEL = os.path.join(FOLDER, "..", "parity", "data", "models", "qwen2-tiny")
+COMMON = ["--model_name_or_path", MODEL, "--bf16", "false", "--max_length", "48", "--logging_steps", "1",
+          "--per_device_train_batch_size", "2", "--full_determinism"]
+# Adapters differ in every way in which they may; one ends after 4 steps, one after an epoch and a half.
+ADAPTERS = {"small": {"lora_r": 4, "lora_alpha": 8, "learning_rate": 2e-3, "seed": 1, "max_steps": 6,
+                      "lora_target_modules": "q_proj,v_proj"},
+            "wide": {"lora_r": 8, "use_rslora": True, "learning_rate": 5e-4, "seed": 2, "lora_dropout": 0.1, "max_steps": 4,
+                     "lora_target_modules": "all-linear", "init_lora_weights": "gaussian", "max_grad_norm": 0.1},
+            "short": {"lora_r": 2, "lora_dropout": 0.0, "learning_rate": 1e-2, "lr_scheduler_type": "cosine",
+                      "num_train_epochs": 1.5, "weight_decay": 0.1, "loraplus_lr_ratio": 4,
+                      "lora_target_modules": "down_proj"}}
+
+
+def read_file(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def tensors(folder):
+    content = read_file(folder, "adapter_model.safetensors")
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header.pop("__metadata__", None)
+    found = {}
+    for name, entry in header.items():
+        begin, after = entry["data_offsets"]
+        found[name] = struct.unpack(f"<{(after - begin) // 4}f", content[end + begin:end + after])
+    return found
+
+
+class JointAdapters(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        for number, name in enumerate(ADAPTERS):
+            numbers = random.Random(number)
+            rows = [[numbers.randrange(5, 250) for _ in range(numbers.randrange(8, 48))] for _ in range(13 - number)]
+            cls.write_rows(cls.data_of(name), rows)
+        cls.adapters = cls.write_adapters("adapters.yaml")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def data_of(cls, name):
+        return os.path.join(cls.folder.name, f"{name}.jsonl")
+
+    @staticmethod
+    def write_rows(file, rows):
+        with open(file, "w") as lines:
+            for row in rows:
+                lines.write(json.dumps({"input_ids": row, "labels": row}) + "\n")
+
+    @classmethod
+    def write_adapters(cls, name, **data):
+        path = os.path.join(cls.folder.name, name)
+        with open(path, "w") as file:
+            file.write("list:\n")
+            for adapter, settings in ADAPTERS.items():
+                own = {"name": adapter, "dataset_name": data.get(adapter, cls.data_of(adapter)), **settings}
+                file.write("  - " + json.dumps(own) + "\n")
+        return path
+
+    def path(self, name):
+        return os.path.join(self.folder.name, self.id(), name)
+
+    def train_together(self, output, *flags, adapters=None, ranks=None, **variables):
+        return run("train", *COMMON, "--adapters", adapters or self.adapters, "--output_dir", output, *flags, ranks=ranks,
+                   **variables)
+
+    def train_alone(self, name, output, *flags, ranks=None):
+        own = [word for key, value in ADAPTERS[name].items() for word in (f"--{key}", str(value))]
+        return run("train", *COMMON, "--use_peft", *own, "--dataset_name", self.data_of(name), "--output_dir", output, *flags,
+                   ranks=ranks)
+
+    def expect_own_curves(self, *flags, ranks=None):
+        together = self.path("together")
+        self.expect(self.train_together(together, *flags, ranks=ranks), 0)
+        for name in ADAPTERS:
+            alone = self.path(name)
+            self.expect(self.train_alone(name, alone, *flags, ranks=ranks), 0)
+            ours = os.path.join(together, name)
+            for mine, own in zip(read_steps(ours), read_steps(alone), strict=True):
+                with self.subTest(adapter=name, step=own["step"]):
+                    for key in ("step", "epoch", "learning_rate", "num_tokens"):
+                        self.assertEqual(mine[key], own[key], key)
+                    for key in ("loss", "entropy", "mean_token_accuracy"):
+                        self.assertAlmostEqual(mine[key], own[key], delta=1e-6, msg=key)
+                    self.assertAlmostEqual(mine["grad_norm"], own["grad_norm"], delta=1e-5 * max(1, own["grad_norm"]))
+            self.assertEqual(read_metrics(ours)[-1]["step"], read_metrics(alone)[-1]["step"])
+            self.assertIn("train_runtime", read_metrics(ours)[-1])
+            self.assertEqual(read_file(ours, "adapter_config.json"), read_file(alone, "adapter_config.json"))
+            theirs = tensors(alone)
+            for tensor, values in tensors(ours).items():
+                for mine, own in zip(values, theirs.pop(tensor), strict=True):
+                    self.assertAlmostEqual(mine, own, delta=2e-5, msg=tensor)
+            self.assertEqual(theirs, {})
+        return together
+
+    def test_one_rank(self):
+        self.expect_own_curves()
+
+    def test_accumulated_and_packed(self):
+        self.expect_own_curves("--gradient_accumulation_steps", "2", "--packing", "true", "--activation_policy", "input")
+
+    def test_zero3(self):
+        self.expect_own_curves("--profile", "zero3", ranks=2)
+
+    def test_ring(self):
+        self.expect_own_curves("--profile", "zero2", "--cp_size", "2", ranks=2)
+
+    def test_rows_of_one_adapter_move_no_bit_of_another(self):
+        changed = self.path("changed.jsonl")
+        os.makedirs(os.path.dirname(changed))
+        with open(self.data_of("small")) as lines:
+            rows = [json.loads(line)["input_ids"] for line in lines]
+        for row in rows:
+            row[3] = 300 - row[3]
+        self.write_rows(changed, rows)
+        outputs = [self.path("before"), self.path("after")]
+        self.expect(self.train_together(outputs[0], "--profile", "zero3", ranks=2), 0)
+        adapters = self.write_adapters("changed.yaml", small=changed)
+        self.expect(self.train_together(outputs[1], "--profile", "zero3", adapters=adapters, ranks=2), 0)
+        for name in ADAPTERS:
+            files = [read_file(output, name, "adapter_model.safetensors") for output in outputs]
+            losses = [[line["loss"] for line in read_steps(os.path.join(output, name))] for output in outputs]
+            self.assertEqual(files[0] == files[1], name != "small", name)
+            self.assertEqual(losses[0] == losses[1], name != "small", name)
+
+    def test_killed_and_resumed(self):
+        flags = ["--profile", "zero3", "--save_steps", "1"]
+        whole, killed = self.path("whole"), self.path("killed")
+        self.expect(self.train_together(whole, *flags, ranks=2), 0)
+        self.train_together(killed, *flags, ranks=2, RINGSHARD_FAULT="save:written:3:kill")
+        self.train_together(killed, *flags, ranks=2, RINGSHARD_FAULT="export:1:kill")
+        self.expect(self.train_together(killed, *flags, ranks=2), 0, "resuming from")
+        for name in ADAPTERS:
+            ours, theirs = os.path.join(killed, name), os.path.join(whole, name)
+            self.assertEqual(read_file(ours, "adapter_model.safetensors"), read_file(theirs, "adapter_model.safetensors"))
+            for mine, own in zip(read_steps(ours), read_steps(theirs), strict=True):
+                self.assertEqual([mine[key] for key in ("step", "loss", "grad_norm")],
+                                 [own[key] for key in ("step", "loss", "grad_norm")])
+        self.expect(self.train_together(killed, *flags, ranks=2), 0, "this run is complete")
+        exported = self.path("exported")
+        self.expect(run("export", killed, "--output_dir", exported), 0)
+        self.assertEqual(read_file(exported, "small", "adapter_model.safetensors"),
+                         read_file(killed, "small", "adapter_model.safetensors"))
+
+    def expect_refusal(self, content, *words, flags=()):
+        file = os.path.join(self.folder.name, "wrong.yaml")
+        with open(file, "w") as adapters:
+            adapters.write(content)
+        self.expect(self.train_together(self.path("out"), *flags, adapters=file), 78, *words)
+
+    def test_wrong_input(self):
+        self.expect_refusal("list: []", "wrong.yaml:1", "list: must hold runs")
+        self.expect_refusal("list: [{name: a, lora_rank: 4}]", "lora_rank = 4 [", "wrong.yaml, adapter a]",
+                            "no setting of this name")
+        self.expect_refusal("list: [{name: a}, {name: a, lora_r: 4}]", "name = a: two adapters have this name")
+        self.expect_refusal("list: [{name: a/b}]", "name = a/b", "letters, digits")
+        for key, value in (("max_length", "64"), ("packing", "true"), ("mixed_precision", "bf16"), ("profile", "zero3")):
+            self.expect_refusal("list: [{name: a, %s: %s}]" % (key, value), f"{key} = {value} [", "adapter a]",
+                                "adapters that train together share it")
+        self.expect_refusal("list: [{name: a, learning_rate: fast}]", "learning_rate = fast [", "adapter a]", "number")
+        self.expect_refusal("list: [{name: a, lora_r: 5000}]", "adapter a: lora_r = 5000",
+                            flags=["--dataset_name", self.data_of("small")])
+        for flag, value in (("use_dora", "true"), ("lora_modules_to_save", "lm_head"), ("eval_strategy", "steps"),
+                            ("save_strategy", "epoch"), ("save_model_in_checkpoints", "true"),
+                            ("adapter_name_or_path", "folder")):
+            self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])
+        self.assertEqual(self.train_together(self.path("out"), adapters="/nowhere.yaml").returncode, 66)
+
+    def test_changed_adapters_are_refused(self):
+        output = self.path("out")
+        self.expect(self.train_together(output), 0)
+        adapters = os.path.join(self.folder.name, "other.yaml")
+        with open(self.adapters) as before, open(adapters, "w") as after:
+            after.write(before.read().replace('"seed": 1', '"seed": 3'))
+        self.expect(self.train_together(output, adapters=adapters), 78, "adapters: ", "then", "now")
+
+    def test_plan(self):
+        def peak(*flags):
+            result = run("plan", *COMMON, *flags, "--gpu", "h100-80", "--json")
+            self.expect(result, 0)
+            return json.loads(result.stdout)["memory_bytes"]
+
+        together, one = peak("--adapters", self.adapters), peak("--use_peft", "--lora_r", "8")
+        self.assertLess(together["weights"], 3 * one["weights"])
+        self.assertGreater(together["optimizer"], one["optimizer"])
+        self.assertGreater(together["activations"], one["activations"])
+
+
+if __name__ == "__main__":
+    unittest.main()
