@@ -162,6 +162,25 @@ class Adapters(TrainerTest):
                         lambda: run("export", os.path.join(whole, "checkpoint-3"), "--output_dir", self.path("no"))):
             self.expect(command(), 66, "initial_adapter")
 
+    def test_hybrid_and_offloaded(self):
+        """With dropout, beside four bits, and with adapters that are taken out of the weights: the losses of one rank."""
+        common = ["--bf16", "false", "--max_steps", "3"]
+        layouts = ((1, "--per_device_train_batch_size", "8"),
+                   (4, "--per_device_train_batch_size", "2", "--profile", "zero3", "--dp_replicate_size", "2"),
+                   (2, "--per_device_train_batch_size", "4", "--profile", "zero3", "--offload_optimizer_device", "cpu",
+                    "--offload_param_device", "cpu"))
+        for name, *kind in (("plain",), ("four-bits", "--load_in_4bit", "--use_bnb_nested_quant"),
+                            ("pissa", "--init_lora_weights", "pissa", "--lora_dropout", "0")):
+            losses = []
+            for ranks, *layout in layouts:
+                output = self.path(f"{name}-{ranks}")
+                lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "all-linear", *kind]
+                self.expect(self.train(output, *common, *layout, lora=lora, ranks=None if ranks == 1 else ranks), 0)
+                losses.append([step["loss"] for step in read_steps(output)])
+            for other in losses[1:]:
+                for ours, one_rank in zip(other, losses[0], strict=True):
+                    self.assertAlmostEqual(ours, one_rank, delta=1e-5, msg=name)
+
     def test_dropout_is_of_training(self):
         losses = []
         for dropout in ("0", "0.5"):
