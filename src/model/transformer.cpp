@@ -61,12 +61,12 @@ double multiplier_of(const ModelSpec& spec, at::ScalarType type) {
     return at::scalar_tensor(spec.embedding_multiplier, at::TensorOptions(type)).item().toDouble();
 }
 
-void check_device(const ModelSpec& spec, c10::DeviceType device) {
-    if (!spec.has_states() || device != c10::DeviceType::CUDA) return;
+void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
+    if (!spec.has_states() || planned != c10::DeviceType::CUDA) return;
     throw Error(Failure{ExitCode::settings,
                         concat("device: ", spec.architecture,
-                               " has gated delta nets, which run on the CPU alone so far; set "
-                               "device to cpu")});
+                               " has gated delta nets, whose memory on a GPU is not planned so "
+                               "far; plan with device cpu")});
 }
 
 std::unique_ptr<const ops::Gemms> open_gemms(c10::Device device) {
@@ -106,7 +106,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       on_phase_(options.on_phase),
       routers_(std::make_unique<RouterSums>(spec_, mesh.world(), mesh.device())),
       experts_(mesh.shape().experts > 1 ? &mesh.experts() : nullptr) {
-    check_device(spec_, options.planned_device.value_or(mesh.device().type()));
+    check_plan(spec_, options.planned_device);
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");

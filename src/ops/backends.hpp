@@ -1,6 +1,8 @@
 #pragma once
 
+#include "delta_chunks.hpp"
 #include "ringshard/ops/backend.hpp"
+#include "ringshard/ops/causal_conv.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/flat.hpp"
@@ -27,7 +29,9 @@
     each(embedding) each(embedding_backward) \
     each(cross_entropy) each(cross_entropy_value) each(add_up) \
     each(sum_of_squares) each(cast) each(add) each(adamw) each(lion) \
-    each(dequantize_nf4)
+    each(dequantize_nf4) \
+    each(causal_conv) each(causal_conv_backward) \
+    each(invert_unit_triangles) each(delta_walk)
 // clang-format on
 
 #define RINGSHARD_DECLARE(operation) decltype(ops::operation) operation;

@@ -181,4 +181,19 @@ void dequantize_nf4(const at::Tensor& into, const Nf4Matrix& from) {
     backend_of(into).dequantize_nf4(into, from);
 }
 
+at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
+    return backend_of(x).causal_conv(x, conv);
+}
+
+at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const CausalConv& conv,
+                                const at::Tensor& dx, const at::Tensor& d_weight) {
+    return backend_of(x).causal_conv_backward(dy, x, conv, dx, d_weight);
+}
+
+at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal) {
+    return backend_of(below_diagonal).invert_unit_triangles(below_diagonal);
+}
+
+Walk delta_walk(const WalkSteps& steps) { return backend_of(steps.values).delta_walk(steps); }
+
 }  // namespace ringshard::ops

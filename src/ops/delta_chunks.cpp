@@ -1,11 +1,6 @@
 #include "delta_chunks.hpp"
 
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/eye.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
 
 #include <algorithm>
@@ -27,14 +22,6 @@ Unit unit_rows(const at::Tensor& x) {
     constexpr double epsilon = 1e-6;
     const at::Tensor inverse = x.square().sum({-1}, true).add_(epsilon).rsqrt_();
     return {x * inverse, inverse};
-}
-
-// (1 + L)^-1. LibTorch has no such operator for tensors without numbers.
-at::Tensor inverse_of_unit_triangles(const at::Tensor& below_diagonal) {
-    if (below_diagonal.is_meta()) return at::empty_like(below_diagonal);
-    const at::Tensor one =
-        at::eye(chunk_tokens, below_diagonal.options()).expand(below_diagonal.sizes());
-    return at::linalg_solve_triangular(below_diagonal, one, false, true, true);
 }
 
 // [n, kh, r, rows, columns] -> [n, heads, rows, columns]
@@ -83,6 +70,7 @@ void ChunkLayout::write_rows(const at::Tensor& chunks, const at::Tensor& rows) c
 }
 
 std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::Tensor& like) {
+    const int64_t most_chunks = like.is_cuda() ? gpu_segment_chunks : segment_chunks;
     std::vector<Segment> segments;
     std::vector<Stretch> parts;
     int64_t chunks = 0;
@@ -98,11 +86,11 @@ std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::T
     for (size_t stretch = 0; stretch < stretches.size(); ++stretch) {
         const auto& [begin, length] = stretches[stretch];
         for (int64_t done = 0; done < length;) {
-            const int64_t taken = std::min(length - done, (segment_chunks - chunks) * chunk_tokens);
+            const int64_t taken = std::min(length - done, (most_chunks - chunks) * chunk_tokens);
             parts.push_back({begin + done, taken});
             chunks += (taken + chunk_tokens - 1) / chunk_tokens;
             done += taken;
-            if (chunks == segment_chunks) close(stretch);
+            if (chunks == most_chunks) close(stretch);
         }
     }
     if (!parts.empty()) close(stretches.size() - 1);
@@ -157,7 +145,7 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     decay = (sums - sums.transpose(3, 4)).to(at::kFloat).tril_().exp_().tril_();
     overlaps = at::matmul(k.rows, k.rows.transpose(3, 4));
     inner = (overlaps * decay).mul_(beta).tril_(-1);
-    solver = inverse_of_unit_triangles(inner);
+    solver = invert_unit_triangles(inner);
     u = at::matmul(solver, v * beta);
     w = at::matmul(solver, k.rows * (growth * beta));
     written = k.rows * rest;
@@ -165,44 +153,25 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
 
 Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,
           const at::Tensor& first_state) {
-    const at::Tensor w = flat_heads(chunks.w);
-    const at::Tensor written = flat_heads(chunks.written).transpose(2, 3);
-    const at::Tensor whole = flat_heads(chunks.whole);
-    const auto sizes = first_state.sizes();
-    Walk all{at::empty({layout.size(), sizes[1], sizes[2], sizes[3]}, first_state.options()),
-             at::empty(values.sizes(), values.options()), first_state.clone()};
-    if (values.is_meta()) return all;
-    for (size_t s = 0; s < layout.stretches().size(); ++s) {
-        at::Tensor state = all.last[static_cast<int64_t>(s)];
-        for (int64_t chunk = layout.stretches()[s].begin; chunk < layout.stretches()[s].end;
-             ++chunk) {
-            all.states[chunk].copy_(state);
-            at::Tensor of_chunk = all.values[chunk];
-            at::baddbmm_out(of_chunk, values[chunk], w[chunk], state, 1, -1);
-            state.mul_(whole[chunk]).baddbmm_(written[chunk], of_chunk);
-        }
-    }
-    return all;
+    return delta_walk({.reader = flat_heads(chunks.w),
+                       .writer = flat_heads(chunks.written),
+                       .whole = flat_heads(chunks.whole),
+                       .values = values,
+                       .first = first_state,
+                       .stretches = layout.stretches(),
+                       .is_backwards = false});
 }
 
 Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& d_values,
                const at::Tensor& d_reads, const at::Tensor& d_last_state) {
-    const at::Tensor w = flat_heads(chunks.w).transpose(2, 3);
-    const at::Tensor written = flat_heads(chunks.written);
-    const at::Tensor whole = flat_heads(chunks.whole);
-    Walk all{at::empty(d_reads.sizes(), d_reads.options()),
-             at::empty(d_values.sizes(), d_values.options()), d_last_state.clone()};
-    if (d_values.is_meta()) return all;
-    for (size_t s = 0; s < layout.stretches().size(); ++s) {
-        at::Tensor state = all.last[static_cast<int64_t>(s)];
-        for (int64_t chunk = layout.stretches()[s].end; chunk-- > layout.stretches()[s].begin;) {
-            all.states[chunk].copy_(state);
-            at::Tensor of_chunk = all.values[chunk];
-            at::baddbmm_out(of_chunk, d_values[chunk], written[chunk], state);
-            state.mul_(whole[chunk]).add_(d_reads[chunk]).baddbmm_(w[chunk], of_chunk, 1, -1);
-        }
-    }
-    return all;
+    return delta_walk({.reader = flat_heads(chunks.written),
+                       .writer = flat_heads(chunks.w),
+                       .whole = flat_heads(chunks.whole),
+                       .values = d_values,
+                       .added = d_reads,
+                       .first = d_last_state,
+                       .stretches = layout.stretches(),
+                       .is_backwards = true});
 }
 
 }  // namespace ringshard::ops

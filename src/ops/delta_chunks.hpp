@@ -47,8 +47,10 @@ private:
     at::Tensor place_of_row_;  // [t]; -1 outside of stretches
 };
 
-// Chunks that are computed together: few enough that what is made of them stays in the cache.
+// Chunks that are computed together: on the CPU few enough that what is made of them stays in the
+// cache, on a GPU enough for all of its processors.
 inline constexpr int64_t segment_chunks = 16;
+inline constexpr int64_t gpu_segment_chunks = 64;
 
 // A part of the stretches, in their order: rows [begin, begin + rows), of neighbouring stretches.
 struct Segment {
@@ -106,13 +108,29 @@ at::Tensor by_head(const at::Tensor& chunks, int64_t key_heads);
 // Back: [n, kh, r, 64, d] -> [n, 64, heads, d].
 at::Tensor by_token(const at::Tensor& heads);
 
-// The states through the chunks, one after the other.
+// Matrices that say how a state goes from chunk to chunk, one after the other:
+//     V = values + sign reader S;  S' = whole S + added - sign writer^T V
+struct WalkSteps {
+    at::Tensor reader;   // [n, heads, 64, dk]
+    at::Tensor writer;   // [n, heads, 64, dk]
+    at::Tensor whole;    // [n, heads, 1, 1]
+    at::Tensor values;   // [n, heads, 64, c]
+    at::Tensor added{};  // [n, heads, dk, c], or undefined
+    at::Tensor first;    // [stretches, heads, dk, c]
+    std::span<const ChunkLayout::Chunks> stretches;
+    bool is_backwards;  // from the last chunk of each stretch to its first, with sign 1; else -1
+};
+// The states through the chunks.
 struct Walk {
     at::Tensor
         states;  // [n, heads, dk, c]: in which each chunk begins, or forward in which it ends
     at::Tensor values;  // [n, heads, 64, c]: V, or its gradient
     at::Tensor last;    // [stretches, heads, dk, c]: at the end of the walk
 };
+Walk delta_walk(const WalkSteps& steps);
+// Returns (1 + L)^-1 of L [..., 64, 64], whose diagonal, and all above it, is 0.
+at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal);
+
 // From the first chunk of each stretch to its last. values [n, heads, 64, c]: U.
 Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,
           const at::Tensor& first_state);

@@ -19,6 +19,9 @@ at::Tensor with_bias(const at::Tensor& a, const DecayWeights& weights) {
     return fp32(a) + fp32(weights.bias);
 }
 
+// Slices of this size stay in a cache of the CPU.
+int64_t elements_of_slice(const at::Tensor& x) { return int64_t{1} << (x.is_cuda() ? 24 : 18); }
+
 struct NormedByRms {
     at::Tensor x;        // fp32, of rms 1
     at::Tensor inverse;  // [n, 1]: 1 / rms
@@ -52,7 +55,7 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
 
 at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& gate, const GatedNorm& norm) {
     at::Tensor y = at::empty_like(x);
-    for_slices(x, int64_t{1} << 18, [&](auto slice) {
+    for_slices(x, elements_of_slice(x), [&](auto slice) {
         // Rounded on the way as transformers does.
         const at::Tensor normed = normalize_by_rms(slice(x), norm.epsilon).x.to(x.scalar_type());
         slice(y).copy_(fp32(normed * norm.weight).mul_(at::silu(fp32(slice(gate)))));
@@ -66,7 +69,7 @@ at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const 
                                const at::Tensor& d_weight) {
     at::Tensor dx = at::empty_like(x);
     const at::Tensor weight = fp32(norm.weight);
-    for_slices(x, int64_t{1} << 18, [&](auto slice) {
+    for_slices(x, elements_of_slice(x), [&](auto slice) {
         const NormedByRms normed = normalize_by_rms(slice(x), norm.epsilon);
         const at::Tensor d = fp32(slice(dy));
         const at::Tensor z = fp32(slice(gate));

@@ -19,9 +19,11 @@ namespace ringshard::ops {
 namespace {
 
 // On the CPU each thread takes one key head at a time, so that what it makes of it stays in its
-// cache. Tensors without numbers stand for those on the CPU: as many heads at a time as threads.
+// cache. Tensors without numbers stand for those on the CPU: as many heads at a time as threads. A
+// GPU takes all heads at once.
 template <class Work>
 void for_heads(const at::Tensor& keys, Work work) {
+    if (keys.is_cuda()) return work(HeadSpan{0, keys.size(1)});
     if (keys.is_meta()) {
         const int64_t threads = at::get_num_threads();
         for (int64_t head = 0; head < keys.size(1); head += threads)

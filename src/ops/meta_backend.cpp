@@ -169,4 +169,24 @@ void lion(const LionBuffers&, const LionStep&) {}
 
 void dequantize_nf4(const at::Tensor&, const Nf4Matrix&) {}
 
+at::Tensor causal_conv(const at::Tensor& x, const CausalConv&) {
+    return at::empty(x.sizes(), x.options());
+}
+
+at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor&, const CausalConv& conv,
+                                const at::Tensor&, const at::Tensor&) {
+    return at::empty(conv.before.sizes(), dy.options());
+}
+
+at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal) {
+    return at::empty(below_diagonal.sizes(), below_diagonal.options());
+}
+
+Walk delta_walk(const WalkSteps& steps) {
+    const auto sizes = steps.first.sizes();
+    const auto options = steps.first.options();
+    return {at::empty({steps.values.size(0), sizes[1], sizes[2], sizes[3]}, options),
+            at::empty(steps.values.sizes(), options), at::empty(sizes, options)};
+}
+
 }  // namespace ringshard::ops::meta

@@ -17,7 +17,6 @@ struct CausalConv {
                         // zeros where its document begins
 };
 
-// On the CPU, or without numbers.
 at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv);
 // dy [t, c] and dx [t, c], whose rows may lie apart too, are fp32; d_weight, fp32, is added to.
 // Returns the gradient of `before`, fp32.

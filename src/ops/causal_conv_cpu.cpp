@@ -1,15 +1,14 @@
-#include "ringshard/ops/causal_conv.hpp"
-
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <vector>
 
+#include "backends.hpp"
 #include "ringshard/base/simd.hpp"
 #include "rows.hpp"
 
-namespace ringshard::ops {
+namespace ringshard::ops::cpu {
 
 namespace {
 
@@ -91,7 +90,6 @@ void for_columns(int64_t width, Work work) {
 }
 
 void check(const at::Tensor& x, const CausalConv& conv) {
-    RINGSHARD_CHECK(x.is_cpu(), "a causal convolution on ", x.device().str());
     RINGSHARD_CHECK(conv.weight.size(0) == x.size(1) && conv.before.is_contiguous() &&
                     conv.before.scalar_type() == x.scalar_type());
 }
@@ -100,7 +98,6 @@ void check(const at::Tensor& x, const CausalConv& conv) {
 
 at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
     at::Tensor y = at::empty(x.sizes(), x.options());
-    if (x.is_meta()) return y;
     check(x, conv);
     const at::Tensor weights = rows_of_taps(conv);
     with_type(x, [&]<class T>(T*) {
@@ -156,7 +153,6 @@ void columns_backward(const Columns<T>& columns, const at::Tensor& dy, const at:
 at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const CausalConv& conv,
                                 const at::Tensor& dx, const at::Tensor& d_weight) {
     at::Tensor d_before = at::zeros(conv.before.sizes(), dy.options());
-    if (x.is_meta()) return d_before;
     check(x, conv);
     const at::Tensor weights = rows_of_taps(conv);
     const at::Tensor d_weights = at::zeros(weights.sizes(), weights.options());
@@ -170,4 +166,4 @@ at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const
     return d_before;
 }
 
-}  // namespace ringshard::ops
+}  // namespace ringshard::ops::cpu

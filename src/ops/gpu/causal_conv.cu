@@ -1,0 +1,168 @@
+#include <cmath>
+
+#include "numbers.cuh"
+#include "state_kernels.hpp"
+#include "team.cuh"
+
+namespace ringshard::ops::gpu {
+
+namespace {
+
+// Rows of one sum of weight gradients.
+constexpr int64_t rows_per_range = 256;
+
+template <class T>
+struct Rows {
+    CausalConv work;
+
+    // Returns the number that tap `tap` of row `t` reads in a column: of a row of its stretch, or
+    // of one before it.
+    RINGSHARD_BOTH float read(int64_t t, int64_t tap, int64_t column) const {
+        const int64_t stretch = work.stretch_of_row[t];
+        const int64_t back = work.taps - 1 - tap;
+        const int64_t in_stretch = t - work.begins[stretch];
+        if (back <= in_stretch)
+            return to_float(static_cast<const T*>(work.x)[(t - back) * work.x_row + column]);
+        const int64_t before = (stretch + 1) * (work.taps - 1) + in_stretch - back;
+        return to_float(static_cast<const T*>(work.before)[before * work.columns + column]);
+    }
+    RINGSHARD_BOTH float weight(int64_t tap, int64_t column) const {
+        return to_float(static_cast<const T*>(work.weight)[column * work.taps + tap]);
+    }
+    RINGSHARD_BOTH float sum(int64_t t, int64_t column) const {
+        float sum = 0;
+        for (int64_t tap = 0; tap < work.taps; ++tap)
+            sum += weight(tap, column) * read(t, tap, column);
+        return sum;
+    }
+};
+
+RINGSHARD_BOTH float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
+
+// A team for each row.
+template <class T>
+struct Forward {
+    Rows<T> rows;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t t = team.number();
+        T* const y = static_cast<T*>(rows.work.y) + t * rows.work.columns;
+        team.each(rows.work.columns, [&](int64_t column) {
+            const float sum = rows.sum(t, column);
+            put(y[column], sum * sigmoid(sum));
+        });
+    }
+};
+
+// From the gradient of the results to that of the sums.
+template <class T>
+struct OfSums {
+    Rows<T> rows;
+    CausalConvBackward gradient;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const int64_t t = team.number();
+        const int64_t row = t * rows.work.columns;
+        team.each(rows.work.columns, [&](int64_t column) {
+            const float sum = rows.sum(t, column);
+            const float s = sigmoid(sum);
+            gradient.d_sums[row + column] =
+                gradient.dy[t * gradient.dy_row + column] * s * (1.0F + sum * (1.0F - s));
+        });
+    }
+};
+
+// A row's gradient is that of the sums, of its stretch, which read it. Rows before stretches follow
+// those of the stretches.
+template <class T>
+struct OfRows {
+    Rows<T> rows;
+    CausalConvBackward gradient;
+
+    // Of the row that lies `place` rows behind the begin of a stretch, before it where negative.
+    RINGSHARD_BOTH float at(int64_t stretch, int64_t place, int64_t column) const {
+        const CausalConv& work = rows.work;
+        const int64_t begin = work.begins[stretch];
+        const int64_t length = work.begins[stretch + 1] - begin;
+        float sum = 0;
+        for (int64_t tap = 0; tap < work.taps; ++tap) {
+            const int64_t reader = place + work.taps - 1 - tap;
+            if (reader >= 0 && reader < length)
+                sum += rows.weight(tap, column) *
+                       gradient.d_sums[(begin + reader) * work.columns + column];
+        }
+        return sum;
+    }
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const CausalConv& work = rows.work;
+        const int64_t number = team.number();
+        if (number < work.rows) {
+            const int64_t stretch = work.stretch_of_row[number];
+            float* const dx = gradient.dx + number * gradient.dx_row;
+            team.each(work.columns, [&](int64_t column) {
+                dx[column] = at(stretch, number - work.begins[stretch], column);
+            });
+            return;
+        }
+        const int64_t row = number - work.rows;
+        const int64_t place = row % (work.taps - 1) - (work.taps - 1);
+        team.each(work.columns, [&](int64_t column) {
+            gradient.d_before[row * work.columns + column] =
+                at(row / (work.taps - 1), place, column);
+        });
+    }
+};
+
+// A team for each range of rows.
+template <class T>
+struct OfWeights {
+    Rows<T> rows;
+    CausalConvBackward gradient;
+
+#pragma nv_exec_check_disable
+    template <class Team>
+    __host__ __device__ void operator()(const Team& team) const {
+        const CausalConv& work = rows.work;
+        const int64_t begin = team.number() * rows_per_range;
+        const int64_t end = begin + rows_per_range < work.rows ? begin + rows_per_range : work.rows;
+        float* const sums = gradient.d_weight + team.number() * work.columns * work.taps;
+        team.each(work.columns * work.taps, [&](int64_t i) {
+            const int64_t column = i / work.taps;
+            float sum = 0;
+            for (int64_t t = begin; t < end; ++t)
+                sum += gradient.d_sums[t * work.columns + column] *
+                       rows.read(t, i % work.taps, column);
+            sums[i] = sum;
+        });
+    }
+};
+
+}  // namespace
+
+int64_t num_conv_ranges(int64_t rows) { return (rows + rows_per_range - 1) / rows_per_range; }
+
+void causal_conv(const Queue& queue, const CausalConv& work) {
+    with_type(work.type, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        run<256>(queue, work.rows, Forward<T>{{work}});
+    });
+}
+
+void causal_conv_backward(const Queue& queue, const CausalConv& work,
+                          const CausalConvBackward& gradient) {
+    with_type(work.type, [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        run<256>(queue, work.rows, OfSums<T>{{work}, gradient});
+        run<256>(queue, work.rows + work.stretches * (work.taps - 1), OfRows<T>{{work}, gradient});
+        run<256>(queue, num_conv_ranges(work.rows), OfWeights<T>{{work}, gradient});
+    });
+}
+
+}  // namespace ringshard::ops::gpu
