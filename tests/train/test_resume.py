@@ -9,7 +9,8 @@ import tempfile
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+sys.path[:0] = [os.path.join(FOLDER, "..", "cli"), os.path.join(FOLDER, "..", "parity")]
+from family_models import add_tokenizer, write_model  # noqa: E402
 from trainer import TrainerTest, read_steps, run  # noqa: E402
 
 DATA = os.path.join(FOLDER, "..", "parity", "data")
@@ -96,6 +97,24 @@ class Resume(TrainerTest):
 
     def test_one_rank(self):
         self.expect_curve(self.resumed("--per_device_train_batch_size", "4", ranks=None), 1e-5)
+
+    def test_gated_delta_nets_at_another_split(self):
+        folder = os.path.join(self.folder.name, "states")
+        model, whole, killed = (os.path.join(folder, name) for name in ("model", "whole", "killed"))
+        with open(os.path.join(DATA, "family_traces", "qwen3_5.json")) as file:
+            write_model(json.load(file), model)
+        add_tokenizer(os.path.join(DATA, "models", "qwen2-tiny"), model)
+        flags = ["train", *COMMON, "--model_name_or_path", model, "--packing", "--per_device_train_batch_size", "2", "--max_steps", "6",
+                 "--save_steps", "2"]
+        self.expect(run(*flags, "--output_dir", whole), 0)
+        ring = run(*flags, "--profile", "zero3", "--cp_size", "2", "--output_dir", killed, ranks=2, RINGSHARD_FAULT="save:copy:2:kill")
+        self.expect(ring, 128 + signal.SIGKILL)
+        self.expect(run(*flags, "--profile", "zero2", "--sp_size", "2", "--output_dir", killed, ranks=2), 0, "checkpoint-2")
+        ours, expected = read_steps(killed), read_steps(whole)
+        self.assertEqual([line["attempt"] for line in ours], [1] * 2 + [2] * 4)
+        for a, b in zip(ours, expected):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-5 * b["loss"])
+            self.assertAlmostEqual(a["grad_norm"], b["grad_norm"], delta=1e-4 * b["grad_norm"])
 
     def test_a_finished_run_ends_at_once(self):
         result = run("train", *COMMON, *OLD_LAYOUT, "--output_dir", self.whole, ranks=4)
