@@ -21,7 +21,7 @@ from family_configs import CONFIGS  # noqa: E402
 from family_models import add_tokenizer  # noqa: E402
 
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
-KINDS = ["mistral3-mistral", "gemma3-wrapped", "qwen3_vl", "qwen2_5_vl", "llava"]
+KINDS = ["mistral3-mistral", "gemma3-wrapped", "qwen3_vl", "qwen3_5-wrapped", "qwen2_5_vl", "llava"]
 SMALL_FILES = {"preprocessor_config.json": {"image_processor_type": "SomeImageProcessor"},
                "processor_config.json": {"processor_class": "Some"}}
 
@@ -51,6 +51,10 @@ def make_model(kind, folder):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     model.save_pretrained(folder)
+    if kind == "qwen3_5-wrapped":  # the part that predicts more tokens, which transformers does not load
+        file = os.path.join(folder, "model.safetensors")
+        more = {"mtp.fc.weight": (64, 32), "mtp.layers.0.self_attn.q_proj.weight": (128, 32), "mtp.norm.weight": (32,)}
+        save_file({**load_file(file), **{name: torch.randn(size).bfloat16() for name, size in more.items()}}, file, metadata={"format": "pt"})
     add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), folder)
     for name, content in SMALL_FILES.items():
         with open(os.path.join(folder, name), "w") as file:

@@ -51,6 +51,7 @@ ModelSpec read_qwen3(ConfigReader& config);
 ModelSpec read_qwen3_5(ConfigReader& config);
 ModelSpec read_qwen3_next(ConfigReader& config);
 ModelSpec read_qwen3_vl(ConfigReader& config);
+ModelSpec read_wrapped_qwen3_5(ConfigReader& config);
 ModelSpec read_qwen3_moe(ConfigReader& config);
 ModelSpec read_seed_oss(ConfigReader& config);
 ModelSpec read_smollm3(ConfigReader& config);

@@ -48,6 +48,7 @@ constexpr Architecture architectures[] = {
     {"Mistral3ForConditionalGeneration", "mistral3", read_mistral3},
     {"Qwen3VLForConditionalGeneration", "qwen3_vl", read_qwen3_vl},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", read_qwen2_5_vl},
+    {"Qwen3_5ForConditionalGeneration", "qwen3_5", read_wrapped_qwen3_5},
     {"LlavaForConditionalGeneration", "llava", read_llava},
     {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"MixtralForCausalLM", "mixtral", read_mixtral},
