@@ -4,6 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
+#include "ringshard/attention/cached_delta.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/ops/causal_conv.hpp"
 #include "ringshard/ops/delta_rule.hpp"
@@ -128,6 +131,34 @@ SequenceDelta::Result SequenceDelta::forward(const DeltaSizes& sizes, const at::
     const at::Tensor read = ops::delta_rule(heads, chain.stretches, {result.first_state});
     result.out = share.exchange.parts_out(read.flatten(1));
     return result;
+}
+
+namespace {
+
+// Moves the last rows of each stretch of x into the cache, behind those that are there.
+void keep_last_rows(const at::Tensor& x, const Chain& chain, const at::Tensor& before) {
+    for (size_t text = 0; text < chain.stretches.size(); ++text) {
+        const auto& [begin, length] = chain.stretches[text];
+        const at::Tensor kept = before[static_cast<int64_t>(text)];
+        const int64_t rows = std::min(length, rows_before);
+        const at::Tensor last = x.narrow(0, begin + length - rows, rows);
+        kept.copy_(at::cat({kept.narrow(0, rows, rows_before - rows), last}));
+    }
+}
+
+}  // namespace
+
+at::Tensor delta_cached(const DeltaSizes& sizes, const at::Tensor& rows,
+                        const DeltaWeights& weights, const Plan& plan, const StateCache& cache) {
+    RINGSHARD_CHECK(plan.chain && plan.chain->slots == 0, "a plan of another mask, or of a split");
+    const Chain& chain = *plan.chain;
+    const Parts parts(rows, sizes);
+    const at::Tensor convolved =
+        ops::causal_conv(parts.convolved, {weights.conv, chain.stretches, cache.before});
+    keep_last_rows(parts.convolved, chain, cache.before);
+    const ops::DeltaHeads heads =
+        as_heads(convolved, ops::delta_gates(parts.a, parts.b, weights.decay), sizes);
+    return ops::delta_rule(heads, chain.stretches, {cache.states, cache.states}).flatten(1);
 }
 
 at::Tensor SequenceDelta::backward(const DeltaSizes& sizes, const at::Tensor& rows,

@@ -5,6 +5,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/attention/sequence_delta.hpp"
 #include "ringshard/config/activation_policies.hpp"
+#include "ringshard/model/layer_cache.hpp"
 #include "ringshard/ops/gemm.hpp"
 
 namespace ringshard::model {
@@ -17,9 +18,9 @@ struct BlockContext {
     const Positions& positions;
     const ops::Gemms& gemms;
     config::ActivationPolicy policy;
-    int64_t mlp_chunk;                                // tokens
-    const attention::KeyValueCache* cache = nullptr;  // where a text is generated
-    at::Tensor dropout_keys{};  // [t], of a batch that is trained on with dropout
+    int64_t mlp_chunk;                  // tokens
+    const LayerCache* cache = nullptr;  // where a text is generated
+    at::Tensor dropout_keys{};          // [t], of a batch that is trained on with dropout
     RouterContext routers{};
     // The ranks that share experts (null: all are here), and the most tokens that one of them has:
     // all take as many chunks.

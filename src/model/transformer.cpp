@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -313,19 +314,28 @@ at::Tensor Transformer::logits(const TokenBatch& batch) const {
     return logits;
 }
 
-std::vector<attention::KeyValueCache> Transformer::make_caches(int64_t capacity) const {
+std::vector<LayerCache> Transformer::make_caches(int64_t capacity, int64_t texts) const {
     const auto [query_heads, key_heads, head_dim] = spec_.heads();
     const auto options = at::TensorOptions(zero_.device()).dtype(zero_.compute_type());
-    std::vector<attention::KeyValueCache> caches(num_blocks());
-    for (attention::KeyValueCache& cache : caches) {
-        cache.keys = at::empty({capacity, key_heads, head_dim}, options);
-        cache.values = at::empty_like(cache.keys);
+    std::vector<LayerCache> caches(num_blocks());
+    for (size_t block = 0; block < num_blocks(); ++block) {
+        if (const auto& delta_net = spec_.blocks[block].delta_net) {
+            const attention::DeltaSizes& sizes = delta_net->sizes;
+            caches[block].states = {
+                at::zeros({texts, sizes.value_heads, sizes.key_dim, sizes.value_dim},
+                          options.dtype(at::kFloat)),
+                at::zeros({texts, attention::rows_before, sizes.convolved()}, options)};
+            continue;
+        }
+        attention::KeyValueCache& keys = caches[block].keys;
+        keys.keys = at::empty({capacity, key_heads, head_dim}, options);
+        keys.values = at::empty_like(keys.keys);
     }
     return caches;
 }
 
 at::Tensor Transformer::next_logits(const TokenBatch& batch,
-                                    std::span<const attention::KeyValueCache> caches) const {
+                                    std::span<const LayerCache> caches) const {
     const at::Tensor x = forward(
         {batch, positions_->of(batch), false, nullptr, caches, nullptr, longest_of_experts(batch)});
     const HeadViews weights(weights_of(index_.head), parts_->head);

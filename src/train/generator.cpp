@@ -73,7 +73,7 @@ bool Generator::is_at_end(const Tokens& generated) const {
            std::ranges::find_first_of(generated, options_.end_tokens) != generated.end();
 }
 
-// A text that is at its end repeats its newest token: the cache holds the same afterwards.
+// A text that is at its end repeats its newest token; nobody reads what follows.
 Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) const {
     const std::vector<attention::Mask>& masks = model_.masks();
     std::vector<int64_t> tokens;
@@ -82,6 +82,8 @@ Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) cons
     std::vector<int64_t> last;  // of each text
     std::vector<std::vector<attention::Tile>> tiles(masks.size());
     std::vector<int64_t> lengths;  // so far, of the text of each token
+    std::vector<int64_t> begun;
+    attention::Chain texts;
     const std::optional<int64_t> longest_short = length_of_short(model_.spec());
     for (size_t i = 0; i < mine_.size(); ++i) {
         Tokens text = prompts_[mine_[i]].tokens;
@@ -91,6 +93,8 @@ Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) cons
             generated[i].empty() || (longest_short && length == *longest_short + 1);
         const Passage passage = takes_all ? Passage{0, length} : Passage{length - 1, 1};
         const int64_t key = static_cast<int64_t>(i) * capacity_;
+        if (takes_all) begun.push_back(static_cast<int64_t>(i));
+        texts.stretches.push_back({std::ssize(tokens), passage.length});
         for (size_t mask = 0; mask < masks.size(); ++mask)
             tiles[mask].push_back(tile_of(passage, std::ssize(tokens), key, masks[mask]));
         for (int64_t position = passage.first; position < passage.first + passage.length;
@@ -106,24 +110,39 @@ Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) cons
                .positions = numbers(positions, device_),
                .target_places = numbers(last, device_),
                .document_lengths = numbers(lengths, device_)},
-              numbers(places, device_)};
-    for (std::vector<attention::Tile>& of_mask : tiles)
-        pass.batch.plans.push_back(
-            {.num_tokens = std::ssize(tokens), .steps = {std::move(of_mask)}, .meets_once = true});
+              numbers(places, device_),
+              std::move(begun)};
+    for (size_t mask = 0; mask < masks.size(); ++mask) {
+        attention::Plan plan{.num_tokens = std::ssize(tokens), .steps = {}, .meets_once = true};
+        if (masks[mask].through_state)
+            plan.chain = texts;
+        else
+            plan.steps.push_back(std::move(tiles[mask]));
+        pass.batch.plans.push_back(std::move(plan));
+    }
     return pass;
+}
+
+void Generator::prepare(model::LayerCache& cache, const Pass& pass) {
+    cache.keys.places = pass.places;
+    if (!cache.states.states.defined()) return;
+    for (const int64_t text : pass.begun) {
+        cache.states.states[text].zero_();
+        cache.states.before[text].zero_();
+    }
 }
 
 std::vector<Generator::Tokens> Generator::generate_mine() const {
     std::vector<Tokens> generated(mine_.size());
-    std::vector<attention::KeyValueCache> caches =
-        model_.make_caches(std::ssize(mine_) * capacity_);
+    std::vector<model::LayerCache> caches =
+        model_.make_caches(std::ssize(mine_) * capacity_, std::ssize(mine_));
     const auto is_under_way = [&] {
         return !std::ranges::all_of(generated, [&](const Tokens& text) { return is_at_end(text); });
     };
     // Modules are gathered from all ranks: a rank whose texts are at their ends goes on with them.
     do {
         const Pass pass = pass_after(generated);
-        for (attention::KeyValueCache& cache : caches) cache.places = pass.places;
+        for (model::LayerCache& cache : caches) prepare(cache, pass);
         const at::Tensor next = model_.next_logits(pass.batch, caches).argmax(1).to(at::kCPU);
         for (size_t i = 0; i < generated.size(); ++i)
             if (!is_at_end(generated[i]))

@@ -97,9 +97,6 @@ class EvalPrompts(TrainerTest):
             write_model(trace, model)
             add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), model)
             with self.subTest(family=name):
-                if "linear_attention" in trace["config"].get("layer_types", ()):
-                    self.evaluate(model, fails=78, says=("eval_prompts", "gated delta nets"))
-                    continue
                 self.assertEqual(self.evaluate(model, "--profile", "zero3", ranks=2, output=name + "-out"), self.expected(model))
 
     def test_texts_that_end_at_different_times(self):

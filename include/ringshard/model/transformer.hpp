@@ -11,6 +11,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/config/activation_policies.hpp"
 #include "ringshard/config/parallel_settings.hpp"
+#include "ringshard/model/layer_cache.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/operations.hpp"
 #include "ringshard/model/recorder.hpp"
@@ -99,13 +100,12 @@ public:
     // Logits [t, vocabulary] of this rank's tokens. Collective over the zero group.
     at::Tensor logits(const TokenBatch& batch) const;
 
-    // Returns a cache of every block, for so many tokens of this rank.
-    std::vector<attention::KeyValueCache> make_caches(int64_t capacity) const;
-    // Logits [n, vocabulary] of the tokens at the batch's target_places, which attend to the keys
-    // in the caches: the batch's plans are over these. The sequence is not split. Collective over
+    // Returns a cache of every block, for so many tokens of so many texts of this rank.
+    std::vector<LayerCache> make_caches(int64_t capacity, int64_t texts) const;
+    // Logits [n, vocabulary] of the tokens at the batch's target_places, which go on from the
+    // caches: the batch's plans are over these. The sequence is not split. Collective over
     // the zero group.
-    at::Tensor next_logits(const TokenBatch& batch,
-                           std::span<const attention::KeyValueCache> caches) const;
+    at::Tensor next_logits(const TokenBatch& batch, std::span<const LayerCache> caches) const;
 
 private:
     size_t num_blocks() const { return spec_.blocks.size(); }
@@ -117,7 +117,7 @@ private:
         const Positions& positions;
         bool has_backward;
         RecordedBlocks* recorded = nullptr;
-        std::span<const attention::KeyValueCache> caches{};
+        std::span<const LayerCache> caches{};
         const RouterSums* routers = nullptr;
         int64_t longest_of_experts = 0;
     };

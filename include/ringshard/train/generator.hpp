@@ -13,8 +13,8 @@
 namespace ringshard::train {
 
 // Goes on from fixed prompts, one most likely token after another. The prompts are dealt to all
-// ranks, of sequence groups too: each rank attends to whole texts, with a cache of their keys and
-// values, and modules are gathered one after another as in every pass.
+// ranks, of sequence groups too: each rank attends to whole texts, with caches of their keys and
+// values or of their states, and modules are gathered one after another as in every pass.
 class Generator {
 public:
     struct Options {
@@ -35,9 +35,11 @@ private:
     // The next pass over the texts of this rank.
     struct Pass {
         model::TokenBatch batch;
-        at::Tensor places;  // of its tokens in the caches
+        at::Tensor places;           // of its tokens in the caches
+        std::vector<int64_t> begun;  // texts that it takes from their beginning
     };
     Pass pass_after(const std::vector<Tokens>& generated) const;
+    static void prepare(model::LayerCache& cache, const Pass& pass);
     bool is_at_end(const Tokens& generated) const;
     std::vector<Tokens> generate_mine() const;
 

@@ -151,7 +151,8 @@ at::Tensor Attention::project_backward(const BlockContext& context,
 void Attention::mix(const BlockContext& context, const shard::UnitTensors&, Saved& saved) const {
     if (saved[seen_].defined()) return;
     if (context.cache != nullptr) {
-        saved[seen_] = context.attention.attend_cached(saved[qkv_], context.plan, *context.cache);
+        saved[seen_] =
+            context.attention.attend_cached(saved[qkv_], context.plan, context.cache->keys);
         return;
     }
     auto [out, lse] = context.attention.forward(saved[qkv_], context.plan);

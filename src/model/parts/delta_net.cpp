@@ -121,6 +121,11 @@ void DeltaNet::project(const BlockContext& context, const shard::UnitTensors& we
 void DeltaNet::mix(const BlockContext& context, const shard::UnitTensors& weights,
                    Saved& saved) const {
     if (saved[read_].defined()) return;
+    if (context.cache != nullptr) {
+        saved[read_] = attention::delta_cached(sizes_, mixed(saved[rows_]), weights_of(weights),
+                                               context.plan, context.cache->states);
+        return;
+    }
     auto [out, first_state, before] =
         context.delta.forward(sizes_, mixed(saved[rows_]), weights_of(weights), context.plan);
     saved[read_] = std::move(out);

@@ -17,11 +17,6 @@ namespace {
 Expected<EvalPrompts> read_on_root(const config::Config& config, const HubCache& hub,
                                    const model::ModelSpec& spec) {
     const std::string& file = config.evaluation.eval_prompts;
-    if (spec.has_states())
-        return Failure{ExitCode::settings,
-                       concat("eval_prompts = ", file, ": ", spec.architecture,
-                              " has gated delta nets, whose states are not kept from token to "
-                              "token so far; leave out eval_prompts")};
     if (!file_exists(file))
         return Failure{ExitCode::missing_input,
                        concat("eval_prompts = ", file, ": there is no such file")};
