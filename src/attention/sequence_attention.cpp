@@ -9,6 +9,7 @@
 #include "gathered_attention.hpp"
 #include "ring_attention.hpp"
 #include "ringshard/base/error.hpp"
+#include "sinks.hpp"
 #include "tile_pack.hpp"
 #include "ulysses.hpp"
 
@@ -60,43 +61,56 @@ Heads split_heads(const at::Tensor& qkv, const HeadCounts& counts, const ops::Sc
 
 }  // namespace
 
-SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv,
-                                                     const Plan& plan) const {
+at::Tensor SequenceAttention::of_own_heads(const at::Tensor& of_heads) const {
+    const int64_t count = heads_.query_heads / ulysses_.size();
+    return of_heads.narrow(0, ulysses_.rank() * count, count);
+}
+
+SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv, const Plan& plan,
+                                                     const at::Tensor& sinks) const {
     const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), exchange_type_of_heads_});
     const Heads heads = split_heads(exchange.qkv_in(qkv), exchange.mine(), form_);
     const LocalAttention local = local_attention_of(qkv, planned_);
     const auto forward = way_of(plan, ring_forward, gathered_forward, exchanged_forward);
     const Partial partial = forward(local, heads, plan, ring_);
+    if (sinks.defined()) add_sinks(partial.out, partial.lse, of_own_heads(sinks));
     return {exchange.heads_out(partial.out.flatten(1)), partial.lse};
 }
 
 at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor& qkv,
-                                       const Result& result, const Plan& plan) const {
+                                       const Result& result, const Plan& plan,
+                                       const Sinks& sinks) const {
     const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), exchange_type_of_heads_});
     const HeadCounts& mine = exchange.mine();
     const auto as_heads = [&](const at::Tensor& rows) {
         return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
     };
+    const at::Tensor d_heads = as_heads(d_out);
+    const at::Tensor seen = as_heads(result.out);
+    if (sinks.gradient.defined())
+        add_sink_gradient(of_own_heads(sinks.gradient), d_heads, seen, result.lse,
+                          of_own_heads(sinks.scores));
     const Heads heads = split_heads(exchange.qkv_in(qkv), mine, form_);
     const int64_t width = (mine.query_heads + 2 * mine.key_heads) * mine.head_dim;
     const at::Tensor d_qkv =
         at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.exchange_type()));
     const Heads gradients = split_heads(d_qkv, mine, form_);
     const auto backward = way_of(plan, ring_backward, gathered_backward, exchanged_backward);
-    backward(local_attention_of(qkv, planned_), as_heads(d_out), heads,
-             {as_heads(result.out), result.lse}, plan, ring_,
+    backward(local_attention_of(qkv, planned_), d_heads, heads, {seen, result.lse}, plan, ring_,
              {gradients.q, gradients.k, gradients.v});
     return exchange.qkv_gradient_out(d_qkv);
 }
 
 at::Tensor SequenceAttention::attend_cached(const at::Tensor& qkv, const Plan& plan,
-                                            const KeyValueCache& cache) const {
+                                            const KeyValueCache& cache,
+                                            const at::Tensor& sinks) const {
     const Heads heads = split_heads(qkv, heads_, form_);
     cache.keys.index_copy_(0, cache.places, heads.k);
     cache.values.index_copy_(0, cache.places, heads.v);
     const Heads seen{heads.q, cache.keys, cache.values, form_};
     Partial partial = make_partial(seen, plan);
     local_attention_of(qkv, planned_).attend(seen, plan.steps.front(), Into::fresh, partial);
+    if (sinks.defined()) add_sinks(partial.out, partial.lse, sinks);
     return partial.out.flatten(1);
 }
 

@@ -38,7 +38,7 @@ std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& sl
 
 std::variant<Mlp, Experts> mlp_of(shard::UnitLayout& unit, const BlockSpec& spec) {
     if (spec.experts) return Experts(unit, spec);
-    return Mlp(unit, spec);
+    return Mlp(unit, spec, spec.mlp);
 }
 
 // Chunks beyond the tokens are empty.
@@ -72,6 +72,8 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
       probabilities_(slots_.add(ActivationPolicy::all)),
       experts_(slots_.add(ActivationPolicy::all)),
       arrivals_(slots_.add(ActivationPolicy::all)),
+      shared_(slots_.add(ActivationPolicy::all)),
+      shared_gate_(slots_.add(ActivationPolicy::all)),
       mlp_out_(slots_.add(ActivationPolicy::all)) {}
 
 Saved Block::begin(const at::Tensor& input) const {
@@ -95,7 +97,8 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
     mlp_backward(context, weights, gradients, gradient, saved);
     for (const SavedSlot& slot :
-         {gate_up_, probabilities_, experts_, arrivals_, mlp_out_, attention_residual_})
+         {gate_up_, probabilities_, experts_, arrivals_, shared_, shared_gate_, mlp_out_,
+          attention_residual_})
         saved[slot].reset();
     attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
 }
@@ -187,6 +190,8 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         saved[probabilities_] = whole.inner.probabilities;
         saved[experts_] = whole.inner.experts;
         saved[arrivals_] = whole.inner.arrivals;
+        saved[shared_] = whole.inner.shared;
+        saved[shared_gate_] = whole.inner.shared_gate;
         at::Tensor out = output_of(context.mlp(), whole.inner);
         if (behind) {
             saved[mlp_out_] = out;
@@ -213,11 +218,11 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
-        const MlpChunk whole{
-            before ? before->again(weights, input, inverse_rms) : input,
-            inverse_rms,
-            {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_]},
-            saved[mlp_out_]};
+        const MlpChunk whole{before ? before->again(weights, input, inverse_rms) : input,
+                             inverse_rms,
+                             {saved[gate_up_], saved[probabilities_], saved[experts_],
+                              saved[arrivals_], saved[shared_], saved[shared_gate_]},
+                             saved[mlp_out_]};
         return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;

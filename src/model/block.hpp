@@ -110,6 +110,8 @@ private:
     SavedSlot probabilities_;    // [t, e], of experts
     SavedSlot experts_;          // [t, k]
     SavedSlot arrivals_;         // of rows, where ranks share experts
+    SavedSlot shared_;           // [t, 2i], of the MLP beside experts
+    SavedSlot shared_gate_;      // [t, 1]
     SavedSlot mlp_out_;          // [t, w], before the norm behind the MLP
 };
 

@@ -52,7 +52,7 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     if (config.failure()) return *config.failure();
     spec.architecture = architecture->name;
     spec.config_json = with_architecture(text, *architecture);
-    if (spec.is_stored_in_fp8) spec.config_json = without_quantization(spec.config_json);
+    if (spec.is_stored_quantised) spec.config_json = without_quantization(spec.config_json);
     return spec;
 }
 

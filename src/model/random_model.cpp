@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
@@ -20,6 +21,15 @@ using json = nlohmann::ordered_json;
 // Elements that are made at a time, so that large tensors need not be in memory.
 constexpr int64_t piece_elements = int64_t{1} << 24;
 
+double number_of(shard::InitialValues initial) {
+    switch (initial) {
+        case shard::InitialValues::ones: return 1;
+        case shard::InitialValues::softplus_0_8: return std::log(std::expm1(0.8));
+        case shard::InitialValues::softplus_0_3: return std::log(std::expm1(0.3));
+        default: return 0;
+    }
+}
+
 void write_random(const shard::PlacedTensor& tensor, double deviation,
                   const at::Generator& generator, SafetensorsWriter& writer) {
     for (int64_t left = tensor.size; left > 0; left -= piece_elements) {
@@ -30,7 +40,7 @@ void write_random(const shard::PlacedTensor& tensor, double deviation,
         else if (tensor.initial == shard::InitialValues::log_uniform)
             piece.uniform_(0.01, 16, generator).log_();
         else
-            piece.fill_(tensor.initial == shard::InitialValues::ones ? 1 : 0);
+            piece.fill_(number_of(tensor.initial));
         writer.write(
             {static_cast<const float*>(piece.data_ptr()), static_cast<size_t>(piece.numel())});
     }
@@ -91,6 +101,8 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
             entries.push_back({tensor.spec.name, StoredType::fp32, tensor.spec.shape});
         }
     }
+    for (const Constant& constant : spec.value().constants)
+        entries.push_back({constant.name, StoredType::fp32, {}});
     remove_unfinished(folder, [&](const std::string& name) { return name == file.filename(); });
     if (auto failure = check_space(folder, entries)) return failure;
 
@@ -100,6 +112,8 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
     for (const shard::PlacedTensor& tensor : tensors)
         write_random(tensor, spec.value().initializer_range, generator, writer);
+    for (const Constant& constant : spec.value().constants)
+        writer.write(std::span(&constant.value, 1));
     auto failure = writer.close();
     if (!failure)
         failure = write_file_atomically(folder / "generation_config.json",

@@ -8,6 +8,7 @@
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/joint_adapters.hpp"
 #include "safetensors_header.hpp"
+#include "stored_type.hpp"
 
 namespace ringshard::model {
 
@@ -53,12 +54,20 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
     return entries;
 }
 
-// The file of these tensors, in the order of their names.
-WeightFile plan_file(std::string name, std::vector<Entry> entries) {
+// The file of these tensors, in the order of their names. Constants stand before them, and are
+// written with the header.
+WeightFile plan_file(std::string name, std::vector<Entry> entries, const ExportForm& form,
+                     const std::vector<Constant>& constants) {
     std::ranges::sort(entries, {}, [](const Entry& entry) { return entry.written.name; });
     std::vector<TensorEntry> written;
+    std::string bytes;
+    for (const auto& [constant, value] : constants) {
+        written.push_back({constant, form.type, {}});
+        for (const std::byte byte : from_fp32(form.type, std::span(&value, 1)))
+            bytes.push_back(static_cast<char>(byte));
+    }
     for (const Entry& entry : entries) written.push_back(entry.written);
-    WeightFile file{std::move(name), safetensors_header(written), {}, {}};
+    WeightFile file{std::move(name), safetensors_header(written) + bytes, {}, {}};
     auto offset = static_cast<int64_t>(file.header.size());
     for (const Entry& entry : entries) {
         (entry.passes_through ? file.others : file.offsets)[entry.name] = offset;
@@ -103,7 +112,7 @@ std::string file_name(size_t number, size_t count) {
 WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form) {
     std::vector<Entry> entries = all_entries(units, form);
     if (form.content == ExportContent::adapter)
-        return {{plan_file(adapter_weights_name, std::move(entries))}, {}};
+        return {{plan_file(adapter_weights_name, std::move(entries), form, {})}, {}};
     std::ranges::sort(entries, {},
                       [](const Entry& entry) { return natural_key(entry.written.name); });
     auto dealt = deal(entries, form.max_shard_size);
@@ -118,7 +127,13 @@ WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const E
             parameters += num_elements(entry.written.shape);
             weight_map[entry.written.name] = name;
         }
-        planned.files.push_back(plan_file(name, std::move(dealt[number])));
+        const bool is_first = number == 0;
+        planned.files.push_back(plan_file(name, std::move(dealt[number]), form,
+                                          is_first ? form.constants : std::vector<Constant>()));
+    }
+    for (const Constant& constant : form.constants) {
+        total_size += num_bytes({constant.name, form.type, {}});
+        weight_map[constant.name] = planned.files.front().name;
     }
     if (planned.files.size() == 1) return planned;
     const nlohmann::json index{

@@ -3,11 +3,14 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "mxfp4.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
 #include "ringshard/base/text.hpp"
+#include "safetensors_header.hpp"
 #include "scaled_weights.hpp"
 #include "stored_type.hpp"
 #include "token_rows.hpp"
@@ -59,11 +62,38 @@ bool is_ignored(const std::string& name, const ModelSpec& spec) {
 
 }  // namespace
 
+namespace {
+
+// Constants that files hold must be those of the architecture, rounded to their type.
+std::optional<Failure> check_constants(const StoredModel& stored, const ModelSpec& spec,
+                                       std::set<std::string>& known) {
+    for (const auto& [name, value] : spec.constants) {
+        known.insert(name);
+        const StoredTensor* const found = stored.find(name);
+        if (found == nullptr) continue;
+        float here = 0;
+        const bool is_number = can_be_weight(found->type) && num_elements(found->shape) == 1;
+        if (is_number)
+            if (auto failure = stored.read(*found, 0, std::span(&here, 1))) return failure;
+        constexpr float rounding = 1.0F / 128;  // of bf16
+        if (!is_number || std::abs(here - value) > rounding * std::abs(value))
+            return Failure{ExitCode::bad_data,
+                           concat(name, " = ", here, " in the model's files: must be ", value)};
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Failure> check_weights_of(const StoredModel& stored, const ModelSpec& spec,
                                         const std::vector<shard::FlatUnit>& units) {
     for (const shard::FlatUnit& unit : units) {
         for (const shard::PlacedTensor& tensor : unit.tensors()) {
             if (tensor.is_adapter) continue;
+            if (const auto packed = find_mxfp4(stored, tensor.spec.name)) {
+                if (auto failure = check_mxfp4(*packed, tensor.spec)) return failure;
+                continue;
+            }
             const StoredTensor* const found = find_source(stored, spec, tensor.spec.name);
             if (found == nullptr)
                 return Failure{ExitCode::bad_data,
@@ -89,7 +119,11 @@ std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec&
     if (auto failure = check_weights_of(stored, spec, units)) return failure;
     std::set<std::string> wanted;
     for (const shard::FlatUnit& unit : units)
-        for (const shard::PlacedTensor& tensor : unit.tensors()) wanted.insert(tensor.spec.name);
+        for (const shard::PlacedTensor& tensor : unit.tensors()) {
+            wanted.insert(tensor.spec.name);
+            if (find_mxfp4(stored, tensor.spec.name)) add_mxfp4_names(tensor.spec.name, wanted);
+        }
+    if (auto failure = check_constants(stored, spec, wanted)) return failure;
     for (const auto& [name, tensor] : stored.tensors())
         if (!wanted.contains(name) && !is_ignored(name, spec) && !is_scale(name, wanted))
             return Failure{
@@ -163,6 +197,8 @@ std::optional<Failure> load_slots(const ReadWeight& read, const ModelSpec& spec,
 
 ReadWeight reader_of(const StoredModel& stored, const ModelSpec& spec, ByteCounter& bytes) {
     return [&stored, &spec, &bytes](const std::string& name, int64_t first, std::span<float> into) {
+        if (const auto packed = find_mxfp4(stored, name))
+            return read_mxfp4(stored, *packed, first, into, bytes);
         return read_in_parts(stored, *find_source(stored, spec, name), find_scales(stored, name),
                              first, into, bytes);
     };

@@ -80,6 +80,25 @@ void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights
     });
 }
 
+void add_group_biases(const at::Tensor& y, const at::Tensor& biases, const at::Tensor& factors,
+                      const std::vector<int64_t>& counts) {
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        const at::Tensor bias = biases.select(0, group);
+        const at::Tensor rows = y.narrow(0, begin, count);
+        rows.add_(factors.defined() ? factors.narrow(0, begin, count) * bias : bias);
+    });
+}
+
+void add_group_bias_gradient(const at::Tensor& d_biases, const at::Tensor& dy,
+                             const at::Tensor& factors, const std::vector<int64_t>& counts) {
+    if (!d_biases.defined()) return;
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        const at::Tensor rows = dy.narrow(0, begin, count);
+        add_bias_gradient(d_biases.select(0, group),
+                          factors.defined() ? rows * factors.narrow(0, begin, count) : rows);
+    });
+}
+
 ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
     return backend_of(experts).rows_by_expert(experts, num_experts);
 }

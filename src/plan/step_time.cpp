@@ -27,13 +27,17 @@ double attention_seconds(const model::Operations& operations, double tokens, dou
     return seconds;
 }
 
+int64_t widths_of(const model::ExpertsSpec& experts) {
+    return experts.per_token * experts.intermediate +
+           (experts.shared ? experts.shared->intermediate : 0);
+}
+
 // Numbers of a token that the row kernels of all blocks read or write in one pass.
 double row_numbers(const model::ModelSpec& spec) {
     double numbers = 0;
     for (const model::BlockSpec& block : spec.blocks)
         numbers += static_cast<double>(
-            block.width + (block.experts ? block.experts->per_token * block.experts->intermediate
-                                         : block.mlp.intermediate));
+            block.width + (block.experts ? widths_of(*block.experts) : block.mlp.intermediate));
     return numbers;
 }
 

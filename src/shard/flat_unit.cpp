@@ -49,7 +49,7 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
 
 FlatUnit::UpdateKind FlatUnit::kind_of(const ParameterGroup& group) {
     if (group.is_adapter_output) return UpdateKind::adapter_output;
-    const bool decays = group.decays || group.tensors.front().shape.size() > 1;
+    const bool decays = group.decays || (group.tensors.front().shape.size() > 1 && !group.is_bias);
     return decays ? UpdateKind::decaying : UpdateKind::rest;
 }
 
@@ -183,7 +183,7 @@ void UnitLayout::freeze(const std::set<std::string>& names) {
 
 void UnitLayout::set_form(Form form) {
     for (ParameterGroup& group : groups_)
-        if (group.role == Role::frozen && !group.is_adapter &&
+        if (group.role == Role::frozen && !group.is_adapter && !group.is_bias &&
             group.tensors.front().shape.size() == 2)
             group.form = form;
 }

@@ -337,7 +337,7 @@ MaybeFailure Run::end_adapter(size_t adapter) {
 MaybeFailure Run::write_model(const std::filesystem::path& folder,
                               const std::optional<model::ExportForm::JointAdapter>& joint) {
     std::map<std::string, std::string> files = parts_.extras.files;
-    model::ExportForm form{.type = parts_.model_type, .wrapped = parts_.wrapped};
+    model::ExportForm form = parts_.model_form;
     if (model::has_adapters(parts_.zero.units())) {
         form = {.type = model::StoredType::fp32,
                 .content = model::ExportContent::adapter,

@@ -42,6 +42,13 @@ struct KeyValueCache {
     at::Tensor places{};  // [t] int64: where the tokens of the next pass go
 };
 
+// The sinks of a layer, [h]: a score of each query head that takes part in its softmax and brings
+// no value. Undefined: there are none.
+struct Sinks {
+    at::Tensor scores{};
+    at::Tensor gradient{};  // fp32, to be added to; undefined: the sinks are frozen
+};
+
 // Exact causal attention within documents, over a sequence that is split over the ranks of a ring
 // and of Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out,
 // and in between the queries of a ring rank meet the keys and values of all. One rank is the case
@@ -59,18 +66,18 @@ public:
         at::Tensor out;  // [t, h d] for this rank's tokens, type of qkv
         at::Tensor lse;  // [ring rank's t, this rank's heads] fp32, for the backward pass
     };
-    // qkv [t, (h + 2 g) d]: a row is its query heads, its key heads, its value heads. Collective
-    // over the sequence group.
-    Result forward(const at::Tensor& qkv, const Plan& plan) const;
+    // qkv [t, (h + 2 g) d]: a row is its query heads, its key heads, its value heads. sinks:
+    // Sinks::scores. Collective over the sequence group.
+    Result forward(const at::Tensor& qkv, const Plan& plan, const at::Tensor& sinks = {}) const;
     // The gradient of qkv. Collective over the sequence group.
     at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
-                        const Plan& plan) const;
+                        const Plan& plan, const Sinks& sinks = {}) const;
 
     // Stores the keys and values of qkv in the cache, and returns [t, h d], the attention of its
     // queries to the keys there: the keys of the plan's tiles count in places of the cache. Not
     // collective: each rank has sequences of its own.
-    at::Tensor attend_cached(const at::Tensor& qkv, const Plan& plan,
-                             const KeyValueCache& cache) const;
+    at::Tensor attend_cached(const at::Tensor& qkv, const Plan& plan, const KeyValueCache& cache,
+                             const at::Tensor& sinks = {}) const;
 
     // Returns the attention operators that a GPU uses for this plan; empty on the CPU.
     std::set<std::string> operators(const Plan& plan, at::ScalarType type, at::Device device) const;
@@ -86,6 +93,9 @@ private:
         if (plan.exchange) return &exchanged;
         return gathers_keys_ ? &gathered : &ring;
     }
+
+    // The part of a tensor [h] that belongs to the heads that this rank attends with.
+    at::Tensor of_own_heads(const at::Tensor& of_heads) const;
 
     HeadCounts heads_;
     comm::Communicator& ring_;

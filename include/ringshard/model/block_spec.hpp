@@ -54,6 +54,9 @@ struct AttentionSpec {
     // The query projection has a gate behind each head, whose sigmoid multiplies what the head
     // gives.
     bool is_gated = false;
+    // Each head has a learned score that takes part in every softmax and brings no value:
+    // self_attn.sinks.
+    bool has_sinks = false;
 
     int64_t out_width() const { return heads.query_heads * heads.head_dim; }
     int64_t qkv_width() const { return (heads.query_heads + 2 * heads.key_heads) * heads.head_dim; }
@@ -75,24 +78,44 @@ struct MlpSpec {
     bool is_gated = true;
     bool has_bias = false;
     ops::Activation activation = ops::Activation::silu;
+    bool has_xielu = false;  // in its place, without a gate: mlp.act_fn.alpha_p, .alpha_n
+    std::string gate = "mlp.gate_proj";
     std::string up = "mlp.up_proj";
     std::string down = "mlp.down_proj";
 };
 
+// How the files hold the experts of a block: one tensor for each matrix; or one tensor of all
+// experts for gate and up and one for down, [experts, out, in] or [experts, in, out]. In the last
+// form the columns of gate and up take turns, and all layers have biases.
+enum class ExpertTensors { single, stacked, turned };
+
+// (1 + up) * gate * sigmoid(alpha * gate), with gate at most the limit and up within it.
+struct ClampedSwiglu {
+    double alpha = 1.702;
+    double limit = 7;
+};
+
 // A router and experts in the place of the MLP: each token goes through the experts to which the
 // router gives the largest probabilities, and gets the sum of their results, weighted by these. An
-// expert is an MLP with a gate and without biases.
+// expert is an MLP with a gate.
 struct ExpertsSpec {
     int64_t count = 0;
     int64_t per_token = 0;
     int64_t intermediate = 0;  // of one expert
     bool normalises = false;   // the weights of a token's experts, to the sum 1
     ops::Activation activation = ops::Activation::silu;
+    ExpertTensors tensors = ExpertTensors::single;
+    ClampedSwiglu clamped{};  // in place of the activation, of turned tensors
+    bool router_has_bias = false;
+    std::optional<MlpSpec> shared{};  // an MLP through which every token goes too
+    std::string shared_gate{};        // whose sigmoid multiplies its result; empty: none
     std::string router = "mlp.gate";
     std::string experts = "mlp.experts";  // of whose tensors one is "mlp.experts.7.up_proj.weight"
     std::string gate = "gate_proj";
-    std::string up = "up_proj";
+    std::string up = "up_proj";  // of stacked tensors, gate and up
     std::string down = "down_proj";
+
+    bool has_bias() const { return tensors == ExpertTensors::turned; }
 };
 
 // A low-rank adapter of a linear layer W: y += scaling x B A dropout(x), A [rank, in],

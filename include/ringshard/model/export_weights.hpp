@@ -36,6 +36,7 @@ struct ExportForm {
         std::string name;
     };
     std::optional<JointAdapter> joint{};
+    std::vector<Constant> constants{};  // of the model, written beside its weights
 };
 
 // Why the folder may not be written to, if so.
@@ -43,7 +44,7 @@ using MayWrite = std::function<std::optional<Failure>()>;
 
 struct WeightFile {
     std::string name;
-    std::string header;
+    std::string header;                      // and the bytes of constants
     std::map<std::string, int64_t> offsets;  // of the first byte of each tensor in the file
     std::map<std::string, int64_t> others;   // the same of tensors that pass through
 };
@@ -55,7 +56,8 @@ inline constexpr const char* index_name = "model.safetensors.index.json";
 
 // Which weight goes into which file, and where: known to every rank without asking. They are the
 // files that transformers would make: tensors are dealt to files in the order of their names,
-// numbers in them by value, and lie in a file in the order of their names as they are.
+// numbers in them by value, and lie in a file in the order of their names as they are. Constants
+// stand at the beginning of the first file.
 WeightFiles plan_weight_files(const std::vector<shard::FlatUnit>& units, const ExportForm& form);
 
 // Bytes of a tensor that passes through, and where they belong.

@@ -23,6 +23,12 @@ struct ParameterNames {
     std::string head = "lm_head";
 };
 
+// A tensor without dimensions.
+struct Constant {
+    std::string name;
+    float value;
+};
+
 // A model as config.json describes it, with the decisions of a run.
 struct ModelSpec {
     std::string architecture;
@@ -52,8 +58,10 @@ struct ModelSpec {
     bool is_wrapped = false;
     // The field of config.json that describes it; empty where its fields lie at the top.
     std::string text_config;
-    bool is_stored_in_fp8 = false;   // matrices have scales, by which they are multiplied
-    std::set<std::string> frozen{};  // tensors that a run does not train
+    bool is_stored_quantised = false;  // in FP8 or MXFP4: scales multiply the matrices
+    // Numbers that every model of the architecture has among its tensors, and that nothing trains.
+    std::vector<Constant> constants{};
+    std::set<std::string> frozen{};                  // tensors that a run does not train
     shard::Form frozen_form = shard::Form::numbers;  // of the frozen matrices of blocks
     // The head begins as the embedding, which alone is in the files: one of the two is trained
     // beside an adapter.

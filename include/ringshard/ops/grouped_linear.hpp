@@ -26,4 +26,14 @@ void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights
                                  const at::Tensor& dy, const at::Tensor& x,
                                  const std::vector<int64_t>& counts);
 
+// y += bias of the group, times the factor of the row. biases [groups, out]; factors [n, 1], or
+// undefined: 1.
+void add_group_biases(const at::Tensor& y, const at::Tensor& biases, const at::Tensor& factors,
+                      const std::vector<int64_t>& counts);
+
+// d_biases_g += the sum of its rows of dy, times the factors. d_biases fp32. Undefined: the biases
+// are frozen.
+void add_group_bias_gradient(const at::Tensor& d_biases, const at::Tensor& dy,
+                             const at::Tensor& factors, const std::vector<int64_t>& counts);
+
 }  // namespace ringshard::ops

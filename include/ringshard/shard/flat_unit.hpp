@@ -19,9 +19,9 @@ struct TensorSpec {
 };
 
 // The numbers with which a tensor begins where a model is made without weights of its own: normally
-// distributed with the deviation of the model, all the same, or logarithms of uniform numbers from
-// 0.01 to 16.
-enum class InitialValues { normal, ones, zeros, log_uniform };
+// distributed with the deviation of the model, all the same, logarithms of uniform numbers from
+// 0.01 to 16, or the number whose softplus is 0.8 or 0.3.
+enum class InitialValues { normal, ones, zeros, log_uniform, softplus_0_8, softplus_0_3 };
 
 // Trained weights have gradients and states of the optimizer, and fp32
 // weights beside those in the compute type; frozen weights have the compute type alone.
@@ -48,6 +48,7 @@ struct ParameterGroup {
     Form form = Form::numbers;
     bool is_adapter = false;  // made by a run: the files of a model do not hold it
     bool decays = false;      // vectors that decay as matrices do
+    bool is_bias = false;     // never decays, whatever its shape, and never lies in four bits
     // B, or the magnitudes of an adapter: they decay as matrices do, and have a rate of their own.
     bool is_adapter_output = false;
     bool is_of_experts = false;  // equally many tensors of each expert, in the order of experts

@@ -7,9 +7,9 @@
 #include "ringshard/checkpoint/store.hpp"
 #include "ringshard/comm/crash_report.hpp"
 #include "ringshard/job/deadline.hpp"
+#include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/initial_adapter.hpp"
 #include "ringshard/model/safetensors.hpp"
-#include "ringshard/model/wrapped_files.hpp"
 #include "ringshard/offload/offload_stores.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
 #include "ringshard/train/evaluator.hpp"
@@ -37,10 +37,9 @@ struct RunParts {
     optim::Optimizer& optimizer;
     const offload::OffloadStores& offload_stores;
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
-    model::StoredType model_type;  // of the model that is written at the end
+    model::ExportForm model_form;  // of the model that is written at the end
     std::optional<shard::FrozenSource> frozen_source;  // where memory holds them rounded
     const model::InitialAdapter* initial_adapter;      // what was taken out of them, or nullptr
-    const model::WrappedFiles* wrapped;                // of a wrapped model; else nullptr
     std::vector<std::string>
         adapter_configs;  // adapter_config.json of adapters that train together
     Faults& faults;

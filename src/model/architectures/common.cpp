@@ -78,11 +78,17 @@ void check_blocks(ConfigReader& config, ConfigReader& quantised, const Sizes& si
     config.complain(quantised);
 }
 
-// FP8 is read: the weights are multiplied by their scales, and trained and written as floats.
-void read_quantised(ConfigReader& config, const Sizes& sizes, ModelSpec& spec) {
+// FP8 and MXFP4 are read: the weights are multiplied by their scales, and trained and written as
+// floats.
+void read_quantised(ConfigReader& config, const Sizes& sizes, const Defaults& defaults,
+                    ModelSpec& spec) {
     if (!config.has("quantization_config")) return;
     const json given = config.part("quantization_config");
     const json method = given.is_object() ? given.value("quant_method", json()) : json();
+    if (defaults.reads_mxfp4 && method == "mxfp4") {
+        spec.is_stored_quantised = true;
+        return;
+    }
     if (method != "fp8")
         return config.complain(concat(
             "quantization_config", method.is_string() ? ": quant_method = " + method.dump() : "",
@@ -97,7 +103,7 @@ void read_quantised(ConfigReader& config, const Sizes& sizes, ModelSpec& spec) {
             quantised.complain(concat(name, " = ", value, ": must be ", usual));
     check_blocks(config, quantised, sizes, spec.width);
     config.complain(quantised);
-    spec.is_stored_in_fp8 = true;
+    spec.is_stored_quantised = true;
 }
 
 // Below 0 it counts from the end of the vocabulary.
@@ -130,6 +136,7 @@ constexpr NamedActivation activations[] = {
 
 ops::Activation read_activation(ConfigReader& config, const Defaults& defaults) {
     const std::string name = config.word(defaults.activation_name, defaults.activation);
+    if (defaults.knows_xielu && name == "xielu") return ops::Activation::silu;  // not used
     std::vector<std::string> names;
     for (const NamedActivation& known : activations) {
         if (name == known.name) return known.activation;
@@ -154,7 +161,7 @@ ModelSpec read_plain_model(ConfigReader& config, const Defaults& defaults) {
     ModelSpec spec;
     const Sizes sizes = read_sizes(config, defaults, spec);
     refuse_dropout(config);
-    read_quantised(config, sizes, spec);
+    read_quantised(config, sizes, defaults, spec);
     spec.padding_token = read_padding_token(config, defaults, spec.vocabulary);
     spec.tied = config.boolean("tie_word_embeddings", defaults.tied);
     spec.norm = defaults.norm;

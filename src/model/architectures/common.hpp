@@ -24,9 +24,11 @@ struct Defaults {
     bool tied = false;
     const char* activation = "silu";
     const char* activation_name = "hidden_act";
+    bool knows_xielu = false;
     RopeForm rope{};
     bool has_ropes_by_layer = false;  // the family reads its positions by itself
     double initializer_range = 0.02;
+    bool reads_mxfp4 = false;  // the experts may be stored in MXFP4
 };
 
 // Returns a model of equal blocks as BlockSpec has them by itself: norms before both branches, no
@@ -56,6 +58,9 @@ struct ExpertDefaults {
     const char* intermediate_name;
     double aux_loss;
 };
+// Returns whether each block has an MLP in place of experts, by mlp_only_layers and
+// decoder_sparse_step.
+std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks);
 ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults);
 
 // Gives every projection of the blocks a bias where use_bias says so.

@@ -46,6 +46,12 @@ std::vector<HeadNorm> head_norms_of(shard::UnitLayout& unit, SavedLayout& saved,
     return norms;
 }
 
+// A vector that decays as matrices do, as transformers has it.
+std::optional<shard::ParameterId> add_sinks(shard::UnitLayout& unit, const AttentionSpec& spec) {
+    if (!spec.has_sinks) return std::nullopt;
+    return unit.add({.tensors = {{"self_attn.sinks", {spec.heads.query_heads}}}, .decays = true});
+}
+
 }  // namespace
 
 Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block)
@@ -62,6 +68,7 @@ Attention::Attention(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpe
       norms_rotated_heads_(block.attention.norms_rotated_heads),
       rope_(block.attention.rope),
       is_gated_(block.attention.is_gated),
+      sinks_(add_sinks(unit, block.attention)),
       qkv_(saved.add(ActivationPolicy::all_but_gate_up)),
       seen_(saved.add(ActivationPolicy::attention)),
       lse_(saved.add(ActivationPolicy::attention)),
@@ -148,14 +155,16 @@ at::Tensor Attention::project_backward(const BlockContext& context,
                                     deal_backward(d_rows), x);
 }
 
-void Attention::mix(const BlockContext& context, const shard::UnitTensors&, Saved& saved) const {
+void Attention::mix(const BlockContext& context, const shard::UnitTensors& weights,
+                    Saved& saved) const {
     if (saved[seen_].defined()) return;
+    const at::Tensor sinks = sinks_of(weights);
     if (context.cache != nullptr) {
         saved[seen_] =
-            context.attention.attend_cached(saved[qkv_], context.plan, context.cache->keys);
+            context.attention.attend_cached(saved[qkv_], context.plan, context.cache->keys, sinks);
         return;
     }
-    auto [out, lse] = context.attention.forward(saved[qkv_], context.plan);
+    auto [out, lse] = context.attention.forward(saved[qkv_], context.plan, sinks);
     saved[seen_] = std::move(out);
     saved[lse_] = std::move(lse);
 }
@@ -177,7 +186,8 @@ at::Tensor Attention::output_backward(const BlockContext& context,
         d_seen = d_seen * opened;
     }
     at::Tensor d_qkv =
-        context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan);
+        context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan,
+                                   {sinks_of(weights), sinks_of(gradients)});
     scale_queries(context, d_qkv);
     if (!norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
     for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);

@@ -40,6 +40,10 @@ private:
     // Takes the gates out of projected rows, and puts their gradient back.
     at::Tensor split_gates(const at::Tensor& rows, Saved& saved) const;
     at::Tensor with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const;
+    // Undefined where there are none.
+    at::Tensor sinks_of(const shard::UnitTensors& tensors) const {
+        return sinks_ ? tensors[*sinks_] : at::Tensor();
+    }
     // What goes into the output's projection.
     at::Tensor gated(const Saved& saved) const;
     // Moves queries, keys and values from the places in which the projection has them to one after
@@ -60,6 +64,7 @@ private:
     bool norms_rotated_heads_;
     std::optional<size_t> rope_;
     bool is_gated_;
+    std::optional<shard::ParameterId> sinks_;
     SavedSlot qkv_;   // [t, qkv_width]
     SavedSlot seen_;  // [t, h d], the attention's result
     SavedSlot lse_;

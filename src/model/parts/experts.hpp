@@ -11,9 +11,10 @@
 namespace ringshard::model {
 
 // A router and its experts: the sum over the experts of a token of weight * down(activation(gate) *
-// up). A rank has all experts of the block, gathered like other weights; or the ranks of a group
-// have equally many each, in order, and rows go to them and come back. Then inner(), output() and
-// backward() are collective over that group.
+// up), and of an MLP through which every token goes, if there is one. A rank has all experts of the
+// block, gathered like other weights; or the ranks of a group have equally many each, in order, and
+// rows go to them and come back. Then inner(), output() and backward() are collective over that
+// group.
 class Experts {
 public:
     Experts(shard::UnitLayout& unit, const BlockSpec& block);
@@ -34,13 +35,26 @@ public:
     double inner_operations() const;
     double outer_operations() const;
     // Adapters of linear layers are not for routers and experts (ExpertAdapter).
-    std::vector<const Projection*> projections() const { return {}; }
+    std::vector<const Projection*> projections() const;
     std::vector<WeightUse> other_weights() const;
 
 private:
     // Of the experts of this rank, [count, out, in].
-    at::Tensor gate_up_of(const shard::UnitTensors& tensors) const;
-    at::Tensor down_of(const shard::UnitTensors& tensors) const;
+    at::Tensor gate_up_of(const shard::UnitTensors& weights) const;
+    at::Tensor down_of(const shard::UnitTensors& weights) const;
+    // Adds to the gradient of these matrices.
+    void add_gradient(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
+                      shard::ParameterId matrices, const at::Tensor& dy, const at::Tensor& x,
+                      const std::vector<int64_t>& counts) const;
+    at::Tensor activated(const at::Tensor& gate_up) const;
+    void activated_backward(const at::Tensor& d_product, const at::Tensor& gate_up) const;
+    // Adds the result of the MLP beside the experts to the output [t, w].
+    void add_shared(const MlpContext& context, const shard::UnitTensors& weights,
+                    const MlpInner& inner, const at::Tensor& output) const;
+    // Adds its gradient to that of x.
+    void shared_backward(const MlpContext& context, const shard::UnitTensors& weights,
+                         const shard::UnitTensors& gradients, const at::Tensor& dy,
+                         const MlpInner& inner, const at::Tensor& x, const at::Tensor& dx) const;
     // The weight of each row of this rank's tokens [n, 1], in the type of the rows.
     at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const;
 
@@ -49,8 +63,12 @@ private:
     Projection router_;
     shard::ParameterId gate_up_;
     shard::ParameterId down_;
+    std::optional<shard::ParameterId> gate_up_bias_;  // [count, 2i]
+    std::optional<shard::ParameterId> down_bias_;     // [count, w]
     std::optional<ExpertAdapter> gate_up_adapter_;
     std::optional<ExpertAdapter> down_adapter_;
+    std::optional<Mlp> shared_;
+    std::optional<Projection> shared_gate_;
 };
 
 }  // namespace ringshard::model

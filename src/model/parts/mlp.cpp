@@ -6,30 +6,54 @@ namespace ringshard::model {
 
 namespace {
 
-ProjectionSpec gate_up_of(const BlockSpec& block) {
-    const MlpSpec& mlp = block.mlp;
+ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
     ProjectionSpec spec{.layers = {{mlp.up, mlp.intermediate}},
                         .in = block.width,
                         .has_bias = mlp.has_bias,
                         .adapters = block.adapters,
-                        .joint = block.joint};
-    if (mlp.is_gated)
-        spec.layers = {{"mlp.gate_proj", mlp.intermediate}, {mlp.up, mlp.intermediate}};
+                   .joint = block.joint};
+    if (mlp.is_gated) spec.layers = {{mlp.gate, mlp.intermediate}, {mlp.up, mlp.intermediate}};
     if (mlp.is_fused) spec.layers = {{"mlp.gate_up_proj", 2 * mlp.intermediate}};
     return spec;
 }
 
+// A vector that decays as matrices do, as transformers has it.
+shard::ParameterGroup scalar(const char* name, shard::InitialValues initial) {
+    return {.tensors = {{name, {1}}}, .initial = initial, .decays = true};
+}
+
 }  // namespace
 
-Mlp::Mlp(shard::UnitLayout& unit, const BlockSpec& block)
-    : activation_(block.mlp.activation),
-      is_gated_(block.mlp.is_gated),
-      gate_up_(unit, gate_up_of(block)),
-      down_(unit, {.layers = {{block.mlp.down, block.width}},
-                   .in = block.mlp.intermediate,
-                   .has_bias = block.mlp.has_bias,
+Mlp::Mlp(shard::UnitLayout& unit, const BlockSpec& block, const MlpSpec& spec)
+    : activation_(spec.activation),
+      is_gated_(spec.is_gated),
+      gate_up_(unit, gate_up_of(block, spec)),
+      down_(unit, {.layers = {{spec.down, block.width}},
+                   .in = spec.intermediate,
+                   .has_bias = spec.has_bias,
                    .adapters = block.adapters,
-                   .joint = block.joint}) {}
+                   .joint = block.joint}) {
+    if (!spec.has_xielu) return;
+    alpha_p_ = unit.add(scalar("mlp.act_fn.alpha_p", shard::InitialValues::softplus_0_8));
+    alpha_n_ = unit.add(scalar("mlp.act_fn.alpha_n", shard::InitialValues::softplus_0_3));
+}
+
+ops::XieluScalars Mlp::scalars_of(const shard::UnitTensors& tensors) const {
+    return {tensors[*alpha_p_], tensors[*alpha_n_]};
+}
+
+at::Tensor Mlp::activated(const shard::UnitTensors& weights, const at::Tensor& inner) const {
+    if (alpha_p_) return ops::xielu(inner, scalars_of(weights));
+    return ops::activate(activation_, is_gated_, inner);
+}
+
+void Mlp::activated_backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
+                             const at::Tensor& d_product, const at::Tensor& inner) const {
+    if (alpha_p_)
+        ops::xielu_backward(d_product, inner, scalars_of(weights), scalars_of(gradients));
+    else
+        ops::activate_backward(activation_, is_gated_, d_product, inner);
+}
 
 MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights,
                     const at::Tensor& x) const {
@@ -38,15 +62,14 @@ MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights
 
 at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weights,
                        const MlpInner& inner) const {
-    return down_.forward(context.projections, weights,
-                         ops::activate(activation_, is_gated_, inner.gate_up));
+    return down_.forward(context.projections, weights, activated(weights, inner.gate_up));
 }
 
 at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& weights,
                          const shard::UnitTensors& gradients, const at::Tensor& dy,
                          const MlpInner& inner, const at::Tensor& x) const {
     const at::Tensor d_product = down_.backward_input(context.projections, weights, dy);
-    ops::activate_backward(activation_, is_gated_, d_product, inner.gate_up);
+    activated_backward(weights, gradients, d_product, inner.gate_up);
     const at::Tensor& product = d_product;        // written over
     const at::Tensor& d_gate_up = inner.gate_up;  // written over
     down_.add_gradients(context.projections, weights, gradients, dy, product);

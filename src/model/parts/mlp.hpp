@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "mlp_context.hpp"
 #include "projection.hpp"
 #include "ringshard/model/block_spec.hpp"
+#include "ringshard/ops/xielu.hpp"
 
 namespace ringshard::model {
 
@@ -15,12 +17,14 @@ struct MlpInner {
     at::Tensor probabilities{};  // [t, e] fp32, of experts
     at::Tensor experts{};        // [t, k] int64
     at::Tensor arrivals{};       // ExpertExchange's
+    at::Tensor shared{};         // [t, 2i], of the MLP beside experts
+    at::Tensor shared_gate{};    // [t, 1], before its sigmoid
 };
 
 // down(activation(gate) * up), or down(activation(up)).
 class Mlp {
 public:
-    Mlp(shard::UnitLayout& unit, const BlockSpec& block);
+    Mlp(shard::UnitLayout& unit, const BlockSpec& block, const MlpSpec& spec);
 
     MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
                    const at::Tensor& x) const;
@@ -41,10 +45,19 @@ public:
     std::vector<WeightUse> other_weights() const { return {}; }
 
 private:
+    at::Tensor activated(const shard::UnitTensors& weights, const at::Tensor& inner) const;
+    // As ops::activate_backward().
+    void activated_backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
+                            const at::Tensor& d_product, const at::Tensor& inner) const;
+    ops::XieluScalars scalars_of(const shard::UnitTensors& tensors) const;
+
     ops::Activation activation_;
     bool is_gated_;
     Projection gate_up_;
     Projection down_;
+    // The scalars of xIELU.
+    std::optional<shard::ParameterId> alpha_p_;
+    std::optional<shard::ParameterId> alpha_n_;
 };
 
 }  // namespace ringshard::model

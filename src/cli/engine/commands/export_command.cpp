@@ -308,6 +308,7 @@ int run_export(const CommandContext& context) {
     const auto passed = passed_tensors_of(context, checkpoint, spec.value());
     if (!passed) return report_failure(passed.failure(), world);
     model::ExportForm written = form;
+    written.constants = spec.value().constants;
     if (passed.value()) written.wrapped = &passed.value()->files;
     if (writes_adapter)
         written = {.type = model::StoredType::fp32,

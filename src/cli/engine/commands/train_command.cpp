@@ -119,7 +119,6 @@ MaybeFailure train(const CommandContext& given) {
     if (auto failure = check_memory()) return failure;
     const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
     if (!passed) return passed.failure();
-    const model::WrappedFiles* const wrapped = passed.value() ? &passed.value()->files : nullptr;
     auto sidecar_files = read_sidecar_files(world, inputs.model);
     if (!sidecar_files) return sidecar_files.failure();
     if (world.is_root()) sidecar_files.value()["config.json"] = inputs.spec.config_json;
@@ -133,14 +132,15 @@ MaybeFailure train(const CommandContext& given) {
     if (inputs.data.prompts)
         model.add_generator(context, mesh, *inputs.data.prompts,
                             find_end_tokens(sidecar_files.value(), world));
-    const model::StoredType written_type = find_written_type(context, sidecar_files.value());
+    const model::ExportForm model_form{.type = find_written_type(context, sidecar_files.value()),
+                                       .wrapped = passed.value() ? &passed.value()->files : nullptr,
+                                       .constants = inputs.spec.constants};
     checkpoint::Extras extras =
         extras_of(context, placement.shape, fingerprint, sidecar_files.value());
     add_adapter_config(extras, config, inputs);
     if (passed.value()) extras.texts[passed_text] = passed.value()->folder;
     if (config.checkpoint.save_model_in_checkpoints)
-        if (auto failure = add_model(extras, model.stack.zero, written_type, wrapped, world))
-            return failure;
+        if (auto failure = add_model(extras, model.stack.zero, model_form, world)) return failure;
     const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
                                                         model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
@@ -181,10 +181,9 @@ MaybeFailure train(const CommandContext& given) {
              .optimizer = *model.stack.optimizer,
              .offload_stores = model.offload_stores,
              .extras = extras,
-             .model_type = written_type,
+             .model_form = model_form,
              .frozen_source = frozen_source,
              .initial_adapter = beginning.initial_adapter(),
-             .wrapped = wrapped,
              .adapter_configs = adapter_configs(config, inputs),
              .faults = faults.value(),
              .deadline = deadline,

@@ -82,12 +82,10 @@ std::vector<std::vector<checkpoint::CopiedBytes>> copied_bytes(const model::Weig
 }  // namespace
 
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             model::StoredType type,
-                                             const model::WrappedFiles* wrapped,
-                                             const comm::Group& world) {
+                                             model::ExportForm form, const comm::Group& world) {
     std::optional<Failure> failure;
     if (const auto config = extras.files.find("config.json"); config != extras.files.end()) {
-        auto typed = model::config_with_type(config->second, type);
+        auto typed = model::config_with_type(config->second, form.type);
         if (typed)
             config->second = std::move(typed).value();
         else
@@ -95,16 +93,13 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const s
     }
     if (const auto agreed = comm::first_failure(world, failure)) return agreed;
     const bool is_adapter = model::has_adapters(zero.units());
-    if (is_adapter) type = model::StoredType::fp32;
-    const auto element = type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
-                                                         : checkpoint::ElementType::fp32;
-    model::WeightFiles planned = model::plan_weight_files(
-        zero.units(),
-        {.type = type,
-         .content = is_adapter ? model::ExportContent::adapter : model::ExportContent::model,
-         .wrapped = wrapped});
+    if (is_adapter)
+        form = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
+    const auto element = form.type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
+                                                              : checkpoint::ElementType::fp32;
+    model::WeightFiles planned = model::plan_weight_files(zero.units(), form);
     std::vector<std::vector<checkpoint::CopiedBytes>> copied(planned.files.size());
-    if (wrapped != nullptr && !is_adapter) copied = copied_bytes(planned, *wrapped, world);
+    if (form.wrapped != nullptr) copied = copied_bytes(planned, *form.wrapped, world);
     for (size_t number = 0; number < planned.files.size(); ++number) {
         model::WeightFile& file = planned.files[number];
         checkpoint::ModelFile copy{

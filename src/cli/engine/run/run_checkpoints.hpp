@@ -33,11 +33,9 @@ void add_adapter_config(checkpoint::Extras& extras, const config::Config& config
 model::StoredType find_written_type(const CommandContext& context,
                                     const std::map<std::string, std::string>& sidecar_files);
 
-// Adds a Hugging Face model of these weights to every checkpoint. `wrapped`: the other tensors of a
-// wrapped model, or nullptr; it must outlive the extras. Collective over the world.
+// Adds a Hugging Face model of these weights to every checkpoint. The files of a wrapped model in
+// the form must outlive the extras. Collective over the world.
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             model::StoredType type,
-                                             const model::WrappedFiles* wrapped,
-                                             const comm::Group& world);
+                                             model::ExportForm form, const comm::Group& world);
 
 }  // namespace ringshard::cli
