@@ -43,8 +43,13 @@ def shapes_in_memory(golden):
         shape = tensor["shape"]
         block, _, rest = name.replace(".block_sparse_moe.", ".mlp.").partition(".experts.")
         expert, _, layer = rest.partition(".")
-        if not rest:
-            shapes[block] = shape
+        if ".block_sparse_moe." in name and "_linear." in name:  # GraniteMoE
+            layer = "gate_up_proj" if "input_linear" in name else "down_proj"
+            shapes[name[:name.index("block_sparse_moe.")] + "block_sparse_moe.experts." + layer] = shape
+        elif ".block_sparse_moe.router." in name:
+            shapes[name.replace("router.layer", "router")] = shape
+        elif not expert.isdigit():
+            shapes[name.replace(".block_sparse_moe.", ".mlp.")] = shape
         elif layer.split(".")[0] in ("down_proj", "w2"):
             shapes[block + ".experts.down_proj"] = [int(expert) + 1, *shape]
         else:

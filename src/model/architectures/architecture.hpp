@@ -14,6 +14,7 @@ struct Architecture {
 };
 
 // Listed in table.cpp.
+ModelSpec read_apertus(ConfigReader& config);
 ModelSpec read_arcee(ConfigReader& config);
 ModelSpec read_cohere(ConfigReader& config);
 ModelSpec read_cohere2(ConfigReader& config);

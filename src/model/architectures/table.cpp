@@ -53,6 +53,7 @@ constexpr Architecture architectures[] = {
     {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"MixtralForCausalLM", "mixtral", read_mixtral},
     {"OlmoeForCausalLM", "olmoe", read_olmoe},
+    {"ApertusForCausalLM", "apertus", read_apertus},
 };
 
 // Text models that transformers has as parts of others only.

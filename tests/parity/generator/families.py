@@ -51,16 +51,24 @@ def distribution(name, shape, model):
         return 0.0, spread / (math.sqrt(shape[1]) if scales and not model.config.tie_word_embeddings else 1)
     if "lm_head" in name or "embed_out" in name:
         return 0.0, 0.23
-    if name.endswith("gate.weight"):
+    if name.endswith("act_fn.alpha_p") or name.endswith("act_fn.alpha_n"):
+        return 0.3, 0.4
+    if name.endswith("sinks"):
+        return 0.5, 1.0
+    if name.endswith(("gate.weight", "router.weight", "router.layer.weight")):
         return 0.0, 3.0 / math.sqrt(shape[1])  # a router: few tokens are near a choice between two experts
     gain = 2.2 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj", "query_key_value")) else 1.2
-    return 0.0, gain / math.sqrt(shape[1])
+    return 0.0, gain / math.sqrt(shape[1 if model.config.model_type == "gpt_oss" else -1])
 
 
 def text_parameters(model):
     """Of a wrapped model those of its text model: nothing else is in the numbers of a text."""
     return [(name, p) for name, p in model.named_parameters()
             if not hasattr(model.config, "text_config") or "language_model." in name or name.startswith("lm_head.")]
+
+
+# GraniteMoE's files name tensors otherwise.
+STACKED = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "output_linear.weight", "router.weight": "router.layer.weight"}
 
 
 def stored(model, of):
@@ -71,7 +79,11 @@ def stored(model, of):
         tensor = of(p)
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
-        if name.endswith("experts.gate_up_proj"):
+        if model.config.model_type in ("gpt_oss", "granitemoe"):
+            for ours, file in STACKED.items() if model.config.model_type == "granitemoe" else ():
+                name = name.replace(ours, file)
+            yield name, tensor
+        elif name.endswith("experts.gate_up_proj"):
             for expert, matrix in enumerate(tensor):
                 for layer, part in zip((gate, up), matrix.chunk(2)):
                     yield name.replace("gate_up_proj", f"{expert}.{layer}.weight"), part
@@ -97,7 +109,8 @@ def run(model, tokens, lengths):
     """Every document by itself: nothing there can leak."""
     loss, logits, routed, begin = 0.0, [], [], 0
     config = model.config
-    has_experts = hasattr(config, "router_aux_loss_coef") and config.num_experts > 0
+    num_experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", 0)
+    has_experts = hasattr(config, "router_aux_loss_coef") and num_experts > 0
     for length in lengths:
         ids = tokens[None, begin:begin + length]
         result = model(input_ids=ids, use_cache=False, **({"output_router_logits": True} if has_experts else {}))
@@ -109,7 +122,7 @@ def run(model, tokens, lengths):
     loss = loss / (len(tokens) - len(lengths))
     if has_experts:  # the auxiliary loss is of all tokens, as in a packed row
         of_layers = tuple(torch.cat(layer) for layer in zip(*routed))
-        aux = load_balancing_loss_func(of_layers, config.num_experts, config.num_experts_per_tok)
+        aux = load_balancing_loss_func(of_layers, num_experts, config.num_experts_per_tok)
         loss = loss + config.router_aux_loss_coef * aux
         sorted_probabilities = torch.cat(of_layers).softmax(-1).sort(-1, descending=True).values
         k = config.num_experts_per_tok

@@ -106,6 +106,7 @@ CONFIGS = {
     "qwen3_moe-dense-layers": sizes(model_type="qwen3_moe", head_dim=8, rope_parameters=rope(), num_experts=6, num_experts_per_tok=3,
                                     moe_intermediate_size=16, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[1],
                                     attention_bias=True, router_aux_loss_coef=0.0),
+    "apertus": sizes(model_type="apertus", head_dim=8, rope_parameters=LLAMA3, attention_bias=True),
     "mixtral": sizes(model_type="mixtral", rope_parameters=rope(1000000.0), num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
                      router_aux_loss_coef=0.02),
     "olmoe": sizes(model_type="olmoe", rope_parameters=rope(), num_experts=16, num_experts_per_tok=4, router_aux_loss_coef=0.01),
