@@ -37,7 +37,7 @@ def tiny_config(model_type, **other):
     if model_type == "helium":
         given["head_dim"] = 8
     if model_type == "qwen3_next":
-        given["num_experts"] = 0
+        given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
     if "layer_types" in fields and "sliding_window" in fields:
         given["sliding_window"] = 8
     content = json.loads(CONFIG_MAPPING[model_type](**{**given, **other}).to_json_string(use_diff=False))

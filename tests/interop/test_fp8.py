@@ -1,4 +1,4 @@
-"""Weights stored in FP8: the weights that a run reads and writes are those of transformers with dequantize=True, to the bit."""
+"""Weights stored in FP8 or MXFP4: the weights that a run reads and writes are those of transformers with dequantize=True, to the bit."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_config, 
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, Mxfp4Config
 
 import test_wrapped
 
@@ -56,6 +56,26 @@ def make_model(folder, form, model_type="qwen3"):
     change_config(folder, {"quant_method": "fp8", "modules_to_not_convert": ["lm_head"], **form})
 
 
+def make_mxfp4_model(folder):
+    """Experts in random blocks of MXFP4, as releases of GPT-OSS have them."""
+    torch.manual_seed(3)
+    config = AutoConfig.for_model(**{**CONFIGS["gpt_oss"], "intermediate_size": 64, "vocab_size": 512})
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    model.save_pretrained(folder)
+    file = os.path.join(folder, "model.safetensors")
+    tensors = load_file(file)
+    for name in [name for name in tensors if name.endswith("experts.gate_up_proj") or name.endswith("experts.down_proj")]:
+        experts, rows, columns = tensors.pop(name).shape
+        tensors[name + "_blocks"] = torch.randint(0, 256, (experts, columns, rows // 32, 16), dtype=torch.uint8)
+        tensors[name + "_scales"] = torch.randint(118, 126, (experts, columns, rows // 32), dtype=torch.uint8)
+    save_file(tensors, file, metadata={"format": "pt"})
+    add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), folder)
+    change_config(folder, {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]})
+    return file, tensors
+
+
 def change_config(folder, quantization):
     config = read_config(folder) | {"quantization_config": quantization}
     with open(os.path.join(folder, "config.json"), "w") as file:
@@ -82,6 +102,25 @@ class Fp8(TrainerTest):
                     self.assertNotIn("quantization_config", read_config(f"{output}{ranks}"))
                     for name, weight in theirs.state_dict().items():
                         self.assertTrue(torch.equal(weight.to(dtype), ours.state_dict()[name]), name)
+
+    def test_mxfp4(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+            file, tensors = make_mxfp4_model(model)
+            theirs = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16, quantization_config=Mxfp4Config(dequantize=True))
+            for ranks, dtype in ((None, "float32"), (2, "bfloat16")):
+                self.train(model, f"{output}{ranks}", "--profile", "zero3", "--dtype", dtype, ranks=ranks)
+                ours, report = AutoModelForCausalLM.from_pretrained(f"{output}{ranks}", dtype=torch.bfloat16, output_loading_info=True)
+                self.assertFalse(report["missing_keys"] or report["unexpected_keys"])
+                self.assertNotIn("quantization_config", read_config(f"{output}{ranks}"))
+                for name, weight in theirs.state_dict().items():
+                    self.assertTrue(torch.equal(weight.to(torch.bfloat16), ours.state_dict()[name].to(torch.bfloat16)), name)
+            scales = tensors.pop("model.layers.1.mlp.experts.down_proj_scales")
+            save_file(tensors, file, metadata={"format": "pt"})
+            self.train(model, output + "-bad", fails=65, says=["down_proj_scales, are not in the model's files"])
+            tensors["model.layers.1.mlp.experts.down_proj_scales"] = scales[:, :-1].contiguous()
+            save_file(tensors, file, metadata={"format": "pt"})
+            self.train(model, output + "-bad", fails=65, says=["down_proj is stored in MXFP4", "a scale for each"])
 
     def test_a_wrapped_model(self):
         """Its text model is in FP8, as in releases of Mistral 3; the rest is not, and passes through."""

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "common.hpp"
 
 namespace ringshard::model {
@@ -80,28 +78,31 @@ ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped) 
     return spec;
 }
 
-// Complains about the first block whose MLP is one of experts.
-void refuse_experts(ConfigReader& config, size_t num_blocks) {
+// Experts beside an MLP with a gate of its own, in some blocks or in all.
+void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
     if (config.part("num_experts") == 0) return;
-    const int64_t experts = config.whole_number_or("num_experts", widest, 512);
-    const auto every =
-        static_cast<size_t>(config.whole_number_or("decoder_sparse_step", most_blocks, 1));
-    const json plain = config.part("mlp_only_layers");
-    for (size_t block = 0; block < num_blocks; ++block) {
-        const bool is_plain = plain.is_array() && std::ranges::count(plain, json(block)) > 0;
-        if (is_plain || (block + 1) % every != 0) continue;
-        return config.complain(
-            concat("num_experts = ", experts, ": block ", block,
-                   " has experts, which are not served in this architecture; models whose blocks "
-                   "are all in mlp_only_layers, or whose num_experts is 0, are"));
-    }
+    ExpertsSpec experts = read_experts(config, spec,
+                                       {.count = 512,
+                                        .per_token = 10,
+                                        .intermediate_name = "moe_intermediate_size",
+                                        .aux_loss = 0.001});
+    experts.normalises = config.boolean("norm_topk_prob", true);
+    experts.shared = MlpSpec{
+        .intermediate = config.whole_number_or("shared_expert_intermediate_size", widest, 512),
+        .gate = "mlp.shared_expert.gate_proj",
+        .up = "mlp.shared_expert.up_proj",
+        .down = "mlp.shared_expert.down_proj"};
+    experts.shared_gate = "mlp.shared_expert_gate";
+    const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
+    for (size_t block = 0; block < dense.size(); ++block)
+        if (!dense[block]) spec.blocks[block].experts = experts;
 }
 
 }  // namespace
 
 ModelSpec read_qwen3_next(ConfigReader& config) {
     ModelSpec spec = read_hybrid(config, 2, true);
-    refuse_experts(config, spec.blocks.size());
+    read_sparse_blocks(config, spec);
     return spec;
 }
 

@@ -53,6 +53,8 @@ constexpr Architecture architectures[] = {
     {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"MixtralForCausalLM", "mixtral", read_mixtral},
     {"OlmoeForCausalLM", "olmoe", read_olmoe},
+    {"GptOssForCausalLM", "gpt_oss", read_gpt_oss},
+    {"GraniteMoeForCausalLM", "granitemoe", read_granitemoe},
     {"ApertusForCausalLM", "apertus", read_apertus},
 };
 
