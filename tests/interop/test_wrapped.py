@@ -140,6 +140,22 @@ class Wrapped(TrainerTest):
                 self.expect(run("export", checkpoint, "--dtype", "bfloat16", "--output_dir", exported), 0)
                 self.check_result(model, exported, torch.bfloat16)
 
+    def test_template_of_the_processor(self):
+        """chat_template.json, where older processors keep the template, gives the tokens of chat_template.jinja."""
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            make_model("llava", model)
+            chat = ["--dataset_name", os.path.join(DATA, "rows", "chat.jsonl"), "--save_strategy", "no"]
+            self.train(model, os.path.join(folder, "jinja"), *chat)
+            template = os.path.join(model, "chat_template.jinja")
+            with open(template) as file, open(os.path.join(model, "chat_template.json"), "w") as written:
+                json.dump({"chat_template": file.read()}, written)
+            os.remove(template)
+            self.train(model, os.path.join(folder, "json"), *chat)
+            losses = [[line["loss"] for line in read_metrics(os.path.join(folder, name)) if "loss" in line] for name in ("jinja", "json")]
+            self.assertEqual(*losses)
+            self.assertTrue(os.path.exists(os.path.join(folder, "json", "chat_template.json")))
+
     def test_one_rank_and_shards(self):
         """The other tensors lie in files of several sizes and types, and more ranks than tensors copy them."""
         with tempfile.TemporaryDirectory() as folder:

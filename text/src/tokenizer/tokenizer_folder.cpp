@@ -93,6 +93,17 @@ private:
         return chosen;
     }
 
+    // Folders of models for images and text may hold the template beside the tokenizer's files,
+    // where transformers' processor reads it.
+    std::map<std::string, std::string> read_template_of_processor() const {
+        const fs::path file = folder_ / "chat_template.json";
+        if (!exists(file)) return {};
+        const Value content = read_object(file);
+        const std::string* const text = text_in(content, "chat_template");
+        if (text == nullptr) refuse(file, "\"chat_template\" is not a text");
+        return {{"default", *text}};
+    }
+
     std::map<std::string, std::string> read_templates() const {
         std::map<std::string, std::string> templates;
         if (exists(folder_ / "chat_template.jinja"))
@@ -103,7 +114,7 @@ private:
                     templates[entry.path().stem().string()] = read_text(entry.path());
         if (!templates.empty()) return templates;  // files override the setting
         const Value* const stated = find(config_, "chat_template");
-        if (stated == nullptr) return templates;
+        if (stated == nullptr) return read_template_of_processor();
         if (stated->string() != nullptr) {
             templates["default"] = *stated->string();
         } else if (stated->list() != nullptr) {
