@@ -11,11 +11,6 @@ namespace ringshard::model {
 
 namespace {
 
-template <class... Parts>
-Failure refuse(const Parts&... parts) {
-    return {ExitCode::settings, concat(parts...)};
-}
-
 // What PEFT refuses for parameters, and what would have another meaning for them.
 std::optional<Failure> check_settings(const LoraConfig& config, const ModelSpec& spec) {
     if (config.lora_dropout > 0)
@@ -43,7 +38,7 @@ std::vector<LinearLayer> parameters_of(const ModelSpec& spec,
         parameters.push_back({layer.name + ".weight", layer.block, layer.in_block, layer.shape});
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         const auto& experts = spec.blocks[block].experts;
-        if (!experts) continue;
+        if (!experts || experts->tensors != ExpertTensors::single) continue;
         const int64_t width = spec.blocks[block].width;
         const std::string prefix = block_prefix(spec, block);
         parameters.push_back(
@@ -89,6 +84,12 @@ Expected<std::vector<LinearLayer>> find_parameters(const LoraConfig& config, con
             }))
             found.push_back(parameter);
     return found;
+}
+
+bool has_expert_adapters(const ModelSpec& spec) {
+    return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+        return block.adapters.contains(experts_gate_up) || block.adapters.contains(experts_down);
+    });
 }
 
 }  // namespace ringshard::model

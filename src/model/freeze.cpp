@@ -13,7 +13,7 @@ namespace ringshard::model {
 namespace {
 
 template <class... Parts>
-Failure refuse(const std::string& setting, const std::string& value, const Parts&... reason) {
+Failure refuse_value(const std::string& setting, const std::string& value, const Parts&... reason) {
     return {ExitCode::settings, concat(setting, " = ", value, ": ", reason...)};
 }
 
@@ -21,15 +21,15 @@ Expected<std::set<std::string>> matches(const std::string& setting, const std::s
                                         const std::vector<std::string>& names) {
     const auto regex = read_regex(expression);
     if (!regex)
-        return refuse(
+        return refuse_value(
             setting, expression,
             "is no regular expression (ECMAScript's syntax, as model\\.layers\\.[0-3]\\.)");
     std::set<std::string> found;
     for (const std::string& name : names)
         if (std::regex_search(name, *regex)) found.insert(name);
     if (found.empty())
-        return refuse(setting, expression, "matches no tensor of the model; the nearest are ",
-                      nearest_names(expression, names), ", and a dot is written \\.");
+        return refuse_value(setting, expression, "matches no tensor of the model; the nearest are ",
+                            nearest_names(expression, names), ", and a dot is written \\.");
     return found;
 }
 

@@ -66,6 +66,17 @@ std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
     const int64_t experts = num_experts();
     if (ranks == 1) return {};
     if (experts == 0) return concat(architecture, " has no experts");
+    for (const BlockSpec& block : blocks) {
+        if (!block.experts) continue;
+        if (block.experts->tensors != ExpertTensors::single)
+            return concat(architecture,
+                          " holds the experts of a block as one tensor, which ranks do not share; "
+                          "leave ep_size out");
+        if (block.experts->shared)
+            return concat(architecture,
+                          " has an MLP beside the experts of a block, and ranks do not share such "
+                          "experts; leave ep_size out");
+    }
     if (experts % ranks == 0) return {};
     return concat("the model's ", experts, " experts do not divide into ", ranks, " equal parts");
 }

@@ -33,7 +33,6 @@ double read_aux_loss(ConfigReader& config, double usual) {
 }  // namespace
 
 std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks) {
-    constexpr int64_t most_blocks = 4096;
     const auto every =
         static_cast<size_t>(config.whole_number_or("decoder_sparse_step", most_blocks, 1));
     std::vector<bool> dense(num_blocks);

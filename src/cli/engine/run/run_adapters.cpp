@@ -103,7 +103,7 @@ std::vector<model::AdapterStart> starts_of(const std::vector<JointAdapter>& adap
     std::vector<model::AdapterStart> starts;
     for (const JointAdapter& adapter : adapters)
         starts.push_back({static_cast<uint64_t>(adapter.settings.values.run.seed),
-                          adapter.config.begins_normal});
+                          adapter.config.init});
     return starts;
 }
 
@@ -180,6 +180,11 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     if (auto failure = adapters.joint.empty() ? model::add_adapters(spec, adapters.config)
                                               : add_joint(spec, adapters.joint))
         return failure;
+    if (settings.values.parallel.ep_size > 1 && model::has_expert_adapters(spec))
+        return refuse("ep_size = ", settings.values.parallel.ep_size, " [",
+                      settings.origin_of("ep_size").place,
+                      "]: every rank holds the adapters of all experts; leave ep_size out, or the "
+                      "experts among lora_target_parameters");
     const config::QuantizationSettings& quantization = settings.values.quantization;
     if (!quantization.load_in_4bit) return std::nullopt;
     return model::quantize_frozen(
