@@ -11,7 +11,7 @@ ColumnExchange::ColumnExchange(std::vector<std::vector<Columns>> of_ranks,
     : of_ranks_(std::move(of_ranks)),
       group_(group),
       compute_type_(types.compute),
-      // What goes nowhere needs no other type.
+      // Columns that stay here keep their type.
       exchange_type_(group.size() == 1 ? types.compute : types.exchange.value_or(types.compute)) {
     for (const Columns& columns : of_ranks_.front()) width_ += columns.length;
 }

@@ -32,7 +32,7 @@ struct Partial {
 // Room for the result of a whole plan.
 Partial make_partial(const Heads& heads, const Plan& plan);
 
-// Whether a tile overwrites the destination or adds to it.
+// A tile overwrites the destination, or adds to it.
 enum class Into { fresh, sums };
 
 // The gradients of q, k and v: fp32 where they are sums, else the type of q.

@@ -5,7 +5,7 @@
 #include "ringshard/attention/chain.hpp"
 #include "ringshard/comm/communicator.hpp"
 
-// What the ranks of a ring tell each other of the stretches of cut documents. All of it is
+// The ranks of a ring exchange these numbers of the stretches of cut documents. All of it is
 // collective over the ring, and travels where any document is cut.
 namespace ringshard::attention {
 

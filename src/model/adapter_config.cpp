@@ -107,7 +107,8 @@ Patterns<Value> read_patterns(const ordered_json& field) {
     return patterns;
 }
 
-// What PEFT refuses too: blocks are chosen among named targets, and lie in "layers".
+// As in PEFT, blocks are chosen among named targets, and lie in "layers". Returns the failure of
+// fields that contradict this, or an empty text.
 std::string find_contradiction(const json& config) {
     const auto field = [&](const char* name) { return config.value(name, json()); };
     const json layers = field("layers_to_transform");

@@ -11,7 +11,7 @@ namespace ringshard::model {
 
 namespace {
 
-// What PEFT refuses for parameters, and what would have another meaning for them.
+// Refuses settings that PEFT refuses for parameters, or that would have another meaning for them.
 std::optional<Failure> check_settings(const LoraConfig& config, const ModelSpec& spec) {
     if (config.lora_dropout > 0)
         return refuse("lora_target_parameters, lora_dropout = ", config.lora_dropout,

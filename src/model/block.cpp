@@ -96,9 +96,8 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     // In a parallel block the output's gradient is that of both branches.
     const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
     mlp_backward(context, weights, gradients, gradient, saved);
-    for (const SavedSlot& slot :
-         {gate_up_, probabilities_, experts_, arrivals_, shared_, shared_gate_, mlp_out_,
-          attention_residual_})
+    for (const SavedSlot& slot : {gate_up_, probabilities_, experts_, arrivals_, shared_,
+                                  shared_gate_, mlp_out_, attention_residual_})
         saved[slot].reset();
     attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
 }

@@ -4,7 +4,7 @@
 
 namespace ringshard::model {
 
-// Whether a layer of the block has an adapter with a magnitude (DoRA).
+// Returns true if a layer of the block has an adapter with a magnitude (DoRA).
 bool has_magnitudes(const BlockSpec& block);
 
 }  // namespace ringshard::model

@@ -9,7 +9,7 @@
 
 namespace ringshard::model {
 
-// What stands before the names of a block's tensors.
+// Returns the prefix of the names of a block's tensors.
 std::string block_prefix(const ModelSpec& spec, size_t block);
 
 // The parts of a model, which declare the parameters of its modules and know where they lie.

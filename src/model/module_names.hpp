@@ -11,8 +11,8 @@ bool is_end_of(const std::string& end, const std::string& name);
 // Returns the module that a tensor belongs to.
 std::string module_of(const std::string& tensor);
 
-// Whether a module is one of modules_to_save, or lies in one. As in PEFT an entry is the end of a
-// name, also within a word: "norm" is every norm.
+// Returns true if a module is one of modules_to_save, or lies in one. As in PEFT an entry is the
+// end of a name, also within a word: "norm" is every norm.
 bool is_saved(const std::string& module, const std::vector<std::string>& modules_to_save);
 
 // Returns the modules of these tensors, by their whole names, that the ends of names stand for.

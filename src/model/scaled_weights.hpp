@@ -13,8 +13,8 @@ namespace ringshard::model {
 // Returns the scales of a weight; nullptr where it has none.
 const StoredTensor* find_scales(const StoredModel& stored, const std::string& weight);
 
-// Whether the tensor holds scales of one of these weights, or of what a layer reads, which matter
-// only for products in FP8.
+// Returns true if the tensor holds scales of one of these weights, or of what a layer reads, which
+// matter only for products in FP8.
 bool is_scale(const std::string& tensor, const std::set<std::string>& weights);
 
 // Fails where a weight in FP8 has no scales that divide it into equal blocks.

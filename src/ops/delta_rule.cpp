@@ -156,7 +156,7 @@ at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> str
 
 namespace {
 
-// What the reads of tokens tell the values and the state of their chunk.
+// The parts of the gradients of values and states that come from the reads of their chunk.
 struct ReadGradients {
     at::Tensor values;  // [n, heads, 64, dv]
     at::Tensor states;  // [n, heads, dk, dv]

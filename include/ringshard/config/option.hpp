@@ -16,7 +16,7 @@ enum class Treatment {
     refused,   // known from there, but not supported: only harmless values are allowed
 };
 
-// Whether the losses of a run depend on a setting. A checkpoint records the settings on which they
+// Says if the losses of a run depend on a setting. A checkpoint records the settings on which they
 // depend, and a resumed run may not change them.
 enum class LossRole {
     none,

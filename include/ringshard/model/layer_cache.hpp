@@ -5,8 +5,8 @@
 
 namespace ringshard::model {
 
-// What a block keeps from pass to pass where texts are generated: keys and values of its attention,
-// or states of its gated delta net; the other is undefined.
+// The state that a block keeps from pass to pass while it generates texts: keys and values of its
+// attention, or states of its gated delta net; the other is undefined.
 struct LayerCache {
     attention::KeyValueCache keys{};
     attention::StateCache states{};

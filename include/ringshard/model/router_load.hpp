@@ -5,7 +5,7 @@
 
 namespace ringshard::model {
 
-// What the routers of a model chose for the tokens of a rank, summed over micro-batches.
+// The choices of the routers of a model for the tokens of a rank, summed over micro-batches.
 struct RouterLoad {
     // The tokens of each expert: all experts of the first block that has some, then those of the
     // next one. Empty: the model has no experts.

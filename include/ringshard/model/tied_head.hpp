@@ -9,7 +9,7 @@
 // transformers then compares the two, and ties them only where they are equal.
 namespace ringshard::model {
 
-// Whether the weight of the head is stored beside that of the embedding.
+// Returns true if the weight of the head is stored beside that of the embedding.
 bool holds_head_and_embedding(const StoredModel& stored, const ParameterNames& names);
 
 // Compares part `part` of `num_parts` of the two, as fp32. Both are stored. False where their

@@ -184,7 +184,7 @@ private:
     comm::Communicator& users_of(const FlatUnit& unit) const {
         return unit.num_sections() > 1 ? mesh_.expert_world() : mesh_.world();
     }
-    // What this rank computes with, of the flat buffer: all of it, or the section of its experts.
+    // The part of the flat buffer that this rank computes with: all, or the section of its experts.
     Range section_of(const FlatUnit& unit) const;
     // The part of the unit that this rank holds, if it is sharded.
     int64_t part_number(const FlatUnit& unit) const;

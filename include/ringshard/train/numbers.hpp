@@ -28,7 +28,7 @@ struct ControlFlags {
     double finished_save = 0;
 };
 
-// What the routers of a model chose, over all ranks and micro-batches.
+// The choices of the routers of a model, over all ranks and micro-batches.
 struct RouterNumbers {
     bool has_aux_loss = false;
     double aux_loss = 0;            // that balances the experts, without its coefficient

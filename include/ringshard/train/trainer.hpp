@@ -24,7 +24,7 @@ struct StepSums;
 // How many steps a run takes.
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
 
-// What trains on rows of its own: the model, or one of several adapters beside it.
+// One learner with rows of its own: the model, or one of several adapters beside it.
 struct Curve {
     config::TrainingSettings settings;
     data::Loader& loader;

@@ -6,9 +6,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t widest = int64_t{1} << 22;
-constexpr int64_t most_blocks = 4096;
-
 attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
     const attention::DeltaSizes sizes{
         .key_heads = config.whole_number_or("linear_num_key_heads", widest, 16),

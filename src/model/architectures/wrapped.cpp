@@ -8,7 +8,7 @@ using nlohmann::json;
 
 namespace {
 
-// What transformers takes for a wrapped model.
+// A class of transformers for wrapped models.
 struct Wrapper {
     const char* text_type;        // text_config.model_type where it is left out
     bool tied;                    // tie_word_embeddings

@@ -44,7 +44,7 @@ private:
     at::Tensor sinks_of(const shard::UnitTensors& tensors) const {
         return sinks_ ? tensors[*sinks_] : at::Tensor();
     }
-    // What goes into the output's projection.
+    // Returns the input of the output's projection.
     at::Tensor gated(const Saved& saved) const;
     // Moves queries, keys and values from the places in which the projection has them to one after
     // the other, and gradients back.

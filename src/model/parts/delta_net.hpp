@@ -35,7 +35,7 @@ private:
     at::Tensor gates(const at::Tensor& rows) const;
     attention::DeltaWeights weights_of(const shard::UnitTensors& weights) const;
     ops::GatedNorm norm(const shard::UnitTensors& weights) const;
-    // What goes into the output's projection.
+    // Returns the input of the output's projection.
     at::Tensor normed(const shard::UnitTensors& weights, const Saved& saved) const;
 
     attention::DeltaSizes sizes_;

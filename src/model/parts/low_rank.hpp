@@ -33,7 +33,7 @@ public:
     static std::optional<LowRank> of(shard::UnitLayout& unit, const ProjectionSpec& spec,
                                      const Declared& declared);
 
-    // What a call reads: `base` is the weight [out, in] of all layers.
+    // The tensors that a call reads: `base` is the weight [out, in] of all layers.
     struct Operands {
         const ProjectionContext& context;
         const shard::UnitTensors& weights;

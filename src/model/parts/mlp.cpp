@@ -11,7 +11,7 @@ ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
                         .in = block.width,
                         .has_bias = mlp.has_bias,
                         .adapters = block.adapters,
-                   .joint = block.joint};
+                        .joint = block.joint};
     if (mlp.is_gated) spec.layers = {{mlp.gate, mlp.intermediate}, {mlp.up, mlp.intermediate}};
     if (mlp.is_fused) spec.layers = {{"mlp.gate_up_proj", 2 * mlp.intermediate}};
     return spec;

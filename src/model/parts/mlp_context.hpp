@@ -7,7 +7,7 @@
 
 namespace ringshard::model {
 
-// What the routers of a pass share, for one block and some of its tokens.
+// The sums that the routers of a pass share, for one block and some of its tokens.
 struct RouterContext {
     // [experts]: a forward pass adds its choices (int64) and probabilities (fp64). Undefined:
     // nobody counts.

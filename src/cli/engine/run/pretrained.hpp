@@ -55,7 +55,7 @@ public:
     void take_out(const model::ModelSpec& spec, model::InitialAdapter initial, Begins begins);
     // Returns that adapter, or nullptr.
     const model::InitialAdapter* initial_adapter() const { return initial_ ? &*initial_ : nullptr; }
-    // Whether adapters of the spec have first values, and none of a file.
+    // Returns true if adapters of the spec have first values, and none of a file.
     bool begins_adapters() const { return adapters_ && !adapters_->stored; }
     // Returns true if the checkpoint holds adapters.
     bool holds_adapters() const;

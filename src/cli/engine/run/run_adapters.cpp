@@ -102,8 +102,8 @@ model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
 std::vector<model::AdapterStart> starts_of(const std::vector<JointAdapter>& adapters) {
     std::vector<model::AdapterStart> starts;
     for (const JointAdapter& adapter : adapters)
-        starts.push_back({static_cast<uint64_t>(adapter.settings.values.run.seed),
-                          adapter.config.init});
+        starts.push_back(
+            {static_cast<uint64_t>(adapter.settings.values.run.seed), adapter.config.init});
     return starts;
 }
 
