@@ -30,7 +30,7 @@ OTHER_DEFAULTS = {
     "bf16": None,                      # one setting with mixed_precision
     "tf32": False,
     "disable_tqdm": False,
-    "lora_target_modules": [], "lora_modules_to_save": [],  # an empty list for None
+    "lora_target_modules": [], "lora_modules_to_save": [], "lora_target_parameters": [],  # an empty list for None
     "label_names": None, "include_for_metrics": [], "debug": None, "datasets": None, "dataset_config": None,
 }
 # Flags of `accelerate launch` that are about its own process.

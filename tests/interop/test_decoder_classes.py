@@ -28,7 +28,8 @@ class DecoderClasses(TrainerTest):
                     self.assertTrue(f"`{name}`" in page, f"docs/models.md does not name {name}")
                 else:
                     self.assertEqual(answer["code"], SETTINGS)
-                    self.assertRegex(answer["message"], rf"(architectures = \[{name}\]|model_type = {model_type}): this program trains ")
+                    self.assertRegex(answer["message"], rf"(architectures = \[{name}\]|model_type = {model_type})"
+                                                        "(: this program trains | are different models)")
 
     def test_first_losses(self):
         served = [model_type for model_type in classes() if is_served(self.losses.of_config(bare_config(model_type)))]

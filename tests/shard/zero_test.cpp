@@ -250,7 +250,8 @@ BOOST_AUTO_TEST_CASE(a_rank_has_the_section_of_its_experts) {
                 const shard::Range mine = zero.exclusive_range(unit);
                 squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
             }
-            BOOST_TEST(zero.gradient_squares().front() == squares, boost::test_tools::tolerance(1e-6));
+            BOOST_TEST(zero.gradient_squares().front() == squares,
+                       boost::test_tools::tolerance(1e-6));
             for (const size_t unit : order_of(zero)) {
                 const shard::Range mine = zero.exclusive_range(unit);
                 BOOST_TEST(test::world().sum(mine.size()) == zero.units()[unit].size());
