@@ -85,19 +85,21 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     const auto as_heads = [&](const at::Tensor& rows) {
         return exchange.heads_in(rows).unflatten(1, {mine.query_heads, mine.head_dim});
     };
-    const at::Tensor d_heads = as_heads(d_out);
-    const at::Tensor seen = as_heads(result.out);
-    if (sinks.gradient.defined())
-        add_sink_gradient(of_own_heads(sinks.gradient), d_heads, seen, result.lse,
-                          of_own_heads(sinks.scores));
     const Heads heads = split_heads(exchange.qkv_in(qkv), mine, form_);
     const int64_t width = (mine.query_heads + 2 * mine.key_heads) * mine.head_dim;
     const at::Tensor d_qkv =
         at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.exchange_type()));
     const Heads gradients = split_heads(d_qkv, mine, form_);
     const auto backward = way_of(plan, ring_backward, gathered_backward, exchanged_backward);
-    backward(local_attention_of(qkv, planned_), d_heads, heads, {seen, result.lse}, plan, ring_,
-             {gradients.q, gradients.k, gradients.v});
+    {  // Ulysses' copies of both live no longer than they are needed.
+        const at::Tensor d_heads = as_heads(d_out);
+        const at::Tensor seen = as_heads(result.out);
+        if (sinks.gradient.defined())
+            add_sink_gradient(of_own_heads(sinks.gradient), d_heads, seen, result.lse,
+                              of_own_heads(sinks.scores));
+        backward(local_attention_of(qkv, planned_), d_heads, heads, {seen, result.lse}, plan, ring_,
+                 {gradients.q, gradients.k, gradients.v});
+    }
     return exchange.qkv_gradient_out(d_qkv);
 }
 
