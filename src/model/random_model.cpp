@@ -16,7 +16,7 @@ namespace ringshard::model {
 
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 // Elements that are made at a time, so that large tensors need not be in memory.
 constexpr int64_t piece_elements = int64_t{1} << 24;
@@ -64,8 +64,8 @@ std::optional<Failure> check_space(const std::filesystem::path& folder,
 
 // The tokens at which generation begins and ends, as transformers takes them from config.json.
 std::string generation_config(const std::string& config_json) {
-    const json config = json::parse(config_json, nullptr, false);
-    json generation = json::object();
+    const ordered_json config = ordered_json::parse(config_json, nullptr, false);
+    ordered_json generation = ordered_json::object();
     for (const auto* name : {"bos_token_id", "eos_token_id", "pad_token_id"})
         if (config.contains(name) && !config[name].is_null()) generation[name] = config[name];
     return generation.dump(2) + "\n";

@@ -14,19 +14,19 @@ namespace {
 constexpr int64_t longest_converted_side = 2048;
 
 // A stretch of one dimension.
-struct Stretch {
+struct SideRange {
     int64_t begin;
     int64_t count;
 };
 
-std::vector<Stretch> stretches_of(int64_t size) {
-    std::vector<Stretch> stretches;
+std::vector<SideRange> stretches_of(int64_t size) {
+    std::vector<SideRange> stretches;
     for (int64_t begin = 0; begin < size; begin += longest_converted_side)
         stretches.push_back({begin, std::min(longest_converted_side, size - begin)});
     return stretches;
 }
 
-at::Tensor block_of(const at::Tensor& matrix, Stretch rows, Stretch columns) {
+at::Tensor block_of(const at::Tensor& matrix, SideRange rows, SideRange columns) {
     return matrix.narrow(0, rows.begin, rows.count).narrow(1, columns.begin, columns.count);
 }
 
@@ -45,11 +45,11 @@ public:
     void multiply(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                   const at::Tensor& bias) override {
         if (c.scalar_type() == at::kFloat) return inner_->multiply(c, a, b, bias);
-        for (const Stretch rows : stretches_of(c.size(0)))
-            for (const Stretch columns : stretches_of(c.size(1))) {
+        for (const SideRange rows : stretches_of(c.size(0)))
+            for (const SideRange columns : stretches_of(c.size(1))) {
                 const at::Tensor sums =
                     at::empty({rows.count, columns.count}, c.options().dtype(at::kFloat));
-                for (const Stretch terms : stretches_of(a.size(1))) {
+                for (const SideRange terms : stretches_of(a.size(1))) {
                     const at::Tensor left = wide(block_of(a, rows, terms));
                     const at::Tensor right = wide(block_of(b, terms, columns));
                     if (terms.begin > 0)
@@ -63,9 +63,9 @@ public:
 
     void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
         if (a.scalar_type() == at::kFloat) return inner_->add_product(c, a, b);
-        for (const Stretch rows : stretches_of(c.size(0)))
-            for (const Stretch columns : stretches_of(c.size(1)))
-                for (const Stretch terms : stretches_of(a.size(1)))
+        for (const SideRange rows : stretches_of(c.size(0)))
+            for (const SideRange columns : stretches_of(c.size(1)))
+                for (const SideRange terms : stretches_of(a.size(1)))
                     inner_->add_product(block_of(c, rows, columns), wide(block_of(a, rows, terms)),
                                         wide(block_of(b, terms, columns)));
     }
@@ -86,7 +86,7 @@ public:
     }
 
 private:
-    static at::Tensor bias_of(const at::Tensor& bias, Stretch columns) {
+    static at::Tensor bias_of(const at::Tensor& bias, SideRange columns) {
         return bias.defined() ? wide(bias.narrow(0, columns.begin, columns.count)) : at::Tensor();
     }
 
