@@ -71,7 +71,7 @@ class WrongInput(TrainerTest):
         self.expect_one_message(run("doctor", "--device", "cuda", ranks=2), 78, "[rank 0 on ")
 
     def test_unsupported(self):
-        self.expect_one_message(run("config", "--lora_target_parameters", "w"), 78, "is not served: adapters belong to linear")
+        self.expect_one_message(run("config", "--gradient_accumulation_kwargs", "{\"a\": 1}"), 78, "is not served")
         self.expect_one_message(run("config", "--report_to", "wandb"), 78, "metrics.jsonl", "tensorboard")
 
     def test_malformed_files(self):
