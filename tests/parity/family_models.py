@@ -31,7 +31,7 @@ def write_model(golden, folder, config="config.json", weights="model.safetensors
         mean, spread = tensor["mean"], tensor["spread"]
         values.extend(mean + spread * (2 * x - 1) for x in numbers(name, math.prod(tensor["shape"])))
         header[name] = {"dtype": "F32", "shape": tensor["shape"], "data_offsets": [begin, 4 * len(values)]}
-    if golden["config"]["model_type"] == "apertus":  # transformers takes these constants from the file, or any numbers without it
+    if golden["config"].get("model_type") == "apertus":  # transformers takes these constants from the file, or any numbers without it
         for block in range(golden["config"]["num_hidden_layers"]):
             for name, value in (("beta", 0.5), ("eps", -1e-6)):
                 header[f"model.layers.{block}.mlp.act_fn.{name}"] = {
