@@ -28,9 +28,9 @@ std::vector<LinearLayer> linear_layers_of(const ModelParts& parts);
 
 bool asks_for_all_linear(const LoraConfig& config);
 
-// "all-linear" and missing targets become names, as PEFT does it: without a default of PEFT for the
-// model there are none beside target_parameters, and else q_proj and v_proj. A name that stands
-// alone is the end of a name, and no expression.
+// Replaces "all-linear" and missing targets by names, as PEFT does. For a model without a default
+// of PEFT they are q_proj and v_proj, or no name beside target_parameters. A name that stands alone
+// is the end of a name, and no expression.
 std::optional<Failure> settle_targets(const ModelSpec& spec, LoraConfig& config,
                                       const std::vector<LinearLayer>& layers);
 

@@ -43,7 +43,7 @@ struct KeyValueCache {
 };
 
 // The sinks of a layer, [h]: a score of each query head that takes part in its softmax and brings
-// no value. Undefined: there are none.
+// no value. A layer without sinks has undefined tensors.
 struct Sinks {
     at::Tensor scores{};
     at::Tensor gradient{};  // fp32, to be added to; undefined: the sinks are frozen

@@ -40,7 +40,7 @@ private:
     // Takes the gates out of projected rows, and puts their gradient back.
     at::Tensor split_gates(const at::Tensor& rows, Saved& saved) const;
     at::Tensor with_gates(const at::Tensor& d_qkv, const at::Tensor& d_gates) const;
-    // Undefined where there are none.
+    // Returns an undefined tensor for a layer without sinks.
     at::Tensor sinks_of(const shard::UnitTensors& tensors) const {
         return sinks_ ? tensors[*sinks_] : at::Tensor();
     }

@@ -56,7 +56,7 @@ private:
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
                             const at::Tensor& dy, const at::Tensor& x) const;
 
-    // The adapter of all tokens; nullptr where there is none, or several train together.
+    // Returns the adapter of all tokens, or nullptr if no adapter or several adapters train.
     const LowRank* only_adapter() const {
         return !is_joint_ && !low_ranks_.empty() ? &*low_ranks_.front() : nullptr;
     }
