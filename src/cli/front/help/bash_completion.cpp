@@ -4,7 +4,7 @@
 #include "reference.hpp"
 #include "reference_files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/config/profile_names.hpp"
+#include "ringshard/config/resolve.hpp"
 
 namespace ringshard::cli {
 
