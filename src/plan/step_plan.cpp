@@ -5,7 +5,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 
@@ -201,12 +200,7 @@ private:
     train::TrainingStack stack_;
 };
 
-using Memory = train::MemoryByKind;
-constexpr std::array memory_kinds{&Memory::weights,   &Memory::gathered,    &Memory::gradients,
-                                  &Memory::optimizer, &Memory::activations, &Memory::communication,
-                                  &Memory::staging,   &Memory::save_copy};
-
-// Two smaller sizes of something, and the one that is asked for.
+// Two smaller sizes, and the size that is wanted.
 struct Line {
     int64_t smaller;
     int64_t larger;
@@ -224,7 +218,8 @@ StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
     const auto go_on = [&](int64_t& value, int64_t at_smaller) {
         value = line.continued(at_smaller, value);
     };
-    for (const auto kind : memory_kinds) go_on(larger.memory.*kind, smaller.memory.*kind);
+    for (const train::MemoryKind& kind : train::memory_kinds)
+        go_on(larger.memory.*kind.bytes, smaller.memory.*kind.bytes);
     go_on(larger.peak, smaller.peak);
     go_on(larger.scratch_bytes, smaller.scratch_bytes);
     go_on(larger.moved_bytes, smaller.moved_bytes);
