@@ -24,7 +24,7 @@ namespace ringshard::plan {
 
 namespace {
 
-// How often in a second, in the mean of some rounds; the first one meets cold memory.
+// Returns the mean calls of `work` per second; the first call, in cold memory, does not count.
 template <class Work>
 double rate_of(Work work) {
     constexpr double long_enough = 0.2;  // seconds
@@ -218,7 +218,7 @@ Device measure_host(comm::Communicator& all, int64_t ranks) {
     device.loss_logits = loss_logits();
     device.optimizer_bytes = optimizer_bytes();
     device.host_copy_bytes = copy_bytes();
-    constexpr double of_a_usual_drive = 1.5e9;  // which one is meant, nobody has said
+    constexpr double of_a_usual_drive = 1.5e9;  // no setting names the drive
     device.scratch_bytes = of_a_usual_drive;
     device.save_bytes = of_a_usual_drive;
     device.host_memory = free_memory;

@@ -91,7 +91,7 @@ void Zero::add_to_shard(size_t unit, const at::Tensor& part) {
     }
 }
 
-// Where shards are the ranks' own, the copies of the model (hybrid sharding) saw other data.
+// Sums the shards over the copies of the model (hybrid sharding), which saw other data.
 void Zero::sum_copies_of_shards() {
     struct Sum {
         size_t chunk;
@@ -121,7 +121,7 @@ void Zero::sum_copies_of_shards() {
 
 void Zero::finish_gradients() {
     while (!reductions_.empty()) finish_oldest_reduction();
-    // Where nobody said which micro-batch was the last.
+    // Callers without begin_last_micro_batch().
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         if (cuts_.gradients || states_[unit].has_gradient || !is_trained(unit)) continue;
         start_reduction(unit);

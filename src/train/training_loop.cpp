@@ -31,7 +31,8 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-// A run under way: what happens around the steps. Everything is collective over the world.
+// The work of a run around its steps: events, saves, evaluations, metrics. All functions are
+// collective over the world.
 class Run {
 public:
     explicit Run(RunParts parts)

@@ -70,7 +70,7 @@ comm::Agreed<std::string> describe_gemms(const comm::Group& world) {
                   gemms.value().processor().description(), '\n');
 }
 
-// Does at::parallel_for use the threads it was promised?
+// Returns a finding if at::parallel_for uses fewer threads than it has.
 std::vector<std::string> check_threads() {
     const int promised = at::get_num_threads();
     std::vector<std::thread::id> workers(static_cast<size_t>(promised));
@@ -94,8 +94,8 @@ std::vector<std::string> findings_of_all(const comm::Group& world,
     return all;
 }
 
-// Where a run with these settings writes its checkpoints and what it moves out of memory; without a
-// word of it, beside the file that is asked for.
+// The folders in which a run with these settings writes checkpoints and offloaded state; without
+// such settings, the folder of the file that `measure` names.
 struct Folders {
     std::filesystem::path checkpoints;
     std::filesystem::path scratch;

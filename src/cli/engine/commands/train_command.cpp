@@ -192,7 +192,7 @@ MaybeFailure train(const CommandContext& given) {
              .hosts = hosts,
              .peak_operations = peak_operations});
         note_end(attempt, ending, world);
-        if (recorder.value() && world.is_root()) tell_replays(model.stack.transformer.replays());
+        if (recorder.value() && world.is_root()) report_replays(model.stack.transformer.replays());
         if (!ending) return ending.failure();
         if (ending.value() == train::Ending::complete) return std::nullopt;
         world.flight_recorder().set_activity("going back to the newest checkpoint");

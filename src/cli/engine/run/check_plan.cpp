@@ -66,7 +66,7 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
         const config::Settings settings =
             with_rows_of_data(context.settings, placement.shape, data);
         const Answer answer = answer_of_data(planner, settings, placement, data);
-        std::cerr << tell_automatic(answer.policies, spec) << '\n';
+        std::cerr << describe_automatic(answer.policies, spec) << '\n';
         return to_text(answer.policies);
     });
     if (!chosen) return chosen.failure();

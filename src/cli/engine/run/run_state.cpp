@@ -17,7 +17,7 @@ checkpoint::Verification verification_of(const CommandContext& context) {
 
 namespace {
 
-// The folder of a checkpoint that somebody named. A final name, and so a finished one.
+// Checks the folder that resume_from_checkpoint names: its name is final, so the save has ended.
 std::optional<Failure> check_name(const std::string& args, const std::filesystem::path& folder) {
     if (!folder_exists(folder))
         return Failure{ExitCode::missing_input,
