@@ -23,7 +23,7 @@ namespace ringshard::plan {
 
 namespace {
 
-// At which moment of a step the most is held.
+// Finds the moment of a step at which memory is largest.
 class PeakWatch {
 public:
     void begins(std::string what) {
@@ -45,8 +45,8 @@ private:
     std::string moment_of_peak_;
 };
 
-// The part of rows of one document each that this rank gets, as data::shard_batch() deals them.
-// Holds nothing per token, since there may be any number.
+// Makes the batch of this rank as data::shard_batch() does, from rows of one document each, on meta
+// tensors: memory does not grow with the tokens.
 model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
                              std::span<const attention::Mask> masks) {
     std::vector<int64_t> document_starts;
@@ -82,7 +82,7 @@ void deal_to_adapters(model::TokenBatch& batch, int64_t num_adapters) {
         batch.adapter_bounds.push_back(batch.tokens.size(0) * adapter / num_adapters);
 }
 
-// Everything that a rank trains with.
+// A rank on meta tensors: its mesh, stores and TrainingStack.
 class ImaginaryRank {
 public:
     ImaginaryRank(const Question& question, int64_t rank)

@@ -58,7 +58,7 @@ Device measure_host(comm::Communicator& all, int64_t ranks);
 // read as what is kept outside memory is.
 Expected<double> measure_scratch(const std::filesystem::path& folder);
 
-// The mean of what all ranks measured.
+// Returns the mean of the measurements of all ranks. Collective over the world.
 Device mean_of_all(const Device& device, const comm::Group& world);
 
 // The file that find_device() reads.
