@@ -131,7 +131,7 @@ void add_training_options(OptionTable& table) {
         .shapes_loss()
         .above(0);
     group.serve("optimizer_state_dtype", &TrainingSettings::optimizer_state_dtype,
-                "Type of the optimizer's moments: fp32, or bf16, which is rounded at random.");
+                "Type of the optimizer's moments: fp32, or bf16 with stochastic rounding.");
     group
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
                "Longest gradient; 0: never clipped.")
