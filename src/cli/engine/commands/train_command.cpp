@@ -114,7 +114,7 @@ MaybeFailure train(const CommandContext& given) {
                        inputs.adapters, fingerprint,  most_steps(curves)};
     auto entry = RunEntry::begin(context, fingerprint);
     if (!entry) return entry.failure();
-    auto origin = find_origin(run, first_time(entry.value()));
+    auto origin = find_origin(run, start_kind(entry.value()));
     if (!origin) return origin.failure();
     if (auto failure = check_memory()) return failure;
     const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
