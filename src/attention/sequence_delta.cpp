@@ -161,7 +161,9 @@ SequenceDelta::Result SequenceDelta::forward(const DeltaSizes& sizes, const at::
     if (chain.slots > 0)
         result.first_state = first_states(
             chain, ring_, ops::delta_rule_maps(heads, cut_stretches(chain)), sizes.value_dim);
-    const at::Tensor read = read_of(heads, of_share.skip, chain, {result.first_state});
+    result.between = ops::make_between(heads, chain.stretches);
+    const at::Tensor read =
+        read_of(heads, of_share.skip, chain, {result.first_state, {}, result.between});
     result.out = share.exchange.parts_out(read.flatten(1));
     return result;
 }
@@ -228,7 +230,8 @@ at::Tensor SequenceDelta::backward(const DeltaSizes& sizes, const at::Tensor& ro
     const ops::DeltaGates d_gates{at::empty(heads.beta.sizes(), heads.beta.options()),
                                   at::empty(heads.beta.sizes(), heads.beta.options())};
     const ops::DeltaHeads d_heads = as_heads(d_convolved, d_gates, share.sizes);
-    ops::delta_rule_backward(heads, chain.stretches, result.first_state, d_read, d_heads, {d_last});
+    ops::delta_rule_backward(heads, chain.stretches, {result.first_state, {}, result.between},
+                             d_read, d_heads, {d_last});
     if (of_share.skip.defined())
         skip_backward(heads.v, of_share.skip, d_read, d_heads.v,
                       share.of_value_heads(gradients.skip));

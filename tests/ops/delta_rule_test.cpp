@@ -98,11 +98,13 @@ void check(const std::vector<Stretch>& stretches, StateRule rule, at::ScalarType
     ((out * d_out).sum() + (state * d_state).sum()).backward();
 
     const at::Tensor last = at::empty(first.sizes());
-    BOOST_TEST(test::distance(ops::delta_rule(heads, stretches, {first, last}), out) < tolerance);
+    const at::Tensor between = ops::make_between(heads, stretches);
+    BOOST_TEST(test::distance(ops::delta_rule(heads, stretches, {first, last, between}), out) <
+               tolerance);
     BOOST_TEST(test::distance(last, state) < tolerance);
     const DeltaHeads d = empty_gradients(heads);
     const at::Tensor d_first = at::empty(first.sizes());
-    ops::delta_rule_backward(heads, stretches, first, d_out, d, {d_state, d_first});
+    ops::delta_rule_backward(heads, stretches, {first, {}, between}, d_out, d, {d_state, d_first});
     BOOST_TEST(test::distance(d_first, wide_first.grad()) < tolerance);
     BOOST_TEST(test::distance(d.q, wide.q.grad()) < tolerance);
     BOOST_TEST(test::distance(d.k, wide.k.grad()) < tolerance);
@@ -139,9 +141,11 @@ BOOST_DATA_TEST_CASE(decays_of_any_size_stay_finite, boost::unit_test::data::mak
         const Recurrence expected =
             by_definition(wide, all[0], at::zeros({value_heads, dk, dv}, at::kDouble));
         expected.out.sum().backward();
-        BOOST_TEST(test::distance(ops::delta_rule(heads, all), expected.out) < 5e-6);
+        const at::Tensor between = ops::make_between(heads, all);
+        BOOST_TEST(test::distance(ops::delta_rule(heads, all, {{}, {}, between}), expected.out) <
+                   5e-6);
         const DeltaHeads d = empty_gradients(heads);
-        ops::delta_rule_backward(heads, all, {}, at::ones(heads.v.sizes()), d);
+        ops::delta_rule_backward(heads, all, {{}, {}, between}, at::ones(heads.v.sizes()), d);
         BOOST_TEST(test::distance(d.k, wide.k.grad()) < 5e-6);
         BOOST_TEST(d.log_decay.isfinite().all().item<bool>());
     }

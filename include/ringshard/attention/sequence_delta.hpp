@@ -58,6 +58,7 @@ public:
         at::Tensor first_state;  // [stretches, this rank's heads, key_dim, value_dim] fp32, for the
                                  // backward pass; undefined where every stretch begins a document
         at::Tensor before;       // [stretches, rows_before, this rank's columns of the convolution]
+        at::Tensor between;      // ops::DeltaStates
     };
     // rows [t, columns] may lie apart. Collective over the sequence group.
     Result forward(const DeltaSizes& sizes, const at::Tensor& rows, const DeltaWeights& weights,

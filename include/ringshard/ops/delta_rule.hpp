@@ -33,14 +33,18 @@ struct DeltaHeads {
 struct DeltaStates {
     at::Tensor first{};
     at::Tensor last{};
+    // [segments, value heads, dk, dv], where it is defined: receives, every thousand tokens or so,
+    // the state from which the backward pass goes on.
+    at::Tensor between{};
 };
+at::Tensor make_between(const DeltaHeads& heads, std::span<const Stretch> stretches);
 
 // Returns what the tokens read: [t, value heads, dv], of the type of v.
 at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
                       const DeltaStates& states = {});
-// Writes the gradients of the heads, fp32.
+// Writes the gradients of the heads, fp32. `states` has `first` and `between` of the forward pass.
 void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
-                         const at::Tensor& first_state, const at::Tensor& d_out,
+                         const DeltaStates& states, const at::Tensor& d_out,
                          const DeltaHeads& gradients, const DeltaStates& d_states = {});
 
 // A stretch is an affine map of the state: it ends in A S + B where it begins in S. Returns A

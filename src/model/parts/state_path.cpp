@@ -13,7 +13,8 @@ StatePath::StatePath(SavedLayout& saved, const attention::DeltaSizes& sizes)
       rows_(saved.add(ActivationPolicy::all_but_gate_up)),
       read_(saved.add(ActivationPolicy::attention)),
       first_state_(saved.add(ActivationPolicy::attention)),
-      before_(saved.add(ActivationPolicy::attention)) {}
+      before_(saved.add(ActivationPolicy::attention)),
+      between_(saved.add(ActivationPolicy::attention)) {}
 
 void StatePath::mix(const BlockContext& context, const at::Tensor& mixed,
                     const attention::DeltaWeights& weights, Saved& saved) const {
@@ -23,19 +24,22 @@ void StatePath::mix(const BlockContext& context, const at::Tensor& mixed,
             attention::delta_cached(sizes_, mixed, weights, context.plan, context.cache->states);
         return;
     }
-    auto [out, first_state, before] = context.delta.forward(sizes_, mixed, weights, context.plan);
+    auto [out, first_state, before, between] =
+        context.delta.forward(sizes_, mixed, weights, context.plan);
     saved[read_] = std::move(out);
     saved[first_state_] = std::move(first_state);
     saved[before_] = std::move(before);
+    saved[between_] = std::move(between);
 }
 
 at::Tensor StatePath::backward(const BlockContext& context, const at::Tensor& mixed,
                                const attention::DeltaWeights& weights,
                                const attention::DeltaWeights& gradients, const at::Tensor& d_read,
                                const Saved& saved) const {
-    return context.delta.backward(sizes_, mixed, weights,
-                                  {saved[read_], saved[first_state_], saved[before_]},
-                                  d_read.view(saved[read_].sizes()), gradients, context.plan);
+    return context.delta.backward(
+        sizes_, mixed, weights,
+        {saved[read_], saved[first_state_], saved[before_], saved[between_]},
+        d_read.view(saved[read_].sizes()), gradients, context.plan);
 }
 
 Operations StatePath::operations(ActivationPolicy policy, double in, double out,

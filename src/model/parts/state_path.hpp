@@ -40,6 +40,7 @@ private:
     SavedSlot read_;
     SavedSlot first_state_;  // as in attention::SequenceDelta::Result
     SavedSlot before_;
+    SavedSlot between_;
 };
 
 }  // namespace ringshard::model
