@@ -66,7 +66,7 @@ void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
     if (!spec.has_states() || planned != c10::DeviceType::CUDA) return;
     throw Error(Failure{ExitCode::settings,
                         concat("device: ", spec.architecture,
-                               " has gated delta nets, whose memory on a GPU is not planned so "
+                               " has linear attention, whose memory on a GPU is not planned so "
                                "far; plan with device cpu")});
 }
 
