@@ -10,10 +10,16 @@ namespace ringshard::comm {
 
 namespace {
 
+// NCCL's own words about its last error: the address of the peer, the call that failed.
+std::string details_of(ncclComm_t communicator) {
+    const char* const words = ncclGetLastError(communicator);
+    return words == nullptr || *words == '\0' ? "" : concat(": ", words);
+}
+
 void throw_if_nccl_failed(ncclResult_t result, const char* call, const char* file, int line) {
     if (result == ncclSuccess) return;
-    throw Error(ExitCode::peer_lost,
-                concat(file, ":", line, ": ", call, ": ", ncclGetErrorString(result)));
+    throw Error(ExitCode::peer_lost, concat(file, ":", line, ": ", call, ": ",
+                                            ncclGetErrorString(result), details_of(nullptr)));
 }
 
 #define RINGSHARD_NCCL(call) throw_if_nccl_failed((call), #call, __FILE__, __LINE__)
@@ -68,8 +74,19 @@ void NcclCommunicator::connect() {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.maxCTAs = 16;  // leaves SMs to the block that computes meanwhile
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
-    group_.log().set_backend([this] { note_what_has_ended(); },
-                             [this] { ncclCommAbort(communicator_); });
+    name_ = group_.log().state().name;
+    group_.log().set_backend([this] { refresh(); },
+                             [this] {
+                                 const c10::cuda::CUDAGuard of_this_gpu(device_);
+                                 ncclCommAbort(communicator_);
+                             });
+}
+
+// The watchdog's thread calls this about once a second.
+void NcclCommunicator::refresh() {
+    // A broken CUDA context fails every later call. The training thread reports it, since it knows
+    // what it was doing.
+    if (note_what_has_ended() == cudaSuccess) throw_if_a_peer_is_lost();
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -101,16 +118,44 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
     end->record(stream_);
     {
         const std::lock_guard lock(mutex_);
-        under_way_.push_back({number, end});
+        under_way_.push_back({number, what, end});
     }
-    note_what_has_ended();
+    const cudaError_t error = note_what_has_ended();
+    RINGSHARD_CHECK(error == cudaSuccess, "GPU ", device_.index(), ", found before ", what, " ",
+                    number, " of group ", name_, ": ", cudaGetErrorString(error),
+                    ". An earlier kernel failed; CUDA_LAUNCH_BLOCKING=1 shows which");
     return Pending(std::make_unique<EventCompletion>(std::move(tensors), std::move(end)));
 }
 
-void NcclCommunicator::note_what_has_ended() {
+cudaError_t NcclCommunicator::note_what_has_ended() {
+    // Without this the watchdog's thread would open a context on GPU 0, half a GiB for each rank.
+    const c10::cuda::CUDAGuard guard(device_);
     const std::lock_guard lock(mutex_);
-    for (; !under_way_.empty() && under_way_.front().end->query(); under_way_.pop_front())
+    for (; !under_way_.empty(); under_way_.pop_front()) {
+        const cudaError_t state = cudaEventQuery(under_way_.front().end->event());
+        if (state != cudaSuccess) {
+            cudaGetLastError();  // of this thread: clears it
+            return state == cudaErrorNotReady ? cudaSuccess : state;
+        }
         group_.log().end(under_way_.front().number);
+    }
+    return cudaSuccess;
+}
+
+// A link that fails leaves the training thread waiting for the GPU, so this ends the job from the
+// thread that finds the error.
+void NcclCommunicator::throw_if_a_peer_is_lost() {
+    ncclResult_t result = ncclSuccess;
+    if (ncclCommGetAsyncError(communicator_, &result) != ncclSuccess || result == ncclSuccess ||
+        result == ncclInProgress)
+        return;
+    const std::lock_guard lock(mutex_);
+    const std::string operation =
+        under_way_.empty() ? "between operations"
+                           : concat(under_way_.front().what, " ", under_way_.front().number);
+    throw Error(ExitCode::peer_lost,
+                concat("NCCL, group ", name_, ", rank ", rank(), " of ", size(), ", ", operation,
+                       ": ", ncclGetErrorString(result), details_of(communicator_)));
 }
 
 Pending NcclCommunicator::all_reduce(at::Tensor in_out) {

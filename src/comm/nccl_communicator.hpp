@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "ringshard/comm/communicator.hpp"
 
@@ -35,17 +36,21 @@ private:
     // An operation whose end the flight recorder does not have yet.
     struct UnderWay {
         int64_t number;
+        const char* what;
         std::shared_ptr<at::cuda::CUDAEvent> end;
     };
     void connect();  // collective over the group
     template <class Enqueue>
     Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);
-    void note_what_has_ended();
+    void refresh();
+    cudaError_t note_what_has_ended();  // the error of a broken CUDA context
+    void throw_if_a_peer_is_lost();
 
     Group group_;
     at::Device device_;
     c10::cuda::CUDAStream stream_;
     ncclComm_t communicator_ = nullptr;  // nullptr before the first operation
+    std::string name_;                   // of the group, for messages
     std::mutex mutex_;                   // guards under_way_: the watchdog thread reads it too
     std::deque<UnderWay> under_way_;
 };
