@@ -1,6 +1,8 @@
 #include "nccl_communicator.hpp"
 
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <cublas_v2.h>
 
 #include <exception>
 
@@ -45,20 +47,26 @@ std::byte* part(const at::Tensor& whole, int index, int count) {
                (static_cast<size_t>(whole.nbytes()) / static_cast<size_t>(count));
 }
 
-class EventCompletion final : public Completion {
+// Multiprocessors that NCCL takes at most, from the products that run beside it.
+constexpr int most_of_nccl = 16;
+
+}  // namespace
+
+class NcclCommunicator::EventCompletion final : public Completion {
 public:
-    EventCompletion(std::vector<at::Tensor> tensors, std::shared_ptr<at::cuda::CUDAEvent> end)
-        : tensors_(std::move(tensors)), end_(std::move(end)) {}
+    EventCompletion(const NcclCommunicator& communicator, std::vector<at::Tensor> tensors,
+                    std::shared_ptr<at::cuda::CUDAEvent> end)
+        : communicator_(communicator), tensors_(std::move(tensors)), end_(std::move(end)) {}
     void wait() override {
         end_->block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index()));
+        communicator_.leave_multiprocessors(0);
     }
 
 private:
+    const NcclCommunicator& communicator_;
     std::vector<at::Tensor> tensors_;
     std::shared_ptr<at::cuda::CUDAEvent> end_;
 };
-
-}  // namespace
 
 NcclCommunicator::NcclCommunicator(Group group, at::Device device)
     : group_(std::move(group)),
@@ -72,14 +80,30 @@ void NcclCommunicator::connect() {
     const std::string id_of_root = group_.broadcast(std::string(id.internal, sizeof(id.internal)));
     std::copy(id_of_root.begin(), id_of_root.end(), id.internal);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.maxCTAs = 16;  // leaves SMs to the block that computes meanwhile
+    config.maxCTAs = most_of_nccl;  // leaves the others to the block that computes meanwhile
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
     name_ = group_.log().state().name;
+    spans_hosts_ = group_.split_by_host().size() < size();
     group_.log().set_backend([this] { refresh(); },
                              [this] {
                                  const c10::cuda::CUDAGuard of_this_gpu(device_);
                                  ncclCommAbort(communicator_);
                              });
+}
+
+// cuBLAS's products on Hopper and newer stay on all multiprocessors until they end, so one that
+// begins beside NCCL waits for those that NCCL holds. Between hosts an operation takes about as
+// long as the products that hide it: until somebody waits for it, products do without NCCL's share.
+// Inside a host it is soon over, and they take all.
+void NcclCommunicator::leave_multiprocessors(int count) const {
+    const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device_.index());
+    constexpr int hopper = 9;
+    if (!spans_hosts_ || gpu.major < hopper) return;
+    const int target = count == 0 ? 0 : gpu.multiProcessorCount - count;  // 0: all
+    const cublasStatus_t status =
+        cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), target);
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasSetSmCountTarget to ", target, ": ",
+                    cublasGetStatusString(status));
 }
 
 // The watchdog's thread calls this about once a second.
@@ -124,7 +148,8 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
     RINGSHARD_CHECK(error == cudaSuccess, "GPU ", device_.index(), ", found before ", what, " ",
                     number, " of group ", name_, ": ", cudaGetErrorString(error),
                     ". An earlier kernel failed; CUDA_LAUNCH_BLOCKING=1 shows which");
-    return Pending(std::make_unique<EventCompletion>(std::move(tensors), std::move(end)));
+    leave_multiprocessors(most_of_nccl);
+    return Pending(std::make_unique<EventCompletion>(*this, std::move(tensors), std::move(end)));
 }
 
 cudaError_t NcclCommunicator::note_what_has_ended() {

@@ -33,6 +33,7 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
+    class EventCompletion;
     // An operation whose end the flight recorder does not have yet.
     struct UnderWay {
         int64_t number;
@@ -40,6 +41,7 @@ private:
         std::shared_ptr<at::cuda::CUDAEvent> end;
     };
     void connect();  // collective over the group
+    void leave_multiprocessors(int count) const;
     template <class Enqueue>
     Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);
     void refresh();
@@ -51,7 +53,8 @@ private:
     c10::cuda::CUDAStream stream_;
     ncclComm_t communicator_ = nullptr;  // nullptr before the first operation
     std::string name_;                   // of the group, for messages
-    std::mutex mutex_;                   // guards under_way_: the watchdog thread reads it too
+    bool spans_hosts_ = false;
+    std::mutex mutex_;  // guards under_way_: the watchdog thread reads it too
     std::deque<UnderWay> under_way_;
 };
 
