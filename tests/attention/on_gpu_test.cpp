@@ -155,7 +155,10 @@ void check_against_flash(int64_t tokens, Scores scores) {
     const Heads heads{random(4), random(2), random(2)};
     if (scores == Scores::low) make_low(heads);
     const at::Tensor d_out = random(4);
-    const Plan plan = make_plan(SequencePartition(tokens, {0}, 1, 1), 0);
+    Plan plan;
+    plan.steps = {{{0, 0, tokens, tokens, ops::causal}}};
+    plan.num_tokens = tokens;
+    plan.meets_once = true;
     const LocalAttention local = local_attention_of(heads.q);
     Partial partial = make_partial(heads, plan);
     local.attend(heads, plan.steps.front(), Into::fresh, partial);
