@@ -54,17 +54,14 @@ constexpr int most_of_nccl = 16;
 
 class NcclCommunicator::EventCompletion final : public Completion {
 public:
-    EventCompletion(const NcclCommunicator& communicator, std::vector<at::Tensor> tensors,
+    EventCompletion(NcclCommunicator& communicator, std::vector<at::Tensor> tensors,
                     std::shared_ptr<at::cuda::CUDAEvent> end)
         : communicator_(communicator), tensors_(std::move(tensors)), end_(std::move(end)) {}
-    void wait() override {
-        end_->block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index()));
-        communicator_.leave_multiprocessors(0);
-    }
+    void wait() override { communicator_.wait_for(*end_); }
 
 private:
-    const NcclCommunicator& communicator_;
-    std::vector<at::Tensor> tensors_;
+    NcclCommunicator& communicator_;
+    std::vector<at::Tensor> tensors_;  // kept alive
     std::shared_ptr<at::cuda::CUDAEvent> end_;
 };
 
@@ -106,11 +103,29 @@ void NcclCommunicator::leave_multiprocessors(int count) const {
                     cublasGetStatusString(status));
 }
 
-// The watchdog's thread calls this about once a second.
+void NcclCommunicator::wait_for(at::cuda::CUDAEvent& end) {
+    const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device_.index());
+    Stall& stall = stalls_.emplace_back();
+    stall.begin.record(stream);
+    end.block(stream);
+    stall.end.record(stream);
+    leave_multiprocessors(0);
+}
+
+// The host never waits for NCCL, so the wait of a rank for others is that of its stream.
+void NcclCommunicator::count_stalls() {
+    double milliseconds = 0;
+    for (; !stalls_.empty() && stalls_.front().end.query(); stalls_.pop_front())
+        milliseconds += stalls_.front().begin.elapsed_time(stalls_.front().end);
+    group_.flight_recorder().add_wait(milliseconds / 1e3);
+}
+
+// The watchdog's thread calls this about once a second, and the training thread at a step's end.
 void NcclCommunicator::refresh() {
     // A broken CUDA context fails every later call. The training thread reports it, since it knows
     // what it was doing.
     if (note_what_has_ended() == cudaSuccess) throw_if_a_peer_is_lost();
+    if (group_.flight_recorder().is_main_thread()) count_stalls();
 }
 
 NcclCommunicator::~NcclCommunicator() {

@@ -40,7 +40,14 @@ private:
         const char* what;
         std::shared_ptr<at::cuda::CUDAEvent> end;
     };
+    // A wait of the stream that computes, as long as the time between two events on it.
+    struct Stall {
+        at::cuda::CUDAEvent begin{cudaEventDefault};
+        at::cuda::CUDAEvent end{cudaEventDefault};
+    };
     void connect();  // collective over the group
+    void wait_for(at::cuda::CUDAEvent& end);
+    void count_stalls();
     void leave_multiprocessors(int count) const;
     template <class Enqueue>
     Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);
@@ -56,6 +63,8 @@ private:
     bool spans_hosts_ = false;
     std::mutex mutex_;  // guards under_way_: the watchdog thread reads it too
     std::deque<UnderWay> under_way_;
+    std::deque<Stall>
+        stalls_;  // that the flight recorder does not have yet; of the training thread
 };
 
 }  // namespace ringshard::comm
