@@ -233,17 +233,18 @@ void Bench::attention() const {
          {attention::HeadCounts{14, 2, 64}, attention::HeadCounts{32, 8, 128}}) {
         for (const int64_t less : {0, 1}) {
             for (const int64_t full : {1024, 8192, 65536}) {
-                const int64_t length = scaled(full) - less;
-                const int64_t count = std::max<int64_t>(1, scaled(16384) / length);
+                const int64_t length = scaled(full, 64) - less;
+                const int64_t count = std::max<int64_t>(1, scaled(16384, 64) / length);
                 std::vector<int64_t> starts;
                 for (int64_t i = 0; i < count; ++i) starts.push_back(i * length);
                 attention_of(concat(count, " x ", length), starts, count * length, heads);
             }
         }
         // Packed: one long document, and short ones behind it.
-        const int64_t tokens = scaled(65536);
+        const int64_t tokens = scaled(65536, 64);
         std::vector<int64_t> starts{0};
-        for (int64_t start = tokens * 5 / 8; start < tokens; start += 1 + scaled(300) + start % 401)
+        for (int64_t start = tokens * 5 / 8; start < tokens;
+             start += 1 + scaled(300, 64) + start % 401)
             starts.push_back(start);
         attention_of(concat(tokens, " packed, ", starts.size(), " documents"), starts, tokens,
                      heads);
