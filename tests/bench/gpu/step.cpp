@@ -209,6 +209,7 @@ int main(int argc, char** argv) {
     device::keep_host_memory();
     const at::Device device = wished_device();
     device::make_current(device);
+    at::manual_seed(1);  // the same weights in every run, whose losses are compared
 
     model::ModelSpec spec = model::read_model_spec(argv[1]).value();
     Wish wish{.num_rows = std::stoll(argv[2]), .length = std::stoll(argv[3])};
