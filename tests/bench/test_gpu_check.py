@@ -77,7 +77,7 @@ class GpuCheck(unittest.TestCase):
         return {result["what"]: result["passed"] for result in self.results()["ran"]}
 
     def test_failures_are_told_and_stop_nothing(self):
-        check = self.start("--only", "smoke,bench,losses,tests,layouts,longest,memcheck")
+        check = self.start("--only", "smoke,bench,losses,tests,layouts,rows,longest,memcheck")
         output, errors = check.communicate(timeout=120)
         self.assertEqual(check.returncode, 1, errors)
         outcomes = self.outcomes()
