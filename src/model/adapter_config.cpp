@@ -30,7 +30,7 @@ constexpr const char* plain_config = R"({
   "trainable_token_indices": null, "use_bdlora": null, "use_dora": false, "use_qalora": false,
   "use_rslora": false, "velora_config": null})";
 
-// Fields that are read, and those that say nothing about the numbers.
+// Fields that the reader uses, and fields that change no number.
 constexpr std::array<std::string_view, 23> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
@@ -67,7 +67,7 @@ bool asks_for_nothing(const json& value) {
     return value.is_null() || value == false || value == json::object() || value == json::array();
 }
 
-// The first field that asks for something that is not served.
+// Returns a failure for the first field that asks for an unsupported feature.
 std::string find_unknown(const json& config) {
     const json plain = json::parse(plain_config);
     for (const auto& [name, value] : config.items()) {

@@ -7,6 +7,7 @@
 
 #include "parts/attention.hpp"
 #include "parts/delta_net.hpp"
+#include "parts/mamba.hpp"
 
 namespace ringshard::model {
 
@@ -33,6 +34,7 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
 std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
                                         const BlockSpec& spec) {
     if (spec.delta_net) return std::make_unique<const DeltaNet>(unit, slots, spec);
+    if (spec.mamba) return std::make_unique<const Mamba>(unit, slots, spec);
     return std::make_unique<const Attention>(unit, slots, spec);
 }
 

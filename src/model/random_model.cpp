@@ -1,6 +1,7 @@
 #include "ringshard/model/random_model.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -32,13 +33,15 @@ double number_of(shard::InitialValues initial) {
 
 void write_random(const shard::PlacedTensor& tensor, double deviation,
                   const at::Generator& generator, SafetensorsWriter& writer) {
-    for (int64_t left = tensor.size; left > 0; left -= piece_elements) {
-        const at::Tensor piece =
-            at::empty({std::min(left, piece_elements)}, at::TensorOptions(at::kFloat));
+    for (int64_t begin = 0; begin < tensor.size; begin += piece_elements) {
+        const at::Tensor piece = at::empty({std::min(tensor.size - begin, piece_elements)},
+                                           at::TensorOptions(at::kFloat));
         if (tensor.initial == shard::InitialValues::normal)
             piece.normal_(0, deviation, generator);
         else if (tensor.initial == shard::InitialValues::log_uniform)
             piece.uniform_(0.01, 16, generator).log_();
+        else if (tensor.initial == shard::InitialValues::log_of_places)
+            piece.copy_(at::arange(begin + 1, begin + 1 + piece.numel())).log_();
         else
             piece.fill_(number_of(tensor.initial));
         writer.write(

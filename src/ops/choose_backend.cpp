@@ -205,8 +205,9 @@ at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
 }
 
 at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const CausalConv& conv,
-                                const at::Tensor& dx, const at::Tensor& d_weight) {
-    return backend_of(x).causal_conv_backward(dy, x, conv, dx, d_weight);
+                                const at::Tensor& dx, const at::Tensor& d_weight,
+                                const at::Tensor& d_bias) {
+    return backend_of(x).causal_conv_backward(dy, x, conv, dx, d_weight, d_bias);
 }
 
 at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal) {

@@ -81,6 +81,7 @@ struct Pass {
 };
 
 double scale_of(const DeltaHeads& heads) {
+    if (heads.rule == StateRule::additive) return 1;
     return 1 / std::sqrt(static_cast<double>(heads.k.size(2)));
 }
 
@@ -98,23 +99,34 @@ at::Tensor by_key_head(const at::Tensor& x, const DeltaChunks& chunks) {
 
 // Returns the gradient of rows, from that of the rows at length 1.
 at::Tensor unit_gradient(const at::Tensor& gradient, const Unit& unit) {
+    if (!unit.inverse_length.defined()) return gradient;
     const at::Tensor along = (gradient * unit.rows).sum({-1}, true);
     return (gradient - unit.rows * along).mul_(unit.inverse_length);
 }
 
-// Identities beside zeros, for maps: [stretches, heads, dk, dk + dv].
+// The columns of A in a map.
+int64_t columns_of_transition(const DeltaHeads& heads) {
+    return heads.rule == StateRule::additive ? 1 : heads.k.size(2);
+}
+
+// Maps that change nothing: [stretches, heads, dk, columns of A + dv].
 at::Tensor identities(const DeltaHeads& heads, size_t num_stretches) {
+    const int64_t columns = columns_of_transition(heads);
     const int64_t dk = heads.k.size(2);
-    const int64_t dv = heads.v.size(2);
-    at::Tensor maps = at::zeros({static_cast<int64_t>(num_stretches), heads.v.size(1), dk, dk + dv},
-                                heads.beta.options());
-    maps.narrow(3, 0, dk).copy_(at::eye(dk, maps.options()));
+    at::Tensor maps = at::zeros(
+        {static_cast<int64_t>(num_stretches), heads.v.size(1), dk, columns + heads.v.size(2)},
+        heads.beta.options());
+    const at::Tensor transition = maps.narrow(3, 0, columns);
+    if (heads.rule == StateRule::additive)
+        transition.fill_(1);
+    else
+        transition.copy_(at::eye(dk, maps.options()));
     return maps;
 }
 
-// x [n, heads, rows, dv] behind dk columns of zeros.
-at::Tensor behind_zeros(const at::Tensor& x, int64_t dk) {
-    return at::cat({at::zeros({x.size(0), x.size(1), x.size(2), dk}, x.options()), x}, 3);
+// x [n, heads, rows, dv] behind columns of zeros.
+at::Tensor behind_zeros(const at::Tensor& x, int64_t columns) {
+    return at::cat({at::zeros({x.size(0), x.size(1), x.size(2), columns}, x.options()), x}, 3);
 }
 
 }  // namespace
@@ -129,7 +141,7 @@ at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretche
         for (const Segment& segment : segments) {
             const Pass pass(heads, span, segment);
             const Walk forth = pass.walk_from(state, segment);
-            const Unit q = chunked_queries(pass.heads.q, segment.layout);
+            const Unit q = chunked_queries(pass.heads, segment.layout);
             at::Tensor out = at::matmul(q.rows * (pass.chunks.growth * scale),
                                         by_key_head(forth.states, pass.chunks));
             out.add_(
@@ -147,7 +159,7 @@ at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> str
     for_heads(heads.k, [&](const HeadSpan& span) {
         for (const Segment& segment : segments) {
             const Pass pass(heads, span, segment);
-            pass.walk_with(behind_zeros(pass.chunks.u.flatten(1, 2), heads.k.size(2)),
+            pass.walk_with(behind_zeros(pass.chunks.u.flatten(1, 2), columns_of_transition(heads)),
                            part_of(maps, heads, span), segment);
         }
     });
@@ -178,18 +190,18 @@ at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Str
                                     const at::Tensor& d_out) {
     const std::vector<Segment> segments = segments_of(stretches, heads.k);
     const double scale = scale_of(heads);
-    const int64_t dk = heads.k.size(2);
+    const int64_t columns = columns_of_transition(heads);
     at::Tensor maps = identities(heads, stretches.size());
     for_heads(heads.k, [&](const HeadSpan& span) {
         for (const Segment& segment : std::views::reverse(segments)) {
             const Pass pass(heads, span, segment);
-            const Unit q = chunked_queries(pass.heads.q, segment.layout);
+            const Unit q = chunked_queries(pass.heads, segment.layout);
             const at::Tensor out = chunked_gradient(part_of(rows_of(d_out, segment), heads, span),
                                                     segment.layout, span);
             const auto [d_values, d_states] = read_gradients(out, reads(q, pass.chunks, scale),
                                                              q.rows * (pass.chunks.growth * scale));
-            pass.walk_back_from(part_of(maps, heads, span), behind_zeros(d_values, dk),
-                                behind_zeros(d_states, dk), segment);
+            pass.walk_back_from(part_of(maps, heads, span), behind_zeros(d_values, columns),
+                                behind_zeros(d_states, columns), segment);
         }
     });
     return maps;
@@ -242,6 +254,11 @@ struct HeadsBackward {
         dk.add_(sum_of_repeats(d_written));
     }
     // Of how the values come about.
+    void add_values(const at::Tensor& d_values) {
+        d_beta = sum_of_columns(d_values * chunks.v);
+        dv = d_values * chunks.beta;
+    }
+    // The same of the delta rule.
     void add_values(const at::Tensor& d_values, const at::Tensor& states) {
         const at::Tensor solver = transposed(chunks.solver);
         const at::Tensor of_u = at::matmul(solver, d_values);
@@ -274,7 +291,7 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     const double scale = scale_of(heads);
     const Pass pass(heads, span, segment);
     const DeltaChunks& chunks = pass.chunks;
-    const Unit q = chunked_queries(pass.heads.q, segment.layout);
+    const Unit q = chunked_queries(pass.heads, segment.layout);
     const at::Tensor out =
         chunked_gradient(part_of(rows_of(d_out, segment), heads, span), segment.layout, span);
     const at::Tensor of_values = reads(q, chunks, scale);
@@ -286,7 +303,10 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     HeadsBackward backward(chunks, q, scale);
     backward.add_reads(out, begins, values, of_values);
     backward.add_writes(by_key_head(back.states, chunks), begins, values);
-    backward.add_values(by_key_head(back.values, chunks), begins);
+    if (heads.rule == StateRule::additive)
+        backward.add_values(by_key_head(back.values, chunks));
+    else
+        backward.add_values(by_key_head(back.values, chunks), begins);
 
     const DeltaHeads into = heads_of(rows_of(gradients, segment), span);
     const auto write = [&](const at::Tensor& gradient, const at::Tensor& rows) {

@@ -174,7 +174,7 @@ at::Tensor causal_conv(const at::Tensor& x, const CausalConv&) {
 }
 
 at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor&, const CausalConv& conv,
-                                const at::Tensor&, const at::Tensor&) {
+                                const at::Tensor&, const at::Tensor&, const at::Tensor&) {
     return at::empty(conv.before.sizes(), dy.options());
 }
 

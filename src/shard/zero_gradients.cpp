@@ -127,7 +127,7 @@ void Zero::sum_other_copies() {
 
 void Zero::finish_gradients() {
     while (!reductions_.empty()) finish_oldest_reduction();
-    // Where nobody said which micro-batch was the last.
+    // Callers without begin_last_micro_batch().
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         if (cuts_.gradients || states_[unit].has_gradient || !is_trained(unit)) continue;
         start_reduction(unit);

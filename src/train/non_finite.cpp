@@ -2,6 +2,7 @@
 
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace ringshard::train {
@@ -37,10 +38,40 @@ std::string name_of(const shard::Zero& zero, int64_t number) {
     return {};
 }
 
+std::string list_rows(const std::vector<int64_t>& rows) {
+    constexpr size_t most = 32;
+    std::vector<std::string> shown;
+    for (size_t i = 0; i < std::min(most, rows.size()); ++i) shown.push_back(concat(rows[i]));
+    return join(shown, ", ") +
+           (rows.size() > most ? concat(" and ", rows.size() - most, " more") : "");
+}
+
 }  // namespace
 
 std::string first_non_finite_gradient(const shard::Zero& zero, const comm::Group& world) {
     return name_of(zero, world.minimum(first_bad_here(zero)));
+}
+
+std::string describe(const NonFiniteStep& bad) {
+    return concat(
+        "step ", bad.step, bad.adapter.empty() ? "" : concat(" of adapter ", bad.adapter),
+        ": the loss is ", bad.loss, " and the norm of the gradient ", bad.grad_norm,
+        bad.tensor.empty() ? "" : concat("; the first bad gradient is that of ", bad.tensor),
+        "; rows of the step (from 0, as trainer inspect shows them): ", list_rows(bad.rows));
+}
+
+std::optional<Failure> fail_after_skipping(const config::TrainingSettings& settings,
+                                           int64_t in_a_row, const std::string& description) {
+    const bool skips = settings.on_nan != config::OnNan::abort;
+    if (skips && in_a_row <= settings.max_skipped_steps) return std::nullopt;
+    return Failure{
+        ExitCode::bad_numbers,
+        concat(description,
+               skips
+                   ? concat(". That is ", in_a_row, " steps in a row, more than max_skipped_steps")
+                   : "",
+               ". The weights are as before this step, and nothing was saved since the last "
+               "checkpoint. Lower learning_rate, set max_grad_norm, or look at these rows")};
 }
 
 }  // namespace ringshard::train

@@ -6,8 +6,8 @@
 
 namespace ringshard::train {
 
-// Where the time of this rank goes in a step. What comes after the sums, in which the times of all
-// ranks travel, is `rest`: it counts with the next step.
+// Measures the times of this rank in a step. The time after the sums, which carry the times of all
+// ranks, is `rest`: it counts with the next step.
 class StepClock {
 public:
     StepClock(const comm::FlightRecorder& flight_recorder, const RankTimes& rest_before)

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "non_finite.hpp"
 #include "ringshard/base/mix.hpp"
 #include "ringshard/train/micro_batches.hpp"
 #include "step_clock.hpp"
 #include "step_sums.hpp"
+#include "step_work.hpp"
 
 namespace ringshard::train {
 
@@ -18,133 +18,6 @@ int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_
     constexpr double most = 1e15;
     return static_cast<int64_t>(std::min(
         most, std::ceil(settings.num_train_epochs * static_cast<double>(steps_per_epoch))));
-}
-
-namespace {
-
-std::vector<int64_t> document_lengths(const data::FlatBatch& batch) {
-    std::vector<int64_t> lengths;
-    for (size_t document = 0; document < batch.document_starts.size(); ++document) {
-        const size_t next = document + 1;
-        const int64_t end = next < batch.document_starts.size()
-                                ? batch.document_starts[next]
-                                : static_cast<int64_t>(batch.tokens.size());
-        lengths.push_back(end - batch.document_starts[document]);
-    }
-    return lengths;
-}
-
-double operations_of(const model::Transformer& model,
-                     const std::vector<data::FlatBatch>& micro_batches) {
-    double operations = 0;
-    for (const data::FlatBatch& batch : micro_batches)
-        operations += model.operations().of_training(document_lengths(batch));
-    return operations;
-}
-
-std::string list_rows(const std::vector<int64_t>& rows) {
-    constexpr size_t most = 32;
-    std::vector<std::string> shown;
-    for (size_t i = 0; i < std::min(most, rows.size()); ++i) shown.push_back(concat(rows[i]));
-    return join(shown, ", ") +
-           (rows.size() > most ? concat(" and ", rows.size() - most, " more") : "");
-}
-
-}  // namespace
-
-// The work of a curve in a step, over the world.
-struct Trainer::CurveWork {
-    double targets;  // at least one: it is a divisor, as the next one
-    double weight;   // of all targets
-    double counted_tokens;
-    double operations;
-    int64_t rows;
-};
-
-// The work of a step, over the world.
-struct Trainer::Work {
-    std::vector<CurveWork> curves;
-    double filler_tokens;
-    attention::RingWork attention;  // of all rings and micro-batches
-
-    StepNumbers numbers() const {
-        StepNumbers numbers{.filler_tokens = static_cast<int64_t>(filler_tokens),
-                            .attention_work_worst = attention.worst,
-                            .attention_work_mean = attention.mean};
-        for (const CurveWork& curve : curves) {
-            numbers.step_tokens += static_cast<int64_t>(curve.counted_tokens);
-            numbers.operations += curve.operations;
-            numbers.rows += curve.rows;
-        }
-        return numbers;
-    }
-};
-
-// One rank of every sequence group counts. Collective over the world.
-Trainer::Work Trainer::count(const std::vector<MicroBatches>& of_curves,
-                             const MicroBatches& joined) const {
-    enum { targets, weight, counted, operations, of_curve };
-    enum { filler, worst_of_ring, mean_of_ring, of_step };
-    const size_t step = of_curves.size() * of_curve;
-    std::vector<double> sums(step + of_step);
-    if (mesh_.sequence_rank() == 0) {
-        for (size_t curve = 0; curve < of_curves.size(); ++curve) {
-            double* const sum = &sums[curve * of_curve];
-            for (const data::FlatBatch& batch : of_curves[curve]) {
-                sum[targets] += static_cast<double>(batch.num_targets());
-                sum[weight] += batch.target_weight();
-                sum[counted] += static_cast<double>(batch.num_counted());
-            }
-            sum[operations] += operations_of(model_, of_curves[curve]);
-        }
-        for (const data::FlatBatch& batch : joined) {
-            const auto partition = data::partition_of(batch, mesh_.shape());
-            sums[step + filler] += static_cast<double>(partition.filled_length()) -
-                                   static_cast<double>(batch.tokens.size());
-            if (partition.ring() == 1) continue;
-            const attention::RingWork work = partition.work();
-            sums[step + worst_of_ring] += work.worst;
-            sums[step + mean_of_ring] += work.mean;
-        }
-    }
-    sums = world_.sum(sums);
-    Work work{.curves = {},
-              .filler_tokens = sums[step + filler],
-              .attention = {sums[step + worst_of_ring], sums[step + mean_of_ring]}};
-    for (size_t curve = 0; curve < of_curves.size(); ++curve) {
-        const double* const sum = &sums[curve * of_curve];
-        work.curves.push_back(
-            {.targets = std::max(1.0, sum[targets]),
-             .weight = sum[weight] > 0 ? sum[weight] : 1.0,
-             .counted_tokens = sum[counted],
-             .operations = sum[operations],
-             .rows = trains(curve) ? std::ssize(curves_[curve].loader.rows_of_step()) : 0});
-    }
-    return work;
-}
-
-// Operations of a step if each micro-batch takes as long as on the rank that does most for it: one
-// long row holds up all ranks, however short the others' are. Collective over the world.
-double Trainer::count_longest(const MicroBatches& micro_batches) const {
-    constexpr double unit = 1000;  // operations: the largest step that there can be fits
-    std::vector<int64_t> longest;
-    for (const data::FlatBatch& batch : micro_batches)
-        longest.push_back(
-            std::llround(model_.operations().of_training(document_lengths(batch)) / unit));
-    longest = world_.maximum(std::move(longest));
-    return unit * static_cast<double>(std::accumulate(longest.begin(), longest.end(), int64_t{0}));
-}
-
-// The sums are of all ranks, so every rank finds the same. Collective over the world.
-std::string Trainer::describe_non_finite(size_t curve, const StepNumbers& numbers) const {
-    const std::string tensor = first_non_finite_gradient(zero_, world_);
-    const std::string& name = curves_[curve].name;
-    return concat("step ", progress_.step + 1, name.empty() ? "" : concat(" of adapter ", name),
-                  ": the loss is ", numbers.loss, " and the norm of the gradient ",
-                  numbers.grad_norm,
-                  tensor.empty() ? "" : concat("; the first bad gradient is that of ", tensor),
-                  "; rows of the step (from 0, as trainer inspect shows them): ",
-                  list_rows(curves_[curve].loader.rows_of_step()));
 }
 
 Trainer::RunningCurve::RunningCurve(const Curve& curve)
@@ -187,33 +60,18 @@ void Trainer::resume_from(const checkpoint::Progress& progress) {
     }
 }
 
-namespace {
-
-// Why a run ends over a loss or gradient that is not finite; nothing if the step is to be left out
-// instead.
-std::optional<Failure> end_of_patience(const config::TrainingSettings& settings, int64_t in_a_row,
-                                       const std::string& went_bad) {
-    const bool skips = settings.on_nan != config::OnNan::abort;
-    if (skips && in_a_row <= settings.max_skipped_steps) return std::nullopt;
-    return Failure{
-        ExitCode::bad_numbers,
-        concat(went_bad,
-               skips
-                   ? concat(". That is ", in_a_row, " steps in a row, more than max_skipped_steps")
-                   : "",
-               ". The weights are as before this step, and nothing was saved since the last "
-               "checkpoint. Lower learning_rate, set max_grad_norm, or look at these rows")};
+// Returns the rows of the current step, over all data ranks.
+int64_t Trainer::num_rows(size_t curve) const {
+    return trains(curve) ? std::ssize(curves_[curve].loader.rows_of_step()) : 0;
 }
-
-}  // namespace
 
 uint64_t Trainer::dropout_of_step(size_t curve) const {
     return mix_bits(curves_[curve].seed, static_cast<uint64_t>(progress_.step));
 }
 
-// The micro-batches of a step with the rows of all curves. An epoch's last step may have fewer
+// Joins the micro-batches of all curves, number by number. An epoch's last step may have fewer
 // micro-batches of one curve than of another.
-Trainer::MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
+MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
     size_t count = 0;
     for (const MicroBatches& batches : of_curves) count = std::max(count, batches.size());
     MicroBatches joined;
@@ -227,8 +85,8 @@ Trainer::MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) 
     return joined;
 }
 
-// Forward and backward of all micro-batches, and what this rank adds to the sums of the step. Adds
-// the operators that attend to `attention`.
+// Runs forward and backward of all micro-batches. Returns the share of this rank in the sums of the
+// step. Adds the names of the attention operators to `attention`.
 StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
                       std::set<std::string>& attention) {
     std::vector<std::vector<int64_t>> target_bounds;  // of each micro-batch
@@ -244,7 +102,7 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
         },
         gradient_scale);
     zero_.finish_gradients();
-    // Only now, when a GPU has all its work, is it waited for.
+    // Waits for a GPU only now, when all its work is queued.
     std::vector<ops::TokenSums> here(curves_.size());
     for (size_t i = 0; i < token_stats.size(); ++i)
         for (size_t curve = 0; curve < curves_.size(); ++curve) {
@@ -265,13 +123,13 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
     return sums;
 }
 
-// The numbers of a curve that its losses and gradients give. The losses of several are divided by
-// their weights already.
+// Returns the numbers of a curve from the sums of the step. If several curves train, their losses
+// are divided by their weights already.
 StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepSums& sums) const {
     const StepSums::Curve& of_curve = sums.curves[curve];
     StepNumbers numbers{.step_tokens = static_cast<int64_t>(work.counted_tokens),
                         .operations = work.operations,
-                        .rows = work.rows};
+                        .rows = num_rows(curve)};
     numbers.loss = is_joint() ? of_curve.loss
                               : of_curve.loss / work.weight +
                                     model_.spec().router_aux_loss_coef * sums.aux_loss;
@@ -282,7 +140,7 @@ StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepS
     return numbers;
 }
 
-// Of a step of several curves.
+// Sets the numbers of a step of several curves to the means over them.
 void Trainer::add_means(StepNumbers& numbers) const {
     double count = 0;
     double squares = 0;
@@ -302,17 +160,20 @@ void Trainer::add_means(StepNumbers& numbers) const {
     numbers.grad_norm = std::sqrt(squares);
 }
 
-// A step whose loss or gradient is not finite: the weights of the curve stay as they are.
+// Handles a loss or gradient that is not finite, as on_nan says; the weights of the curve stay as
+// they are.
 std::optional<comm::AgreedFailure> Trainer::leave_out(size_t curve, StepNumbers& numbers) {
     RunningCurve& mine = curves_[curve];
-    numbers.skipped_because = describe_non_finite(curve, numbers);
+    numbers.skipped_because = describe(
+        NonFiniteStep{progress_.step + 1, mine.name, numbers.loss, numbers.grad_norm,
+                      first_non_finite_gradient(zero_, world_), mine.loader.rows_of_step()});
     if (mine.settings.on_nan == config::OnNan::rewind &&
         non_finite_before_.insert(progress_.step).second) {
         numbers.asks_to_rewind = true;
         return std::nullopt;
     }
     if (const auto end =
-            end_of_patience(mine.settings, ++mine.skipped_in_a_row, numbers.skipped_because))
+            fail_after_skipping(mine.settings, ++mine.skipped_in_a_row, numbers.skipped_because))
         return comm::found_by_all(*end);
     return std::nullopt;
 }
@@ -359,8 +220,8 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     clock.has_rows();
     world_.flight_recorder().set_activity("forward and backward");
     // The divisor of every gradient has to be known before the first of them.
-    const Work work = count(of_curves, micro_batches);
-    counted(count_longest(micro_batches));
+    const StepWork work = count_work(world_, mesh_, model_, of_curves, micro_batches);
+    counted(count_longest(world_, model_, micro_batches));
     double gradient_scale = 1.0 / work.curves.front().weight;
     if (is_joint()) {
         std::vector<double> scales;
@@ -370,6 +231,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     }
 
     StepNumbers numbers = work.numbers();
+    for (size_t curve = 0; curve < curves_.size(); ++curve) numbers.rows += num_rows(curve);
     StepSums sums = run(std::move(micro_batches), gradient_scale, numbers.attention);
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
@@ -404,8 +266,8 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     return numbers;
 }
 
-// The place of the run after a step.
-void Trainer::advance(const Work& work, StepNumbers& numbers) {
+// Advances the position of the run by a step.
+void Trainer::advance(const StepWork& work, StepNumbers& numbers) {
     const auto place = [this](size_t curve, StepNumbers& of_curve) {
         of_curve.step = progress_.step;
         of_curve.epoch = curves_[curve].loader.epochs_done();

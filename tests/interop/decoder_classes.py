@@ -38,6 +38,10 @@ def tiny_config(model_type, **other):
         given["head_dim"] = 8
     if model_type == "qwen3_next":
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
+    if "mamba_n_heads" in fields:
+        given.update(mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8)
+    if model_type == "bamba":
+        given.update(attn_layer_indices=[1])
     if "layer_types" in fields and "sliding_window" in fields:
         given["sliding_window"] = 8
     content = json.loads(CONFIG_MAPPING[model_type](**{**given, **other}).to_json_string(use_diff=False))

@@ -20,11 +20,14 @@
 namespace ringshard::train {
 
 struct StepSums;
+struct CurveWork;
+struct StepWork;
+using MicroBatches = std::vector<data::FlatBatch>;
 
-// How many steps a run takes.
+// Returns the number of steps of a run.
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
 
-// One learner with rows of its own: the model, or one of several adapters beside it.
+// What trains on rows of its own: the model, or one of several adapters beside it.
 struct Curve {
     config::TrainingSettings settings;
     data::Loader& loader;
@@ -32,9 +35,8 @@ struct Curve {
     std::string name{};  // of the adapter, among several
 };
 
-// The training step, and what it stands on. Several curves are those of adapters that train
-// together: a micro-batch has the rows of all of them, and each has its own loss, norm, rate and
-// number of steps.
+// The training step. Several curves are those of adapters that train together: a micro-batch has
+// the rows of all of them, and each has its own loss, norm, rate and number of steps.
 class Trainer {
 public:
     Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,
@@ -75,24 +77,19 @@ private:
         int64_t skipped_in_a_row = 0;
         int64_t num_tokens = 0;
     };
-    using MicroBatches = std::vector<data::FlatBatch>;
-    struct CurveWork;
-    struct Work;
     bool is_joint() const { return curves_.size() > 1 || !curves_.front().name.empty(); }
     const RunningCurve& longest() const;
     bool trains(size_t curve) const { return progress_.step < curves_[curve].num_steps; }
+    int64_t num_rows(size_t curve) const;
     uint64_t dropout_of_step(size_t curve) const;
     MicroBatches join(const std::vector<MicroBatches>& of_curves) const;
-    Work count(const std::vector<MicroBatches>& of_curves, const MicroBatches& joined) const;
-    double count_longest(const MicroBatches& micro_batches) const;
     StepSums run(MicroBatches micro_batches, double gradient_scale,
                  std::set<std::string>& attention);
     StepNumbers numbers_of(size_t curve, const CurveWork& work, const StepSums& sums) const;
     void add_means(StepNumbers& numbers) const;
-    std::string describe_non_finite(size_t curve, const StepNumbers& numbers) const;
     std::optional<comm::AgreedFailure> leave_out(size_t curve, StepNumbers& numbers);
     std::optional<comm::AgreedFailure> update(StepNumbers& numbers);
-    void advance(const Work& work, StepNumbers& numbers);
+    void advance(const StepWork& work, StepNumbers& numbers);
 
     const comm::Group& world_;
     const mesh::Mesh& mesh_;

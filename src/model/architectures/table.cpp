@@ -55,6 +55,8 @@ constexpr Architecture architectures[] = {
     {"OlmoeForCausalLM", "olmoe", read_olmoe},
     {"GptOssForCausalLM", "gpt_oss", read_gpt_oss},
     {"GraniteMoeForCausalLM", "granitemoe", read_granitemoe},
+    {"GraniteMoeHybridForCausalLM", "granitemoehybrid", read_granitemoehybrid},
+    {"BambaForCausalLM", "bamba", read_bamba},
     {"ApertusForCausalLM", "apertus", read_apertus},
 };
 

@@ -6,32 +6,44 @@ namespace ringshard::model {
 
 using nlohmann::json;
 
+namespace {
+
+// Returns whether each block is of the kind that the list of a field calls `special`, or else of
+// the other.
+std::vector<bool> read_kinds(ConfigReader& config, const char* field, size_t num_blocks,
+                             const std::string& special) {
+    const json kinds = config.part(field);
+    std::vector<bool> are_special;
+    for (json kind : kinds.is_array() ? kinds : json::array()) {
+        // Older names, which transformers takes too.
+        if (kind == "attention") kind = "full_attention";
+        if (kind == "mamba") kind = "linear_attention";
+        are_special.push_back(kind == special);
+        if (kind != special && kind != "full_attention")
+            config.complain(concat(field, ": ", kind.dump(), ": must be \"full_attention\" or \"",
+                                   special, "\""));
+    }
+    if (are_special.size() != num_blocks)
+        config.complain(
+            concat(field, " = ", kinds.dump(),
+                   ": must be a list with one entry for each of num_hidden_layers = ", num_blocks));
+    are_special.resize(num_blocks, false);
+    return are_special;
+}
+
+}  // namespace
+
 std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
                                    const std::function<bool(size_t)>& usual) {
-    std::vector<bool> windows(num_blocks, false);
-    if (!config.has("layer_types")) {
-        for (size_t block = 0; block < num_blocks; ++block) windows[block] = usual(block);
-        return windows;
-    }
-    const json types = config.part("layer_types");
-    if (!types.is_array()) {
-        config.complain(concat("layer_types = ", types.dump(), ": must be a list"));
-        return windows;
-    }
-    for (const json& type : types) {
-        if (type == "full_attention" || type == "sliding_attention") continue;
-        config.complain(concat("layer_types: ", type.dump(),
-                               ": must be \"full_attention\" or \"sliding_attention\""));
-        return windows;
-    }
-    if (types.size() != num_blocks) {
-        config.complain(concat("layer_types: has ", types.size(), " entries, and ",
-                               "num_hidden_layers = ", num_blocks));
-        return windows;
-    }
-    for (size_t block = 0; block < num_blocks; ++block)
-        windows[block] = types[block] == "sliding_attention";
+    if (config.has("layer_types"))
+        return read_kinds(config, "layer_types", num_blocks, "sliding_attention");
+    std::vector<bool> windows(num_blocks);
+    for (size_t block = 0; block < num_blocks; ++block) windows[block] = usual(block);
     return windows;
+}
+
+std::vector<bool> read_state_layers(ConfigReader& config, const char* field, size_t num_blocks) {
+    return read_kinds(config, field, num_blocks, "linear_attention");
 }
 
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual) {

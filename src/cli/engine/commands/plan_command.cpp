@@ -77,7 +77,7 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
               << answer.row_length << " tokens at a time\n"
               << (context.settings.values.training.activations_kept().is_automatic()
-                      ? tell_automatic(answer.policies, spec) + "\n"
+                      ? describe_automatic(answer.policies, spec) + "\n"
                       : "")
               << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
     for (const train::MemoryKind& kind : train::memory_kinds)

@@ -1,0 +1,96 @@
+#include "step_work.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace ringshard::train {
+
+namespace {
+
+std::vector<int64_t> document_lengths(const data::FlatBatch& batch) {
+    std::vector<int64_t> lengths;
+    for (size_t document = 0; document < batch.document_starts.size(); ++document) {
+        const size_t next = document + 1;
+        const int64_t end = next < batch.document_starts.size()
+                                ? batch.document_starts[next]
+                                : static_cast<int64_t>(batch.tokens.size());
+        lengths.push_back(end - batch.document_starts[document]);
+    }
+    return lengths;
+}
+
+double operations_of(const model::Transformer& model,
+                     const std::vector<data::FlatBatch>& micro_batches) {
+    double operations = 0;
+    for (const data::FlatBatch& batch : micro_batches)
+        operations += model.operations().of_training(document_lengths(batch));
+    return operations;
+}
+
+}  // namespace
+
+StepNumbers StepWork::numbers() const {
+    StepNumbers numbers{.filler_tokens = static_cast<int64_t>(filler_tokens),
+                        .attention_work_worst = attention.worst,
+                        .attention_work_mean = attention.mean};
+    for (const CurveWork& curve : curves) {
+        numbers.step_tokens += static_cast<int64_t>(curve.counted_tokens);
+        numbers.operations += curve.operations;
+    }
+    return numbers;
+}
+
+StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
+                    const model::Transformer& model, const std::vector<MicroBatches>& of_curves,
+                    const MicroBatches& joined) {
+    enum { targets, weight, counted, operations, of_curve };
+    enum { filler, worst_of_ring, mean_of_ring, of_step };
+    const size_t step = of_curves.size() * of_curve;
+    std::vector<double> sums(step + of_step);
+    if (mesh.sequence_rank() == 0) {
+        for (size_t curve = 0; curve < of_curves.size(); ++curve) {
+            double* const sum = &sums[curve * of_curve];
+            for (const data::FlatBatch& batch : of_curves[curve]) {
+                sum[targets] += static_cast<double>(batch.num_targets());
+                sum[weight] += batch.target_weight();
+                sum[counted] += static_cast<double>(batch.num_counted());
+            }
+            sum[operations] += operations_of(model, of_curves[curve]);
+        }
+        for (const data::FlatBatch& batch : joined) {
+            const auto partition = data::partition_of(batch, mesh.shape());
+            sums[step + filler] += static_cast<double>(partition.filled_length()) -
+                                   static_cast<double>(batch.tokens.size());
+            if (partition.ring() == 1) continue;
+            const attention::RingWork work = partition.work();
+            sums[step + worst_of_ring] += work.worst;
+            sums[step + mean_of_ring] += work.mean;
+        }
+    }
+    sums = world.sum(sums);
+    StepWork work{.curves = {},
+                  .filler_tokens = sums[step + filler],
+                  .attention = {sums[step + worst_of_ring], sums[step + mean_of_ring]}};
+    for (size_t curve = 0; curve < of_curves.size(); ++curve) {
+        const double* const sum = &sums[curve * of_curve];
+        work.curves.push_back({.targets = std::max(1.0, sum[targets]),
+                               .weight = sum[weight] > 0 ? sum[weight] : 1.0,
+                               .counted_tokens = sum[counted],
+                               .operations = sum[operations]});
+    }
+    return work;
+}
+
+double count_longest(const comm::Group& world, const model::Transformer& model,
+                     const MicroBatches& micro_batches) {
+    constexpr double unit = 1000;  // operations: the largest step that there can be fits
+    std::vector<int64_t> longest;
+    for (const data::FlatBatch& batch : micro_batches)
+        longest.push_back(
+            std::llround(model.operations().of_training(document_lengths(batch)) / unit));
+    longest = world.maximum(std::move(longest));
+    return unit * static_cast<double>(std::accumulate(longest.begin(), longest.end(), int64_t{0}));
+}
+
+}  // namespace ringshard::train

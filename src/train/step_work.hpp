@@ -1,0 +1,42 @@
+#pragma once
+
+#include <vector>
+
+#include "ringshard/attention/sequence_partition.hpp"
+#include "ringshard/comm/group.hpp"
+#include "ringshard/mesh/mesh.hpp"
+#include "ringshard/model/transformer.hpp"
+#include "ringshard/train/numbers.hpp"
+#include "ringshard/train/trainer.hpp"
+
+namespace ringshard::train {
+
+// The work of a curve in a step, over the world.
+struct CurveWork {
+    double targets;  // at least one: it is a divisor, as the next one
+    double weight;   // of all targets
+    double counted_tokens;
+    double operations;
+};
+
+// The work of a step, over the world. It is known before the pass.
+struct StepWork {
+    std::vector<CurveWork> curves;
+    double filler_tokens;
+    attention::RingWork attention;  // of all rings and micro-batches
+
+    StepNumbers numbers() const;
+};
+
+// Counts the micro-batches of each curve, and the batches that join them. One rank of every
+// sequence group counts. Collective over the world.
+StepWork count_work(const comm::Group& world, const mesh::Mesh& mesh,
+                    const model::Transformer& model, const std::vector<MicroBatches>& of_curves,
+                    const MicroBatches& joined);
+
+// Operations of a step if each micro-batch takes as long as on the rank that does most for it: one
+// long row holds up all ranks, however short the others' are. Collective over the world.
+double count_longest(const comm::Group& world, const model::Transformer& model,
+                     const MicroBatches& micro_batches);
+
+}  // namespace ringshard::train
