@@ -60,6 +60,8 @@ Input input_of(const Heads& heads, const TilePack& pack) {
     return {queries(heads.q, pack), keys(heads.k, pack), keys(heads.v, pack), pack, heads.form};
 }
 
+HeadForm form_of(const Heads& heads) { return {heads.q.size(2), heads.form, heads.k.size(1)}; }
+
 at::Tensor heads_first(const at::Tensor& rows) { return rows.transpose(1, 2); }
 
 // --- cuDNN ------------------------------------------------------------------------------------
@@ -239,7 +241,7 @@ void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial&
     const GpuTraits gpu = traits_of(heads.q.device());
     for (const TilePack& pack : pack_tiles(tiles)) {
         const AttentionKernel kernel =
-            choose_kernel(pack, heads.q.scalar_type(), {heads.q.size(2), heads.form}, gpu);
+            choose_kernel(pack, heads.q.scalar_type(), form_of(heads), gpu);
         const SeenKeys seen = forward(kernel, input_of(heads, pack));
         const SeenKeys place{queries(partial.out, pack), queries(partial.lse, pack)};
         if (into == Into::sums) {
@@ -256,8 +258,7 @@ void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial&
     const GpuTraits gpu = traits_of(heads.q.device());
     const at::ScalarType type = heads.q.scalar_type();
     for (const TilePack& pack : pack_tiles(tiles)) {
-        const AttentionKernel kernel =
-            choose_kernel(pack, type, {heads.q.size(2), heads.form}, gpu);
+        const AttentionKernel kernel = choose_kernel(pack, type, form_of(heads), gpu);
         const HeadGradients more =
             backward(kernel, input_of(heads, pack), queries(d_out, pack),
                      {queries(whole.out, pack).to(type), queries(whole.lse, pack)});

@@ -118,7 +118,8 @@ at::Tensor SequenceAttention::attend_cached(const at::Tensor& qkv, const Plan& p
 
 std::set<std::string> SequenceAttention::operators(const Plan& plan, at::ScalarType type,
                                                    at::Device device) const {
-    return operators_of(plan, type, {heads_.head_dim, form_}, device);
+    const HeadExchange exchange(heads_, ulysses_, {type, exchange_type_of_heads_});
+    return operators_of(plan, type, {heads_.head_dim, form_, exchange.mine().key_heads}, device);
 }
 
 bool SequenceAttention::can_be_recorded(const Plan& plan) const {

@@ -89,6 +89,11 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const H
     if (!ops::is_common(pack.group.first.band)) return AttentionKernel::flash;
     if (!has_fast_cudnn || gpu.must_be_deterministic || pack.is_ragged() || head_dim > 128)
         return AttentionKernel::flash;
+    // On B200, cuDNN 9.19 and 9.20 are reported to give wrong results for fewer than eight key
+    // heads (pytorch#193893). Until a B200 has passed attention_on_gpu_test, such models take the
+    // slower kernel there.
+    if (gpu.compute_capability == 10 && form.key_heads < HeadForm::many)
+        return AttentionKernel::flash;
     const Tile& tile = pack.group.first;
     const auto is_multiple_of = [&](int64_t length) {
         return tile.num_q % length == 0 && tile.num_k % length == 0;
@@ -99,10 +104,11 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const H
     // it.
     constexpr int64_t at_a_time = 128;
     if (tile.band == ops::every_key && !is_multiple_of(at_a_time)) return AttentionKernel::flash;
-    // It makes a plan for every shape that it has not seen, in tenths of a second: lengths of rows
-    // come again, lengths of documents do not. A tile this large is worth a plan of its own.
+    // It makes a plan for every shape that it has not seen, in tenths of a second, and LibTorch
+    // keeps each until the process ends: lengths of rows come again, lengths of documents do not. A
+    // tile this large (64k x 64k) is worth a plan of its own.
     constexpr int64_t lengths_of_rows = 64;
-    constexpr int64_t worth_a_plan = int64_t{1} << 28;
+    constexpr int64_t worth_a_plan = int64_t{1} << 32;
     return is_multiple_of(lengths_of_rows) || tile.num_q * tile.num_k >= worth_a_plan
                ? AttentionKernel::cudnn
                : AttentionKernel::flash;

@@ -53,6 +53,21 @@ public:
     shard::ParameterId weight() const { return weight_; }
 
 private:
+    // Calls work(context, rows of) for chunks of tokens that are small enough for one product, and
+    // joins the tensors that it returns.
+    template <class Work>
+    at::Tensor by_chunks(const ProjectionContext& context, int64_t tokens, Work work) const;
+    at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                             const at::Tensor& x) const;
+    at::Tensor backward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                              const shard::UnitTensors& gradients, const at::Tensor& dy,
+                              const at::Tensor& x) const;
+    at::Tensor backward_input_of_chunk(const ProjectionContext& context,
+                                       const shard::UnitTensors& weights,
+                                       const at::Tensor& dy) const;
+    void add_gradients_of_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                                const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                const at::Tensor& x) const;
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
                             const at::Tensor& dy, const at::Tensor& x) const;
 
