@@ -10,7 +10,7 @@
 namespace ringshard::attention {
 
 // Tiles that one call of a GPU's kernel takes: equal ones at equal distances, as rows of a batch;
-// or neighbours of any lengths, one after the other in queries and in keys.
+// or neighbours of any lengths, one after the other in queries and in keys, of which none is large.
 struct TilePack {
     TileGroup group{};  // the first tile, and the others if they are equal
     // Else where each tile begins, counted from the first, and where the last one ends.

@@ -116,6 +116,11 @@ RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon
     return backend_of(x).rms_norm(x, weight, epsilon);
 }
 
+RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor& x,
+                       const NormWeight& weight, double epsilon) {
+    return backend_of(x).add_rms_norm(branch, factor, x, weight, epsilon);
+}
+
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms) {
     return backend_of(x).rms_norm_again(x, weight, inverse_rms);

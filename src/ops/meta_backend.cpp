@@ -101,6 +101,10 @@ RmsNormed rms_norm(const at::Tensor& x, const NormWeight&, double) {
     return {at::empty_like(x), fp32({x.size(0)}, x)};
 }
 
+RmsNormed add_rms_norm(const at::Tensor&, double, const at::Tensor& x, const NormWeight&, double) {
+    return {at::empty_like(x), fp32({x.size(0)}, x)};
+}
+
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight&, const at::Tensor&) {
     return at::empty_like(x);
 }

@@ -46,6 +46,34 @@ BOOST_AUTO_TEST_CASE(equal_documents_are_a_batch) {
     BOOST_TEST(packs[0].group.q_distance == 64);
 }
 
+BOOST_AUTO_TEST_CASE(a_large_document_among_others_is_a_call_of_its_own) {
+    std::vector<Tile> tiles;
+    int64_t begin = 0;
+    for (const int64_t length : {300, 70, 8191, 60'000, 5, 8192, 9000, 64, 64, 90}) {
+        tiles.push_back(document(begin, length));
+        begin += length;
+    }
+    const auto packs = pack_tiles(tiles);
+    BOOST_REQUIRE(packs.size() == 6U);
+    BOOST_TEST((packs[0].is_ragged() && packs[0].longest_q == 8191));
+    BOOST_TEST(packs[0].q_starts.size() == 4U);
+    const std::vector<size_t> large{1, 3, 4};  // places of packs
+    const std::vector<size_t> of_tiles{3, 5, 6};
+    for (size_t i = 0; i < large.size(); ++i) {
+        BOOST_TEST(!packs[large[i]].is_ragged());
+        BOOST_TEST((packs[large[i]].group.first == tiles[of_tiles[i]]));
+        BOOST_TEST(packs[large[i]].group.count == 1);
+    }
+    BOOST_TEST((choose_kernel(packs[1], at::kBFloat16, 128, hopper) == AttentionKernel::cudnn));
+    BOOST_TEST((!packs[2].is_ragged() && packs[2].group.first == tiles[4]));
+    BOOST_TEST((packs[5].is_ragged() && packs[5].longest_q == 90));
+    BOOST_TEST(packs[5].q_starts == (std::vector<int32_t>{0, 64, 128, 218}),
+               boost::test_tools::per_element());
+    // Rows of one large length stay one call.
+    const std::vector<Tile> rows{document(0, 9000), document(9000, 9000)};
+    BOOST_TEST(pack_tiles(rows).size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(no_dimension_of_rows_has_stride_0) {
     // cuDNN refuses it in its backward pass, where the dimension has one element too.
     const at::Tensor heads = at::zeros({200, 3, 8});

@@ -84,9 +84,9 @@ at::Tensor Projection::forward(const ProjectionContext& context, const shard::Un
 
 at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                const at::Tensor& x) const {
+                                const at::Tensor& x, BiasGradient of_bias) const {
     return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
-        return backward_chunk(of_chunk, weights, gradients, rows(dy), rows(x));
+        return backward_chunk(of_chunk, weights, gradients, rows(dy), rows(x), of_bias);
     });
 }
 
@@ -125,8 +125,8 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
 at::Tensor Projection::backward_chunk(const ProjectionContext& context,
                                       const shard::UnitTensors& weights,
                                       const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                      const at::Tensor& x) const {
-    add_base_gradients(context, gradients, dy, x);
+                                      const at::Tensor& x, BiasGradient of_bias) const {
+    add_base_gradients(context, gradients, dy, x, of_bias);
     const at::Tensor base = weights[weight_];
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, base};
@@ -179,9 +179,9 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
 
 void Projection::add_base_gradients(const ProjectionContext& context,
                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                    const at::Tensor& x) const {
+                                    const at::Tensor& x, BiasGradient of_bias) const {
     ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
-    if (bias_) ops::add_bias_gradient(gradients[*bias_], dy);
+    if (of_bias == BiasGradient::is_missing) ops::add_bias_gradient(bias_gradient(gradients), dy);
 }
 
 }  // namespace ringshard::model

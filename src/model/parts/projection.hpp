@@ -21,6 +21,9 @@ struct WeightUse {
     double rows_per_token = 1;
 };
 
+// Whether the gradient of the bias is there already, from the pass that made dy.
+enum class BiasGradient { is_missing, is_added };
+
 // y = x w^T + bias, and what adapters add to it. x [t, in], y [t, out].
 class Projection {
 public:
@@ -31,7 +34,11 @@ public:
     // Returns the gradient of x, and adds to the gradients of weight and bias.
     at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
-                        const at::Tensor& x) const;
+                        const at::Tensor& x, BiasGradient of_bias = BiasGradient::is_missing) const;
+    // Returns an undefined tensor where there is no bias, or a frozen one.
+    at::Tensor bias_gradient(const shard::UnitTensors& gradients) const {
+        return bias_ ? gradients[*bias_] : at::Tensor();
+    }
 
     // The halves of backward(), for a part that makes x again between them.
     at::Tensor backward_input(const ProjectionContext& context, const shard::UnitTensors& weights,
@@ -61,7 +68,7 @@ private:
                              const at::Tensor& x) const;
     at::Tensor backward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                               const shard::UnitTensors& gradients, const at::Tensor& dy,
-                              const at::Tensor& x) const;
+                              const at::Tensor& x, BiasGradient of_bias) const;
     at::Tensor backward_input_of_chunk(const ProjectionContext& context,
                                        const shard::UnitTensors& weights,
                                        const at::Tensor& dy) const;
@@ -69,7 +76,8 @@ private:
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
                                 const at::Tensor& x) const;
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
-                            const at::Tensor& dy, const at::Tensor& x) const;
+                            const at::Tensor& dy, const at::Tensor& x,
+                            BiasGradient of_bias = BiasGradient::is_missing) const;
 
     // Returns the adapter of all tokens, or nullptr if no adapter or several adapters train.
     const LowRank* only_adapter() const {
