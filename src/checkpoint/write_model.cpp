@@ -20,7 +20,8 @@ std::vector<FrozenPart> frozen_parts(const shard::Zero& zero) {
         for (const auto& [unit, range] : chunks)
             for (const shard::TensorPiece& piece :
                  zero.units()[unit].pieces(intersect(zero.exclusive_range(unit), range)))
-                parts.push_back({piece.tensor->spec.name, piece.first, piece.size});
+                parts.push_back({piece.tensor->spec.name, piece.first, piece.size,
+                                 zero.units()[unit].is_wide()});
     return parts;
 }
 
@@ -111,15 +112,15 @@ std::optional<Failure> write_model(const std::filesystem::path& folder, const Ex
             return faults.reach("save:model", folder / model.name);
         };
         // Returns the offset of these elements of a tensor; nothing if this file does not hold it.
-        const auto place_of = [&](const std::string& dataset,
-                                  int64_t first) -> Expected<std::optional<int64_t>> {
+        const auto place_of = [&](const std::string& dataset, int64_t first,
+                                  ElementType type) -> Expected<std::optional<int64_t>> {
             const auto place = model.offsets.find(dataset);
             if (place == model.offsets.end()) return std::optional<int64_t>();
             if (auto failure = open()) return *failure;
-            return std::optional(place->second + first * bytes_of(model.type));
+            return std::optional(place->second + first * bytes_of(type));
         };
         for (const OwnPiece& piece : pieces) {
-            const auto offset = place_of(piece.dataset, piece.first);
+            const auto offset = place_of(piece.dataset, piece.first, model.type);
             if (!offset) return offset.failure();
             if (!offset.value()) continue;
             if (auto failure =
@@ -127,11 +128,12 @@ std::optional<Failure> write_model(const std::filesystem::path& folder, const Ex
                 return failure;
         }
         for (const FrozenPart& part : extras.frozen) {
-            const auto offset = place_of(weights_group + part.tensor, part.first);
+            const ElementType type = part.is_wide ? ElementType::fp32 : model.type;
+            const auto offset = place_of(weights_group + part.tensor, part.first, type);
             if (!offset) return offset.failure();
             if (!offset.value()) continue;
-            if (auto failure = write_frozen(part, extras.frozen_source.read, model.type,
-                                            *offset.value(), sums, *file, written))
+            if (auto failure = write_frozen(part, extras.frozen_source.read, type, *offset.value(),
+                                            sums, *file, written))
                 return failure;
         }
         for (const CopiedBytes& bytes : model.copied) {

@@ -78,7 +78,7 @@ std::optional<Failure> freeze_base(ModelSpec& spec, const LoraConfig& config) {
     const std::vector<std::string> names = tensor_names(parts);
     for (const std::string& module : config.modules_to_save)
         if (auto failure = check_saved(module, names)) return failure;
-    spec.frozen.clear();
+    spec.frozen = spec.never_trained();
     for (const std::string& name : names)
         if (!is_saved(module_of(name), config.modules_to_save)) spec.frozen.insert(name);
     for (const shard::UnitLayout& module : parts.modules)

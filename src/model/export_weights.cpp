@@ -199,24 +199,30 @@ private:
                 if (source.read == nullptr && !weights.defined())
                     weights = from.shards.load(chunk, shard::Access::read)
                                   .narrow(0, mine.begin - range.begin, mine.size());
-                if (auto failure =
-                        write_piece(weights, piece, source, form, place->second, *output, written))
+                if (auto failure = write_piece(weights, piece, source, form,
+                                               {form.type_of(zero.units()[unit]), place->second},
+                                               *output, written))
                     return failure;
             }
         }
         return std::nullopt;
     }
 
+    struct Place {
+        StoredType type;
+        int64_t offset;  // of the tensor in the file
+    };
     // `own`: all that is this rank's of the chunk; undefined where it is read again.
     static std::optional<Failure> write_piece(const at::Tensor& own,
                                               const shard::TensorPiece& piece, const Source& source,
-                                              const ExportForm& form, int64_t place, File& output,
-                                              ByteCounter& written) {
+                                              const ExportForm& form, const Place& place,
+                                              File& output, ByteCounter& written) {
         const std::string& name = piece.tensor->spec.name;
-        const auto element_bytes = static_cast<int64_t>(bytes_per_element(form.type));
+        const auto element_bytes = static_cast<int64_t>(bytes_per_element(place.type));
         const auto write = [&](int64_t first, std::span<const float> numbers) {
             written.add(std::ssize(numbers) * element_bytes);
-            return output.write_at(from_fp32(form.type, numbers), place + first * element_bytes);
+            return output.write_at(from_fp32(place.type, numbers),
+                                   place.offset + first * element_bytes);
         };
         for (int64_t done = 0; done < piece.size; done += piece_elements) {
             const int64_t count = std::min(piece_elements, piece.size - done);

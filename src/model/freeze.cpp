@@ -60,7 +60,7 @@ Expected<std::set<std::string>> find_frozen(const ModelSpec& spec, const std::st
             names.insert(names.end(), of_group.begin(), of_group.end());
         }
 
-    std::set<std::string> frozen;
+    std::set<std::string> frozen = spec.never_trained();
     if (!train_only.empty()) {
         const auto trained = matches("train_only", train_only, names);
         if (!trained) return trained;

@@ -52,8 +52,17 @@ Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
     if (config.failure()) return *config.failure();
     spec.architecture = architecture->name;
     spec.config_json = with_architecture(text, *architecture);
+    spec.frozen = spec.never_trained();
     if (spec.is_stored_quantised) spec.config_json = without_quantization(spec.config_json);
     return spec;
+}
+
+std::set<std::string> ModelSpec::never_trained() const {
+    std::set<std::string> tensors;
+    for (size_t block = 0; block < blocks.size(); ++block)
+        if (const auto& experts = blocks[block].experts; experts && !experts->correction.empty())
+            tensors.insert(concat(names.blocks, ".", block, ".", experts->correction));
+    return tensors;
 }
 
 int64_t ModelSpec::num_experts() const {
@@ -66,17 +75,6 @@ std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
     const int64_t experts = num_experts();
     if (ranks == 1) return {};
     if (experts == 0) return concat(architecture, " has no experts");
-    for (const BlockSpec& block : blocks) {
-        if (!block.experts) continue;
-        if (block.experts->tensors != ExpertTensors::single)
-            return concat(architecture,
-                          " holds the experts of a block as one tensor, which ranks do not share; "
-                          "leave ep_size out");
-        if (block.experts->shared)
-            return concat(architecture,
-                          " has an MLP beside the experts of a block, and ranks do not share such "
-                          "experts; leave ep_size out");
-    }
     if (experts % ranks == 0) return {};
     return concat("the model's ", experts, " experts do not divide into ", ranks, " equal parts");
 }
@@ -84,8 +82,9 @@ std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
 void ModelSpec::set_router_aux_loss(double coefficient) {
     router_aux_loss_coef = coefficient;
     auto config = nlohmann::ordered_json::parse(config_json);
-    config["router_aux_loss_coef"] = coefficient;
-    config["output_router_logits"] = coefficient != 0;
+    auto& of_text = text_config.empty() ? config : config[text_config];
+    of_text["router_aux_loss_coef"] = coefficient;
+    of_text["output_router_logits"] = coefficient != 0;
     config_json = config.dump(2) + "\n";
 }
 

@@ -16,6 +16,11 @@ RouterSums::RouterSums(const ModelSpec& spec, comm::Communicator& world, at::Dev
     const at::TensorOptions options(device);
     choices_ = at::zeros({rows, num_experts_}, options.dtype(at::kLong));
     probabilities_ = at::zeros({num_experts_}, options.dtype(at::kDouble));
+    const auto is_corrected = [](const BlockSpec& block) {
+        return block.experts && !block.experts->correction.empty();
+    };
+    if (coefficient_ != 0 && std::ranges::any_of(spec.blocks, is_corrected))
+        uncorrected_ = at::zeros({num_experts_}, options.dtype(at::kLong));
     aux_loss_ = at::zeros({}, options.dtype(at::kDouble));
 }
 
@@ -23,20 +28,22 @@ void RouterSums::begin_pass(int64_t num_counted) {
     num_counted_ = num_counted;
     before_ = choices_.clone();
     probabilities_.zero_();
+    if (uncorrected_.defined()) uncorrected_.zero_();
     d_probability_ = at::Tensor();
 }
 
 RouterContext RouterSums::of_block(size_t block) const {
     const std::optional<int64_t>& row = row_of_block_[block];
     if (!row) return {};
-    return {choices_.select(0, *row), probabilities_, num_counted_, d_probability_};
+    return {choices_.select(0, *row), probabilities_, uncorrected_, num_counted_, d_probability_};
 }
 
 void RouterSums::balance(double share) {
     if (coefficient_ == 0 || num_experts_ == 0) return;
     const auto blocks = choices_.size(0);
-    const at::Tensor totals = at::cat(
-        {(choices_ - before_).sum(0), at::full({1}, num_counted_ * blocks, choices_.options())});
+    const at::Tensor choices = uncorrected_.defined() ? uncorrected_ : (choices_ - before_).sum(0);
+    const at::Tensor totals =
+        at::cat({choices, at::full({1}, num_counted_ * blocks, choices_.options())});
     world_.all_reduce(totals).wait();
     // Rows of a router: at least one, so that a micro-batch without tokens has no loss.
     const at::Tensor rows = totals.narrow(0, num_experts_, 1).clamp_min(1).to(at::kDouble);

@@ -15,7 +15,8 @@ namespace ringshard::model {
 // The choices of all routers, and the loss that balances the experts (load_balancing_loss_func of
 // transformers): experts x sum over the experts of (share of the choices) x (mean probability),
 // both over all blocks with experts and all tokens of a micro-batch, of all ranks. The first is a
-// constant for the gradient, and one sum over the world, between the passes, makes it exact.
+// constant for the gradient, and one sum over the world, between the passes, makes it exact. Its
+// choices are those of the probabilities alone, without the corrections of some routers.
 class RouterSums {
 public:
     RouterSums(const ModelSpec& spec, comm::Communicator& world, at::Device device);
@@ -39,6 +40,7 @@ private:
     at::Tensor choices_;        // [blocks with experts, experts] int64, of the step
     at::Tensor before_;         // the same, when the pass began
     at::Tensor probabilities_;  // [experts] fp64, of the pass
+    at::Tensor uncorrected_;    // [experts] int64, of the pass, where routers have corrections
     at::Tensor d_probability_;  // [experts] fp32
     at::Tensor aux_loss_;       // [] fp64, of the step
 };

@@ -217,6 +217,18 @@ comm::Agreed<StoredModel> StoredModel::share(Expected<StoredModel> of_root,
     return group.is_root() ? std::move(model) : from_text(list);
 }
 
+void StoredModel::divide(const std::string& name, const std::vector<Part>& parts) {
+    const StoredTensor whole = tensors_.at(name);
+    tensors_.erase(name);
+    const size_t element = bytes_per_element(whole.type);
+    for (const auto& [part_name, shape, first] : parts) {
+        StoredTensor part{whole.type, shape, whole.file};
+        part.offset = whole.offset + narrow<size_t>(first) * element;
+        part.length = narrow<size_t>(num_elements(shape)) * element;
+        tensors_[part_name] = std::move(part);
+    }
+}
+
 void StoredModel::rename(const NameOf& name_of) {
     for (auto& [stored, tensor] : std::exchange(tensors_, {})) {
         const auto name = name_of(stored);

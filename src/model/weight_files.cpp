@@ -42,7 +42,7 @@ std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const 
             const std::string& name = tensor.spec.name;
             if (form.joint && tensor.adapter != form.joint->number) continue;
             if (is_adapter ? unit.role() == shard::Role::trained : !tensor.is_adapter)
-                entries.push_back({{written_name(name), form.type,
+                entries.push_back({{written_name(name), form.type_of(unit),
                                     form.initial != nullptr && tensor.is_adapter
                                         ? InitialAdapter::widened_shape(name, tensor.spec.shape)
                                         : tensor.spec.shape},

@@ -53,8 +53,17 @@ const StoredTensor* find_source(const StoredModel& stored, const ModelSpec& spec
     return found;
 }
 
+// Blocks that predict further tokens have the numbers behind those of the model.
+bool is_of_further_block(const std::string& name, const ModelSpec& spec) {
+    if (!spec.ignores_further_blocks || !name.starts_with(spec.names.blocks + ".")) return false;
+    const auto number = name.substr(spec.names.blocks.size() + 1);
+    const auto block = read_whole_number(number.substr(0, number.find('.')));
+    return block && *block >= std::ssize(spec.blocks);
+}
+
 // Tensors that files may hold and no weight is made of. GPT-NeoX stores its causal masks.
 bool is_ignored(const std::string& name, const ModelSpec& spec) {
+    if (is_of_further_block(name, spec)) return true;
     return name.ends_with("rotary_emb.inv_freq") || name.ends_with(".attention.bias") ||
            name.ends_with(".attention.masked_bias") ||
            (spec.tied && name == spec.names.head + ".weight");

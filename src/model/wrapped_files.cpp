@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ringshard/base/text.hpp"
+#include "stored_type.hpp"
 
 namespace ringshard::model {
 
@@ -47,7 +48,37 @@ std::string body_prefix(const ModelSpec& spec) {
     return spec.names.blocks.substr(0, spec.names.blocks.rfind('.') + 1);
 }
 
-}  // namespace
+// transformers reads both forms: one tensor of all experts for gate and up, and one for down; or
+// one for each matrix, as it writes them.
+void divide_experts(StoredModel& stored, const std::string& prefix, const ExpertsSpec& spec,
+                    int64_t width) {
+    const int64_t inner = spec.intermediate;
+    const auto divide = [&](const char* name, const std::vector<std::string>& layers,
+                            const std::vector<int64_t>& shape) {
+        const std::string stacked = concat(prefix, spec.experts, ".", name);
+        const StoredTensor* const found = stored.find(stacked);
+        const std::vector<int64_t> expected{spec.count, shape[0] * std::ssize(layers), shape[1]};
+        const bool is_float =
+            found != nullptr && can_be_weight(found->type) && found->type != StoredType::fp8_e4m3;
+        if (!is_float || found->shape != expected) return;
+        std::vector<StoredModel::Part> parts;
+        for (int64_t expert = 0; expert < spec.count; ++expert)
+            for (const std::string& layer : layers)
+                parts.push_back({concat(prefix, spec.experts, ".", expert, ".", layer, ".weight"),
+                                 shape, std::ssize(parts) * shape[0] * shape[1]});
+        stored.divide(stacked, parts);
+    };
+    divide("gate_up_proj", {spec.gate, spec.up}, {inner, width});
+    divide("down_proj", {spec.down}, {width, inner});
+}
+
+void divide_experts(StoredModel& stored, const ModelSpec& spec) {
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        if (const auto& experts = spec.blocks[block].experts;
+            experts && experts->tensors == ExpertTensors::single)
+            divide_experts(stored, concat(spec.names.blocks, ".", block, "."), *experts,
+                           spec.width);
+}
 
 std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spec) {
     if (!spec.is_wrapped) return std::nullopt;
@@ -68,13 +99,21 @@ std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spe
     return std::nullopt;
 }
 
+}  // namespace
+
+std::optional<Failure> find_weights(StoredModel& stored, const ModelSpec& spec) {
+    auto failure = find_text_model(stored, spec);
+    if (!failure) divide_experts(stored, spec);
+    return failure;
+}
+
 comm::Agreed<WrappedFiles> WrappedFiles::open(const std::filesystem::path& folder,
                                               const ModelSpec& spec, const comm::Group& group) {
     auto stored = StoredModel::open(folder, group);
     if (!stored) return stored.failure();
     const auto prefixes = find_prefixes(stored.value());
     if (!prefixes) return comm::found_by_all(prefixes.failure());
-    if (const auto failure = find_text_model(stored.value(), spec))
+    if (const auto failure = find_weights(stored.value(), spec))
         return comm::found_by_all(*failure);
     WrappedFiles files(std::move(stored).value(), body_prefix(spec));
     files.body_prefix_ = prefixes.value().body;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/narrow.hpp"
 
 namespace ringshard::shard {
 
@@ -41,7 +42,7 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
         size_ = round_up(size_, alignment * num_parts);
         update_ranges_.back().range.end = size_;
     }
-    if (kind_.form == Form::numbers) return;
+    if (kind_.form == Form::numbers || kind_.form == Form::wide) return;
     place_in_four_bits(kind_.form == Form::nf4 ? Nf4Layout::Scales::plain
                                                : Nf4Layout::Scales::nested);
     size_ = round_up(size_, alignment * num_parts);
@@ -70,12 +71,17 @@ void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind,
         groups_[g].shape[0] = 0;
         for (const TensorSpec& spec : groups[g].tensors) {
             groups_[g].shape[0] += spec.shape[0];
-            tensors_.push_back({spec, groups[g].initial, size_, num_elements(spec.shape),
-                                groups[g].is_adapter, adapter});
-            size_ += tensors_.back().size;
+            add_tensor(groups[g], spec, adapter);
         }
     }
     update_ranges_.push_back({{begin, size_}, kind, adapter});
+}
+
+void FlatUnit::add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t adapter) {
+    const int64_t size = num_elements(spec.shape);
+    tensors_.push_back({spec, group.initial, size_, size, group.is_adapter, adapter});
+    placements_.push_back({tensors_.size() - 1, 0, size_, size});
+    size_ += size;
 }
 
 // Every section is filled up by itself, so that its parts are equal too.
@@ -84,25 +90,42 @@ void FlatUnit::place_experts(const std::vector<ParameterGroup>& groups, int64_t 
     for (size_t section = 0; section < sections; ++section) {
         const int64_t begin = size_;
         for (size_t g = 0; g < groups.size(); ++g) {
-            const ParameterGroup& group = groups[g];
-            if (!is_of_this_kind(group)) continue;
-            const size_t count = group.tensors.size() / sections;
-            RINGSHARD_CHECK(
-                count * sections == group.tensors.size() && kind_of(group) == UpdateKind::decaying,
-                name_, ": ", group.tensors.front().name, " is not of experts that ", sections,
-                " ranks share");
+            if (!is_of_this_kind(groups[g])) continue;
             size_ = round_up(size_, alignment);
-            groups_[g] = {size_ - begin, group.tensors.front().shape, tensors_.size(), count};
-            groups_[g].shape[0] *= static_cast<int64_t>(count);
-            for (size_t t = section * count; t < (section + 1) * count; ++t) {
-                const TensorSpec& spec = group.tensors[t];
-                tensors_.push_back({spec, group.initial, size_, num_elements(spec.shape)});
-                size_ += tensors_.back().size;
-            }
+            place_in_section(g, groups[g], section, begin);
         }
         size_ = begin + round_up(size_ - begin, alignment * num_parts / kind_.num_sections);
     }
     all_decays();
+}
+
+void FlatUnit::place_in_section(size_t g, const ParameterGroup& group, size_t section,
+                                int64_t begin) {
+    const int64_t sections = kind_.num_sections;
+    const TensorSpec& first = group.tensors.front();
+    const bool is_one = group.tensors.size() == 1;
+    const int64_t whole = is_one ? first.shape.front() : std::ssize(group.tensors);
+    const int64_t count = whole / sections;
+    RINGSHARD_CHECK(count * sections == whole && kind_of(group) == UpdateKind::decaying, name_,
+                    ": ", first.name, " is not of experts that ", sections, " ranks share");
+    PlacedGroup& placed = groups_[g];
+    if (is_one) {
+        const int64_t size = num_elements(first.shape);
+        if (section == 0) {
+            placed = {size_ - begin, first.shape, tensors_.size(), 1};
+            placed.shape[0] = count;
+            tensors_.push_back({first, group.initial, size_, size});
+        }
+        placements_.push_back({placed.first_tensor, size / sections * narrow<int64_t>(section),
+                               size_, size / sections});
+        size_ += size / sections;
+        return;
+    }
+    placed = {size_ - begin, first.shape, tensors_.size(), narrow<size_t>(count)};
+    placed.shape[0] *= count;
+    const size_t from = section * narrow<size_t>(count);
+    for (size_t t = from; t < from + narrow<size_t>(count); ++t)
+        add_tensor(group, group.tensors[t], 0);
 }
 
 // The parts of the buffer begin with blocks, since the alignment is that of a block's codes.
@@ -112,7 +135,8 @@ void FlatUnit::place_in_four_bits(Nf4Layout::Scales scales) {
     for (const PlacedTensor& tensor : tensors_) sizes.push_back(tensor.size);
     nf4_.emplace(scales, sizes);
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor)
-        tensors_[tensor].offset = nf4_->first_block(tensor) * ops::nf4_block;
+        placements_[tensor].offset = tensors_[tensor].offset =
+            nf4_->first_block(tensor) * ops::nf4_block;
     size_ = nf4_->bytes();
     all_decays();
 }
@@ -127,11 +151,11 @@ std::vector<TensorPiece> FlatUnit::pieces(const Range& range) const {
     const int64_t weights = nf4_ ? 2 : 1;  // of an element
     const Range of_weights{range.begin * weights, range.end * weights};
     std::vector<TensorPiece> pieces;
-    for (const PlacedTensor& tensor : tensors_) {
-        const Range part = intersect({tensor.offset, tensor.offset + tensor.size}, of_weights);
+    for (const auto& [tensor, first, offset, size] : placements_) {
+        const Range part = intersect({offset, offset + size}, of_weights);
         if (part.size() > 0)
-            pieces.push_back(
-                {&tensor, part.begin - tensor.offset, part.begin - of_weights.begin, part.size()});
+            pieces.push_back({&tensors_[tensor], first + part.begin - offset,
+                              part.begin - of_weights.begin, part.size()});
     }
     return pieces;
 }
@@ -204,6 +228,7 @@ std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module,
     };
     add({Role::trained, Form::numbers}, "");
     add({Role::frozen, Form::numbers}, " (frozen)");
+    add({Role::frozen, Form::wide}, " (in fp32)");
     add({Role::frozen, Form::nf4}, " (in four bits)");
     add({Role::frozen, Form::nested_nf4}, " (in four bits)");
     if (ranks_of_experts == 1) return units;

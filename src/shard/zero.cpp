@@ -76,6 +76,7 @@ Zero::Zero(std::vector<FlatUnit> units, const mesh::Cuts& cuts, const Types& typ
       mesh_(mesh),
       chunks_(cut_shards(Shelf::trained), chunk_of(offloading)),
       frozen_chunks_(cut_shards(Shelf::frozen), chunk_of(offloading)),
+      wide_chunks_(cut_shards(Shelf::wide), chunk_of(offloading)),
       nf4_chunks_(cut_shards(Shelf::nf4), chunk_of(offloading)),
       states_(units_.size()) {
     make_weights(offloading);
@@ -86,6 +87,8 @@ void Zero::make_weights(const Offloading& offloading) {
     compute_ = make_compute_weights(chunks_, Shelf::trained, offloading);
     if (frozen_chunks_.size() > 0)
         frozen_ = make_compute_weights(frozen_chunks_, Shelf::frozen, offloading);
+    if (wide_chunks_.size() > 0)
+        wide_ = make_compute_weights(wide_chunks_, Shelf::wide, offloading);
     if (nf4_chunks_.size() > 0) nf4_ = make_compute_weights(nf4_chunks_, Shelf::nf4, offloading);
     if (types_.compute == at::kFloat) return;
     masters_ = offloading.optimizer ? keep_offloaded(chunks_, at::kFloat, *offloading.optimizer)
@@ -121,6 +124,7 @@ Zero::Weights Zero::weights_at_rest_of(size_t unit) const {
     switch (shelf_of(units_[unit])) {
         case Shelf::trained: return {chunks_, weight_shards()};
         case Shelf::frozen: return {frozen_chunks_, *frozen_};
+        case Shelf::wide: return {wide_chunks_, *wide_};
         case Shelf::nf4: break;
     }
     return {nf4_chunks_, *nf4_};
@@ -132,13 +136,15 @@ FlatStore& Zero::compute_shards(size_t unit) const {
 
 std::vector<Zero::Weights> Zero::all_weights() const {
     std::vector<Weights> all{{chunks_, weight_shards()}};
-    if (frozen_) all.push_back({frozen_chunks_, *frozen_});
+    for (const Weights& frozen : frozen_weights()) all.push_back(frozen);
     return all;
 }
 
 std::vector<Zero::Weights> Zero::frozen_weights() const {
-    if (!frozen_) return {};
-    return {{frozen_chunks_, *frozen_}};
+    std::vector<Weights> frozen;
+    if (frozen_) frozen.push_back({frozen_chunks_, *frozen_});
+    if (wide_) frozen.push_back({wide_chunks_, *wide_});
+    return frozen;
 }
 
 std::vector<Zero::Weights> Zero::nf4_weights() const {
@@ -246,6 +252,7 @@ Zero::Memory Zero::memory() const {
                   .gradients = gradient_buffers_.bytes(),
                   .communication = most_bytes_under_way_};
     if (cuts_.weights && frozen_) memory.weights += frozen_->bytes();
+    if (cuts_.weights && wide_) memory.weights += wide_->bytes();
     if (cuts_.weights && nf4_) memory.weights += nf4_->bytes();
     if (masters_) memory.weights += masters_->bytes();
     if (cuts_.optimizer) memory.gradients += gradients_->bytes();

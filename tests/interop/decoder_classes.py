@@ -36,12 +36,16 @@ def tiny_config(model_type, **other):
         given.update(text_config={**SIZES, **QUIET, "sliding_window": 8}, vision_config=VISION_SIZES)
     if model_type == "helium":
         given["head_dim"] = 8
-    if model_type == "qwen3_next":
+    if model_type in ("qwen3_next", "qwen3_5_moe_text"):
         given.update(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24)
     if "mamba_n_heads" in fields:
         given.update(mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8)
     if model_type == "bamba":
         given.update(attn_layer_indices=[1])
+    if model_type == "glm4_moe":
+        given.update(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16)
+    if model_type == "ernie4_5_moe":
+        given.update(moe_num_experts=8, moe_k=2, moe_intermediate_size=16)
     if "layer_types" in fields and "sliding_window" in fields:
         given["sliding_window"] = 8
     content = json.loads(CONFIG_MAPPING[model_type](**{**given, **other}).to_json_string(use_diff=False))

@@ -22,7 +22,7 @@ double first_loss(const comm::Group& world, const json& wish) {
     const std::filesystem::path folder = wish.at("folder").get<std::string>();
     auto stored = model::StoredModel::open(folder);
     const auto spec = model::read_model_spec(folder / "config.json");
-    if (const auto failure = model::find_text_model(stored.value(), spec.value()))
+    if (const auto failure = model::find_weights(stored.value(), spec.value()))
         throw Error(*failure);
     if (const auto failure =
             model::check_weights(stored.value(), spec.value(), model::make_units(spec.value(), 1)))

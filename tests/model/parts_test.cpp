@@ -71,7 +71,7 @@ std::map<std::string, BlockSpec> specs_with_experts() {
     BlockSpec& experts = specs["experts"] = plain_spec();
     experts.experts = {.count = 5, .per_token = 2, .intermediate = 12};
     BlockSpec& normalised = specs["experts, normalised, norm behind"] = experts;
-    normalised.experts->normalises = true;
+    normalised.experts->routing.normalises = true;
     normalised.experts->activation = ops::Activation::gelu;
     normalised.mlp_norms.behind = "b";
     BlockSpec& all = specs["every expert"] = experts;
@@ -207,7 +207,7 @@ at::Tensor experts_of(const ExpertsSpec& spec, const Leaves& leaves, const at::T
     const at::Tensor p = x.matmul(leaves.at("mlp.gate.weight").t()).softmax(1);
     const at::Tensor chosen = std::get<1>(at::topk(p, spec.per_token));
     at::Tensor weights = p * at::zeros_like(p).scatter(1, chosen, 1.0);
-    if (spec.normalises) weights = weights / weights.sum(1, true);
+    if (spec.routing.normalises) weights = weights / weights.sum(1, true);
     at::Tensor sum = at::zeros_like(x);
     for (int64_t expert = 0; expert < spec.count; ++expert) {
         const std::string name = concat("mlp.experts.", expert, ".");

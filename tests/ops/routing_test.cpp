@@ -42,8 +42,8 @@ BOOST_AUTO_TEST_CASE(equal_probabilities_are_decided_as_by_topk) {
     for (const int64_t num_experts : {4, 8, 64, 128, 600}) {
         // Few values, so that nearly every row has ties.
         const at::Tensor logits = at::randint(0, 4, {50, num_experts}, at::kFloat);
-        const at::Tensor probabilities = router_probabilities(logits);
-        const at::Tensor experts = choose_experts(probabilities, 3);
+        const at::Tensor probabilities = router_probabilities(logits, {});
+        const at::Tensor experts = choose_experts(probabilities, 3, {});
         for (int64_t token = 0; token < 50; ++token) {
             const at::Tensor alone =
                 std::get<1>(at::topk(at::softmax(logits[token], 0), 3)).unsqueeze(0);
@@ -52,21 +52,44 @@ BOOST_AUTO_TEST_CASE(equal_probabilities_are_decided_as_by_topk) {
     }
 }
 
+// Groups by the sum of their two best experts, with corrections that reach no weight.
+BOOST_AUTO_TEST_CASE(experts_are_chosen_in_groups) {
+    const RouterForm form{
+        .is_sigmoid = true, .normalises = true, .scaling = 2, .groups = 3, .chosen_groups = 1};
+    const at::Tensor probabilities = at::tensor({0.9F, 0.1F, 0.5F, 0.6F, 0.2F, 0.3F}).unsqueeze(0);
+    const auto chosen = [&](const at::Tensor& correction) {
+        return numbers(choose_experts(probabilities, 2, form, correction).flatten());
+    };
+    BOOST_TEST(chosen({}) == (std::vector<int64_t>{2, 3}), boost::test_tools::per_element());
+    const at::Tensor correction = at::tensor({0.0F, 0.0F, 0.0F, 0.0F, 0.4F, 0.4F});
+    BOOST_TEST(chosen(correction) == (std::vector<int64_t>{4, 5}),
+               boost::test_tools::per_element());
+    const at::Tensor weights = expert_weights(probabilities, at::tensor({{4L, 5L}}), form);
+    BOOST_TEST(test::distance(weights, at::tensor({{0.8F, 1.2F}})) < 1e-6);
+}
+
 BOOST_AUTO_TEST_CASE(a_router_has_the_gradient_of_autograd) {
     at::manual_seed(2);
-    for (const bool normalises : {false, true}) {
+    for (const RouterForm& form :
+         {RouterForm{}, RouterForm{.normalises = true},
+          RouterForm{.normalises = true, .least_sum = 0.4, .scaling = 1.5},
+          RouterForm{.is_sigmoid = true, .normalises = true, .added_to_sum = 1e-20, .scaling = 2},
+          RouterForm{.is_sigmoid = true}}) {
         const at::Tensor logits = at::randn({9, 6});
         const at::Tensor d_weights = at::randn({9, 2});
         const at::Tensor d_probability = at::randn({6});
-        const at::Tensor probabilities = router_probabilities(logits);
-        const at::Tensor experts = choose_experts(probabilities, 2);
+        const at::Tensor probabilities = router_probabilities(logits, form);
+        const at::Tensor experts = choose_experts(probabilities, 2, form);
         const at::Tensor gradient =
-            router_backward({d_weights, d_probability, 7}, probabilities, experts, normalises);
+            router_backward({d_weights, d_probability, 7}, probabilities, experts, form);
 
         const at::Tensor x = test::leaf(logits);
-        const at::Tensor p = x.softmax(1);
+        const at::Tensor p = form.is_sigmoid ? x.sigmoid() : x.softmax(1);
         at::Tensor weights = p.gather(1, experts);
-        if (normalises) weights = weights / weights.sum(1, true);
+        if (form.normalises)
+            weights =
+                weights / (weights.sum(1, true).clamp_min(form.least_sum) + form.added_to_sum);
+        weights = weights * form.scaling;
         ((weights * d_weights).sum() + (p.narrow(0, 0, 7) * d_probability).sum()).backward();
         BOOST_TEST(test::distance(gradient, x.grad()) < 2e-6);
     }

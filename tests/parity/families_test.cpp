@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -44,23 +45,65 @@ struct Family {
     std::vector<int64_t> last_tokens;  // of the documents
 };
 
+std::vector<float> values_of(const std::string& name, const json& tensor) {
+    size_t count = 1;
+    for (const auto& size : tensor["shape"]) count *= size.get<size_t>();
+    const double mean = tensor["mean"];
+    const double spread = tensor["spread"];
+    std::vector<float> values;
+    for (const double number : numbers(name, count))
+        values.push_back(static_cast<float>(mean + spread * (2 * number - 1)));
+    return values;
+}
+
+// The releases of Qwen3.5 hold the experts of a block as one tensor for gate and up, and one for
+// down.
+std::vector<model::TensorEntry> stacked(const std::vector<model::TensorEntry>& entries) {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const model::TensorEntry& entry : entries) {
+        const size_t experts = entry.name.find("mlp.experts.");
+        if (experts == std::string::npos) {
+            shapes[entry.name] = entry.shape;
+            continue;
+        }
+        const bool is_down = entry.name.ends_with("down_proj.weight");
+        std::vector<int64_t>& shape = shapes[entry.name.substr(0, experts) + "mlp.experts." +
+                                             (is_down ? "down_proj" : "gate_up_proj")];
+        if (shape.empty()) shape = {0, (is_down ? 1 : 2) * entry.shape[0], entry.shape[1]};
+        if (!entry.name.ends_with("up_proj.weight")) ++shape[0];
+    }
+    std::vector<model::TensorEntry> all;
+    for (const auto& [name, shape] : shapes) all.push_back({name, model::StoredType::fp32, shape});
+    return all;
+}
+
+// The names in the golden of the tensors that lie in one of a file.
+std::vector<std::string> parts_of(const std::string& name, int64_t experts) {
+    const size_t end = name.rfind('.');
+    const std::string last = name.substr(end + 1);
+    if (!name.ends_with("mlp.experts." + last)) return {name};
+    std::vector<std::string> layers{last};
+    if (last == "gate_up_proj") layers = {"gate_proj", "up_proj"};
+    std::vector<std::string> parts;
+    for (int64_t expert = 0; expert < experts; ++expert)
+        for (const std::string& layer : layers)
+            parts.push_back(concat(name.substr(0, end), ".", expert, ".", layer, ".weight"));
+    return parts;
+}
+
 void write_model(const json& golden, const std::filesystem::path& folder) {
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "config.json") << golden["config"].dump(2);
     std::vector<model::TensorEntry> entries;
     for (const auto& [name, tensor] : golden["tensors"].items())
         entries.push_back({name, model::StoredType::fp32, tensor["shape"]});
+    const bool is_stacked = golden["config"]["model_type"] == "qwen3_5_moe";
+    if (is_stacked) entries = stacked(entries);
     model::SafetensorsWriter writer(folder / "model.safetensors", entries);
-    for (const auto& [name, tensor] : golden["tensors"].items()) {
-        size_t count = 1;
-        for (const auto& size : tensor["shape"]) count *= size.get<size_t>();
-        std::vector<float> values;
-        const double mean = tensor["mean"];
-        const double spread = tensor["spread"];
-        for (const double number : numbers(name, count))
-            values.push_back(static_cast<float>(mean + spread * (2 * number - 1)));
-        writer.write(values);
-    }
+    for (const model::TensorEntry& entry : entries)
+        for (const std::string& name : is_stacked ? parts_of(entry.name, entry.shape.front())
+                                                  : std::vector<std::string>{entry.name})
+            writer.write(values_of(name, golden["tensors"][name]));
     if (const auto failure = writer.close()) throw Error(*failure);
 }
 
@@ -142,12 +185,15 @@ void check_gradient(const at::Tensor& gradient, const std::string& name,
 
 void check_gradients(const Family& family, TestModel& model) {
     const auto gradients = model.gradients();
-    BOOST_TEST(gradients.size() == family.golden["tensors"].size());
+    size_t learned = 0;  // all but the corrections of routers
     for (const auto& [name, tensor] : family.golden["tensors"].items()) {
         BOOST_TEST_INFO_SCOPE(name);
+        if (!tensor.contains("gradient")) continue;
+        ++learned;
         BOOST_TEST_REQUIRE(gradients.contains(name));
         check_gradient(gradients.at(name), name, tensor["gradient"]);
     }
+    BOOST_TEST(gradients.size() == learned);
 }
 
 // A changed token of one document moves no logit of another by a bit.

@@ -54,6 +54,8 @@ def shapes_in_memory(golden):
             shapes[name[:name.index("block_sparse_moe.")] + "block_sparse_moe.experts." + layer] = shape
         elif ".block_sparse_moe.router." in name:
             shapes[name.replace("router.layer", "router")] = shape
+        elif ".moe_statics." in name:  # Ernie
+            shapes[name.replace("mlp.moe_statics.", "mlp.gate.moe_statics.")] = shape
         elif not expert.isdigit():
             shapes[name.replace(".block_sparse_moe.", ".mlp.")] = shape
         elif layer.split(".")[0] in ("down_proj", "w2"):

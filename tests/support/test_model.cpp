@@ -67,7 +67,7 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),
                                   device(), communicator_options(group))) {
     auto stored = model::StoredModel::open(folder);
-    if (const auto failure = model::find_text_model(stored.value(), spec)) throw Error(*failure);
+    if (const auto failure = model::find_weights(stored.value(), spec)) throw Error(*failure);
     ByteCounter& bytes = group.flight_recorder().bytes();
     std::optional<model::StoredModel> adapter;
     if (!options.adapter.empty())

@@ -61,6 +61,7 @@ struct FrozenPart {
     std::string tensor;
     int64_t first;
     int64_t count;
+    bool is_wide = false;  // written in fp32, whatever the type of the model
 };
 // Returns the parts that this rank alone writes.
 std::vector<FrozenPart> frozen_parts(const shard::Zero& zero);

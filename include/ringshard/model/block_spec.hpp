@@ -11,6 +11,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/attention/sequence_delta.hpp"
 #include "ringshard/ops/activation.hpp"
+#include "ringshard/ops/routing.hpp"
 #include "ringshard/ops/score_form.hpp"
 
 // The parts that a block is made of, and their sizes: an architecture is a list of these.
@@ -112,7 +113,12 @@ struct ExpertsSpec {
     int64_t count = 0;
     int64_t per_token = 0;
     int64_t intermediate = 0;  // of one expert
-    bool normalises = false;   // the weights of a token's experts, to the sum 1
+    ops::RouterForm routing{};
+    bool routes_in_fp32 = false;  // the router multiplies in fp32, whatever the compute type
+    // A tensor of numbers of the experts, in fp32 and not trained, which are added to their
+    // probabilities before a token chooses; empty: none. Files may have it as one row.
+    std::string correction{};
+    bool correction_is_row = false;
     ops::Activation activation = ops::Activation::silu;
     ExpertTensors tensors = ExpertTensors::single;
     ClampedSwiglu clamped{};  // in place of the activation, of turned tensors

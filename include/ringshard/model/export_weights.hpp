@@ -37,6 +37,10 @@ struct ExportForm {
     };
     std::optional<JointAdapter> joint{};
     std::vector<Constant> constants{};  // of the model, written beside its weights
+
+    StoredType type_of(const shard::FlatUnit& unit) const {
+        return unit.is_wide() ? StoredType::fp32 : type;
+    }
 };
 
 // Why the folder may not be written to, if so.

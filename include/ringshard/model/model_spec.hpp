@@ -51,6 +51,7 @@ struct ModelSpec {
     std::optional<int64_t> padding_token;
     // The share of the loss that balances the experts in the loss of training; 0: none.
     double router_aux_loss_coef = 0;
+    bool has_router_aux_loss = false;  // transformers computes that loss for the architecture
     double initializer_range = 0.02;
     int64_t max_positions = 0;
     std::string config_json;  // of this model: the file's content, corrected where it differs
@@ -61,6 +62,8 @@ struct ModelSpec {
     bool is_stored_quantised = false;  // in FP8 or MXFP4: scales multiply the matrices
     // Numbers that every model of the architecture has among its tensors, and that nothing trains.
     std::vector<Constant> constants{};
+    // Files may hold blocks behind the last one, which are no part of the model.
+    bool ignores_further_blocks = false;
     std::set<std::string> frozen{};                  // tensors that a run does not train
     shard::Form frozen_form = shard::Form::numbers;  // of the frozen matrices of blocks
     // The head begins as the embedding, which alone is in the files: one of the two is trained
@@ -75,6 +78,8 @@ struct ModelSpec {
     std::vector<int64_t> ulysses_sizes() const;
     // Returns each mask that a block has, in the order of the blocks that have it first.
     std::vector<attention::Mask> masks() const;
+    // Returns the tensors that no run trains: corrections of routers.
+    std::set<std::string> never_trained() const;
     int64_t num_experts() const;  // of a block that has some; 0: none has
     // Why so many ranks cannot share the experts; empty if they can.
     std::string why_experts_do_not_split(int64_t ranks) const;

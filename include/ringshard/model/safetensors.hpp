@@ -62,6 +62,13 @@ public:
     // Gives tensors other names, and moves those that `name_of` gives none to others().
     using NameOf = std::function<std::optional<std::string>(const std::string& stored)>;
     void rename(const NameOf& name_of);
+    // Puts parts of a tensor into its place: ranges of its elements.
+    struct Part {
+        std::string name;
+        std::vector<int64_t> shape;
+        int64_t first;  // element of the whole
+    };
+    void divide(const std::string& name, const std::vector<Part>& parts);
 
     const StoredTensor* find(const std::string& name) const;
     const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }

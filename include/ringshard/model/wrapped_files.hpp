@@ -12,9 +12,10 @@
 // projector) pass through unchanged. Releases name the same tensors in several ways.
 namespace ringshard::model {
 
-// Gives the tensors of the text model their names in the units, and makes all others others().
-// Fails where the files hold no text model. Does nothing where the spec is of no wrapped model.
-std::optional<Failure> find_text_model(StoredModel& stored, const ModelSpec& spec);
+// Gives the tensors of a wrapped model's text model their names in the units, and makes all others
+// others(); takes experts apart that the files hold as one tensor and the units one by one. Fails
+// where the files hold no text model.
+std::optional<Failure> find_weights(StoredModel& stored, const ModelSpec& spec);
 
 // Where the tensors that pass through lie, and the names of the text model's tensors there.
 class WrappedFiles {

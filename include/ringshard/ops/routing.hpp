@@ -8,16 +8,31 @@
 // rows, one for each choice.
 namespace ringshard::ops {
 
-// Returns the softmax of all logits [t, e], in fp32.
-at::Tensor router_probabilities(const at::Tensor& logits);
+// From logits to the experts of a token and their weights.
+struct RouterForm {
+    bool is_sigmoid = false;  // of each logit by itself; else the softmax of all of a token
+    bool normalises = false;  // the weights of a token's experts: they are divided by their sum
+    double least_sum = 0;     // smaller sums count as this
+    double added_to_sum = 0;
+    double scaling = 1;  // of the weights
+    // The experts lie in groups of equal size. A token chooses among those of some groups: of the
+    // groups whose two best experts have the largest sums.
+    int64_t groups = 1;
+    int64_t chosen_groups = 1;
+};
+
+// Returns the softmax of all logits [t, e], or the sigmoid of each, in fp32.
+at::Tensor router_probabilities(const at::Tensor& logits, const RouterForm& form);
 
 // Returns the k experts of each token with the largest probabilities, ascending by their number:
-// [t, k] int64. LibTorch's topk decides between equal ones, as in transformers.
-at::Tensor choose_experts(const at::Tensor& probabilities, int64_t k);
+// [t, k] int64. LibTorch's topk decides between equal ones, as in transformers. correction [e]
+// fp32: is added to the probabilities before, and to no weight; undefined: nothing.
+at::Tensor choose_experts(const at::Tensor& probabilities, int64_t k, const RouterForm& form,
+                          const at::Tensor& correction = {});
 
-// Returns the weights of the chosen experts [t, k], fp32. normalises: those of a token add up to 1.
+// Returns the weights of the chosen experts [t, k], fp32.
 at::Tensor expert_weights(const at::Tensor& probabilities, const at::Tensor& experts,
-                          bool normalises);
+                          const RouterForm& form);
 
 // Returns the gradient of the logits [t, e], fp32. d_weights [t, k]: of expert_weights().
 // d_probability [e] is what every one of the first num_counted tokens adds to the gradient of its
@@ -28,7 +43,7 @@ struct RouterGradients {
     int64_t num_counted = 0;
 };
 at::Tensor router_backward(const RouterGradients& gradients, const at::Tensor& probabilities,
-                           const at::Tensor& experts, bool normalises);
+                           const at::Tensor& experts, const RouterForm& form);
 
 // The rows of all experts, those of an expert side by side, in the order of the tokens.
 struct ExpertRows {

@@ -35,9 +35,9 @@ enum class InitialValues {
 // weights beside those in the compute type; frozen weights have the compute type alone.
 enum class Role { trained, frozen };
 
-// How weights lie at rest: as numbers; or frozen matrices in four bits, with scales in fp32 or in 8
-// bits (nested).
-enum class Form { numbers, nf4, nested_nf4 };
+// How weights lie at rest: as numbers of the compute type; frozen ones in fp32, whatever that type
+// is (wide); or frozen matrices in four bits, with scales in fp32 or in 8 bits (nested).
+enum class Form { numbers, wide, nf4, nested_nf4 };
 
 // Weights that lie in one unit.
 struct UnitKind {
@@ -59,7 +59,9 @@ struct ParameterGroup {
     bool is_bias = false;     // never decays, whatever its shape, and never lies in four bits
     // B, or the magnitudes of an adapter: they decay as matrices do, and have a rate of their own.
     bool is_adapter_output = false;
-    bool is_of_experts = false;  // equally many tensors of each expert, in the order of experts
+    // Equally many tensors of each expert, in the order of experts; or one tensor whose first
+    // dimension is the experts.
+    bool is_of_experts = false;
     size_t adapter = 0;  // which of the adapters that train together; 0 of all other parameters
 };
 
@@ -69,7 +71,7 @@ struct ParameterId {
 };
 
 // Where a tensor lies in the flat buffer of its unit, in weights: elements of the buffer, or half
-// bytes of one in four bits.
+// bytes of one in four bits. The first part of it, if it has one in each section.
 struct PlacedTensor {
     TensorSpec spec;
     InitialValues initial;
@@ -116,6 +118,7 @@ public:
     Role role() const { return kind_.role; }
     // The places of a unit in four bits; null of other units.
     const Nf4Layout* nf4() const { return nf4_ ? &*nf4_ : nullptr; }
+    bool is_wide() const { return kind_.form == Form::wide; }
     size_t module() const { return module_; }
     int64_t size() const { return size_; }  // elements, filled up; bytes in four bits
     int64_t num_sections() const { return kind_.num_sections; }
@@ -148,10 +151,19 @@ private:
         size_t first_tensor = 0;
         size_t num_tensors = 0;
     };
+    // A tensor in the buffer, or the part of it that lies in one section.
+    struct Placement {
+        size_t tensor;
+        int64_t first;  // element of the tensor
+        int64_t offset;
+        int64_t size;
+    };
     static UpdateKind kind_of(const ParameterGroup& group);
     bool is_of_this_kind(const ParameterGroup& group) const;
     void place(const std::vector<ParameterGroup>& groups, UpdateKind kind, size_t adapter);
     void place_experts(const std::vector<ParameterGroup>& groups, int64_t num_parts);
+    void place_in_section(size_t g, const ParameterGroup& group, size_t section, int64_t begin);
+    void add_tensor(const ParameterGroup& group, const TensorSpec& spec, size_t adapter);
     void all_decays();
     void place_in_four_bits(Nf4Layout::Scales scales);
     at::Tensor dense(const at::Tensor& flat, const PlacedGroup& group, at::ScalarType type) const;
@@ -161,7 +173,8 @@ private:
     size_t module_;
     std::optional<Nf4Layout> nf4_;
     std::vector<PlacedTensor> tensors_;
-    std::vector<PlacedGroup> groups_;  // in the order of the constructor's list
+    std::vector<Placement> placements_;  // in the order of the buffer
+    std::vector<PlacedGroup> groups_;    // in the order of the constructor's list
     std::vector<UpdateRange> update_ranges_;
     int64_t size_ = 0;
 };

@@ -92,7 +92,7 @@ public:
         return masters_ ? compute_.get() : nullptr;
     }
     // The shards of all weights, by the role of their units: of trained ones in fp32, of frozen
-    // ones in the compute type.
+    // ones in the compute type, or in fp32 where their form says so.
     struct Weights {
         const Chunks& chunks;
         FlatStore& shards;
@@ -181,12 +181,14 @@ private:
     };
 
     // Units whose shards lie in one store.
-    enum class Shelf { trained, frozen, nf4 };
+    enum class Shelf { trained, frozen, wide, nf4 };
     Shelf shelf_of(const FlatUnit& unit) const {
         if (unit.role() == Role::trained) return Shelf::trained;
+        if (unit.is_wide()) return Shelf::wide;
         return unit.nf4() == nullptr ? Shelf::frozen : Shelf::nf4;
     }
     at::ScalarType type_of(Shelf shelf) const {
+        if (shelf == Shelf::wide) return at::kFloat;
         return shelf == Shelf::nf4 ? at::kByte : types_.compute;
     }
     std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
@@ -228,10 +230,12 @@ private:
     const mesh::Mesh& mesh_;
     Chunks chunks_;         // of the trained units; the shards of the others are empty in it
     Chunks frozen_chunks_;  // of the frozen ones
+    Chunks wide_chunks_;    // of those in fp32
     Chunks nf4_chunks_;     // of those in four bits
     std::vector<UnitState> states_;
     std::unique_ptr<FlatStore> compute_;    // shards in the compute type: what is gathered
     std::unique_ptr<FlatStore> frozen_;     // of frozen units, if there are any
+    std::unique_ptr<FlatStore> wide_;       // of those in fp32, if there are any
     std::unique_ptr<FlatStore> nf4_;        // bytes of those in four bits, if there are any
     std::unique_ptr<FlatStore> masters_;    // in fp32, where the compute type is another
     std::unique_ptr<FlatStore> gradients_;  // of the shards

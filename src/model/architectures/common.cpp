@@ -25,7 +25,7 @@ Sizes read_sizes(ConfigReader& config, const Defaults& defaults, ModelSpec& spec
     spec.vocabulary = config.whole_number("vocab_size", most_tokens);
     spec.stored_vocabulary = spec.vocabulary;
     spec.width = config.whole_number("hidden_size", widest);
-    sizes.intermediate = config.whole_number("intermediate_size", widest);
+    sizes.intermediate = config.whole_number(defaults.intermediate_name, widest);
     sizes.num_blocks = config.whole_number("num_hidden_layers", most_blocks);
     attention::HeadCounts& heads = sizes.heads;
     heads.query_heads = config.whole_number("num_attention_heads", widest);

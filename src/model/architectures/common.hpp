@@ -20,6 +20,7 @@ struct Defaults {
     int64_t key_heads = 0;
     NormForm norm{.epsilon = 1e-6};
     const char* norm_name = "rms_norm_eps";  // nullptr: there is no such field
+    const char* intermediate_name = "intermediate_size";
     std::optional<int64_t> padding_token{};
     bool tied = false;
     const char* activation = "silu";
@@ -56,7 +57,9 @@ struct ExpertDefaults {
     int64_t count;
     int64_t per_token;
     const char* intermediate_name;
-    double aux_loss;
+    std::optional<double> aux_loss;    // nothing: the family has no such loss
+    const char* count_name = nullptr;  // nullptr: num_experts or num_local_experts
+    const char* per_token_name = "num_experts_per_tok";
 };
 // Returns whether each block has an MLP in place of experts, by mlp_only_layers and
 // decoder_sparse_step.

@@ -11,14 +11,16 @@ namespace {
 constexpr int64_t most_experts = 1 << 16;
 
 // transformers writes the number under either name.
-int64_t read_count(ConfigReader& config, int64_t usual) {
+int64_t read_count(ConfigReader& config, const ExpertDefaults& defaults) {
+    if (defaults.count_name != nullptr)
+        return config.whole_number_or(defaults.count_name, most_experts, defaults.count);
     const json here = config.part("num_experts");
     const json local = config.part("num_local_experts");
     if (!here.is_null() && !local.is_null() && here != local)
         config.complain(concat("num_experts = ", here.dump(), " and num_local_experts = ",
                                local.dump(), ": are one number; correct the wrong one"));
     return config.whole_number_or(here.is_null() ? "num_local_experts" : "num_experts",
-                                  most_experts, usual);
+                                  most_experts, defaults.count);
 }
 
 double read_aux_loss(ConfigReader& config, double usual) {
@@ -53,15 +55,16 @@ std::vector<bool> read_dense_blocks(ConfigReader& config, size_t num_blocks) {
 
 ExpertsSpec read_experts(ConfigReader& config, ModelSpec& spec, const ExpertDefaults& defaults) {
     ExpertsSpec experts;
-    experts.count = read_count(config, defaults.count);
+    experts.count = read_count(config, defaults);
     experts.per_token =
-        config.whole_number_or("num_experts_per_tok", most_experts, defaults.per_token);
+        config.whole_number_or(defaults.per_token_name, most_experts, defaults.per_token);
     if (experts.per_token > experts.count)
-        config.complain(concat("num_experts_per_tok = ", experts.per_token,
+        config.complain(concat(defaults.per_token_name, " = ", experts.per_token,
                                ": must be at most the number of experts, ", experts.count));
     experts.intermediate = config.whole_number(defaults.intermediate_name, widest);
     experts.activation = spec.blocks.front().mlp.activation;
-    spec.router_aux_loss_coef = read_aux_loss(config, defaults.aux_loss);
+    spec.has_router_aux_loss = defaults.aux_loss.has_value();
+    if (defaults.aux_loss) spec.router_aux_loss_coef = read_aux_loss(config, *defaults.aux_loss);
     return experts;
 }
 

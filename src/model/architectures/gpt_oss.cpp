@@ -11,7 +11,7 @@ ExpertsSpec read_turned_experts(ConfigReader& config, ModelSpec& spec) {
                                         .intermediate_name = "intermediate_size",
                                         .aux_loss = 0.001});
     // The softmax of the chosen logits is that of all, to the sum 1.
-    experts.normalises = true;
+    experts.routing.normalises = true;
     experts.tensors = ExpertTensors::turned;
     experts.clamped = {.alpha = config.number_above_0("swiglu_alpha", 1.702),
                        .limit = config.number_above_0("swiglu_limit", 7.0)};

@@ -10,7 +10,7 @@ ExpertsSpec read_granite_experts(ConfigReader& config, ModelSpec& spec) {
         config, spec,
         {.count = 8, .per_token = 2, .intermediate_name = "intermediate_size", .aux_loss = 0.001});
     // The softmax of the chosen logits is that of all, to the sum 1.
-    experts.normalises = true;
+    experts.routing.normalises = true;
     experts.tensors = ExpertTensors::stacked;
     experts.router = "block_sparse_moe.router.layer";
     experts.experts = "block_sparse_moe";

@@ -8,7 +8,7 @@ ModelSpec read_mixtral(ConfigReader& config) {
     ExpertsSpec experts = read_experts(
         config, spec,
         {.count = 8, .per_token = 2, .intermediate_name = "intermediate_size", .aux_loss = 0.001});
-    experts.normalises = true;
+    experts.routing.normalises = true;
     experts.router = "block_sparse_moe.gate";
     experts.experts = "block_sparse_moe.experts";
     experts.gate = "w1";

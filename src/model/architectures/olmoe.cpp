@@ -12,7 +12,7 @@ ModelSpec read_olmoe(ConfigReader& config) {
     ExpertsSpec experts = read_experts(
         config, spec,
         {.count = 64, .per_token = 8, .intermediate_name = "intermediate_size", .aux_loss = 0.01});
-    experts.normalises = config.boolean("norm_topk_prob", false);
+    experts.routing.normalises = config.boolean("norm_topk_prob", false);
     for (BlockSpec& block : spec.blocks) {
         block.attention.head_norm = HeadNormKind::all_heads;
         block.experts = experts;

@@ -12,7 +12,7 @@ ModelSpec read_qwen3_moe(ConfigReader& config) {
                                         .per_token = 8,
                                         .intermediate_name = "moe_intermediate_size",
                                         .aux_loss = 0.001});
-    experts.normalises = config.boolean("norm_topk_prob", false);
+    experts.routing.normalises = config.boolean("norm_topk_prob", false);
     const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
     for (size_t block = 0; block < dense.size(); ++block) {
         spec.blocks[block].attention.head_norm = HeadNormKind::each_head;

@@ -34,11 +34,13 @@ std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_blocks) {
 
 // Gated attention and gated delta nets, with factors of norms that are learned as the difference
 // from 1. The norm behind a delta net's state alone has plain factors.
-ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped) {
+ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
+                      const char* intermediate_name = "intermediate_size") {
     ModelSpec spec =
         read_plain_model(config, {.head_dim = 256,
                                   .key_heads = key_heads,
                                   .norm = {.epsilon = 1e-6, .adds_one = true},
+                                  .intermediate_name = intermediate_name,
                                   .rope = {.may_be_partial = true,
                                            .rotated_part = 0.25,
                                            .other_keys = {"mrope_section", "mrope_interleaved"}}});
@@ -55,21 +57,29 @@ ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped) 
     return spec;
 }
 
-// Experts beside an MLP with a gate of its own, in some blocks or in all.
-void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
-    if (config.part("num_experts") == 0) return;
+// Experts beside an MLP with a gate of its own.
+ExpertsSpec read_gated_experts(ConfigReader& config, ModelSpec& spec, int64_t count,
+                               int64_t per_token) {
     ExpertsSpec experts = read_experts(config, spec,
-                                       {.count = 512,
-                                        .per_token = 10,
+                                       {.count = count,
+                                        .per_token = per_token,
                                         .intermediate_name = "moe_intermediate_size",
                                         .aux_loss = 0.001});
-    experts.normalises = config.boolean("norm_topk_prob", true);
+    experts.routing.normalises = true;
     experts.shared = MlpSpec{
         .intermediate = config.whole_number_or("shared_expert_intermediate_size", widest, 512),
         .gate = "mlp.shared_expert.gate_proj",
         .up = "mlp.shared_expert.up_proj",
         .down = "mlp.shared_expert.down_proj"};
     experts.shared_gate = "mlp.shared_expert_gate";
+    return experts;
+}
+
+// In some blocks or in all.
+void read_sparse_blocks(ConfigReader& config, ModelSpec& spec) {
+    if (config.part("num_experts") == 0) return;
+    ExpertsSpec experts = read_gated_experts(config, spec, 512, 10);
+    experts.routing.normalises = config.boolean("norm_topk_prob", true);
     const std::vector<bool> dense = read_dense_blocks(config, spec.blocks.size());
     for (size_t block = 0; block < dense.size(); ++block)
         if (!dense[block]) spec.blocks[block].experts = experts;
@@ -85,5 +95,13 @@ ModelSpec read_qwen3_next(ConfigReader& config) {
 
 // The positions of text are the same in all three sections of mrope, so it is plain rope.
 ModelSpec read_qwen3_5(ConfigReader& config) { return read_hybrid(config, 4, false); }
+
+// With experts in all blocks.
+ModelSpec read_qwen3_5_moe(ConfigReader& config) {
+    ModelSpec spec = read_hybrid(config, 2, false, "moe_intermediate_size");
+    const ExpertsSpec experts = read_gated_experts(config, spec, 256, 8);
+    for (BlockSpec& block : spec.blocks) block.experts = experts;
+    return spec;
+}
 
 }  // namespace ringshard::model

@@ -49,6 +49,7 @@ constexpr Architecture architectures[] = {
     {"Qwen3VLForConditionalGeneration", "qwen3_vl", read_qwen3_vl},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", read_qwen2_5_vl},
     {"Qwen3_5ForConditionalGeneration", "qwen3_5", read_wrapped_qwen3_5},
+    {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", read_wrapped_qwen3_5_moe},
     {"LlavaForConditionalGeneration", "llava", read_llava},
     {"Qwen3MoeForCausalLM", "qwen3_moe", read_qwen3_moe},
     {"MixtralForCausalLM", "mixtral", read_mixtral},
@@ -57,6 +58,9 @@ constexpr Architecture architectures[] = {
     {"GraniteMoeForCausalLM", "granitemoe", read_granitemoe},
     {"GraniteMoeHybridForCausalLM", "granitemoehybrid", read_granitemoehybrid},
     {"BambaForCausalLM", "bamba", read_bamba},
+    {"Glm4MoeForCausalLM", "glm4_moe", read_glm4_moe},
+    {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", read_ernie4_5_moe},
+    {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", read_qwen3_5_moe},
     {"ApertusForCausalLM", "apertus", read_apertus},
 };
 

@@ -119,6 +119,10 @@ ModelSpec read_wrapped_qwen3_5(ConfigReader& config) {
     return read_text_model(config, {.text_type = "qwen3_5_text", .tied = false});
 }
 
+ModelSpec read_wrapped_qwen3_5_moe(ConfigReader& config) {
+    return read_text_model(config, {.text_type = "qwen3_5_moe_text", .tied = false});
+}
+
 ModelSpec read_qwen2_5_vl(ConfigReader& config) {
     return read_text_model(config, {.text_type = "qwen2_5_vl_text",
                                     .tied = false,

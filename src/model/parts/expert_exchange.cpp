@@ -63,12 +63,17 @@ at::Tensor ExpertExchange::receive(Moving moving) const {
     return ops::take_rows(moving.rows, arrived_.by_expert);
 }
 
-at::Tensor ExpertExchange::to_tokens(const at::Tensor& rows) const {
-    if (group_ == nullptr) return rows;
+ExpertExchange::Moving ExpertExchange::send_to_tokens(const at::Tensor& rows) const {
+    if (group_ == nullptr) return {rows};
     const at::Tensor sent = counts_.size() == 1 ? rows : ops::take_rows(rows, arrived_.by_rank);
-    at::Tensor back = room_for(rows, std::accumulate(sent_.begin(), sent_.end(), int64_t{0}));
-    group_->all_to_all_uneven(back, sent_, sent, received_).wait();
-    return back;
+    Moving moving{room_for(rows, std::accumulate(sent_.begin(), sent_.end(), int64_t{0}))};
+    moving.pending = group_->all_to_all_uneven(moving.rows, sent_, sent, received_);
+    return moving;
+}
+
+at::Tensor wait_for(ExpertExchange::Moving moving) {
+    moving.pending.wait();
+    return moving.rows;
 }
 
 }  // namespace ringshard::model

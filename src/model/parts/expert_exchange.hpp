@@ -32,7 +32,7 @@ public:
     at::Tensor receive(Moving moving) const;
     at::Tensor to_experts(const at::Tensor& rows) const { return receive(send_to_experts(rows)); }
     // The way back: from [m, ...] to [n, ...]. Collective over the group.
-    at::Tensor to_tokens(const at::Tensor& rows) const;
+    Moving send_to_tokens(const at::Tensor& rows) const;
 
 private:
     comm::Communicator* group_;
@@ -42,5 +42,8 @@ private:
     comm::RowCounts received_;  // from each rank
     ops::ArrivedRows arrived_;
 };
+
+// Returns rows that came back to their tokens.
+at::Tensor wait_for(ExpertExchange::Moving moving);
 
 }  // namespace ringshard::model

@@ -48,19 +48,29 @@ private:
                       const std::vector<int64_t>& counts) const;
     at::Tensor activated(const at::Tensor& gate_up) const;
     void activated_backward(const at::Tensor& d_product, const at::Tensor& gate_up) const;
-    // Adds the result of the MLP beside the experts to the output [t, w].
-    void add_shared(const MlpContext& context, const shard::UnitTensors& weights,
-                    const MlpInner& inner, const at::Tensor& output) const;
-    // Adds its gradient to that of x.
-    void shared_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                         const shard::UnitTensors& gradients, const at::Tensor& dy,
-                         const MlpInner& inner, const at::Tensor& x, const at::Tensor& dx) const;
+    // Biases of the experts of this rank, as a view.
+    at::Tensor of_this_rank(const MlpContext& context, const at::Tensor& of_all) const;
+    // Returns the result of the MLP beside the experts [t, w]; undefined: there is none.
+    at::Tensor shared_output(const MlpContext& context, const shard::UnitTensors& weights,
+                             const MlpInner& inner) const;
+    // Returns its part of the gradient of x.
+    at::Tensor shared_backward(const MlpContext& context, const shard::UnitTensors& weights,
+                               const shard::UnitTensors& gradients, const at::Tensor& dy,
+                               const MlpInner& inner, const at::Tensor& x) const;
+    // Returns [t, e].
+    at::Tensor logits(const MlpContext& context, const shard::UnitTensors& weights,
+                      const at::Tensor& x) const;
+    // Returns the part of the gradient of x that goes through the router. d_logits [t, e] fp32.
+    at::Tensor router_backward(const MlpContext& context, const shard::UnitTensors& weights,
+                               const shard::UnitTensors& gradients, const at::Tensor& d_logits,
+                               const at::Tensor& x) const;
     // The weight of each row of this rank's tokens [n, 1], in the type of the rows.
     at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const;
 
     ExpertsSpec spec_;
     int64_t width_;
     Projection router_;
+    std::optional<shard::ParameterId> correction_;  // of the probabilities
     shard::ParameterId gate_up_;
     shard::ParameterId down_;
     std::optional<shard::ParameterId> gate_up_bias_;  // [count, 2i]

@@ -13,14 +13,17 @@ struct RouterContext {
     // nobody counts.
     at::Tensor choices{};
     at::Tensor probabilities{};
+    // [experts] int64: the choices without the corrections of the probabilities. Undefined: there
+    // are no corrections.
+    at::Tensor uncorrected{};
     int64_t num_counted = 0;  // the first tokens; the others only fill the batch up
     // [experts] fp32: the gradient of the loss that balances the experts, by the probabilities of a
     // counted token. Undefined: none.
     at::Tensor d_probability{};
 
     RouterContext of_tokens(int64_t begin, int64_t length) const {
-        return {choices, probabilities, std::clamp<int64_t>(num_counted - begin, 0, length),
-                d_probability};
+        return {choices, probabilities, uncorrected,
+                std::clamp<int64_t>(num_counted - begin, 0, length), d_probability};
     }
 };
 

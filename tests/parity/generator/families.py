@@ -39,7 +39,8 @@ def distribution(name, shape, model):
     """Mean and half the width of the values of a tensor: enough spread that every part matters."""
     if "norm" in name and name.endswith("weight"):
         adds_one = type(model.get_submodule(name[:-7])).__name__ in (
-            "GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm")
+            "GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm", "Qwen3NextRMSNorm", "Qwen3_5RMSNorm",
+            "Qwen3_5MoeRMSNorm")
         return (0.0 if adds_one else 1.0), 0.2
     if name.endswith("A_log"):
         return -0.5, 1.5
@@ -63,7 +64,8 @@ def distribution(name, shape, model):
 
 def text_parameters(model):
     """Of a wrapped model those of its text model: nothing else is in the numbers of a text."""
-    return [(name, p) for name, p in model.named_parameters()
+    buffers = [(name, b) for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")]
+    return [(name, p) for name, p in [*model.named_parameters(), *buffers]
             if not hasattr(model.config, "text_config") or "language_model." in name or name.startswith("lm_head.")]
 
 
@@ -79,6 +81,7 @@ def stored(model, of):
         tensor = of(p)
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
+        name = name.replace("mlp.gate.moe_statics.", "mlp.moe_statics.")  # Ernie's files
         if model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):
             for ours, file in STACKED.items() if model.config.model_type != "gpt_oss" else ():
                 name = name.replace(ours, file)
@@ -108,7 +111,7 @@ def fill(model):
 def run(model, tokens, lengths):
     """Every document by itself: nothing there can leak."""
     loss, logits, routed, begin = 0.0, [], [], 0
-    config = model.config
+    config = model.config.get_text_config()
     num_experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", 0)
     has_experts = hasattr(config, "router_aux_loss_coef") and num_experts > 0
     for length in lengths:
@@ -155,10 +158,17 @@ def make(family):
     tokens = torch.from_numpy((numbers("tokens", sum(lengths)) * VOCABULARY).astype(np.int64))
     loss, logits = run(model, tokens, lengths)
     loss.backward()
-    for name, gradient in stored(model, lambda p: p.grad):
-        tensors[name]["gradient"] = sketch(name, gradient)
+    for name, gradient in stored(model, lambda p: p.grad if p.grad is not None else torch.zeros(0)):
+        if gradient.numel() > 0:
+            tensors[name]["gradient"] = sketch(name, gradient)
+    assert all(p.grad is not None for _, p in text_parameters(model) if p.requires_grad)
+    corrections = {name: t.clone() for name, t in model.state_dict().items() if name.endswith("e_score_correction_bias")}
+    model.to(torch.bfloat16)
+    for name, t in corrections.items():  # as from_pretrained keeps them
+        module, _, leaf = name.rpartition(".")
+        getattr(model.get_submodule(module), leaf).data = t
     with torch.no_grad():
-        half_loss, half_logits = run(model.to(torch.bfloat16), tokens, lengths)
+        half_loss, half_logits = run(model, tokens, lengths)
     written = json.loads(config.to_json_string(use_diff=False))
     written["architectures"] = [type(model).__name__]
     written["dtype"] = "float32"

@@ -41,6 +41,9 @@ CLIP = {**SIGLIP, "model_type": "clip_vision_model", "projection_dim": 16}
 QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "out_hidden_size": 32}
 MINISTRAL3 = sizes(model_type="ministral3", head_dim=8, rope_parameters={**YARN, "llama_4_scaling_beta": 0.3, "mscale": 1.0,
                                                                          "mscale_all_dim": 1.0, "max_position_embeddings": 128})
+QWEN35_EXPERTS = {**DELTA, "rope_parameters": rope(partial_rotary_factor=0.25, mrope_section=[1, 1, 0], mrope_interleaved=True),
+                  "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 24,
+                  "router_aux_loss_coef": 0.05}
 
 
 CONFIGS = {
@@ -125,6 +128,21 @@ CONFIGS = {
                                       **{**MAMBA, "mamba_n_groups": 1}),
     "bamba": sizes(model_type="bamba", num_hidden_layers=3, attn_layer_indices=[1], rope_parameters=rope(partial_rotary_factor=0.5),
                    mamba_proj_bias=True, attention_bias=True, mlp_bias=True, **MAMBA),
+    "glm4_moe": sizes(model_type="glm4_moe", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5), num_hidden_layers=3,
+                      n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=2, n_group=4, topk_group=2,
+                      routed_scaling_factor=1.7, use_qk_norm=True, attention_bias=True),
+    "glm4_moe-one-group": sizes(model_type="glm4_moe", rope_parameters=rope(partial_rotary_factor=0.5), first_k_dense_replace=0,
+                                n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=24, norm_topk_prob=False),
+    "ernie4_5_moe": sizes(model_type="ernie4_5_moe", rope_parameters=rope(), num_hidden_layers=3, moe_num_experts=8, moe_k=2,
+                          moe_intermediate_size=16, moe_num_shared_experts=2, router_aux_loss_coef=0.05, use_bias=True,
+                          tie_word_embeddings=False),
+    "ernie4_5_moe-alone": sizes(model_type="ernie4_5_moe", rope_parameters=rope(), num_hidden_layers=4, moe_num_experts=6, moe_k=3,
+                                moe_intermediate_size=24, moe_num_shared_experts=0, moe_layer_start_index=0, moe_layer_end_index=2,
+                                moe_layer_interval=2, router_aux_loss_coef=0.02),
+    "qwen3_5_moe": sizes(model_type="qwen3_5_moe_text", num_hidden_layers=3, full_attention_interval=2, **QWEN35_EXPERTS),
+    "qwen3_5_moe-wrapped": {"model_type": "qwen3_5_moe", "vision_config": {**QWEN_VISION, "num_position_embeddings": 16},
+                            "text_config": sizes(model_type="qwen3_5_moe_text", layer_types=["linear_attention", "full_attention"],
+                                                 **QWEN35_EXPERTS)},
     "apertus": sizes(model_type="apertus", head_dim=8, rope_parameters=LLAMA3, attention_bias=True),
     "mixtral": sizes(model_type="mixtral", rope_parameters=rope(1000000.0), num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
                      router_aux_loss_coef=0.02),

@@ -187,7 +187,7 @@ int show_device(const PlanArgs& args) {
 // A plan needs no weights; where they are there, they decide whether the head is tied.
 bool is_head_apart(const std::filesystem::path& folder, const model::ModelSpec& spec) {
     auto stored = model::StoredModel::open(folder);
-    if (!stored || model::find_text_model(stored.value(), spec) ||
+    if (!stored || model::find_weights(stored.value(), spec) ||
         !model::holds_head_and_embedding(stored.value(), spec.names))
         return false;
     const auto is_equal = model::is_head_the_embedding(stored.value(), spec.names, 0, 1);

@@ -84,7 +84,7 @@ comm::Agreed<Pretrained> Pretrained::open(const fs::path& folder, const model::M
     if (group.maximum(is_checkpoint ? 1 : 0) == 0) {
         auto stored = model::StoredModel::open(made.folder_, group);
         if (!stored) return stored.failure();
-        if (const auto failure = model::find_text_model(stored.value(), spec))
+        if (const auto failure = model::find_weights(stored.value(), spec))
             return comm::found_by_all(*failure);
         if (const auto failure = comm::first_failure(
                 group,

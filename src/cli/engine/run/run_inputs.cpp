@@ -26,7 +26,7 @@ std::optional<Failure> settle_routers(const config::Settings& settings, model::M
                               "]: ", spec.architecture,
                               " has experts, and the host reads in every block how many tokens "
                               "each of them has; leave the setting out")};
-    spec.set_router_aux_loss(spec.router_aux_loss_coef);
+    if (spec.has_router_aux_loss) spec.set_router_aux_loss(spec.router_aux_loss_coef);
     return std::nullopt;
 }
 
@@ -72,7 +72,7 @@ comm::Agreed<bool> is_head_tied(const comm::Group& world, const std::filesystem:
     if (!stored)
         return world.maximum(world.is_root() && is_untied_in_checkpoint(config, folder) ? 1 : 0) ==
                0;
-    if (const auto failure = model::find_text_model(stored.value(), spec))
+    if (const auto failure = model::find_weights(stored.value(), spec))
         return comm::found_by_all(*failure);
     if (!model::holds_head_and_embedding(stored.value(), spec.names)) return true;
     const auto share_is_equal = comm::agreed(
