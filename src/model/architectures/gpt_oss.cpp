@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -25,9 +25,13 @@ ExpertsSpec read_turned_experts(ConfigReader& config, ModelSpec& spec) {
 
 // Experts with biases in all blocks, windows in every other one, heads with sinks.
 ModelSpec read_gpt_oss(ConfigReader& config) {
-    const nlohmann::json usual{{"rope_type", "yarn"}, {"factor", 32.0},
-                               {"beta_fast", 32.0},   {"beta_slow", 1.0},
-                               {"truncate", false},   {"original_max_position_embeddings", 4096}};
+    const nlohmann::json usual{{"rope_type", "yarn"},
+                               {"rope_theta", 150000.0},
+                               {"factor", 32.0},
+                               {"beta_fast", 32.0},
+                               {"beta_slow", 1.0},
+                               {"truncate", false},
+                               {"original_max_position_embeddings", 4096}};
     ModelSpec spec = read_plain_model(config, {.head_dim = 64,
                                                .key_heads = 8,
                                                .norm = {.epsilon = 1e-5},
@@ -36,7 +40,7 @@ ModelSpec read_gpt_oss(ConfigReader& config) {
     read_attention_bias(config, spec, {.attention = true});
     const ExpertsSpec experts = read_turned_experts(config, spec);
     set_windows(
-        spec,
+        config, spec,
         read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; }),
         read_window(config, 128));
     for (BlockSpec& block : spec.blocks) {
