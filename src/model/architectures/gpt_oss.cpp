@@ -25,13 +25,9 @@ ExpertsSpec read_turned_experts(ConfigReader& config, ModelSpec& spec) {
 
 // Experts with biases in all blocks, windows in every other one, heads with sinks.
 ModelSpec read_gpt_oss(ConfigReader& config) {
-    const nlohmann::json usual{{"rope_type", "yarn"},
-                               {"rope_theta", 150000.0},
-                               {"factor", 32.0},
-                               {"beta_fast", 32.0},
-                               {"beta_slow", 1.0},
-                               {"truncate", false},
-                               {"original_max_position_embeddings", 4096}};
+    const nlohmann::json usual{{"rope_type", "yarn"}, {"factor", 32.0},
+                               {"beta_fast", 32.0},   {"beta_slow", 1.0},
+                               {"truncate", false},   {"original_max_position_embeddings", 4096}};
     ModelSpec spec = read_plain_model(config, {.head_dim = 64,
                                                .key_heads = 8,
                                                .norm = {.epsilon = 1e-5},
