@@ -13,6 +13,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/device/host_memory.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_offload_store.hpp"
@@ -180,11 +181,14 @@ private:
         return own_weights(shard::Role::trained) *
                (static_cast<int64_t>(sizeof(float)) + stack_.optimizer->bytes_per_weight());
     }
-    // The files that save_model_in_checkpoints adds.
+    // The files that save_model_in_checkpoints adds: the model, or the adapters in fp32.
     int64_t written_model() const {
         if (!config_.checkpoint.save_model_in_checkpoints) return 0;
+        const int64_t trained = own_weights(shard::Role::trained);
+        if (model::has_adapters(question_.spec))
+            return trained * static_cast<int64_t>(sizeof(float));
         const auto type = model::written_type(config_.model.dtype, question_.spec.config_json);
-        return (own_weights(shard::Role::trained) + own_weights(shard::Role::frozen)) *
+        return (trained + own_weights(shard::Role::frozen)) *
                (type == model::StoredType::bf16 ? 2 : 4);
     }
 

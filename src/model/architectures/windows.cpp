@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -47,13 +47,21 @@ std::vector<bool> read_state_layers(ConfigReader& config, const char* field, siz
 }
 
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual) {
-    const auto every =
-        static_cast<size_t>(config.whole_number_or("sliding_window_pattern", most_blocks, usual));
+    // Releases of EXAONE 4 have a word here, beside layer_types.
+    const auto every = config.has("layer_types")
+                           ? size_t{1}
+                           : static_cast<size_t>(config.whole_number_or("sliding_window_pattern",
+                                                                        most_blocks, usual));
     return read_layer_types(config, num_blocks,
                             [every](size_t block) { return (block + 1) % every != 0; });
 }
 
-void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window) {
+void set_windows(ConfigReader& config, ModelSpec& spec, const std::vector<bool>& windows,
+                 std::optional<int64_t> window) {
+    if (!window && std::ranges::count(windows, true) > 0)
+        config.complain(
+            "sliding_window = null: layers with \"sliding_attention\" (layer_types) need the "
+            "number of tokens that they see");
     for (size_t block = 0; block < windows.size(); ++block)
         if (windows[block]) spec.blocks[block].attention.mask.window = window;
 }
@@ -72,16 +80,33 @@ void set_ropes(ModelSpec& spec, const std::vector<bool>& windows) {
         spec.blocks[block].attention.rope = windows[block] ? 1 : 0;
 }
 
+void refuse_window_without_length(ConfigReader& config) {
+    config.complain(
+        "use_sliding_window = true: needs sliding_window, the number of tokens that a token sees");
+}
+
+void read_windows_in_use(ConfigReader& config, ModelSpec& spec, std::optional<int64_t> window,
+                         const std::function<bool(size_t)>& usual) {
+    const bool are_used = config.boolean("use_sliding_window", false);
+    const std::vector<bool> windows = read_layer_types(
+        config, spec.blocks.size(), [&](size_t block) { return are_used && usual(block); });
+    if (are_used && !window)
+        refuse_window_without_length(config);
+    else if (are_used)
+        set_windows(config, spec, windows, window);
+    else if (std::ranges::count(windows, true) > 0)
+        config.complain(
+            "layer_types: has \"sliding_attention\", which needs use_sliding_window = "
+            "true and sliding_window");
+}
+
 void read_windows_of_layers(ConfigReader& config, ModelSpec& spec) {
-    if (!config.boolean("use_sliding_window", false)) return;
     // The first max_window_layers see everything.
     const int64_t first = config.part("max_window_layers") == 0
                               ? 0
                               : config.whole_number_or("max_window_layers", most_blocks, 28);
-    const auto usual = [first](size_t block) { return block >= static_cast<size_t>(first); };
-    const std::vector<bool> windows = read_layer_types(config, spec.blocks.size(), usual);
-    if (std::find(windows.begin(), windows.end(), true) == windows.end()) return;
-    set_windows(spec, windows, read_window(config, usual_window));
+    read_windows_in_use(config, spec, read_window(config, usual_window),
+                        [first](size_t block) { return block >= static_cast<size_t>(first); });
 }
 
 }  // namespace ringshard::model

@@ -8,6 +8,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/resolve.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/plan/kept_activations.hpp"
 
 namespace ringshard::cli {
@@ -64,6 +65,14 @@ Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_l
     return answer(settings, shape.value(), row_length);
 }
 
+// To the checkpoints that hold the whole model.
+void Planner::add_passed_bytes(const config::Config& config, const mesh::MeshShape& shape,
+                               plan::StepPlan& plan) const {
+    if (!config.checkpoint.save_model_in_checkpoints || model::has_adapters(spec_)) return;
+    plan.saved_bytes += (passed_bytes_ + shape.world() - 1) / shape.world();
+    plan.checkpoint_bytes += passed_bytes_;
+}
+
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
                        int64_t row_length) const {
     Answer answer{.shape = shape,
@@ -83,6 +92,7 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
     } else {
         answer.plan = plan::plan_step(question, num_threads);
     }
+    add_passed_bytes(config, shape, answer.plan);
     answer.held = plan::held_bytes(answer.plan, device_);
     answer.shortage = plan::find_shortage(answer.plan, device_, args_.ranks_per_node());
     answer.save = plan::estimate_save(answer.plan, device_, args_.ranks_per_node());

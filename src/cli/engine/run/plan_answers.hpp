@@ -51,12 +51,13 @@ std::string describe_automatic(const config::ActivationPolicies& chosen,
 class Planner {
 public:
     Planner(const model::ModelSpec& spec, const plan::Device& device, const PlanArgs& args,
-            const Environment& environment, int64_t num_threads)
+            const Environment& environment, int64_t num_threads, int64_t passed_bytes = 0)
         : spec_(spec),
           device_(device),
           args_(args),
           environment_(environment),
-          num_threads_(static_cast<int>(num_threads)) {}
+          num_threads_(static_cast<int>(num_threads)),
+          passed_bytes_(passed_bytes) {}
 
     Expected<Answer> answer(const config::Settings& settings) const;
     // On a mesh that is made already.
@@ -80,6 +81,8 @@ public:
 
 private:
     Expected<Answer> answer(const config::Settings& settings, int64_t row_length) const;
+    void add_passed_bytes(const config::Config& config, const mesh::MeshShape& shape,
+                          plan::StepPlan& plan) const;
     // Nothing where the words are refused, or it does not fit.
     std::optional<Suggestion> try_words(const std::string& words, const std::string& reason) const;
 
@@ -88,6 +91,7 @@ private:
     const PlanArgs& args_;
     const Environment& environment_;
     int num_threads_;
+    int64_t passed_bytes_;  // of a wrapped model's other tensors
 };
 
 }  // namespace ringshard::cli
