@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/performance.md and docs/long-context.md, made from tests/bench/results/*.json.
+"""The tables of docs/performance.md, docs/long-context.md and docs/adapters.md, made from tests/bench/results/*.json.
 
   scripts/performance_tables.py            prints all of them
   scripts/performance_tables.py --write    puts them into the pages, each between its two marks
@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "tests" / "bench" / "results"
-PAGES = [ROOT / "docs" / "performance.md", ROOT / "docs" / "long-context.md"]
+PAGES = [ROOT / "docs" / "performance.md", ROOT / "docs" / "long-context.md", ROOT / "docs" / "adapters.md"]
 
 
 def newest(name):
@@ -163,7 +163,26 @@ def activations():
                   for row in rows_of("activations")], "activations")
 
 
-TABLES = [step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
+def adapters():
+    return table(["model", "precision", "checkpointing", "dropout", "TRL ms", "ours ms", "ours / TRL", "ours / our full step", "TRL MB", "ours MB",
+                  "save, TRL ms", "ours ms", "load, TRL ms", "ours ms"],
+                 [[row["shape"], row["precision"], "on" if row["checkpointing"] else "off", row["dropout"],
+                   f"{row['trl_cpu_ms']:.0f}",
+                   f"{row['ours_cpu_ms']:.0f}", f"{row['step_cpu']:.2f}", f"{row['full_step_cpu']:.2f}", f"{row['trl_mb']:.0f}",
+                   f"{row['ours_mb']:.0f}", f"{row['trl_save_ms']:.0f}", f"{row['ours_save_ms']:.0f}", f"{row['trl_load_ms']:.0f}",
+                   f"{row['ours_load_ms']:.0f}"] for row in rows_of("adapters-b")], "adapters-b")
+
+
+def adapters_together():
+    return table(["adapters of", "steps", "together s", "eight jobs s", "ratio", "together MB", "one job MB", "ratio", "tensors MB",
+                  "of one job MB", "ratio"],
+                 [[row["targets"], row["steps"], f"{row['together_s']:.1f}", f"{row['eight_jobs_s']:.1f}", f"{row['seconds']:.2f}",
+                   f"{row['together_mb']:.0f}", f"{row['one_job_mb']:.0f}", f"{row['memory']:.2f}", f"{row['together_tensors_mb']:.0f}",
+                   f"{row['one_job_tensors_mb']:.0f}", f"{row['tensors']:.2f}"] for row in rows_of("adapters-together")],
+                 "adapters-together")
+
+
+TABLES = [adapters, adapters_together, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
           ring_beside_pytorch, split_steps, very_long, activations]
 
 

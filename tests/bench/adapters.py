@@ -7,7 +7,8 @@ Rank 16 on all linear layers, alpha 32, dropout 0.05 (TRL's default) or 0. Every
 one step on command, so all are warm, and they take turns. TRL is as it is shipped; in bf16 its model is loaded in bf16,
 which takes less memory and time than fp32 weights under autocast. Ratios are between medians; memory is what the process
 held at most before it saves and loads. Saving is export_weights() beside save_pretrained(), loading puts an adapter of a
-folder beside a model that is loaded (PeftModel.from_pretrained()). The first losses must agree.
+folder beside a model that is loaded (PeftModel.from_pretrained()). Ours flushes what it writes to the disk and PEFT does
+not, so both write into memory (--save_folder). The first losses must agree.
 """
 
 import argparse
@@ -84,9 +85,9 @@ def measure(name, precision, checkpointing, dropout, scratch, arguments):
             sides[side].answers.clear()
         for turn in range(arguments.repetitions):
             for side in ("ours", "trl"):
-                saved = scratch / f"saved-{side}"
-                shutil.rmtree(saved, ignore_errors=True)
+                saved = pathlib.Path(arguments.save_folder) / f"{scratch.name}-{side}"
                 sides[side].ask(f"{word} {saved}" if word == "save" else word)
+                shutil.rmtree(saved, ignore_errors=True)
         for side in ("ours", "trl"):
             numbers[side][word] = sides[side].median("ms", 1)
     for side in sides.values():
@@ -110,8 +111,11 @@ def main():
     parser.add_argument("--dropouts", nargs="+", type=float, default=[0.05, 0.0])
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--save_folder", default="/dev/shm")
     parser.add_argument("--no_result", action="store_true", help="without a result file")
     arguments = parser.parse_args()
+    versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "trl", "peft")}
+    what = __doc__ + f"\n{versions}\n{models.SHAPES}"
     results = []
     with tempfile.TemporaryDirectory() as scratch:
         for name in arguments.shapes:
@@ -120,10 +124,8 @@ def main():
                     for dropout in arguments.dropouts:
                         results.append(measure(name, precision, checkpointing == "yes", dropout, pathlib.Path(scratch), arguments))
                         print(json.dumps(results[-1]), flush=True)
-    if arguments.no_result:
-        return
-    versions = {package: importlib.metadata.version(package) for package in ("torch", "transformers", "trl", "peft")}
-    write("-".join(["adapters", *arguments.shapes]), __doc__ + f"\n{versions}\n{models.SHAPES}", " ".join(sys.argv), results)
+                        if not arguments.no_result:
+                            write("-".join(["adapters", *arguments.shapes]), what, " ".join(sys.argv), results)
 
 
 if __name__ == "__main__":
