@@ -77,7 +77,6 @@ std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
                                    const std::function<bool(size_t)>& usual);
 // The same, where by default every sliding_window_pattern-th block, or `usual`-th, sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);
-void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window);
 void set_window_of_all(ModelSpec& spec, std::optional<int64_t> window);
 // Blocks that see everything do not rotate.
 void rotate_windows_alone(ModelSpec& spec);
