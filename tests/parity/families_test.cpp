@@ -298,6 +298,41 @@ void check_documents(TestModel& model, const std::vector<int32_t>& lengths) {
 
 }  // namespace
 
+// In a block a token reaches window - 1 tokens further; behind all blocks' reach no bit moves.
+BOOST_AUTO_TEST_CASE(windows_hide_what_lies_behind_them) {
+    for (const char* const name : {"starcoder2", "mixtral"}) {
+        const Family family =
+            open_family(test::golden_folder() / "families" / concat(name, ".json"));
+        for (const mesh::MeshShape& shape : layouts()) {
+            BOOST_TEST_INFO_SCOPE(name << ", " << to_text(shape));
+            TestModel model(test::world(), family.folder,
+                            {.shape = shape, .cuts = {true, true, true, false}});
+            int64_t reach = 0;
+            for (const model::BlockSpec& block : model.spec.blocks)
+                reach += block.attention.mask.window.value() - 1;
+            data::FlatBatch batch = packed({160});
+            const at::Tensor before = model.logits(batch);
+            for (const int64_t place : {int64_t{0}, int64_t{37}, int64_t{79}, int64_t{120}}) {
+                BOOST_TEST_INFO_SCOPE("token " << place);
+                auto& token = batch.tokens[static_cast<size_t>(place)];
+                const int32_t kept = token;
+                token = token == 7 ? 8 : 7;
+                const at::Tensor after = model.logits(batch);
+                token = kept;
+                const auto is_equal = [&](int64_t begin, int64_t end) {
+                    return after.slice(0, begin, end).equal(before.slice(0, begin, end));
+                };
+                BOOST_TEST(is_equal(0, place));
+                BOOST_TEST(!is_equal(place, place + 1));
+                BOOST_TEST(!is_equal(place + reach, place + reach + 1));
+                BOOST_TEST(is_equal(place + reach + 1, 160));
+            }
+        }
+        test::world().barrier();
+        if (test::world().rank() == 0) std::filesystem::remove_all(family.folder);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(states_stay_in_their_documents) {
     const auto world = test::world().size();
     for (const char* const name : {"qwen3_5", "qwen3_next", "bamba"}) {

@@ -59,12 +59,15 @@ CASES = [
     (2, "zero3", 1, 1, 2048, "all", "fp32", ["--activation_offloading", "true"]),
 ]
 # Kinds of layers: four norms, caps and windows; LayerNorms around an MLP without a gate; attention and MLP in parallel; positions that
-# depend on the length of a document.
+# depend on the length of a document; xIELU; experts with a clamped SwiGLU, sinks.
 SIZES = {"hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4,
          "head_dim": 32, "vocab_size": 2048, "pad_token_id": None}
 LAYERS = {"gemma2": {"architectures": ["Gemma2ForCausalLM"], "sliding_window": 128, "query_pre_attn_scalar": 32},
           "starcoder2": {"architectures": ["Starcoder2ForCausalLM"], "sliding_window": 128},
           "cohere": {"architectures": ["CohereForCausalLM"]},
+          "apertus": {"architectures": ["ApertusForCausalLM"]},
+          "gpt_oss": {"architectures": ["GptOssForCausalLM"], "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 128,
+                      "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
           "phi3": {"architectures": ["Phi3ForCausalLM"], "original_max_position_embeddings": 256, "max_position_embeddings": 1024,
                    "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}}}
 LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "input", "bf16", []), (1, "single_gpu", 1, 1, 512, "attention", "fp32", []),

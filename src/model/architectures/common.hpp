@@ -85,7 +85,6 @@ MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec);
 // As read_layer_types(), where by default every sliding_window_pattern-th block, or `usual`-th,
 // sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);
-void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window);
 void set_window_of_all(ModelSpec& spec, std::optional<int64_t> window);
 // Blocks that see everything do not rotate.
 void rotate_windows_alone(ModelSpec& spec);
