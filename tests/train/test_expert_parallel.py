@@ -131,6 +131,16 @@ class ExpertParallel(TrainerTest):
                     "ep_size = 2 [command line]", "adapters of all experts")
         self.assertFalse(os.path.exists(os.path.join(output, "metrics.jsonl")))
 
+    def test_a_loss_without_routers(self):
+        output = os.path.join(self.folder.name, "refused-loss")
+        self.expect(self.train(output, "--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"), "--router_aux_loss_coef",
+                               "0.01"), 78, "router_aux_loss_coef = 0.01 [command line]", "has no experts")
+        corrected = self.make_model(OTHERS[0], "corrected")
+        self.expect(self.train(output, "--model_name_or_path", corrected, "--router_aux_loss_coef", "0.01"), 78,
+                    "router_aux_loss_coef = 0.01 [command line]", "corrections")
+        self.expect(self.train(output, "--router_aux_loss_coef", "-1"), 78, "router_aux_loss_coef")
+        self.assertFalse(os.path.exists(os.path.join(output, "metrics.jsonl")))
+
 
 if __name__ == "__main__":
     unittest.main()
