@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The architecture as a test: which module may include which, and what public headers keep out.
 
-A module may include only what stands above it, and only where the thought goes that way.
+MAY_USE lists the modules from base up: an entry may name only entries before it. A module may include headers of its entries alone,
+and name their namespaces alone.
 """
 
 import pathlib
@@ -23,26 +24,29 @@ MAY_USE = {
     "model": {"base", "config", "comm", "mesh", "ops", "attention", "offload", "shard"},
     "text": {"base"},
     "data": {"base", "text", "config", "comm", "mesh", "attention", "model"},
-    "optim": {"base", "config", "ops", "shard"},
+    "optim": {"base", "config", "ops", "offload", "shard"},
     "checkpoint": {"base", "comm", "offload", "shard", "data", "optim"},
     "report": {"base", "text", "checkpoint"},
-    "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "offload", "shard", "model", "data", "optim",
+    "train": {"base", "config", "job", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data", "optim",
               "checkpoint", "report", "watch"},
-    "plan": {"base", "config", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data", "optim", "train"},
+    "plan": {"base", "config", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "optim", "train"},
     "cli": {"base", "text", "config", "job", "device", "comm", "mesh", "ops", "attention", "offload", "shard", "model", "data",
             "optim", "checkpoint", "report", "train", "watch", "plan"},
 }
 # Headers whose types must not leak out of the module that uses them.
 KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann|torch/torch\.h)')
-# Which optimizers there are is known to optim, to the kernels of ops and to the settings with their help; all others go by
-# optim::Optimizer.
+# Only optim, the kernels of ops and the settings with their help name an optimizer; all others use optim::Optimizer.
 OPTIMIZERS = re.compile(r"adamw", re.IGNORECASE)
 KNOWS_OPTIMIZERS = {"optim", "ops", "config"}
 INCLUDE = re.compile(r'#include\s+[<"]ringshard/(\w+)/')
+NAMESPACE = re.compile(rf'(?<![\w:.>])(?:ringshard::)?({"|".join(MAY_USE)})::')
+COMMENTS_AND_TEXTS = re.compile(r'//.*|"(?:\\.|[^"\\\n])*"')
 CONDITIONAL = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif)\b')
 
 root = pathlib.Path(__file__).resolve().parent.parent
-errors = []
+order = list(MAY_USE)
+errors = [f"MAY_USE: {module} stands before {used}, which it uses"
+          for module in order for used in MAY_USE[module] if order.index(used) > order.index(module)]
 
 # Folders of sources, and the module of each; None: a folder for each module.
 FOLDERS = {"include/ringshard": None, "src": None, "text/include/ringshard": None, "text/src": "text"}
@@ -62,7 +66,7 @@ for folder, owner in FOLDERS.items():
             if re.search(r"torch/torch\.h", line):
                 errors.append(f"{place}:{number}: torch/torch.h takes 19 seconds to compile")
         if OPTIMIZERS.search(text) and module not in KNOWS_OPTIMIZERS and path.name != "reference.cpp":
-            errors.append(f"{place}: names an optimizer; go by optim::Optimizer")
+            errors.append(f"{place}: names an optimizer; use optim::Optimizer")
         if module == "main.cpp":
             continue
         if module not in MAY_USE:
@@ -71,13 +75,16 @@ for folder, owner in FOLDERS.items():
         for used in set(INCLUDE.findall(text)) - {module}:
             if used not in MAY_USE[module]:
                 errors.append(f"{place}: {module} may not include {used}")
+        # A header may bring the types of a module that the file does not include.
+        named = set(NAMESPACE.findall(COMMENTS_AND_TEXTS.sub("", text))) - set(INCLUDE.findall(text)) - {module}
+        errors += [f"{place}: {module} may not name {used}::" for used in sorted(named - MAY_USE[module])]
         if "include" in folder and "#pragma once" not in text:
             errors.append(f"{place}: no #pragma once")
 
-# Of the program's rooms, those that commands are made of know no command.
+# The folders of `cli` whose sources commands use include no command.
 COMMANDS = {path.name for path in (root / "src/cli").rglob("commands/*.hpp")}
-for room in ("front", "front/help", "engine/run"):
-    for path in sorted((root / "src/cli" / room).glob("*.?pp")):
+for folder in ("front", "front/help", "engine/run"):
+    for path in sorted((root / "src/cli" / folder).glob("*.?pp")):
         errors += [f"{path.relative_to(root)}: includes {name} of a command"
                    for name in re.findall(r'#include "(\w+\.hpp)"', path.read_text()) if name in COMMANDS]
 

@@ -29,18 +29,18 @@ int main(int argc, char** argv) {
     }
 
     const job::Slurm slurm = job::read_slurm(environment);
-    const auto tell_once = [&](const Failure& failure) {
+    const auto report_once = [&](const Failure& failure) {
         return job::is_first_task(environment) ? cli::report_failure(failure)
                                                : number(failure.code);
     };
     if (const auto unfit = job::check_launcher(slurm, environment, comm::mpi_library()))
-        return tell_once(*unfit);
+        return report_once(*unfit);
     device::prepare_environment(environment);
     const comm::MpiSession
         mpi;  // from here on an uncaught exception on any rank ends the whole job
     const comm::Group& world = mpi.world();
     if (const auto mismatch = job::check_world_size(slurm, world.size()))
-        return tell_once(*mismatch);
+        return report_once(*mismatch);
 
     const auto agreed = cli::agree_on_settings(world, invocation.value(), environment);
     if (!agreed) return cli::report_failure(agreed.failure(), world);

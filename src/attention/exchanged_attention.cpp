@@ -63,8 +63,8 @@ Partial exchanged_forward(const LocalAttention& local, const Heads& heads, const
                           comm::Communicator& ring) {
     Partial partial = make_partial(heads, plan);
     ReceivedKeys received(heads, *plan.exchange, ring);
-    local.attend(heads, plan.steps[0], Into::sums, partial);
-    local.attend(received.wait(), plan.steps[1], Into::sums, partial);
+    local.attend(heads, plan.step(0), Into::sums, partial);
+    local.attend(received.wait(), plan.step(1), Into::sums, partial);
     return partial;
 }
 
@@ -78,12 +78,12 @@ void exchanged_backward(const LocalAttention& local, const at::Tensor& d_out, co
     const at::Tensor dv = at::zeros(heads.v.sizes(), fp32);
     // The received keys go first, so that their gradients travel while the other tiles compute.
     const at::Tensor d_received = make_rows(exchange.num_received, heads, at::kFloat).zero_();
-    local.attend_backward(d_out, ReceivedKeys(heads, exchange, ring).wait(), whole, plan.steps[1],
+    local.attend_backward(d_out, ReceivedKeys(heads, exchange, ring).wait(), whole, plan.step(1),
                           Into::sums, {dq, keys_of(d_received), values_of(d_received)});
     const at::Tensor back = make_rows(exchange.num_sent, heads, at::kFloat);
     comm::Pending arriving =
         ring.all_to_all_uneven(back, exchange.num_sent, d_received, exchange.num_received);
-    local.attend_backward(d_out, heads, whole, plan.steps[0], Into::sums, {dq, dk, dv});
+    local.attend_backward(d_out, heads, whole, plan.step(0), Into::sums, {dq, dk, dv});
     arriving.wait();
     for_sent(exchange, [&](const Run& run, int64_t row) {
         const at::Tensor rows = back.narrow(0, row, run.length);

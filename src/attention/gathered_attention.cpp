@@ -41,7 +41,7 @@ Partial gathered_forward(const LocalAttention& local, const Heads& heads, const 
                          comm::Communicator& ring) {
     Partial partial = make_partial(heads, plan);
     for_steps(heads, plan, ring, [&](size_t step, const Heads& met) {
-        local.attend(met, plan.steps[step], Into::sums, partial);
+        local.attend(met, plan.step(step), Into::sums, partial);
     });
     return partial;
 }
@@ -54,7 +54,7 @@ void gathered_backward(const LocalAttention& local, const at::Tensor& d_out, con
     const at::Tensor d_all = at::zeros(sizes_of_all(heads, ring), fp32);
     for_steps(heads, plan, ring, [&](size_t step, const Heads& met) {
         const at::Tensor d_met = d_all[rank_at(step, ring)];
-        local.attend_backward(d_out, met, whole, plan.steps[step], Into::sums,
+        local.attend_backward(d_out, met, whole, plan.step(step), Into::sums,
                               {dq, d_met[0], d_met[1]});
     });
     const at::Tensor mine = at::empty(d_all[0].sizes(), fp32);

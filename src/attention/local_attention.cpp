@@ -24,10 +24,21 @@ Partial make_partial(const Heads& heads, const Plan& plan) {
 
 LocalAttention local_attention_of(const at::Tensor& heads, c10::DeviceType planned) {
     if constexpr (has_gpu_kernels)
-        if (ops::uses_gpu_kernels(heads)) return {cuda::attend, cuda::attend_backward};
+        if (ops::uses_gpu_kernels(heads)) return {cuda::attend, cuda::attend_backward, true};
     if (!heads.is_meta()) return {cpu::attend, cpu::attend_backward};
     return {meta::attend, planned == c10::DeviceType::CUDA ? meta::attend_backward_of_cuda
                                                            : meta::attend_backward_of_cpu};
+}
+
+void prepare_plans(std::vector<Plan>& plans, at::Device device) {
+    if constexpr (has_gpu_kernels) {
+        if (!ops::uses_gpu_kernels(at::empty({0}, at::TensorOptions(device)))) return;
+        for (Plan& plan : plans) {
+            plan.prepared.steps.clear();
+            for (const std::vector<Tile>& tiles : plan.steps)
+                plan.prepared.steps.push_back(cuda::prepare(tiles, device));
+        }
+    }
 }
 
 ops::AttentionInput input_of(const Heads& heads, const TileGroup& group) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/ops/block_attention.hpp"
 #include "tile_group.hpp"
 #include "tile_pack.hpp"
@@ -40,20 +41,24 @@ struct HeadGradients {
     at::Tensor dq;  // [t, h, d]
     at::Tensor dk;  // [t, g, d]
     at::Tensor dv;
+    // The rows of which all three are views, where a backend finishes them as it writes them.
+    at::Tensor rows{};
+    GradientFinish finish{};
 };
 
 // Lets the queries see the keys of these tiles too.
-using Attend = void(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial);
+using Attend = void(const Heads& heads, const StepTiles& step, Into into, Partial& partial);
 
 // The gradients of these tiles. `whole` is the result over all keys: with it, the tiles of a query
 // need not know of each other.
 using AttendBackward = void(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                            std::span<const Tile> tiles, Into into, const HeadGradients& gradients);
+                            const StepTiles& step, Into into, const HeadGradients& gradients);
 
 // The functions that compute attention on a device.
 struct LocalAttention {
     Attend* attend;
     AttendBackward* attend_backward;
+    bool finishes_rows = false;  // HeadGradients::rows, where tiles overwrite their destination
 };
 // By where the heads are. Heads without numbers (meta) stand for those on a device of the type
 // `planned`: what its operators allocate is allocated, and nothing is computed.
@@ -78,6 +83,7 @@ namespace cuda {
 Attend attend;
 AttendBackward attend_backward;
 decltype(attention::operators_of) operators_of;
+std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device);
 }  // namespace cuda
 namespace meta {
 Attend attend;

@@ -27,8 +27,8 @@ std::tuple<at::Tensor, at::Tensor> attention_of(const ops::AttentionInput& input
 
 }  // namespace
 
-void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
-    for (const TileGroup& group : group_tiles(tiles)) {
+void attend(const Heads& heads, const StepTiles& step, Into into, Partial& partial) {
+    for (const TileGroup& group : group_tiles(step.tiles)) {
         const ops::AttentionInput input = input_of(heads, group);
         const at::Tensor out_rows = query_rows(partial.out, group);
         const at::Tensor lse_rows = query_rows(partial.lse, group);
@@ -64,8 +64,8 @@ at::ScalarType type_of_backward(const Heads& heads, const TileGroup& group) {
 }
 
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
-    for (const TileGroup& group : group_tiles(tiles)) {
+                     const StepTiles& step, Into into, const HeadGradients& gradients) {
+    for (const TileGroup& group : group_tiles(step.tiles)) {
         const ops::AttentionInput input = input_of(heads, group);
         const ops::AttentionGradients into_rows{query_rows(gradients.dq, group),
                                                 key_rows(gradients.dk, group),

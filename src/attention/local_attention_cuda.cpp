@@ -6,16 +6,34 @@
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 
 #include "local_attention.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/ops/head_gradients.hpp"
 #include "ringshard/ops/merge_attention.hpp"
 #include "ringshard/ops/plain_attention.hpp"
 #include "tile_pack.hpp"
 
 // Every kernel takes and gives [n, t, heads, d] here, whatever order of dimensions its operator
 // has.
-namespace ringshard::attention::cuda {
+namespace ringshard::attention {
+
+// Where the tiles of a ragged pack begin, on the device; undefined for equal tiles.
+struct TileStarts {
+    at::Tensor q;
+    at::Tensor k;
+};
+
+struct PreparedTiles {
+    struct Call {
+        TilePack pack;
+        TileStarts starts;
+    };
+    std::vector<Call> calls;
+};
+
+namespace cuda {
 
 namespace {
 
@@ -33,6 +51,7 @@ struct Input {
     at::Tensor v;
     const TilePack& pack;
     ops::ScoreForm form{};
+    TileStarts starts{};
 
     double scale() const { return form.scale_of(q.size(3)); }
     const ops::Band& band() const { return pack.group.first.band; }
@@ -56,9 +75,12 @@ at::Tensor keys(const at::Tensor& rows, const TilePack& pack) {
     return rows.narrow(0, pack.group.first.k, pack.num_k()).unsqueeze(0);
 }
 
-Input input_of(const Heads& heads, const TilePack& pack) {
-    return {queries(heads.q, pack), keys(heads.k, pack), keys(heads.v, pack), pack, heads.form};
+Input input_of(const Heads& heads, const TilePack& pack, const TileStarts& starts) {
+    return {
+        queries(heads.q, pack), keys(heads.k, pack), keys(heads.v, pack), pack, heads.form, starts};
 }
+
+HeadForm form_of(const Heads& heads) { return {heads.q.size(2), heads.form, heads.k.size(1)}; }
 
 at::Tensor heads_first(const at::Tensor& rows) { return rows.transpose(1, 2); }
 
@@ -101,24 +123,6 @@ HeadGradients cudnn_backward(const Input& input, const at::Tensor& d_out, const 
 
 // --- FlashAttention-2, which takes [n, t, heads, d], or tiles of all lengths as [t, heads, d] ----
 
-struct Starts {
-    at::Tensor q;
-    at::Tensor k;
-};
-
-at::Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
-    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())},
-                                  at::TensorOptions(at::kInt).pinned_memory(device.is_cuda()));
-    std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int32_t>());
-    return tensor.to(device, true);
-}
-
-Starts starts_of(const Input& input) {
-    if (!input.pack.is_ragged()) return {};
-    return {on_device(input.pack.q_starts, input.q.device()),
-            on_device(input.pack.k_starts, input.q.device())};
-}
-
 std::optional<at::Tensor> if_any(const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
@@ -126,7 +130,7 @@ std::optional<at::Tensor> if_any(const at::Tensor& tensor) {
 SeenKeys flash_forward(const Input& input) {
     const bool is_ragged = input.pack.is_ragged();
     const auto rows = [&](const at::Tensor& all) { return is_ragged ? all.squeeze(0) : all; };
-    const Starts starts = starts_of(input);
+    const TileStarts& starts = input.starts;
     const auto result = at::_flash_attention_forward(
         rows(input.q), rows(input.k), rows(input.v), if_any(starts.q), if_any(starts.k),
         input.pack.longest_q, input.pack.longest_k, 0.0, input.is_causal(), false, input.scale(),
@@ -140,7 +144,7 @@ SeenKeys flash_forward(const Input& input) {
 HeadGradients flash_backward(const Input& input, const at::Tensor& d_out, const SeenKeys& whole) {
     const bool is_ragged = input.pack.is_ragged();
     const auto rows = [&](const at::Tensor& all) { return is_ragged ? all.squeeze(0) : all; };
-    const Starts starts = starts_of(input);
+    const TileStarts& starts = input.starts;
     const at::Tensor lse = rows(heads_first(whole.lse)).contiguous();
     const at::Tensor no_seed = at::zeros({2}, input.q.options().dtype(at::kLong));
     const auto [dq, dk, dv] = at::_flash_attention_backward(
@@ -198,7 +202,11 @@ HeadGradients products_backward(const Input& input, const at::Tensor& d_out,
 
 // -----------------------------------------------------------------------------------------------
 
+// Profiles show what an operator of attention does under this name.
+constexpr const char* span_of_kernel = "attention kernel";
+
 SeenKeys forward(AttentionKernel kernel, const Input& input) {
+    RECORD_USER_SCOPE(span_of_kernel);
     switch (kernel) {
         case AttentionKernel::cudnn: return cudnn_forward(input);
         case AttentionKernel::flash: return flash_forward(input);
@@ -209,6 +217,7 @@ SeenKeys forward(AttentionKernel kernel, const Input& input) {
 
 HeadGradients backward(AttentionKernel kernel, const Input& input, const at::Tensor& d_out,
                        const SeenKeys& whole) {
+    RECORD_USER_SCOPE(span_of_kernel);
     switch (kernel) {
         case AttentionKernel::cudnn: return cudnn_backward(input, d_out, whole);
         case AttentionKernel::flash: return flash_backward(input, d_out, whole);
@@ -224,6 +233,36 @@ void put(const at::Tensor& rows, const at::Tensor& more, Into into) {
         rows.copy_(more);
 }
 
+at::Tensor on_device(const std::vector<int32_t>& values, at::Device device) {
+    at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())},
+                                  at::TensorOptions(at::kInt).pinned_memory(device.is_cuda()));
+    std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int32_t>());
+    return tensor.to(device, true);
+}
+
+// Those that are prepared, or new ones.
+std::shared_ptr<const PreparedTiles> calls_of(const StepTiles& step, at::Device device) {
+    if (step.prepared == nullptr) return cuda::prepare(step.tiles, device);
+    return {std::shared_ptr<void>(), step.prepared};  // owned by the plan
+}
+
+// Writes the rows of a pack whose queries and keys are the same tokens.
+void finish_rows(const HeadGradients& gradients, const HeadGradients& more, const TilePack& pack) {
+    const TileGroup& group = pack.group;
+    RINGSHARD_CHECK(group.first.q == group.first.k && group.q_distance == group.k_distance);
+    ops::put_head_gradients({more.dq, more.dk, more.dv, gradients.rows, group.first.q,
+                             group.q_distance, gradients.finish.rope, gradients.finish.d_bias});
+}
+
+// Does the pack have every token, in order?
+bool has_all_rows(const TilePack& pack, int64_t rows) {
+    if (pack.group.first.q != 0) return false;
+    if (pack.is_ragged()) return pack.num_q() == rows;
+    const int64_t length = pack.group.first.num_q;
+    return pack.group.count * length == rows &&
+           (pack.group.count == 1 || pack.group.q_distance == length);
+}
+
 }  // namespace
 
 std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const HeadForm& form,
@@ -235,36 +274,58 @@ std::set<std::string> operators_of(const Plan& plan, at::ScalarType type, const 
     return names;
 }
 
-void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
+std::shared_ptr<const PreparedTiles> prepare(std::span<const Tile> tiles, at::Device device) {
+    auto prepared = std::make_shared<PreparedTiles>();
+    for (TilePack& pack : pack_tiles(tiles)) {
+        TileStarts starts;
+        if (pack.is_ragged())
+            starts = {on_device(pack.q_starts, device), on_device(pack.k_starts, device)};
+        prepared->calls.push_back({std::move(pack), std::move(starts)});
+    }
+    return prepared;
+}
+
+void attend(const Heads& heads, const StepTiles& step, Into into, Partial& partial) {
     const GpuTraits gpu = traits_of(heads.q.device());
-    for (const TilePack& pack : pack_tiles(tiles)) {
+    const auto calls = calls_of(step, heads.q.device());
+    for (const auto& [pack, starts] : calls->calls) {
         const AttentionKernel kernel =
-            choose_kernel(pack, heads.q.scalar_type(), {heads.q.size(2), heads.form}, gpu);
-        const SeenKeys seen = forward(kernel, input_of(heads, pack));
+            choose_kernel(pack, heads.q.scalar_type(), form_of(heads), gpu);
+        const SeenKeys seen = forward(kernel, input_of(heads, pack, starts));
         const SeenKeys place{queries(partial.out, pack), queries(partial.lse, pack)};
         if (into == Into::sums) {
             ops::merge_attention(place, seen);
-        } else {
-            place.out.copy_(seen.out);
-            place.lse.copy_(seen.lse);
+            continue;
         }
+        place.lse.copy_(seen.lse);
+        if (has_all_rows(pack, partial.out.size(0)) && seen.out.is_contiguous() &&
+            seen.out.scalar_type() == partial.out.scalar_type())
+            partial.out = seen.out.flatten(0, 1);
+        else
+            place.out.copy_(seen.out);
     }
 }
 
 void attend_backward(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                     std::span<const Tile> tiles, Into into, const HeadGradients& gradients) {
+                     const StepTiles& step, Into into, const HeadGradients& gradients) {
     const GpuTraits gpu = traits_of(heads.q.device());
     const at::ScalarType type = heads.q.scalar_type();
-    for (const TilePack& pack : pack_tiles(tiles)) {
-        const AttentionKernel kernel =
-            choose_kernel(pack, type, {heads.q.size(2), heads.form}, gpu);
+    const auto calls = calls_of(step, heads.q.device());
+    for (const auto& [pack, starts] : calls->calls) {
+        const AttentionKernel kernel = choose_kernel(pack, type, form_of(heads), gpu);
         const HeadGradients more =
-            backward(kernel, input_of(heads, pack), queries(d_out, pack),
+            backward(kernel, input_of(heads, pack, starts), queries(d_out, pack),
                      {queries(whole.out, pack).to(type), queries(whole.lse, pack)});
+        if (gradients.rows.defined()) {
+            finish_rows(gradients, more, pack);
+            continue;
+        }
         put(queries(gradients.dq, pack), more.dq, into);
         put(keys(gradients.dk, pack), more.dk, into);
         put(keys(gradients.dv, pack), more.dv, into);
     }
 }
 
-}  // namespace ringshard::attention::cuda
+}  // namespace cuda
+
+}  // namespace ringshard::attention

@@ -10,8 +10,8 @@
 
 namespace ringshard::attention::meta {
 
-void attend(const Heads& heads, std::span<const Tile> tiles, Into into, Partial& partial) {
-    for (const TileGroup& group : group_tiles(tiles)) {
+void attend(const Heads& heads, const StepTiles& step, Into into, Partial& partial) {
+    for (const TileGroup& group : group_tiles(step.tiles)) {
         const at::Tensor q = query_rows(heads.q, group);
         const at::Tensor out = at::empty(q.sizes(), q.options());
         const at::Tensor lse = at::empty(q.sizes().slice(0, 3), q.options().dtype(at::kFloat));
@@ -37,8 +37,8 @@ void allocate_gradients(const at::Tensor& d_out, const ops::AttentionInput& inpu
 }  // namespace
 
 void attend_backward_of_cpu(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                            std::span<const Tile> tiles, Into, const HeadGradients&) {
-    for (const TileGroup& group : group_tiles(tiles)) {
+                            const StepTiles& step, Into, const HeadGradients&) {
+    for (const TileGroup& group : group_tiles(step.tiles)) {
         const ops::AttentionInput input = input_of(heads, group);
         if (!ops::suits_block_attention_backward(input))
             allocate_gradients(query_rows(d_out, group), input, query_rows(whole.out, group),
@@ -47,8 +47,8 @@ void attend_backward_of_cpu(const at::Tensor& d_out, const Heads& heads, const P
 }
 
 void attend_backward_of_cuda(const at::Tensor& d_out, const Heads& heads, const Partial& whole,
-                             std::span<const Tile> tiles, Into, const HeadGradients&) {
-    for (const TileGroup& group : group_tiles(tiles)) {
+                             const StepTiles& step, Into, const HeadGradients&) {
+    for (const TileGroup& group : group_tiles(step.tiles)) {
         const ops::AttentionInput input = input_of(heads, group);
         const at::Tensor workspace =
             at::empty({workspace_of_cuda_backward(input)}, input.q.options().dtype(at::kByte));

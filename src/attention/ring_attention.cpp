@@ -46,7 +46,7 @@ Partial ring_forward(const LocalAttention& local, const Heads& heads, const Plan
     for (int step = 0; step < ring.size(); ++step) {
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
-        local.attend(keys.here(), plan.steps[static_cast<size_t>(step)],
+        local.attend(keys.here(), plan.step(static_cast<size_t>(step)),
                      plan.meets_once ? Into::fresh : Into::sums, partial);
         if (!is_last) keys.arrive();
     }
@@ -57,7 +57,7 @@ void ring_backward(const LocalAttention& local, const at::Tensor& d_out, const H
                    const Partial& whole, const Plan& plan, comm::Communicator& ring,
                    const HeadGradients& gradients) {
     if (plan.meets_once)
-        return local.attend_backward(d_out, heads, whole, plan.steps[0], Into::fresh, gradients);
+        return local.attend_backward(d_out, heads, whole, plan.step(0), Into::fresh, gradients);
     const auto fp32 = heads.q.options().dtype(at::kFloat);
     const at::Tensor dq = at::zeros(heads.q.sizes(), fp32);
     const auto no_gradient = [&] {
@@ -71,7 +71,7 @@ void ring_backward(const LocalAttention& local, const at::Tensor& d_out, const H
         const bool is_last = step + 1 == ring.size();
         if (!is_last) keys.start_next();
         at::Tensor mine = no_gradient();
-        local.attend_backward(d_out, keys.here(), whole, plan.steps[static_cast<size_t>(step)],
+        local.attend_backward(d_out, keys.here(), whole, plan.step(static_cast<size_t>(step)),
                               Into::sums, {dq, mine[0], mine[1]});
         if (step > 0) {
             travel.wait();

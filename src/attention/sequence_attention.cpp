@@ -9,6 +9,7 @@
 #include "gathered_attention.hpp"
 #include "ring_attention.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/ops/linear.hpp"
 #include "sinks.hpp"
 #include "tile_pack.hpp"
 #include "ulysses.hpp"
@@ -78,8 +79,8 @@ SequenceAttention::Result SequenceAttention::forward(const at::Tensor& qkv, cons
 }
 
 at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor& qkv,
-                                       const Result& result, const Plan& plan,
-                                       const Sinks& sinks) const {
+                                       const Result& result, const Plan& plan, const Sinks& sinks,
+                                       const GradientFinish& finish) const {
     const HeadExchange exchange(heads_, ulysses_, {qkv.scalar_type(), exchange_type_of_heads_});
     const HeadCounts& mine = exchange.mine();
     const auto as_heads = [&](const at::Tensor& rows) {
@@ -89,18 +90,30 @@ at::Tensor SequenceAttention::backward(const at::Tensor& d_out, const at::Tensor
     const int64_t width = (mine.query_heads + 2 * mine.key_heads) * mine.head_dim;
     const at::Tensor d_qkv =
         at::empty({heads.q.size(0), width}, qkv.options().dtype(exchange.exchange_type()));
-    const Heads gradients = split_heads(d_qkv, mine, form_);
+    const Heads of_heads = split_heads(d_qkv, mine, form_);
     const auto backward = way_of(plan, ring_backward, gathered_backward, exchanged_backward);
+    const LocalAttention local = local_attention_of(qkv, planned_);
+    const bool finishes =
+        local.finishes_rows && plan.meets_once && ring_.size() == 1 && ulysses_.size() == 1;
+    HeadGradients gradients{of_heads.q, of_heads.k, of_heads.v};
+    if (finishes) {
+        gradients.rows = d_qkv;
+        gradients.finish = finish;
+    }
     {  // Ulysses' copies of both live no longer than they are needed.
         const at::Tensor d_heads = as_heads(d_out);
         const at::Tensor seen = as_heads(result.out);
         if (sinks.gradient.defined())
             add_sink_gradient(of_own_heads(sinks.gradient), d_heads, seen, result.lse,
                               of_own_heads(sinks.scores));
-        backward(local_attention_of(qkv, planned_), d_heads, heads, {seen, result.lse}, plan, ring_,
-                 {gradients.q, gradients.k, gradients.v});
+        backward(local, d_heads, heads, {seen, result.lse}, plan, ring_, gradients);
     }
-    return exchange.qkv_gradient_out(d_qkv);
+    at::Tensor whole = exchange.qkv_gradient_out(d_qkv);
+    if (finishes) return whole;
+    if (finish.rope != nullptr)
+        ops::rope(whole, heads_.query_heads + heads_.key_heads, *finish.rope, ops::Turn::backward);
+    ops::add_bias_gradient(finish.d_bias, whole);
+    return whole;
 }
 
 at::Tensor SequenceAttention::attend_cached(const at::Tensor& qkv, const Plan& plan,
@@ -111,19 +124,21 @@ at::Tensor SequenceAttention::attend_cached(const at::Tensor& qkv, const Plan& p
     cache.values.index_copy_(0, cache.places, heads.v);
     const Heads seen{heads.q, cache.keys, cache.values, form_};
     Partial partial = make_partial(seen, plan);
-    local_attention_of(qkv, planned_).attend(seen, plan.steps.front(), Into::fresh, partial);
+    local_attention_of(qkv, planned_).attend(seen, plan.step(0), Into::fresh, partial);
     if (sinks.defined()) add_sinks(partial.out, partial.lse, sinks);
     return partial.out.flatten(1);
 }
 
 std::set<std::string> SequenceAttention::operators(const Plan& plan, at::ScalarType type,
                                                    at::Device device) const {
-    return operators_of(plan, type, {heads_.head_dim, form_}, device);
+    const HeadExchange exchange(heads_, ulysses_, {type, exchange_type_of_heads_});
+    return operators_of(plan, type, {heads_.head_dim, form_, exchange.mine().key_heads}, device);
 }
 
 bool SequenceAttention::can_be_recorded(const Plan& plan) const {
     if (ring_.size() > 1 || ulysses_.size() > 1 || plan.chain) return false;
-    return std::ranges::none_of(pack_tiles(plan.steps.front()), &TilePack::is_ragged);
+    return !plan.prepared.steps.empty() ||
+           std::ranges::none_of(pack_tiles(plan.steps.front()), &TilePack::is_ragged);
 }
 
 }  // namespace ringshard::attention

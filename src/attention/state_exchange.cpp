@@ -24,9 +24,12 @@ at::Tensor gather(const Chain& chain, comm::Communicator& ring, const at::Tensor
     return all;
 }
 
+// A map whose transition is one number multiplies the state by it.
 at::Tensor map_of(const at::Tensor& map, const at::Tensor& state) {
-    const int64_t dk = state.size(1);
-    return at::matmul(map.narrow(2, 0, dk), state).add_(map.narrow(2, dk, state.size(2)));
+    const int64_t columns = map.size(2) - state.size(2);
+    const at::Tensor transition = map.narrow(2, 0, columns);
+    at::Tensor moved = columns == 1 ? transition * state : at::matmul(transition, state);
+    return moved.add_(map.narrow(2, columns, state.size(2)));
 }
 
 // Follows the state of each document through its links, and writes it where a stretch of this rank
@@ -40,25 +43,25 @@ void follow(const Links& links, const at::Tensor& maps, const at::Tensor& states
     }
 }
 
-at::Tensor states_like(const Chain& chain, const at::Tensor& maps) {
-    const int64_t dk = maps.size(2);
-    return at::zeros({std::ssize(chain.stretches), maps.size(1), dk, maps.size(3) - dk},
+at::Tensor states_like(const Chain& chain, const at::Tensor& maps, int64_t value_dim) {
+    return at::zeros({std::ssize(chain.stretches), maps.size(1), maps.size(2), value_dim},
                      maps.options());
 }
 
 }  // namespace
 
-at::Tensor first_states(const Chain& chain, comm::Communicator& ring, const at::Tensor& maps) {
+at::Tensor first_states(const Chain& chain, comm::Communicator& ring, const at::Tensor& maps,
+                        int64_t value_dim) {
     const at::Tensor all = gather(chain, ring, maps);
-    at::Tensor states = states_like(chain, maps);
+    at::Tensor states = states_like(chain, maps, value_dim);
     for (const auto& links : chain.documents) follow(links, all, states);
     return states;
 }
 
 at::Tensor last_state_gradients(const Chain& chain, comm::Communicator& ring,
-                                const at::Tensor& maps) {
+                                const at::Tensor& maps, int64_t value_dim) {
     const at::Tensor all = gather(chain, ring, maps);
-    at::Tensor gradients = states_like(chain, maps);
+    at::Tensor gradients = states_like(chain, maps, value_dim);
     for (const auto& links : chain.documents) follow(std::views::reverse(links), all, gradients);
     return gradients;
 }

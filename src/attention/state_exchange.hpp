@@ -9,12 +9,14 @@
 // collective over the ring, and travels where any document is cut.
 namespace ringshard::attention {
 
-// maps [slots of this rank, heads, dk, dk + dv]: where each of its stretches leads, in the order of
-// Chain::cut. Returns the states in which the stretches begin, [stretches, heads, dk, dv].
-at::Tensor first_states(const Chain& chain, comm::Communicator& ring, const at::Tensor& maps);
+// maps [slots of this rank, heads, dk, dk + dv] or [..., 1 + dv] (ops::delta_rule_maps): where each
+// of its stretches leads, in the order of Chain::cut. Returns the states in which the stretches
+// begin, [stretches, heads, dk, dv].
+at::Tensor first_states(const Chain& chain, comm::Communicator& ring, const at::Tensor& maps,
+                        int64_t value_dim);
 // The same of gradients, against the order of tokens: those of the states in which they end.
 at::Tensor last_state_gradients(const Chain& chain, comm::Communicator& ring,
-                                const at::Tensor& maps);
+                                const at::Tensor& maps, int64_t value_dim);
 
 // Returns the rows before each stretch of x [t, c], [stretches, rows_before, c]: zeros where its
 // document begins.

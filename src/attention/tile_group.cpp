@@ -11,8 +11,9 @@ bool are_alike(const Tile& a, const Tile& b) {
 at::Tensor rows(const at::Tensor& tensor, int64_t first, int64_t length, int64_t count,
                 int64_t distance) {
     std::vector<int64_t> sizes{count, length};
-    // One row alone has no distance, and a stride all the same: cuDNN's backward pass refuses 0.
-    const int64_t to_next_row = count == 1 ? length : distance;
+    // One row alone has no distance, and a stride all the same: cuDNN's backward pass refuses 0,
+    // and its engines count strides in 32 bits, which `length` rows of the longest exceed.
+    const int64_t to_next_row = count == 1 ? 1 : distance;
     std::vector<int64_t> strides{to_next_row * tensor.stride(0), tensor.stride(0)};
     for (int64_t dim = 1; dim < tensor.dim(); ++dim) {
         sizes.push_back(tensor.size(dim));

@@ -40,18 +40,44 @@ TilePack ragged(std::span<const Tile> tiles) {
 
 }  // namespace
 
+namespace {
+
+TilePack pack_of(std::span<const Tile> neighbours) {
+    const std::vector<TileGroup> groups = group_tiles(neighbours);
+    return groups.size() > 1 ? ragged(neighbours) : equal(groups.front());
+}
+
+// Among tiles of other lengths a large one has a call of its own: FlashAttention-2 would launch as
+// many blocks for each of the others as the longest needs, and cuDNN, which takes no lengths, is
+// about twice as fast on it.
+bool is_large(const Tile& tile) {
+    constexpr int64_t pairs = int64_t{8192} * 8192;
+    return tile.num_q * tile.num_k >= pairs;
+}
+
+void add_packs(std::span<const Tile> neighbours, std::vector<TilePack>& packs) {
+    if (group_tiles(neighbours).size() == 1) return packs.push_back(pack_of(neighbours));
+    size_t begin = 0;
+    const auto end_pack = [&](size_t end) {
+        if (end > begin) packs.push_back(pack_of(neighbours.subspan(begin, end - begin)));
+        begin = end;
+    };
+    for (size_t tile = 0; tile < neighbours.size(); ++tile) {
+        if (!is_large(neighbours[tile])) continue;
+        end_pack(tile);
+        end_pack(tile + 1);
+    }
+    end_pack(neighbours.size());
+}
+
+}  // namespace
+
 std::vector<TilePack> pack_tiles(std::span<const Tile> tiles) {
     std::vector<TilePack> packs;
     size_t begin = 0;
     for (size_t end = 1; end <= tiles.size(); ++end) {
         if (end < tiles.size() && follows(tiles[end], tiles[end - 1])) continue;
-        const auto neighbours = tiles.subspan(begin, end - begin);
-        const std::vector<TileGroup> groups = group_tiles(neighbours);
-        if (groups.size() > 1) {
-            packs.push_back(ragged(neighbours));
-        } else {
-            packs.push_back(equal(groups.front()));
-        }
+        add_packs(tiles.subspan(begin, end - begin), packs);
         begin = end;
     }
     return packs;
@@ -89,6 +115,11 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const H
     if (!ops::is_common(pack.group.first.band)) return AttentionKernel::flash;
     if (!has_fast_cudnn || gpu.must_be_deterministic || pack.is_ragged() || head_dim > 128)
         return AttentionKernel::flash;
+    // On B200, cuDNN 9.19 and 9.20 are reported to give wrong results for fewer than eight key
+    // heads (pytorch#193893). Until a B200 has passed attention_on_gpu_test, such models take the
+    // slower kernel there.
+    if (gpu.compute_capability == 10 && form.key_heads < HeadForm::many)
+        return AttentionKernel::flash;
     const Tile& tile = pack.group.first;
     const auto is_multiple_of = [&](int64_t length) {
         return tile.num_q % length == 0 && tile.num_k % length == 0;
@@ -99,10 +130,11 @@ AttentionKernel choose_kernel(const TilePack& pack, at::ScalarType type, const H
     // it.
     constexpr int64_t at_a_time = 128;
     if (tile.band == ops::every_key && !is_multiple_of(at_a_time)) return AttentionKernel::flash;
-    // It makes a plan for every shape that it has not seen, in tenths of a second: lengths of rows
-    // come again, lengths of documents do not. A tile this large is worth a plan of its own.
+    // It makes a plan for every shape that it has not seen, in tenths of a second, and LibTorch
+    // keeps each until the process ends: lengths of rows come again, lengths of documents do not. A
+    // tile this large (64k x 64k) is worth a plan of its own.
     constexpr int64_t lengths_of_rows = 64;
-    constexpr int64_t worth_a_plan = int64_t{1} << 28;
+    constexpr int64_t worth_a_plan = int64_t{1} << 32;
     return is_multiple_of(lengths_of_rows) || tile.num_q * tile.num_k >= worth_a_plan
                ? AttentionKernel::cudnn
                : AttentionKernel::flash;

@@ -10,7 +10,7 @@
 namespace ringshard::attention {
 
 // Tiles that one call of a GPU's kernel takes: equal ones at equal distances, as rows of a batch;
-// or neighbours of any lengths, one after the other in queries and in keys.
+// or neighbours of any lengths, one after the other in queries and in keys, of which none is large.
 struct TilePack {
     TileGroup group{};  // the first tile, and the others if they are equal
     // Else where each tile begins, counted from the first, and where the last one ends.
@@ -32,9 +32,12 @@ enum class AttentionKernel {
     products  // ops::plain_attention: fp32, and heads and scores that the others do not take
 };
 struct HeadForm {
-    HeadForm(int64_t width, ops::ScoreForm form = {}) : head_dim(width), scores(form) {}
+    static constexpr int64_t many = 8;  // key heads
+    HeadForm(int64_t width, ops::ScoreForm form = {}, int64_t heads_of_keys = many)
+        : head_dim(width), scores(form), key_heads(heads_of_keys) {}
     int64_t head_dim;
     ops::ScoreForm scores;
+    int64_t key_heads;  // of one call
 };
 struct GpuTraits {
     int compute_capability = 0;  // 9 on Hopper; 0 where a test has none

@@ -1,6 +1,8 @@
 #include "nccl_communicator.hpp"
 
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <cublas_v2.h>
 
 #include <exception>
 
@@ -10,10 +12,16 @@ namespace ringshard::comm {
 
 namespace {
 
+// NCCL's own words about its last error: the address of the peer, the call that failed.
+std::string details_of(ncclComm_t communicator) {
+    const char* const words = ncclGetLastError(communicator);
+    return words == nullptr || *words == '\0' ? "" : concat(": ", words);
+}
+
 void throw_if_nccl_failed(ncclResult_t result, const char* call, const char* file, int line) {
     if (result == ncclSuccess) return;
-    throw Error(ExitCode::peer_lost,
-                concat(file, ":", line, ": ", call, ": ", ncclGetErrorString(result)));
+    throw Error(ExitCode::peer_lost, concat(file, ":", line, ": ", call, ": ",
+                                            ncclGetErrorString(result), details_of(nullptr)));
 }
 
 #define RINGSHARD_NCCL(call) throw_if_nccl_failed((call), #call, __FILE__, __LINE__)
@@ -39,20 +47,23 @@ std::byte* part(const at::Tensor& whole, int index, int count) {
                (static_cast<size_t>(whole.nbytes()) / static_cast<size_t>(count));
 }
 
-class EventCompletion final : public Completion {
-public:
-    EventCompletion(std::vector<at::Tensor> tensors, std::shared_ptr<at::cuda::CUDAEvent> end)
-        : tensors_(std::move(tensors)), end_(std::move(end)) {}
-    void wait() override {
-        end_->block(c10::cuda::getCurrentCUDAStream(tensors_.front().device().index()));
-    }
-
-private:
-    std::vector<at::Tensor> tensors_;
-    std::shared_ptr<at::cuda::CUDAEvent> end_;
-};
+// Multiprocessors that NCCL takes at most, from the products that run beside it.
+constexpr int most_of_nccl = 16;
 
 }  // namespace
+
+class NcclCommunicator::EventCompletion final : public Completion {
+public:
+    EventCompletion(NcclCommunicator& communicator, std::vector<at::Tensor> tensors,
+                    std::shared_ptr<at::cuda::CUDAEvent> end)
+        : communicator_(communicator), tensors_(std::move(tensors)), end_(std::move(end)) {}
+    void wait() override { communicator_.wait_for(*end_); }
+
+private:
+    NcclCommunicator& communicator_;
+    std::vector<at::Tensor> tensors_;  // kept alive
+    std::shared_ptr<at::cuda::CUDAEvent> end_;
+};
 
 NcclCommunicator::NcclCommunicator(Group group, at::Device device)
     : group_(std::move(group)),
@@ -66,10 +77,55 @@ void NcclCommunicator::connect() {
     const std::string id_of_root = group_.broadcast(std::string(id.internal, sizeof(id.internal)));
     std::copy(id_of_root.begin(), id_of_root.end(), id.internal);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.maxCTAs = 16;  // leaves SMs to the block that computes meanwhile
+    config.maxCTAs = most_of_nccl;  // leaves the others to the block that computes meanwhile
     RINGSHARD_NCCL(ncclCommInitRankConfig(&communicator_, size(), id, rank(), &config));
-    group_.log().set_backend([this] { note_what_has_ended(); },
-                             [this] { ncclCommAbort(communicator_); });
+    name_ = group_.log().state().name;
+    spans_hosts_ = group_.split_by_host().size() < size();
+    group_.log().set_backend([this] { refresh(); },
+                             [this] {
+                                 const c10::cuda::CUDAGuard of_this_gpu(device_);
+                                 ncclCommAbort(communicator_);
+                             });
+}
+
+// cuBLAS's products on Hopper and newer stay on all multiprocessors until they end, so one that
+// begins beside NCCL waits for those that NCCL holds. Between hosts an operation takes about as
+// long as the products that hide it: until somebody waits for it, products do without NCCL's share.
+// Inside a host it is soon over, and they take all.
+void NcclCommunicator::leave_multiprocessors(int count) const {
+    const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device_.index());
+    constexpr int hopper = 9;
+    if (!spans_hosts_ || gpu.major < hopper) return;
+    const int target = count == 0 ? 0 : gpu.multiProcessorCount - count;  // 0: all
+    const cublasStatus_t status =
+        cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), target);
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasSetSmCountTarget to ", target, ": ",
+                    cublasGetStatusString(status));
+}
+
+void NcclCommunicator::wait_for(at::cuda::CUDAEvent& end) {
+    const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device_.index());
+    Stall& stall = stalls_.emplace_back();
+    stall.begin.record(stream);
+    end.block(stream);
+    stall.end.record(stream);
+    leave_multiprocessors(0);
+}
+
+// The host never waits for NCCL, so the wait of a rank for others is that of its stream.
+void NcclCommunicator::count_stalls() {
+    double milliseconds = 0;
+    for (; !stalls_.empty() && stalls_.front().end.query(); stalls_.pop_front())
+        milliseconds += stalls_.front().begin.elapsed_time(stalls_.front().end);
+    group_.flight_recorder().add_wait(milliseconds / 1e3);
+}
+
+// The watchdog's thread calls this about once a second, and the training thread at a step's end.
+void NcclCommunicator::refresh() {
+    // A broken CUDA context fails every later call. The training thread reports it, since it knows
+    // what it was doing.
+    if (note_what_has_ended() == cudaSuccess) throw_if_a_peer_is_lost();
+    if (group_.flight_recorder().is_main_thread()) count_stalls();
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -101,16 +157,45 @@ Pending NcclCommunicator::start(const char* what, std::vector<at::Tensor> tensor
     end->record(stream_);
     {
         const std::lock_guard lock(mutex_);
-        under_way_.push_back({number, end});
+        under_way_.push_back({number, what, end});
     }
-    note_what_has_ended();
-    return Pending(std::make_unique<EventCompletion>(std::move(tensors), std::move(end)));
+    const cudaError_t error = note_what_has_ended();
+    RINGSHARD_CHECK(error == cudaSuccess, "GPU ", device_.index(), ", found before ", what, " ",
+                    number, " of group ", name_, ": ", cudaGetErrorString(error),
+                    ". An earlier kernel failed; CUDA_LAUNCH_BLOCKING=1 shows which");
+    leave_multiprocessors(most_of_nccl);
+    return Pending(std::make_unique<EventCompletion>(*this, std::move(tensors), std::move(end)));
 }
 
-void NcclCommunicator::note_what_has_ended() {
+cudaError_t NcclCommunicator::note_what_has_ended() {
+    // Without this the watchdog's thread would open a context on GPU 0, half a GiB for each rank.
+    const c10::cuda::CUDAGuard guard(device_);
     const std::lock_guard lock(mutex_);
-    for (; !under_way_.empty() && under_way_.front().end->query(); under_way_.pop_front())
+    for (; !under_way_.empty(); under_way_.pop_front()) {
+        const cudaError_t state = cudaEventQuery(under_way_.front().end->event());
+        if (state != cudaSuccess) {
+            cudaGetLastError();  // of this thread: clears it
+            return state == cudaErrorNotReady ? cudaSuccess : state;
+        }
         group_.log().end(under_way_.front().number);
+    }
+    return cudaSuccess;
+}
+
+// A link that fails leaves the training thread waiting for the GPU, so this ends the job from the
+// thread that finds the error.
+void NcclCommunicator::throw_if_a_peer_is_lost() {
+    ncclResult_t result = ncclSuccess;
+    if (ncclCommGetAsyncError(communicator_, &result) != ncclSuccess || result == ncclSuccess ||
+        result == ncclInProgress)
+        return;
+    const std::lock_guard lock(mutex_);
+    const std::string operation =
+        under_way_.empty() ? "between operations"
+                           : concat(under_way_.front().what, " ", under_way_.front().number);
+    throw Error(ExitCode::peer_lost,
+                concat("NCCL, group ", name_, ", rank ", rank(), " of ", size(), ", ", operation,
+                       ": ", ncclGetErrorString(result), details_of(communicator_)));
 }
 
 Pending NcclCommunicator::all_reduce(at::Tensor in_out) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "ringshard/comm/communicator.hpp"
 
@@ -32,22 +33,38 @@ public:
     Pending broadcast(at::Tensor in_out, int root) override;
 
 private:
+    class EventCompletion;
     // An operation whose end the flight recorder does not have yet.
     struct UnderWay {
         int64_t number;
+        const char* what;
         std::shared_ptr<at::cuda::CUDAEvent> end;
     };
+    // A wait of the stream that computes, as long as the time between two events on it.
+    struct Stall {
+        at::cuda::CUDAEvent begin{cudaEventDefault};
+        at::cuda::CUDAEvent end{cudaEventDefault};
+    };
     void connect();  // collective over the group
+    void wait_for(at::cuda::CUDAEvent& end);
+    void count_stalls();
+    void leave_multiprocessors(int count) const;
     template <class Enqueue>
     Pending start(const char* what, std::vector<at::Tensor> tensors, Enqueue enqueue);
-    void note_what_has_ended();
+    void refresh();
+    cudaError_t note_what_has_ended();  // the error of a broken CUDA context
+    void throw_if_a_peer_is_lost();
 
     Group group_;
     at::Device device_;
     c10::cuda::CUDAStream stream_;
     ncclComm_t communicator_ = nullptr;  // nullptr before the first operation
-    std::mutex mutex_;                   // guards under_way_: the watchdog thread reads it too
+    std::string name_;                   // of the group, for messages
+    bool spans_hosts_ = false;
+    std::mutex mutex_;  // guards under_way_: the watchdog thread reads it too
     std::deque<UnderWay> under_way_;
+    std::deque<Stall>
+        stalls_;  // that the flight recorder does not have yet; of the training thread
 };
 
 }  // namespace ringshard::comm

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "ringshard/config/profile_names.hpp"
+#include "ringshard/config/resolve.hpp"
 #include "settings_file.hpp"
 
 namespace ringshard::config {

@@ -22,6 +22,13 @@ using Files = std::vector<fs::path>;
 constexpr std::array<std::array<const char*, 5>, 3> endings_of_kinds{
     {{".jsonl", ".json", ".ndjson", ".parquet", ".arrow"}, {".csv", ".tsv"}, {".txt"}}};
 
+std::optional<size_t> kind_of_ending(const std::string& ending) {
+    for (size_t kind = 0; kind < endings_of_kinds.size(); ++kind)
+        for (const char* known : endings_of_kinds[kind])
+            if (known != nullptr && ending == known) return kind;
+    return std::nullopt;
+}
+
 std::optional<size_t> kind_of_data(const fs::path& file) {
     static constexpr std::array others{"dataset_info.json", "dataset_infos.json",
                                        "dataset_dict.json", "state.json",
@@ -32,11 +39,7 @@ std::optional<size_t> kind_of_data(const fs::path& file) {
     if (name.string().starts_with("cache-") || name.string().starts_with("tmp"))
         return std::nullopt;
     if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
-    const std::string ending = name.extension().string();
-    for (size_t kind = 0; kind < endings_of_kinds.size(); ++kind)
-        for (const char* known : endings_of_kinds[kind])
-            if (known != nullptr && ending == known) return kind;
-    return std::nullopt;
+    return kind_of_ending(name.extension().string());
 }
 
 bool is_hidden(const fs::path& relative) {
@@ -225,9 +228,9 @@ std::optional<fs::path> converted_dataset(const DatasetName& dataset, const HubC
 
 // Returns true for a path that cannot be the name of a hub dataset.
 bool looks_like_file(const fs::path& path) {
-    static constexpr std::array endings{".jsonl", ".json", ".ndjson", ".parquet", ".arrow", ".csv",
-                                        ".tsv",   ".txt",  ".gz",     ".zst",     ".zip"};
-    return std::ranges::find(endings, path.extension().string()) != endings.end() ||
+    static constexpr std::array packed{".gz", ".zst", ".zip"};
+    const std::string ending = path.extension().string();
+    return kind_of_ending(ending) || std::ranges::find(packed, ending) != packed.end() ||
            (path.has_parent_path() && folder_exists(path.parent_path()));
 }
 

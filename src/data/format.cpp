@@ -35,7 +35,7 @@ bool is_list_of(const Value* column, const char* member) {
 Failure refuse(const std::string& message) { return {ExitCode::bad_data, message}; }
 
 Expected<DatasetFormat> find_pretokenized(const Value& row, const FormatSettings& settings) {
-    DatasetFormat format{.layout = Layout::pretokenized};
+    DatasetFormat format{.form = RowForm::pretokenized};
     if (settings.assistant_only_loss)
         return refuse(
             "assistant_only_loss = true is for conversations, and the rows are tokens already "
@@ -77,9 +77,9 @@ Expected<DatasetFormat> find_prompt_completion(const Value& row, const FormatSet
         .uses_assistant_mask = settings.assistant_only_loss,
     };
     if (is_list_of(prompt, "role") && is_list_of(completion, "role")) {
-        format.layout = Layout::chat_prompt_completion;
+        format.form = RowForm::chat_prompt_completion;
     } else if (prompt->string() != nullptr && completion->string() != nullptr) {
-        format.layout = Layout::prompt_completion;
+        format.form = RowForm::prompt_completion;
     } else {
         return refuse(concat("prompt is ", prompt->kind(), " and completion is ",
                              completion->kind(),
@@ -90,7 +90,7 @@ Expected<DatasetFormat> find_prompt_completion(const Value& row, const FormatSet
 }
 
 Expected<DatasetFormat> find_chat(const Value& messages, const FormatSettings& settings) {
-    DatasetFormat format{.layout = Layout::chat,
+    DatasetFormat format{.form = RowForm::chat,
                          .uses_assistant_mask = settings.assistant_only_loss};
     format.is_share_gpt = is_list_of(&messages, "from") && is_list_of(&messages, "value");
     if (messages.list() != nullptr && messages.list()->empty())
@@ -110,31 +110,31 @@ bool is_text(const Value* column) { return column != nullptr && column->string()
 
 // Returns the format of Stanford's Alpaca: columns instruction, output and optionally input.
 DatasetFormat alpaca_format(const FormatSettings& settings) {
-    return {.layout = Layout::alpaca,
+    return {.form = RowForm::alpaca,
             .uses_completion_mask = settings.completion_only_loss.value_or(true),
             .uses_assistant_mask = settings.assistant_only_loss};
 }
 
-// Returns the columns that rows of a layout consist of.
+// Returns the columns that rows of a form consist of.
 std::vector<std::string> columns_of(const DatasetFormat& format, const FormatSettings& settings) {
-    switch (format.layout) {
-        case Layout::pretokenized: {
+    switch (format.form) {
+        case RowForm::pretokenized: {
             std::vector<std::string> columns{"input_ids", "labels", "seq_lengths", "weights"};
             if (format.uses_completion_mask) columns.emplace_back("completion_mask");
             if (format.uses_assistant_mask) columns.emplace_back("assistant_masks");
             return columns;
         }
-        case Layout::text: return {settings.text_field};
-        case Layout::chat: return {"messages", "conversations", "tools", "chat_template_kwargs"};
-        case Layout::prompt_completion: return {"prompt", "completion"};
-        case Layout::chat_prompt_completion:
+        case RowForm::text: return {settings.text_field};
+        case RowForm::chat: return {"messages", "conversations", "tools", "chat_template_kwargs"};
+        case RowForm::prompt_completion: return {"prompt", "completion"};
+        case RowForm::chat_prompt_completion:
             return {"prompt", "completion", "tools", "chat_template_kwargs"};
-        case Layout::alpaca: return {"instruction", "input", "output"};
+        case RowForm::alpaca: return {"instruction", "input", "output"};
     }
     return {};
 }
 
-Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& settings) {
+Expected<DatasetFormat> find_form(const Value& row, const FormatSettings& settings) {
     if (row.find("input_ids") != nullptr) return find_pretokenized(row, settings);
     const auto refuse_assistant_only = [&] {
         return refuse(
@@ -167,8 +167,8 @@ Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& sett
     if (row.find("weights") != nullptr)
         format.value().warnings.emplace_back(
             "the column weights is not used: it weights tokens, and stands beside input_ids");
-    const Layout layout = format.value().layout;
-    const bool is_plain = layout == Layout::text || layout == Layout::prompt_completion;
+    const RowForm form = format.value().form;
+    const bool is_plain = form == RowForm::text || form == RowForm::prompt_completion;
     if (is_plain && settings.chooses_messages())
         return refuse(concat(
             settings.roles_to_train.empty() ? "train_on_last_turn_only = true" : "roles_to_train",
@@ -178,7 +178,7 @@ Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& sett
     if (settings.assistant_only_loss && (is_plain || format.value().is_share_gpt))
         return refuse_assistant_only();
     if (settings.completion_only_loss.value_or(false) &&
-        (layout == Layout::text || layout == Layout::chat))
+        (form == RowForm::text || form == RowForm::chat))
         format.value().warnings.emplace_back(
             "completion_only_loss = true does nothing here, as in TRL: the rows have no prompt and "
             "completion");
@@ -188,7 +188,7 @@ Expected<DatasetFormat> find_layout(const Value& row, const FormatSettings& sett
 }  // namespace
 
 Expected<DatasetFormat> find_format(const Value& row, const FormatSettings& settings) {
-    auto format = find_layout(row, settings);
+    auto format = find_form(row, settings);
     if (format) {
         format.value().used_columns = columns_of(format.value(), settings);
         format.value().used_columns.emplace_back("weight");

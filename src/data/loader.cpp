@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ringshard/attention/plan.hpp"
+#include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/mix.hpp"
 
@@ -122,12 +123,15 @@ model::TokenBatch shard_batch(FlatBatch batch, const mesh::Mesh& mesh,
     const Targets targets =
         targets_of(part(batch.targets), is_weighted ? part(batch.weights) : std::vector<float>());
     const auto there = [&](const auto& values) { return to_tensor(values, mesh.device()); };
+    std::vector<attention::Plan> plans =
+        attention::make_plans(partition, mesh.coordinates().ring, masks);
+    attention::prepare_plans(plans, mesh.device());
     return {there(part(batch.tokens)),
             there(part(positions)),
             there(targets.places),
             there(targets.tokens),
             is_weighted ? there(targets.weights) : at::Tensor(),
-            attention::make_plans(partition, mesh.coordinates().ring, masks),
+            std::move(plans),
             dropout_of_step ? there(part(dropout_keys(batch, *dropout_of_step))) : at::Tensor(),
             there(part(attention::document_lengths(partition.filled_length(),
                                                    partition.document_starts()))),

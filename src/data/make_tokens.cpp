@@ -149,7 +149,7 @@ std::vector<std::string> describe_formats(const TokensToMake& tokens,
     std::vector<std::string> lines;
     for (size_t source = 0; source < formats.size(); ++source) {
         lines.insert(lines.end(), formats[source].warnings.begin(), formats[source].warnings.end());
-        if (formats[source].layout == Layout::alpaca)
+        if (formats[source].form == RowForm::alpaca)
             lines.push_back(concat(
                 tokens.names[source], " has instruction, input and output, which are taken as ",
                 encoder.has_chat_template()

@@ -63,15 +63,15 @@ RowEncoder::~RowEncoder() = default;
 Expected<RowEncoder> RowEncoder::make(const FormatSettings& settings,
                                       std::span<const DatasetFormat> formats) {
     const auto is_chat = [](const DatasetFormat& format) {
-        return format.layout == Layout::chat || format.layout == Layout::chat_prompt_completion;
+        return format.form == RowForm::chat || format.form == RowForm::chat_prompt_completion;
     };
     auto parts = std::make_unique<Parts>();
     parts->settings = settings;
     if (!std::ranges::all_of(formats, [](const DatasetFormat& format) {
-            return format.layout == Layout::pretokenized;
+            return format.form == RowForm::pretokenized;
         })) {
         const auto is_alpaca = [](const DatasetFormat& format) {
-            return format.layout == Layout::alpaca;
+            return format.form == RowForm::alpaca;
         };
         const bool has_alpaca = std::ranges::any_of(formats, is_alpaca);
         auto tools = TextTools::load(settings, std::ranges::any_of(formats, is_chat)
@@ -114,13 +114,13 @@ public:
         : parts_(parts), row_(row), format_(format), scratch_(scratch), into_(into) {}
 
     std::optional<Failure> encode() {
-        switch (format_.layout) {
-            case Layout::pretokenized: return read_pretokenized(row_, format_, into_);
-            case Layout::text: return encode_text();
-            case Layout::prompt_completion: return encode_prompt_completion();
-            case Layout::chat: return encode_chat();
-            case Layout::chat_prompt_completion: return encode_chat_prompt_completion();
-            case Layout::alpaca: return encode_alpaca();
+        switch (format_.form) {
+            case RowForm::pretokenized: return read_pretokenized(row_, format_, into_);
+            case RowForm::text: return encode_text();
+            case RowForm::prompt_completion: return encode_prompt_completion();
+            case RowForm::chat: return encode_chat();
+            case RowForm::chat_prompt_completion: return encode_chat_prompt_completion();
+            case RowForm::alpaca: return encode_alpaca();
         }
         return std::nullopt;
     }
@@ -324,7 +324,7 @@ std::optional<Failure> RowEncoder::encode(const Value& row, const DatasetFormat&
     if (auto failure = Encoding(*parts_, row, format, *scratch.state_, into).encode())
         return failure;
     if (auto failure = apply_row_weight(row, into)) return failure;
-    const bool has_documents = format.layout == Layout::pretokenized && row.find("seq_lengths") &&
+    const bool has_documents = format.form == RowForm::pretokenized && row.find("seq_lengths") &&
                                !row.find("seq_lengths")->is_null();
     if (!has_documents) into.document_lengths.assign(1, static_cast<int32_t>(into.tokens.size()));
     return std::nullopt;

@@ -105,8 +105,8 @@ RequestedSizes requested_sizes(const Settings& settings, int64_t world, int64_t 
 std::optional<MeshShape> complete_shape(const RequestedSizes& requested, int64_t world) {
     MeshShape shape = requested.shape;
     int64_t rest = world;
-    for (const int64_t wish : {shape.replicate, shape.shard, shape.ring, shape.ulysses}) {
-        const int64_t size = std::max<int64_t>(1, wish);
+    for (const int64_t wanted : {shape.replicate, shape.shard, shape.ring, shape.ulysses}) {
+        const int64_t size = std::max<int64_t>(1, wanted);
         if (rest % size != 0) return std::nullopt;
         rest /= size;
     }
@@ -139,8 +139,8 @@ std::vector<std::string> shapes_that_work(const RequestedSizes& requested, int64
                 if (world % (replicate * ring * ulysses) != 0) continue;
                 const MeshShape shape{replicate, world / (replicate * ring * ulysses), ring,
                                       ulysses};
-                const auto differs = [](int64_t wish, int64_t size) {
-                    return wish != 0 && wish != size ? 1 : 0;
+                const auto differs = [](int64_t wanted, int64_t size) {
+                    return wanted != 0 && wanted != size ? 1 : 0;
                 };
                 const int changes = differs(requested.shape.replicate, shape.replicate) +
                                     differs(requested.shape.shard, shape.shard) +

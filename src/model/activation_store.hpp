@@ -24,10 +24,9 @@ protected:
 
 std::unique_ptr<ActivationStore> keep_activations_in_memory(size_t num_blocks);
 
-// They are written while the next block computes, and read while the one after it goes backward: so
-// two blocks are in memory at a time. The offload store is this store's alone, and grows with the
-// longest batch; one that has no room ends the job when it is asked for, at the first block of a
-// batch.
+// Writes the tensors of a block while the next block computes, and reads them while the block after
+// it goes backward, so memory holds two blocks. Nothing else uses the offload store, which grows
+// with the longest batch; if it cannot grow, the job ends, at the first block of a batch.
 std::unique_ptr<ActivationStore> keep_activations_offloaded(size_t num_blocks,
                                                             offload::OffloadStore& offload_store);
 

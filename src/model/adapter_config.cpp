@@ -30,7 +30,7 @@ constexpr const char* plain_config = R"({
   "trainable_token_indices": null, "use_bdlora": null, "use_dora": false, "use_qalora": false,
   "use_rslora": false, "velora_config": null})";
 
-// Fields that are read, and those that say nothing about the numbers.
+// Fields that the reader uses, and fields that change no number.
 constexpr std::array<std::string_view, 23> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
@@ -67,7 +67,7 @@ bool asks_for_nothing(const json& value) {
     return value.is_null() || value == false || value == json::object() || value == json::array();
 }
 
-// The first field that asks for something that is not served.
+// Returns a failure for the first field that asks for an unsupported feature.
 std::string find_unknown(const json& config) {
     const json plain = json::parse(plain_config);
     for (const auto& [name, value] : config.items()) {
@@ -91,7 +91,7 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
     return names;
 }
 
-// Names, or an expression. Throws where the field has another type.
+// Names, or an expression.
 bool read_names(const json& field, std::vector<std::string>& names) {
     if (field.is_null()) return false;
     names = field.is_string() ? std::vector{field.get<std::string>()}
@@ -125,7 +125,63 @@ std::string find_contradiction(const json& config) {
     return is_named ? "" : "layers_pattern: the blocks of this model lie in \"layers\"";
 }
 
-// Throws where a field has another type.
+bool is_whole(const json& value) { return value.is_number_integer(); }
+bool is_text(const json& value) { return value.is_string(); }
+
+template <class Predicate>
+bool is_list_of(const json& value, Predicate fits) {
+    return value.is_array() && std::ranges::all_of(value, fits);
+}
+
+// Whether a field that is read has a value of its kind, and the rule for messages.
+struct FieldRule {
+    std::string_view name;
+    const char* rule;
+    bool (*fits)(const json&);
+};
+
+bool are_names(const json& value) { return value.is_null() || is_list_of(value, is_text); }
+bool are_targets(const json& value) { return value.is_string() || are_names(value); }
+bool is_flag(const json& value) { return value.is_boolean(); }
+bool is_number(const json& value) { return value.is_number(); }
+bool is_dropout(const json& value) { return value.is_number() && value >= 0 && value < 1; }
+bool is_served_task(const json& value) { return value.is_null() || value == "CAUSAL_LM"; }
+bool are_blocks(const json& value) {
+    return value.is_null() || is_whole(value) || is_list_of(value, is_whole);
+}
+bool are_ranks(const json& value) {
+    return value.is_null() || (value.is_object() && std::ranges::all_of(value, is_whole));
+}
+bool are_alphas(const json& value) {
+    return value.is_null() || (value.is_object() && std::ranges::all_of(value, is_number));
+}
+
+constexpr const char* targets_rule = "must be names, one expression, or null";
+constexpr std::array<FieldRule, 13> field_rules{{
+    {"r", "must be a whole number", is_whole},
+    {"lora_alpha", "must be a number", is_number},
+    {"lora_dropout", "must be at least 0 and below 1", is_dropout},
+    {"use_rslora", "must be true or false", is_flag},
+    {"use_dora", "must be true or false", is_flag},
+    {"target_modules", targets_rule, are_targets},
+    {"exclude_modules", targets_rule, are_targets},
+    {"target_parameters", "must be a list of names, or null", are_names},
+    {"modules_to_save", "must be a list of names, or null", are_names},
+    {"rank_pattern", "must hold a whole number for each expression", are_ranks},
+    {"alpha_pattern", "must hold a number for each expression", are_alphas},
+    {"layers_to_transform", "must be a number of a block, a list of them, or null", are_blocks},
+    {"task_type", "causal language models are trained: CAUSAL_LM, or null", is_served_task},
+}};
+
+// The first field whose value has another kind, with the rule; else an empty text.
+std::string find_misfit(const json& config) {
+    for (const auto& [name, rule, fits] : field_rules)
+        if (const auto field = config.find(name); field != config.end() && !fits(*field))
+            return concat(name, " = ", field->dump(), ": ", rule);
+    return {};
+}
+
+// Every field has its kind: find_misfit() finds none.
 LoraConfig read_fields(const json& config, const ordered_json& in_order) {
     LoraConfig lora;
     lora.r = config.value("r", lora.r);
@@ -173,13 +229,10 @@ Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::st
     if (const std::string unknown = find_unknown(config); !unknown.empty())
         return refuse(unknown, " = ", config[unknown].dump(),
                       " is not served; train this adapter with PEFT");
+    if (const std::string misfit = find_misfit(config); !misfit.empty()) return refuse(misfit);
     if (const std::string problem = find_contradiction(config); !problem.empty())
         return refuse(problem);
-    try {
-        return read_fields(config, ordered_json::parse(text));
-    } catch (const json::exception& problem) {
-        return refuse("is not the configuration of an adapter: ", problem.what());
-    }
+    return read_fields(config, ordered_json::parse(text));
 }
 
 std::string print_adapter_config(const LoraConfig& lora, const std::string& base) {

@@ -7,6 +7,7 @@
 
 #include "parts/attention.hpp"
 #include "parts/delta_net.hpp"
+#include "parts/mamba.hpp"
 
 namespace ringshard::model {
 
@@ -33,6 +34,7 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
 std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
                                         const BlockSpec& spec) {
     if (spec.delta_net) return std::make_unique<const DeltaNet>(unit, slots, spec);
+    if (spec.mamba) return std::make_unique<const Mamba>(unit, slots, spec);
     return std::make_unique<const Attention>(unit, slots, spec);
 }
 
@@ -84,18 +86,18 @@ Saved Block::begin(const at::Tensor& input) const {
 
 at::Tensor Block::forward(const BlockContext& context, const UnitTensors& weights,
                           Saved& saved) const {
-    complete(context, weights, saved);
-    at::Tensor output = mlp_forward(context, weights, saved);
+    const at::Tensor addend = complete(context, weights, saved);
+    at::Tensor output = mlp_forward(context, weights, saved, addend);
     slots_.drop(saved, context.policy);
     return output;
 }
 
 void Block::backward(const BlockContext& context, const UnitTensors& weights,
                      const UnitTensors& gradients, const at::Tensor& gradient, Saved saved) const {
-    complete(context, weights, saved);
+    const at::Tensor addend = complete(context, weights, saved);
     // In a parallel block the output's gradient is that of both branches.
     const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
-    mlp_backward(context, weights, gradients, gradient, saved);
+    mlp_backward(context, weights, gradients, gradient, saved, addend);
     for (const SavedSlot& slot : {gate_up_, probabilities_, experts_, arrivals_, shared_,
                                   shared_gate_, mlp_out_, attention_residual_})
         saved[slot].reset();
@@ -111,7 +113,8 @@ at::Tensor Block::branch_gradient(const at::Tensor& gradient) const {
     return residual_multiplier_ == 1 ? gradient : gradient * residual_multiplier_;
 }
 
-void Block::complete(const BlockContext& context, const UnitTensors& weights, Saved& saved) const {
+at::Tensor Block::complete(const BlockContext& context, const UnitTensors& weights,
+                           Saved& saved) const {
     const at::Tensor& input = saved[input_];
     if (!mixer_->is_projected(saved)) {
         ops::RmsNormed normed{input, {}};
@@ -120,13 +123,18 @@ void Block::complete(const BlockContext& context, const UnitTensors& weights, Sa
         mixer_->project(context, weights, normed.y, saved);
     }
     mixer_->mix(context, weights, saved);
-    if (saved[attention_residual_].defined()) return;
+    if (saved[attention_residual_].defined()) return {};
     at::Tensor out = mixer_->output(context, weights, saved);
     if (attention_norms_.behind) {
         saved[attention_out_] = out;
         out = attention_norms_.behind->forward(weights, out).y;
     }
+    if (norms_the_sum()) {
+        saved[attention_residual_] = out;
+        return input;
+    }
     saved[attention_residual_] = add_branch(std::move(out), input);
+    return {};
 }
 
 void Block::attention_backward(const BlockContext& context, const UnitTensors& weights,
@@ -167,14 +175,18 @@ double Block::outer_operations_of_mlp() const {
 }
 
 Block::MlpChunk Block::make_chunk(const MlpContext& context, const UnitTensors& weights,
-                                  const at::Tensor& input) const {
+                                  const at::Tensor& input, const at::Tensor& addend) const {
     ops::RmsNormed normed{input, {}};
-    if (const auto& before = before_mlp()) normed = before->forward(weights, input);
+    const auto& before = before_mlp();
+    if (addend.defined())
+        normed = before->add_forward(weights, input, residual_multiplier_, addend);
+    else if (before)
+        normed = before->forward(weights, input);
     return {normed.y, normed.inverse_rms, inner_of_mlp(context, weights, normed.y)};
 }
 
-at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights,
-                              Saved& saved) const {
+at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights, Saved& saved,
+                              const at::Tensor& addend) const {
     const at::Tensor& input = mlp_input(saved);
     const at::Tensor& residual = saved[attention_residual_];
     const auto& behind = mlp_norms_.behind;
@@ -183,7 +195,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         return output_of_mlp(of_chunk, weights, inner);
     };
     if (gate_up_.is_kept(context.policy)) {
-        const MlpChunk whole = make_chunk(context.mlp(), weights, input);
+        const MlpChunk whole = make_chunk(context.mlp(), weights, input, addend);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.inner.gate_up;
         saved[probabilities_] = whole.inner.probabilities;
@@ -201,9 +213,12 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     at::Tensor output = at::empty_like(residual);
     RowNorms norms;
     for_chunks(residual.size(0), context, [&](int64_t begin, int64_t length) {
-        const auto chunk_of = [&](const at::Tensor& rows) { return rows.narrow(0, begin, length); };
+        const auto chunk_of = [&](const at::Tensor& rows) {
+            return rows.defined() ? rows.narrow(0, begin, length) : rows;
+        };
         const MlpContext of_chunk = context.mlp(begin, length, norms);
-        at::Tensor out = output_of(of_chunk, make_chunk(of_chunk, weights, chunk_of(input)).inner);
+        at::Tensor out = output_of(
+            of_chunk, make_chunk(of_chunk, weights, chunk_of(input), chunk_of(addend)).inner);
         if (behind) out = behind->forward(weights, out).y;
         chunk_of(output).copy_(add_branch(std::move(out), chunk_of(residual)));
     });
@@ -212,7 +227,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
 
 void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights,
                          const UnitTensors& gradients, const at::Tensor& gradient,
-                         const Saved& saved) const {
+                         const Saved& saved, const at::Tensor& addend) const {
     const at::Tensor& input = mlp_input(saved);
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
@@ -226,10 +241,13 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
     }
     RowNorms norms;
     for_chunks(input.size(0), context, [&](int64_t begin, int64_t length) {
-        const at::Tensor of_chunk = input.narrow(0, begin, length);
+        const auto chunk_of = [&](const at::Tensor& rows) {
+            return rows.defined() ? rows.narrow(0, begin, length) : rows;
+        };
+        const at::Tensor of_chunk = chunk_of(input);
         const MlpContext mlp = context.mlp(begin, length, norms);
-        chunk_backward(mlp, weights, gradients, of_chunk, make_chunk(mlp, weights, of_chunk),
-                       gradient.narrow(0, begin, length));
+        chunk_backward(mlp, weights, gradients, of_chunk,
+                       make_chunk(mlp, weights, of_chunk, chunk_of(addend)), chunk_of(gradient));
     });
 }
 

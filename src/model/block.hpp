@@ -53,9 +53,10 @@ private:
     };
 
     // Makes, in order, what is missing up to the attention residual: everything in the forward
-    // pass, what was not kept in the backward pass.
-    void complete(const BlockContext& context, const shard::UnitTensors& weights,
-                  Saved& saved) const;
+    // pass, what was not kept in the backward pass. Returns an undefined tensor, or the input where
+    // the residual is the branch alone so far: make_chunk() adds the input as it norms the sum.
+    at::Tensor complete(const BlockContext& context, const shard::UnitTensors& weights,
+                        Saved& saved) const;
     // Adds the branch's part to the gradient of the input. d_branch: of what the branch adds.
     void attention_backward(const BlockContext& context, const shard::UnitTensors& weights,
                             const shard::UnitTensors& gradients, const at::Tensor& d_branch,
@@ -63,6 +64,9 @@ private:
     // The input of the MLP's branch, and the norm before it.
     const at::Tensor& mlp_input(const Saved& saved) const {
         return saved[is_parallel_ ? input_ : attention_residual_];
+    }
+    bool norms_the_sum() const {
+        return !is_parallel_ && mlp_norms_.before && mlp_norms_.before->can_add();
     }
     const std::optional<Norm>& before_mlp() const {
         return is_parallel_ && !mlp_norms_.before ? attention_norms_.before : mlp_norms_.before;
@@ -80,16 +84,17 @@ private:
     double outer_operations_of_mlp() const;
 
     // Returns the output. Where gate and up are not kept, the MLP runs in chunks of tokens, so
-    // that they never exist for the whole row.
+    // that they never exist for the whole row. addend: of complete().
     at::Tensor mlp_forward(const BlockContext& context, const shard::UnitTensors& weights,
-                           Saved& saved) const;
+                           Saved& saved, const at::Tensor& addend) const;
     // Adds the branch's part to `gradient`, which is that of the output before, and of the branch's
     // input and what is added to it after.
     void mlp_backward(const BlockContext& context, const shard::UnitTensors& weights,
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
-                      const Saved& saved) const;
+                      const Saved& saved, const at::Tensor& addend) const;
+    // addend: is added to the input, in place; or undefined.
     MlpChunk make_chunk(const MlpContext& context, const shard::UnitTensors& weights,
-                        const at::Tensor& input) const;
+                        const at::Tensor& input, const at::Tensor& addend) const;
     void chunk_backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& input,
                         const MlpChunk& chunk, const at::Tensor& gradient) const;

@@ -27,14 +27,17 @@ struct BlockContext {
     comm::Communicator* experts = nullptr;
     int64_t longest_of_experts = 0;
     AdapterRows rows{};
+    int64_t most_product_elements = int64_t{1} << 30;
 
-    ProjectionContext projections() const { return {gemms, dropout_keys, nullptr, rows}; }
+    ProjectionContext projections() const {
+        return {gemms, dropout_keys, nullptr, rows, most_product_elements};
+    }
     MlpContext mlp() const { return {projections(), routers, experts}; }
     // Of some tokens of the batch.
     MlpContext mlp(int64_t begin, int64_t length, RowNorms& norms) const {
         return {
             {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-             &norms, rows.of_tokens(begin, length)},
+             &norms, rows.of_tokens(begin, length), most_product_elements},
             routers.of_tokens(begin, length),
             experts};
     }

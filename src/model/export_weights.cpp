@@ -83,25 +83,23 @@ public:
             return is_weight_file(name) || name == index_name || small_files_.contains(name);
         });
         for (const auto& [name, content] : small_files_)
-            if (auto failure = write_file_atomically(path(name), content)) return failure;
-        for (const WeightFile& file : planned_.files) {
-            auto opened = File::open(path(file.name), O_WRONLY | O_CREAT | O_TRUNC);
-            if (!opened) return opened.failure();
-            const auto header = std::as_bytes(std::span(file.header));
-            if (auto failure = opened.value().write_at(header, 0)) return failure;
-            if (auto failure = opened.value().flush()) return failure;
-        }
+            if (auto failure = create(path(name), content, Flush::now)) return failure;
+        for (const WeightFile& file : planned_.files)
+            if (auto failure = create(path(file.name), file.header, Flush::later)) return failure;
         return std::nullopt;
     }
 
-    // Every rank: what is its own. Adds what is read again to `sums`.
+    // Every rank: what is its own. Adds what is read again to `sums`. The rank that has written the
+    // heads flushes all files.
     std::optional<Failure> write(const shard::Zero& zero, const ExportForm& form,
-                                 const FrozenSource* frozen, TensorSums& sums,
-                                 ByteCounter& written) const {
+                                 const FrozenSource* frozen, TensorSums& sums, ByteCounter& written,
+                                 bool has_written_heads) const {
         const Source shards{nullptr, sums};
         const Source read_again{frozen == nullptr ? nullptr : &frozen->read, sums};
         for (const WeightFile& file : planned_.files) {
             std::optional<File> output;
+            if (has_written_heads)
+                if (auto failure = open(file, output)) return failure;
             for (const shard::Zero::Weights& weights : zero.all_weights()) {
                 const bool is_frozen = &weights.chunks != &zero.chunks();
                 if (auto failure = write_slots(zero, weights, is_frozen ? read_again : shards, file,
@@ -117,17 +115,25 @@ public:
     // One rank, when all of it is on disk: the names. What is half replaced is no model.
     std::optional<Failure> finish() const {
         if (auto failure = may_write_()) return failure;
-        for (const auto* name : {"model.safetensors", index_name, adapter_weights_name})
-            if (is_replaced(name) && std::remove((folder_ / name).c_str()) != 0 && errno != ENOENT)
+        bool has_removed = false;
+        for (const auto* name : {"model.safetensors", index_name, adapter_weights_name}) {
+            if (!is_replaced(name)) continue;
+            if (std::remove((folder_ / name).c_str()) == 0)
+                has_removed = true;
+            else if (errno != ENOENT)
                 return io_failure(folder_ / name, "cannot be removed");
-        if (auto failure = flush_folder(folder_)) return failure;
+        }
+        if (has_removed)
+            if (auto failure = flush_folder(folder_)) return failure;
+        std::vector<std::string> small;
         for (const auto& [name, content] : small_files_)
-            if (name != index_name)
-                if (auto failure = commit(name)) return failure;
-        for (const WeightFile& file : planned_.files)
-            if (auto failure = commit(file.name)) return failure;
+            if (name != index_name) small.push_back(name);
+        if (auto failure = commit(small)) return failure;
+        std::vector<std::string> weights;
+        for (const WeightFile& file : planned_.files) weights.push_back(file.name);
+        if (auto failure = commit(weights)) return failure;
         remove_older();
-        return planned_.index.empty() ? std::nullopt : commit(index_name);
+        return planned_.index.empty() ? std::nullopt : commit({index_name});
     }
 
     void abandon() const {
@@ -151,8 +157,29 @@ private:
         TensorSums& sums;
     };
 
-    std::optional<Failure> commit(const std::string& name) const {
-        return rename_atomically(path(name), folder_ / name);
+    enum class Flush { now, later };
+    static std::optional<Failure> create(const fs::path& file, std::string_view content,
+                                         Flush flush) {
+        auto opened = File::open(file, O_WRONLY | O_CREAT | O_TRUNC);
+        if (!opened) return opened.failure();
+        if (auto failure = opened.value().write_at(std::as_bytes(std::span(content)), 0))
+            return failure;
+        return flush == Flush::now ? opened.value().flush() : std::nullopt;
+    }
+
+    // Gives files their names, and returns when these are on disk.
+    std::optional<Failure> commit(const std::vector<std::string>& names) const {
+        for (const std::string& name : names)
+            if (std::rename(path(name).c_str(), (folder_ / name).c_str()) != 0)
+                return io_failure(folder_ / name, "cannot be replaced");
+        return names.empty() ? std::nullopt : flush_folder(folder_);
+    }
+
+    std::optional<Failure> open(const WeightFile& file, std::optional<File>& output) const {
+        auto opened = open_when_visible(path(file.name), O_WRONLY);
+        if (!opened) return opened.failure();
+        output = std::move(opened).value();
+        return std::nullopt;
     }
 
     // Opens the output if something of this rank belongs into the file.
@@ -167,11 +194,8 @@ private:
             for (const shard::TensorPiece& piece : zero.units()[unit].pieces(mine)) {
                 const auto place = file.offsets.find(piece.tensor->spec.name);
                 if (place == file.offsets.end()) continue;
-                if (!output) {
-                    auto opened = open_when_visible(path(file.name), O_WRONLY);
-                    if (!opened) return opened.failure();
-                    output = std::move(opened).value();
-                }
+                if (!output)
+                    if (auto failure = open(file, output)) return failure;
                 if (source.read == nullptr && !weights.defined())
                     weights = from.shards.load(chunk, shard::Access::read)
                                   .narrow(0, mine.begin - range.begin, mine.size());
@@ -295,8 +319,8 @@ std::optional<comm::AgreedFailure> export_weights(const shard::Zero& zero, const
     if (frozen != nullptr)
         for (const auto& [name, hash] : frozen->hashes) read_again.insert(name);
     TensorSums sums(read_again);
-    if (const auto agreed =
-            agree(work.write(zero, form, frozen, sums, world.flight_recorder().bytes())))
+    if (const auto agreed = agree(
+            work.write(zero, form, frozen, sums, world.flight_recorder().bytes(), world.is_root())))
         return agreed;
     if (form.wrapped != nullptr && form.content == ExportContent::model)
         if (const auto agreed = agree(pass_through(planned, *form.wrapped, work.path_of(), world)))

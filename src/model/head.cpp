@@ -15,14 +15,14 @@ namespace ringshard::model {
 
 namespace {
 
-// Some tokens that have a target.
+// A range of the tokens that have a target.
 struct Chunk {
     at::Tensor places;
     ops::Targets targets;
     at::Tensor token_stats;  // their statistics
 };
 
-// Calls `work` with one chunk after the other. Returns what was said of all tokens with a target.
+// Calls `work` with one chunk after the other. Returns the statistics of all tokens with a target.
 template <class Work>
 at::Tensor for_chunks(const TokenBatch& batch, int64_t tokens_per_chunk, Work work) {
     const int64_t count = batch.targets.size(0);

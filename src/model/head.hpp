@@ -7,7 +7,6 @@
 #include "parts/norm.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/token_batch.hpp"
-#include "ringshard/model/token_scores.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/gemm.hpp"
 

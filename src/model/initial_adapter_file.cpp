@@ -34,7 +34,8 @@ std::vector<AdaptedLayer> adapted_layers(const ModelSpec& spec) {
     return layers;
 }
 
-// The dearest layers first, each to the rank with the least work.
+// Deals the layers to the ranks, the most expensive ones first, each to the rank with the least
+// work.
 std::vector<AdaptedLayer> share_of_layers(const ModelSpec& spec, int rank, int num_ranks) {
     const auto cost = [](const AdaptedLayer& layer) {
         return static_cast<double>(layer.out) * static_cast<double>(layer.in) *
@@ -54,7 +55,7 @@ std::vector<AdaptedLayer> share_of_layers(const ModelSpec& spec, int rank, int n
 
 namespace {
 
-// The file on its way to its name.
+// The header of the file, and the offsets of its tensors.
 struct PlannedFile {
     std::string header;
     std::map<std::string, int64_t> offsets;

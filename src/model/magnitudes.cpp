@@ -12,7 +12,7 @@ namespace ringshard::model {
 
 namespace {
 
-// By the name of a tensor.
+// Norms, by the name of the tensor.
 using Tensors = std::map<std::string, at::Tensor>;
 
 at::Tensor view_of(const at::Tensor& flat, const shard::PlacedTensor& tensor) {

@@ -110,15 +110,15 @@ void ModelSpec::resize(int64_t rows) {
 }
 
 bool ModelSpec::has_states() const {
-    return std::ranges::any_of(blocks,
-                               [](const BlockSpec& block) { return block.delta_net.has_value(); });
+    return std::ranges::any_of(
+        blocks, [](const BlockSpec& block) { return block.state_sizes() != nullptr; });
 }
 
 std::string ModelSpec::why_heads_do_not_split(int64_t ulysses) const {
     std::string why_not = attention::why_heads_do_not_split(heads(), ulysses);
     for (const BlockSpec& block : blocks)
-        if (why_not.empty() && block.delta_net)
-            why_not = attention::why_heads_do_not_split(block.delta_net->sizes.heads(), ulysses);
+        if (why_not.empty() && block.state_sizes())
+            why_not = attention::why_heads_do_not_split(block.state_sizes()->heads(), ulysses);
     return why_not;
 }
 

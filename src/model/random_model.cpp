@@ -1,6 +1,7 @@
 #include "ringshard/model/random_model.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -30,17 +31,42 @@ double number_of(shard::InitialValues initial) {
     }
 }
 
-void write_random(const shard::PlacedTensor& tensor, double deviation,
+// Returns the elements that are zeros, as transformers has it: of the padding token, which the
+// embedding never learns.
+shard::Range zeros_of(const shard::PlacedTensor& tensor, const ModelSpec& spec) {
+    if (!spec.padding_token || tensor.spec.name != spec.names.embedding + ".weight") return {};
+    return {*spec.padding_token * spec.width, (*spec.padding_token + 1) * spec.width};
+}
+
+// transformers draws the biases of routers as it draws matrices.
+bool is_bias_of_router(const std::string& name, const ModelSpec& spec) {
+    for (size_t block = 0; block < spec.blocks.size(); ++block) {
+        const auto& experts = spec.blocks[block].experts;
+        if (experts && name == concat(spec.names.blocks, ".", block, ".", experts->router, ".bias"))
+            return true;
+    }
+    return false;
+}
+
+void write_random(const shard::PlacedTensor& tensor, const ModelSpec& spec,
                   const at::Generator& generator, SafetensorsWriter& writer) {
-    for (int64_t left = tensor.size; left > 0; left -= piece_elements) {
-        const at::Tensor piece =
-            at::empty({std::min(left, piece_elements)}, at::TensorOptions(at::kFloat));
-        if (tensor.initial == shard::InitialValues::normal)
+    const double deviation = spec.initializer_range;
+    const bool is_drawn =
+        tensor.initial == shard::InitialValues::normal || is_bias_of_router(tensor.spec.name, spec);
+    const shard::Range zeros = zeros_of(tensor, spec);
+    for (int64_t first = 0; first < tensor.size; first += piece_elements) {
+        const int64_t count = std::min(tensor.size - first, piece_elements);
+        const at::Tensor piece = at::empty({count}, at::TensorOptions(at::kFloat));
+        if (is_drawn)
             piece.normal_(0, deviation, generator);
         else if (tensor.initial == shard::InitialValues::log_uniform)
             piece.uniform_(0.01, 16, generator).log_();
+        else if (tensor.initial == shard::InitialValues::log_of_places)
+            piece.copy_(at::arange(first + 1, first + count + 1)).log_();
         else
             piece.fill_(number_of(tensor.initial));
+        if (const shard::Range here = intersect(zeros, {first, first + count}); here.size() > 0)
+            piece.slice(0, here.begin - first, here.end - first).zero_();
         writer.write(
             {static_cast<const float*>(piece.data_ptr()), static_cast<size_t>(piece.numel())});
     }
@@ -62,12 +88,16 @@ std::optional<Failure> check_space(const std::filesystem::path& folder,
                                         human_bytes(static_cast<double>(space.available)))};
 }
 
-// The tokens at which generation begins and ends, as transformers takes them from config.json.
-std::string generation_config(const std::string& config_json) {
-    const ordered_json config = ordered_json::parse(config_json, nullptr, false);
+// The tokens at which generation begins and ends, as transformers takes them from config.json: from
+// its top, else from the text model's fields.
+std::string generation_config(const ModelSpec& spec) {
+    const ordered_json config = ordered_json::parse(spec.config_json);
+    const ordered_json of_text = config.value(spec.text_config, ordered_json::object());
     ordered_json generation = ordered_json::object();
     for (const auto* name : {"bos_token_id", "eos_token_id", "pad_token_id"})
-        if (config.contains(name) && !config[name].is_null()) generation[name] = config[name];
+        for (const ordered_json& fields : {config, of_text})
+            if (!generation.contains(name) && fields.contains(name) && !fields[name].is_null())
+                generation[name] = fields[name];
     return generation.dump(2) + "\n";
 }
 
@@ -77,12 +107,6 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
                                           const std::filesystem::path& folder, int64_t seed) {
     const auto spec = read_model_spec(config_json);
     if (!spec) return spec.failure();
-    if (spec.value().is_wrapped)
-        return Failure{ExitCode::settings,
-                       concat("config_json = ", config_json.string(), ": architectures = [",
-                              spec.value().architecture,
-                              "]: init makes text models alone; give the text model's config.json, "
-                              "whose content is text_config")};
     const auto file = folder / "model.safetensors";
     std::error_code error;
     if (file_exists(file) || file_exists(folder / "model.safetensors.index.json"))
@@ -111,13 +135,13 @@ std::optional<Failure> write_random_model(const std::filesystem::path& config_js
     SafetensorsWriter writer(unfinished, entries);
     const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
     for (const shard::PlacedTensor& tensor : tensors)
-        write_random(tensor, spec.value().initializer_range, generator, writer);
+        write_random(tensor, spec.value(), generator, writer);
     for (const Constant& constant : spec.value().constants)
         writer.write(std::span(&constant.value, 1));
     auto failure = writer.close();
     if (!failure)
         failure = write_file_atomically(folder / "generation_config.json",
-                                        generation_config(spec.value().config_json));
+                                        generation_config(spec.value()));
     // A tokenizer that lies beside the config belongs to the model.
     for (const std::string_view name : sidecar_files) {
         if (failure || file_exists(folder / name)) continue;

@@ -162,7 +162,7 @@ bool stretches_theta(const ConfigReader& rope) {
 
 // Reads an object of positions.
 void read_positions(ConfigReader& config, const std::string& name, const json& content,
-                    const RopeForm& form, RopeSpec& spec) {
+                    const RopeForm& form, bool is_of_layers, RopeSpec& spec) {
     if (content.is_null()) return;
     if (!content.is_object())
         return config.complain(concat(name, " = ", content.dump(), ": must be an object"));
@@ -175,8 +175,11 @@ void read_positions(ConfigReader& config, const std::string& name, const json& c
     } else if (const Kind* const kind = find_kind(rope)) {
         spec.kind = kind->kind;
         check_keys(rope, form, *kind);
-        const int64_t original = config.whole_number_or("original_max_position_embeddings",
-                                                        most_positions, form.original_positions);
+        // Positions of some layers know their own length alone.
+        const int64_t original =
+            is_of_layers ? 0
+                         : config.whole_number_or("original_max_position_embeddings",
+                                                  most_positions, form.original_positions);
         if (spec.kind != RopeKind::plain) read_scaling(rope, form, original, spec);
     }
     config.complain(rope);
@@ -194,7 +197,7 @@ RopeSpec read_rope(ConfigReader& config, const RopeForm& form) {
     const std::string name =
         is_filled(config.part("rope_scaling")) ? "rope_scaling" : "rope_parameters";
     const json given = config.part(name.c_str());
-    read_positions(config, name, given.is_null() ? form.usual : given, form, spec);
+    read_positions(config, name, given.is_null() ? form.usual : given, form, false, spec);
     return spec;
 }
 
@@ -207,7 +210,10 @@ std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& 
     if (is_filled(older) && !both.is_null()) {
         config.complain("rope_scaling and rope_parameters: must not both be there");
     } else if (is_filled(older)) {
-        read_positions(config, "rope_scaling", older, full, of_full);
+        // transformers begins with a rope_type here, so that "type" does not count.
+        if (older.is_object() && older.contains("type") && !older.contains("rope_type"))
+            config.complain("rope_scaling: type: transformers reads rope_type here; rename it");
+        read_positions(config, "rope_scaling", older, full, true, of_full);
     } else if (both.is_object()) {
         for (const auto& [key, value] : both.items())
             if (key != "full_attention" && key != "sliding_attention")
@@ -216,7 +222,7 @@ std::vector<RopeSpec> read_ropes_by_layer(ConfigReader& config, const RopeForm& 
                                        "\"full_attention\" and \"sliding_attention\""));
         const auto part = [&](const char* layers, const RopeForm& form, RopeSpec& spec) {
             read_positions(config, concat("rope_parameters: ", layers), both.value(layers, json()),
-                           form, spec);
+                           form, true, spec);
         };
         part("full_attention", full, of_full);
         part("sliding_attention", sliding, of_sliding);

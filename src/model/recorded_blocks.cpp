@@ -8,11 +8,12 @@ namespace ringshard::model {
 
 namespace {
 
-// Weights that are gathered lie in buffers that take turns. They do so alike in every pass, once
-// all buffers exist; where they should not, a block goes the common way after so many recordings.
+// Gathered weights lie in buffers of a pool, in the same order in every pass once all buffers
+// exist. If a block still finds its weights at other addresses, it runs without a recording after
+// this many.
 constexpr int most_recordings = 8;
 
-// A place of its own for numbers that lie elsewhere every time.
+// Returns memory with a fixed address, for numbers whose address changes from batch to batch.
 at::Tensor fixed(const at::Tensor& like) { return at::empty_like(like); }
 
 void bring_to(const at::Tensor& place, const at::Tensor& numbers) {
@@ -39,8 +40,8 @@ struct Backward {
 
 }  // namespace
 
-// The tensors that recordings read keep their addresses. The plans say where documents begin, so
-// the positions are those of every batch with these plans.
+// The recordings for one shape of batches. The tensors that they read keep their addresses. Batches
+// with equal plans have equal document starts, and so equal positions.
 struct RecordedBlocks::Shape {
     Shape(const RecordedBlocks& all, Plans of_batch, const Positions& of_all)
         : blocks(all),

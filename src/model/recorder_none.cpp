@@ -1,7 +1,7 @@
 #include "ringshard/base/error.hpp"
 #include "ringshard/model/recorder.hpp"
 
-// For programs that are built without CUDA.
+// For builds without CUDA.
 namespace ringshard::model {
 
 std::unique_ptr<Recorder> make_recorder(at::Device device) {

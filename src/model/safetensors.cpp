@@ -243,8 +243,8 @@ const StoredTensor* StoredModel::find(const std::string& name) const {
 
 namespace {
 
-// A mapped page counts as this process's memory from the first look at it. The system may keep it,
-// and other ranks of the host find it there.
+// Drops the pages that were read: a mapped page counts as memory of this process from its first
+// access on. The page cache may keep it, for other ranks of the host too.
 void give_back_pages(std::span<const std::byte> bytes) {
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     const auto begin = std::bit_cast<uintptr_t>(bytes.data());

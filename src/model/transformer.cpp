@@ -66,7 +66,7 @@ void check_plan(const ModelSpec& spec, std::optional<c10::DeviceType> planned) {
     if (!spec.has_states() || planned != c10::DeviceType::CUDA) return;
     throw Error(Failure{ExitCode::settings,
                         concat("device: ", spec.architecture,
-                               " has gated delta nets, whose memory on a GPU is not planned so "
+                               " has linear attention, whose memory on a GPU is not planned so "
                                "far; plan with device cpu")});
 }
 
@@ -319,12 +319,11 @@ std::vector<LayerCache> Transformer::make_caches(int64_t capacity, int64_t texts
     const auto options = at::TensorOptions(zero_.device()).dtype(zero_.compute_type());
     std::vector<LayerCache> caches(num_blocks());
     for (size_t block = 0; block < num_blocks(); ++block) {
-        if (const auto& delta_net = spec_.blocks[block].delta_net) {
-            const attention::DeltaSizes& sizes = delta_net->sizes;
+        if (const attention::DeltaSizes* const sizes = spec_.blocks[block].state_sizes()) {
             caches[block].states = {
-                at::zeros({texts, sizes.value_heads, sizes.key_dim, sizes.value_dim},
+                at::zeros({texts, sizes->value_heads, sizes->key_dim, sizes->value_dim},
                           options.dtype(at::kFloat)),
-                at::zeros({texts, attention::rows_before, sizes.convolved()}, options)};
+                at::zeros({texts, attention::rows_before, sizes->convolved()}, options)};
             continue;
         }
         attention::KeyValueCache& keys = caches[block].keys;

@@ -2,9 +2,9 @@
 
 #include <ATen/ops/empty.h>
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
@@ -19,7 +19,7 @@ HostOffloadStore::~HostOffloadStore() {
     while (!under_way_.empty()) wait(under_way_.begin()->first);
     for (const Piece& piece : pieces_) {
         in_->unpin(piece.memory);
-        std::free(piece.memory);
+        munmap(piece.memory, static_cast<size_t>(piece.end - piece.begin));
     }
 }
 
@@ -33,13 +33,14 @@ std::optional<Failure> HostOffloadStore::allocate() {
     const int64_t begin = pieces_.empty() ? 0 : pieces_.back().end;
     if (begin == reserved_) return std::nullopt;
     const auto size = static_cast<size_t>(reserved_ - begin);
-    void* const memory = std::aligned_alloc(page_bytes, size);
-    if (memory == nullptr)
+    // Fresh from the system, and so zeros.
+    void* const memory =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
         return Failure{ExitCode::settings,
                        concat("the host has no ", human_bytes(static_cast<double>(size)),
                               " of memory left for state offloaded from the GPU")};
     in_->pin(memory, size);
-    std::memset(memory, 0, size);
     pieces_.push_back({begin, reserved_, static_cast<std::byte*>(memory)});
     return std::nullopt;
 }

@@ -10,6 +10,7 @@
 #include "host_copies.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/text.hpp"
+#include "touch_pages.hpp"
 
 namespace ringshard::offload {
 
@@ -27,6 +28,7 @@ public:
 
     // Copies to and from memory that is not pinned give the same result, but block the host.
     void pin(void* memory, size_t bytes) override {
+        touch_pages(memory, bytes);
         const c10::cuda::CUDAGuard guard(device_);
         const cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterDefault);
         if (error == cudaSuccess) {

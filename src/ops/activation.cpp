@@ -28,7 +28,7 @@ at::Tensor gradient(Activation activation, const at::Tensor& dy, const at::Tenso
         case Activation::silu: return at::silu_backward(dy, x);
         case Activation::gelu: return at::gelu_backward(dy, x);
         case Activation::gelu_tanh: return at::gelu_backward(dy, x, "tanh");
-        case Activation::relu: return dy * x.gt(0);
+        case Activation::relu: return dy * x.gt(0).to(dy.scalar_type());
         case Activation::relu_squared: return dy * x.clamp_min(0).mul_(2);
     }
     RINGSHARD_CHECK(false);

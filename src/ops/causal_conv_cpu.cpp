@@ -52,17 +52,25 @@ at::Tensor rows_of_taps(const CausalConv& conv) {
     return conv.weight.to(at::kFloat).squeeze(1).t().contiguous();
 }
 
+// The bias, or zeros: [c], fp32.
+at::Tensor bias_of(const CausalConv& conv) {
+    if (conv.bias.defined()) return conv.bias.to(at::kFloat).contiguous();
+    return at::zeros({conv.weight.size(0)}, conv.weight.options().dtype(at::kFloat));
+}
+
 // One task's columns of a conv.
 template <class T>
 struct Columns {
-    Columns(const at::Tensor& x, const CausalConv& conv, const at::Tensor& rows, int64_t begin)
+    Columns(const at::Tensor& x, const CausalConv& conv, const at::Tensor& rows,
+            const at::Tensor& biases, int64_t begin)
         : stretches(conv.stretches),
           taps(rows.size(0)),
           first(begin),
           width(std::min(columns_per_task, x.size(1) - begin)),
           rows_of_x(x),
           rows_before(conv.before.flatten(0, 1)),
-          weights(rows) {}
+          weights(rows),
+          bias(static_cast<const float*>(biases.data_ptr()) + begin) {}
 
     // Returns row `t` of stretch `s`, which lies before the stretch where t is negative.
     const T* row(size_t s, int64_t t) const {
@@ -70,7 +78,7 @@ struct Columns {
         return rows_before[static_cast<int64_t>(s + 1) * (taps - 1) + t] + first;
     }
     void sum(size_t s, int64_t t, float* sums) const {
-        std::fill_n(sums, width, 0.0F);
+        std::copy_n(bias, width, sums);
         for (int64_t tap = 0; tap < taps; ++tap)
             add_products(sums, weights[tap] + first, row(s, t - taps + 1 + tap), width);
     }
@@ -79,6 +87,7 @@ struct Columns {
     int64_t taps, first, width;
     Rows<T> rows_of_x, rows_before;
     Rows<float> weights;
+    const float* bias;
 };
 
 template <class Work>
@@ -100,10 +109,11 @@ at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
     at::Tensor y = at::empty(x.sizes(), x.options());
     check(x, conv);
     const at::Tensor weights = rows_of_taps(conv);
+    const at::Tensor bias = bias_of(conv);
     with_type(x, [&]<class T>(T*) {
         const Rows<T> rows_of_y(y);
         for_columns(x.size(1), [&](int64_t first) {
-            const Columns<T> columns(x, conv, weights, first);
+            const Columns<T> columns(x, conv, weights, bias, first);
             std::vector<float> sums(static_cast<size_t>(columns.width));
             for (size_t s = 0; s < conv.stretches.size(); ++s)
                 for (int64_t t = 0; t < conv.stretches[s].length; ++t) {
@@ -122,12 +132,14 @@ namespace {
 // sum of: none of these comes after it.
 template <class T>
 void columns_backward(const Columns<T>& columns, const at::Tensor& dy, const at::Tensor& dx,
-                      const at::Tensor& d_before, const at::Tensor& d_weights) {
+                      const at::Tensor& d_before, const at::Tensor& d_weights,
+                      const at::Tensor& d_biases) {
     const Rows<const float> rows_of_dy(dy);
     const Rows<float> rows_of_dx(dx);
     const Rows<float> rows_before(d_before);
     const Rows<float> weight_gradients(d_weights);
-    const auto [stretches, taps, first, width, x, before, weights] = columns;
+    const auto [stretches, taps, first, width, x, before, weights, bias] = columns;
+    float* const d_bias = static_cast<float*>(d_biases.data_ptr()) + first;
     std::vector<float> d_sums(static_cast<size_t>(width));
     for (size_t s = 0; s < stretches.size(); ++s) {
         const auto gradient_of = [&](int64_t t) {
@@ -137,6 +149,7 @@ void columns_backward(const Columns<T>& columns, const at::Tensor& dy, const at:
         for (int64_t t = 0; t < stretches[s].length; ++t) {
             columns.sum(s, t, d_sums.data());
             silu_gradient(d_sums.data(), rows_of_dy[stretches[s].begin + t] + first, width);
+            for (int64_t c = 0; c < width; ++c) d_bias[c] += d_sums[static_cast<size_t>(c)];
             std::fill_n(gradient_of(t), width, 0.0F);
             for (int64_t tap = 0; tap < taps; ++tap) {
                 const int64_t from = t - taps + 1 + tap;
@@ -151,18 +164,23 @@ void columns_backward(const Columns<T>& columns, const at::Tensor& dy, const at:
 }  // namespace
 
 at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const CausalConv& conv,
-                                const at::Tensor& dx, const at::Tensor& d_weight) {
+                                const at::Tensor& dx, const at::Tensor& d_weight,
+                                const at::Tensor& d_bias) {
     at::Tensor d_before = at::zeros(conv.before.sizes(), dy.options());
     check(x, conv);
     const at::Tensor weights = rows_of_taps(conv);
+    const at::Tensor bias = bias_of(conv);
     const at::Tensor d_weights = at::zeros(weights.sizes(), weights.options());
+    const at::Tensor d_biases = at::zeros(bias.sizes(), bias.options());
     const at::Tensor rows_before = d_before.flatten(0, 1);
     with_type(x, [&]<class T>(T*) {
         for_columns(x.size(1), [&](int64_t first) {
-            columns_backward(Columns<T>(x, conv, weights, first), dy, dx, rows_before, d_weights);
+            columns_backward(Columns<T>(x, conv, weights, bias, first), dy, dx, rows_before,
+                             d_weights, d_biases);
         });
     });
     if (d_weight.defined()) d_weight.add_(d_weights.t().unsqueeze(1));
+    if (d_bias.defined()) d_bias.add_(d_biases);
     return d_before;
 }
 

@@ -42,11 +42,13 @@ int64_t row_of(const at::Tensor& x) {
 gpu::CausalConv work_of(const at::Tensor& x, const ops::CausalConv& conv, const Places& places) {
     RINGSHARD_CHECK(conv.weight.size(0) == x.size(1) &&
                     conv.before.scalar_type() == x.scalar_type() &&
-                    conv.weight.scalar_type() == x.scalar_type());
+                    conv.weight.scalar_type() == x.scalar_type() &&
+                    (!conv.bias.defined() || conv.bias.scalar_type() == x.scalar_type()));
     return {.type = type_of(x),
             .x = x.data_ptr(),
             .before = data(conv.before),
             .weight = data(conv.weight),
+            .bias = conv.bias.defined() ? data(conv.bias) : nullptr,
             .y = nullptr,
             .stretch_of_row = data<int64_t>(places.stretch_of_row),
             .begins = data<int64_t>(places.begins),
@@ -70,7 +72,7 @@ at::Tensor causal_conv(const at::Tensor& x, const ops::CausalConv& conv) {
 
 at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x,
                                 const ops::CausalConv& conv, const at::Tensor& dx,
-                                const at::Tensor& d_weight) {
+                                const at::Tensor& d_weight, const at::Tensor& d_bias) {
     const Places places = places_of(conv.stretches, x);
     const gpu::CausalConv work = work_of(x, conv, places);
     const at::Tensor d_sums = at::empty(x.sizes(), dy.options());
@@ -89,6 +91,7 @@ at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x,
     if (d_weight.defined())
         add_rows(queue, data<float>(d_weight), data<float>(of_ranges), of_ranges.size(0),
                  of_ranges.size(1));
+    if (d_bias.defined()) d_bias.add_(d_sums.sum({0}));
     return d_before;
 }
 

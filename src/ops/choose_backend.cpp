@@ -116,6 +116,11 @@ RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon
     return backend_of(x).rms_norm(x, weight, epsilon);
 }
 
+RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor& x,
+                       const NormWeight& weight, double epsilon) {
+    return backend_of(x).add_rms_norm(branch, factor, x, weight, epsilon);
+}
+
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms) {
     return backend_of(x).rms_norm_again(x, weight, inverse_rms);
@@ -205,8 +210,9 @@ at::Tensor causal_conv(const at::Tensor& x, const CausalConv& conv) {
 }
 
 at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor& x, const CausalConv& conv,
-                                const at::Tensor& dx, const at::Tensor& d_weight) {
-    return backend_of(x).causal_conv_backward(dy, x, conv, dx, d_weight);
+                                const at::Tensor& dx, const at::Tensor& d_weight,
+                                const at::Tensor& d_bias) {
+    return backend_of(x).causal_conv_backward(dy, x, conv, dx, d_weight, d_bias);
 }
 
 at::Tensor invert_unit_triangles(const at::Tensor& below_diagonal) {

@@ -10,6 +10,11 @@ at::Tensor columns(const at::Tensor& gate_up, int64_t which) {
     return gate_up.unflatten(1, {-1, 2}).select(2, which);
 }
 
+// Written out, because a plan does not see a conversion inside of mul_().
+at::Tensor factor(const at::Tensor& mask, const at::Tensor& like) {
+    return mask.to(like.scalar_type());
+}
+
 }  // namespace
 
 at::Tensor clamped_swiglu(const at::Tensor& gate_up, const ClampedSwigluForm& form) {
@@ -30,8 +35,8 @@ void clamped_swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate
     const at::Tensor d_up = d_product * glu;
     const at::Tensor slope = (1 - opened).mul_(gate).mul_(form.alpha).add_(1).mul_(opened);
     const at::Tensor d_gate = d_product * more_up * slope;
-    d_gate.mul_(before_gate.le(form.limit));
-    d_up.mul_(before_up.le(form.limit)).mul_(before_up.ge(-form.limit));
+    d_gate.mul_(factor(before_gate.le(form.limit), gate));
+    d_up.mul_(factor(before_up.le(form.limit), gate)).mul_(factor(before_up.ge(-form.limit), gate));
     d_product.copy_(more_up.mul_(glu));
     before_gate.copy_(d_gate);
     before_up.copy_(d_up);

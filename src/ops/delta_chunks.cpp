@@ -1,5 +1,6 @@
 #include "delta_chunks.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/matmul.h>
 
@@ -18,7 +19,8 @@ at::Tensor numbers(std::vector<int64_t>& values, const at::Tensor& like) {
         .to(like.device());
 }
 
-Unit unit_rows(const at::Tensor& x) {
+Unit rows_by(StateRule rule, const at::Tensor& x) {
+    if (rule == StateRule::additive) return {x, {}};
     constexpr double epsilon = 1e-6;
     const at::Tensor inverse = x.square().sum({-1}, true).add_(epsilon).rsqrt_();
     return {x * inverse, inverse};
@@ -99,7 +101,7 @@ std::vector<Segment> segments_of(std::span<const Stretch> stretches, const at::T
 
 DeltaHeads rows_of(const DeltaHeads& all, const Segment& segment) {
     const auto rows = [&](const at::Tensor& x) { return x.defined() ? rows_of(x, segment) : x; };
-    return {rows(all.q), rows(all.k), rows(all.v), rows(all.log_decay), rows(all.beta)};
+    return {rows(all.q), rows(all.k), rows(all.v), rows(all.log_decay), rows(all.beta), all.rule};
 }
 
 DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span) {
@@ -110,8 +112,8 @@ DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span) {
     const auto of_values = [&](const at::Tensor& x) {
         return x.narrow(1, span.first * repeats, span.number * repeats);
     };
-    return {of_keys(all.q), of_keys(all.k), of_values(all.v), of_values(all.log_decay),
-            of_values(all.beta)};
+    return {of_keys(all.q),           of_keys(all.k),      of_values(all.v),
+            of_values(all.log_decay), of_values(all.beta), all.rule};
 }
 
 at::Tensor by_head(const at::Tensor& chunks, int64_t key_heads) {
@@ -124,8 +126,8 @@ at::Tensor by_token(const at::Tensor& heads) {
     return heads.permute({0, 3, 1, 2, 4}).flatten(2, 3);
 }
 
-Unit chunked_queries(const at::Tensor& q, const ChunkLayout& layout) {
-    return unit_rows(by_head(layout.in_chunks(q), q.size(1)));
+Unit chunked_queries(const DeltaHeads& heads, const ChunkLayout& layout) {
+    return rows_by(heads.rule, by_head(layout.in_chunks(heads.q), heads.q.size(1)));
 }
 
 DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
@@ -133,7 +135,7 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     const auto of_values = [&](const at::Tensor& numbers) {
         return by_head(layout.in_chunks_filled(numbers).unsqueeze(-1), key_heads);
     };
-    k = unit_rows(by_head(layout.in_chunks(heads.k), key_heads));
+    k = rows_by(heads.rule, by_head(layout.in_chunks(heads.k), key_heads));
     v = by_head(layout.in_chunks(heads.v), key_heads);
     beta = of_values(heads.beta);
     // In double precision: where tokens decay fast, differences of large sums are exponents.
@@ -143,16 +145,47 @@ DeltaChunks::DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout) {
     rest = (last - sums).to(at::kFloat).exp_();
     whole = last.to(at::kFloat).exp_();
     decay = (sums - sums.transpose(3, 4)).to(at::kFloat).tril_().exp_().tril_();
+    written = k.rows * rest;
+    if (heads.rule == StateRule::additive) {
+        u = v * beta;
+        return;
+    }
     overlaps = at::matmul(k.rows, k.rows.transpose(3, 4));
     inner = (overlaps * decay).mul_(beta).tril_(-1);
     solver = invert_unit_triangles(inner);
     u = at::matmul(solver, v * beta);
     w = at::matmul(solver, k.rows * (growth * beta));
-    written = k.rows * rest;
 }
+
+namespace {
+
+// The states alone, of the additive rule: S' = whole S + added.
+Walk walk_states(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& added,
+                 const at::Tensor& first, bool is_backwards) {
+    const at::Tensor whole = flat_heads(chunks.whole);
+    Walk all{at::empty(added.sizes(), added.options()), {}, first.clone()};
+    for (size_t s = 0; s < layout.stretches().size(); ++s) {
+        const auto& [begin, end] = layout.stretches()[s];
+        at::Tensor state = all.last[static_cast<int64_t>(s)];
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t chunk = is_backwards ? begin + end - 1 - i : i;
+            all.states[chunk].copy_(state);
+            state.mul_(whole[chunk]).add_(added[chunk]);
+        }
+    }
+    return all;
+}
+
+}  // namespace
 
 Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& values,
           const at::Tensor& first_state) {
+    if (!chunks.w.defined()) {
+        const at::Tensor writer = flat_heads(chunks.written).transpose(2, 3);
+        Walk forth = walk_states(chunks, layout, at::matmul(writer, values), first_state, false);
+        forth.values = values;
+        return forth;
+    }
     return delta_walk({.reader = flat_heads(chunks.w),
                        .writer = flat_heads(chunks.written),
                        .whole = flat_heads(chunks.whole),
@@ -164,6 +197,11 @@ Walk walk(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor
 
 Walk walk_back(const DeltaChunks& chunks, const ChunkLayout& layout, const at::Tensor& d_values,
                const at::Tensor& d_reads, const at::Tensor& d_last_state) {
+    if (!chunks.w.defined()) {
+        Walk back = walk_states(chunks, layout, d_reads, d_last_state, true);
+        back.values = at::matmul(flat_heads(chunks.written), back.states).add_(d_values);
+        return back;
+    }
     return delta_walk({.reader = flat_heads(chunks.written),
                        .writer = flat_heads(chunks.w),
                        .whole = flat_heads(chunks.whole),

@@ -14,7 +14,8 @@
 //     L = beta_i (k_i k_j) D_ij for i > j;  T = (1 + L)^-1;  U = T (beta v);  W = T (beta e^G k)
 //     V = U - W S;  S' = e^(G_last) S + (e^(G_last - G) k)^T V
 //     P = (q_i k_j) D_ij;  o = (e^G q) S + P V
-// Tokens that fill up a chunk have g = beta = 0: they change no state.
+// Tokens that fill up a chunk have g = beta = 0: they change no state. The additive rule has T = 1
+// and W = 0.
 namespace ringshard::ops {
 
 inline constexpr int64_t chunk_tokens = 64;
@@ -77,7 +78,7 @@ struct HeadSpan {
 };
 DeltaHeads heads_of(const DeltaHeads& all, const HeadSpan& span);
 
-// Rows or columns of length 1, and what brought them there.
+// Rows of length 1, and what brought them there; of the additive rule the rows as they are.
 struct Unit {
     at::Tensor rows;
     at::Tensor inverse_length;
@@ -87,22 +88,23 @@ struct Unit {
 struct DeltaChunks {
     DeltaChunks(const DeltaHeads& heads, const ChunkLayout& layout);
 
-    Unit k;               // [n, kh, 1, 64, dk]
-    at::Tensor v;         // [n, kh, r, 64, dv]
-    at::Tensor beta;      // [n, kh, r, 64, 1]
-    at::Tensor growth;    // [n, kh, r, 64, 1]: e^G
-    at::Tensor rest;      // [n, kh, r, 64, 1]: e^(G_last - G)
-    at::Tensor whole;     // [n, kh, r, 1, 1]: e^(G_last)
-    at::Tensor decay;     // [n, kh, r, 64, 64]: D, 0 above the diagonal
+    Unit k;             // [n, kh, 1, 64, dk]
+    at::Tensor v;       // [n, kh, r, 64, dv]
+    at::Tensor beta;    // [n, kh, r, 64, 1]
+    at::Tensor growth;  // [n, kh, r, 64, 1]: e^G
+    at::Tensor rest;    // [n, kh, r, 64, 1]: e^(G_last - G)
+    at::Tensor whole;   // [n, kh, r, 1, 1]: e^(G_last)
+    at::Tensor decay;   // [n, kh, r, 64, 64]: D, 0 above the diagonal
+    // Of the delta rule alone:
     at::Tensor overlaps;  // [n, kh, 1, 64, 64]: k_i k_j
     at::Tensor inner;     // [n, kh, r, 64, 64]: L
     at::Tensor solver;    // [n, kh, r, 64, 64]: T
-    at::Tensor u;         // [n, kh, r, 64, dv]
     at::Tensor w;         // [n, kh, r, 64, dk]
-    at::Tensor written;   // [n, kh, r, 64, dk]: e^(G_last - G) k
+    // Of both:
+    at::Tensor u;        // [n, kh, r, 64, dv]
+    at::Tensor written;  // [n, kh, r, 64, dk]: e^(G_last - G) k
 };
-// Queries of length 1.
-Unit chunked_queries(const at::Tensor& q, const ChunkLayout& layout);
+Unit chunked_queries(const DeltaHeads& heads, const ChunkLayout& layout);
 // [t, heads, d] -> [n, kh, r, 64, d].
 at::Tensor by_head(const at::Tensor& chunks, int64_t key_heads);
 // Back: [n, kh, r, 64, d] -> [n, 64, heads, d].

@@ -24,11 +24,11 @@ int64_t elements_of_slice(const at::Tensor& x) { return int64_t{1} << (x.is_cuda
 
 struct NormedByRms {
     at::Tensor x;        // fp32, of rms 1
-    at::Tensor inverse;  // [n, 1]: 1 / rms
+    at::Tensor inverse;  // [..., 1]: 1 / rms
 };
 NormedByRms normalize_by_rms(const at::Tensor& rows, double epsilon) {
     const at::Tensor x = fp32(rows);
-    const at::Tensor inverse = x.square().mean({1}, true).add_(epsilon).rsqrt_();
+    const at::Tensor inverse = x.square().mean({-1}, true).add_(epsilon).rsqrt_();
     return {x * inverse, inverse};
 }
 
@@ -51,6 +51,24 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
     da.copy_(dx);
     const at::Tensor beta = at::sigmoid(fp32(b));
     db.copy_(gradients.beta * beta * (1 - beta));
+}
+
+// softplus is rounded to the type of a, as transformers does.
+DeltaGates step_gates(const at::Tensor& a, const DecayWeights& weights) {
+    const at::Tensor step = fp32(at::softplus(a + weights.bias.to(a.scalar_type())));
+    return {(step * rates(weights)).neg_(), step};
+}
+
+void step_gates_backward(const DeltaGates& gradients, const at::Tensor& a,
+                         const DecayWeights& weights, const at::Tensor& da,
+                         const DecayWeights& d_weights) {
+    const at::Tensor x = with_bias(a, weights);
+    const at::Tensor of_decay = (gradients.log_decay * rates(weights)).neg_();
+    if (d_weights.log_rate.defined())
+        d_weights.log_rate.add_((of_decay * at::softplus(x)).sum({0}));
+    const at::Tensor dx = (gradients.beta + of_decay).mul_(at::sigmoid(x));
+    if (d_weights.bias.defined()) d_weights.bias.add_(dx.sum({0}));
+    da.copy_(dx);
 }
 
 at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& gate, const GatedNorm& norm) {
@@ -79,6 +97,42 @@ at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const 
         const at::Tensor gradient = d_product.mul_(weight);
         const at::Tensor common = (gradient * normed.x).mean({1}, true);
         slice(dx).copy_(gradient.sub_(normed.x * common).mul_(normed.inverse));
+    });
+    return dx;
+}
+
+at::Tensor norm_of_gated(const at::Tensor& x, const at::Tensor& gate, const NormOfGated& norm) {
+    at::Tensor y = at::empty_like(x);
+    for_slices(x, elements_of_slice(x), [&](auto slice) {
+        const at::Tensor gated = fp32(slice(x)).mul(at::silu(fp32(slice(gate))));
+        const at::Tensor normed =
+            normalize_by_rms(gated.unflatten(1, {norm.groups, -1}), norm.epsilon).x.flatten(1);
+        slice(y).copy_(normed.to(x.scalar_type()) * norm.weight);
+    });
+    return y;
+}
+
+// With m the normed rows, g = weight dy: dn = (g - m mean(m g)) / rms.
+at::Tensor norm_of_gated_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& gate,
+                                  const NormOfGated& norm, const at::Tensor& d_gate,
+                                  const at::Tensor& d_weight) {
+    at::Tensor dx = at::empty_like(x);
+    const at::Tensor weight = fp32(norm.weight);
+    for_slices(x, elements_of_slice(x), [&](auto slice) {
+        const auto in_groups = [&](const at::Tensor& rows) {
+            return rows.unflatten(1, {norm.groups, -1});
+        };
+        const at::Tensor rows = fp32(slice(x));
+        const at::Tensor z = fp32(slice(gate));
+        const at::Tensor opening = at::silu(z);
+        const NormedByRms normed = normalize_by_rms(in_groups(rows * opening), norm.epsilon);
+        const at::Tensor d = fp32(slice(dy));
+        if (d_weight.defined()) d_weight.add_((d * normed.x.flatten(1)).sum({0}));
+        const at::Tensor gradient = in_groups(d * weight);
+        const at::Tensor common = (gradient * normed.x).mean({-1}, true);
+        const at::Tensor d_gated = (gradient - normed.x * common).mul_(normed.inverse).flatten(1);
+        slice(dx).copy_(d_gated * opening);
+        slice(d_gate).copy_(at::silu_backward(d_gated * rows, z));
     });
     return dx;
 }

@@ -42,15 +42,49 @@ at::Tensor part_of(const at::Tensor& all, const DeltaHeads& heads, const HeadSpa
     return all.narrow(1, span.first * repeats, span.number * repeats);
 }
 
-// A copy of the states of these heads, [stretches, heads, dk, dv]: zeros where they are undefined.
+// A copy of the states of these heads in which the stretches of a segment begin, [stretches of the
+// segment, heads, dk, dv]: zeros where they are undefined.
 at::Tensor copy_states(const at::Tensor& first, const DeltaHeads& heads, const HeadSpan& span,
-                       size_t num_stretches) {
-    if (first.defined()) return part_of(first, heads, span).clone();
+                       const Segment& segment) {
+    if (first.defined()) return part_of(states_of(first, segment), heads, span).clone();
     const int64_t repeats = heads.v.size(1) / heads.k.size(1);
-    return at::zeros({static_cast<int64_t>(num_stretches), span.number * repeats, heads.k.size(2),
-                      heads.v.size(2)},
-                     heads.beta.options());
+    return at::zeros(
+        {segment.num_stretches, span.number * repeats, heads.k.size(2), heads.v.size(2)},
+        heads.beta.options());
 }
+
+// The states of some heads on their way from segment to segment, in the order of tokens or against
+// it: a stretch that several segments share goes on in the state that the one before left.
+class Carried {
+public:
+    Carried(const DeltaStates& all, const DeltaHeads& heads, const HeadSpan& span,
+            bool is_backwards)
+        : all_(all), heads_(heads), span_(span), is_backwards_(is_backwards) {}
+
+    // Returns the states of the segment's stretches.
+    at::Tensor enter(const Segment& segment) const {
+        at::Tensor states = copy_states(all_.first, heads_, span_, segment);
+        const int64_t edge = is_backwards_ ? segment.num_stretches - 1 : 0;
+        if (state_.defined() && segment.first_stretch + edge == stretch_)
+            states[edge].copy_(state_);
+        return states;
+    }
+    void leave(const Segment& segment, const at::Tensor& states) {
+        const int64_t edge = is_backwards_ ? 0 : segment.num_stretches - 1;
+        stretch_ = segment.first_stretch + edge;
+        state_ = states[edge];
+        if (all_.last.defined())
+            part_of(states_of(all_.last, segment), heads_, span_).copy_(states);
+    }
+
+private:
+    const DeltaStates& all_;
+    const DeltaHeads& heads_;
+    HeadSpan span_;
+    bool is_backwards_;
+    int64_t stretch_ = -1;
+    at::Tensor state_;
+};
 
 // Some heads of a segment, in chunks, and the walk through them from the states in which they
 // begin, which become those in which they end.
@@ -62,17 +96,15 @@ struct Pass {
     }
     Walk walk_with(const at::Tensor& values, const at::Tensor& states,
                    const Segment& segment) const {
-        const at::Tensor of_segment = states_of(states, segment);
-        Walk forth = walk(chunks, segment.layout, values, of_segment);
-        of_segment.copy_(forth.last);
+        Walk forth = walk(chunks, segment.layout, values, states);
+        states.copy_(forth.last);
         return forth;
     }
     // The same of gradients, from the end of the segment to its beginning.
     Walk walk_back_from(const at::Tensor& d_states, const at::Tensor& d_values,
                         const at::Tensor& d_reads, const Segment& segment) const {
-        const at::Tensor of_segment = states_of(d_states, segment);
-        Walk back = walk_back(chunks, segment.layout, d_values, d_reads, of_segment);
-        of_segment.copy_(back.last);
+        Walk back = walk_back(chunks, segment.layout, d_values, d_reads, d_states);
+        d_states.copy_(back.last);
         return back;
     }
 
@@ -81,6 +113,7 @@ struct Pass {
 };
 
 double scale_of(const DeltaHeads& heads) {
+    if (heads.rule == StateRule::additive) return 1;
     return 1 / std::sqrt(static_cast<double>(heads.k.size(2)));
 }
 
@@ -98,23 +131,34 @@ at::Tensor by_key_head(const at::Tensor& x, const DeltaChunks& chunks) {
 
 // Returns the gradient of rows, from that of the rows at length 1.
 at::Tensor unit_gradient(const at::Tensor& gradient, const Unit& unit) {
+    if (!unit.inverse_length.defined()) return gradient;
     const at::Tensor along = (gradient * unit.rows).sum({-1}, true);
     return (gradient - unit.rows * along).mul_(unit.inverse_length);
 }
 
-// Identities beside zeros, for maps: [stretches, heads, dk, dk + dv].
+// The columns of A in a map.
+int64_t columns_of_transition(const DeltaHeads& heads) {
+    return heads.rule == StateRule::additive ? 1 : heads.k.size(2);
+}
+
+// Maps that change nothing: [stretches, heads, dk, columns of A + dv].
 at::Tensor identities(const DeltaHeads& heads, size_t num_stretches) {
+    const int64_t columns = columns_of_transition(heads);
     const int64_t dk = heads.k.size(2);
-    const int64_t dv = heads.v.size(2);
-    at::Tensor maps = at::zeros({static_cast<int64_t>(num_stretches), heads.v.size(1), dk, dk + dv},
-                                heads.beta.options());
-    maps.narrow(3, 0, dk).copy_(at::eye(dk, maps.options()));
+    at::Tensor maps = at::zeros(
+        {static_cast<int64_t>(num_stretches), heads.v.size(1), dk, columns + heads.v.size(2)},
+        heads.beta.options());
+    const at::Tensor transition = maps.narrow(3, 0, columns);
+    if (heads.rule == StateRule::additive)
+        transition.fill_(1);
+    else
+        transition.copy_(at::eye(dk, maps.options()));
     return maps;
 }
 
-// x [n, heads, rows, dv] behind dk columns of zeros.
-at::Tensor behind_zeros(const at::Tensor& x, int64_t dk) {
-    return at::cat({at::zeros({x.size(0), x.size(1), x.size(2), dk}, x.options()), x}, 3);
+// x [n, heads, rows, dv] behind columns of zeros.
+at::Tensor behind_zeros(const at::Tensor& x, int64_t columns) {
+    return at::cat({at::zeros({x.size(0), x.size(1), x.size(2), columns}, x.options()), x}, 3);
 }
 
 }  // namespace
@@ -125,20 +169,30 @@ at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretche
     const double scale = scale_of(heads);
     at::Tensor read = at::empty(heads.v.sizes(), heads.v.options());
     for_heads(heads.k, [&](const HeadSpan& span) {
-        const at::Tensor state = copy_states(states.first, heads, span, stretches.size());
-        for (const Segment& segment : segments) {
+        Carried carried(states, heads, span, false);
+        for (size_t i = 0; i < segments.size(); ++i) {
+            const Segment& segment = segments[i];
+            const at::Tensor state = carried.enter(segment);
+            if (states.between.defined())
+                part_of(states.between, heads, span)[static_cast<int64_t>(i)].copy_(state[0]);
             const Pass pass(heads, span, segment);
             const Walk forth = pass.walk_from(state, segment);
-            const Unit q = chunked_queries(pass.heads.q, segment.layout);
+            carried.leave(segment, state);
+            const Unit q = chunked_queries(pass.heads, segment.layout);
             at::Tensor out = at::matmul(q.rows * (pass.chunks.growth * scale),
                                         by_key_head(forth.states, pass.chunks));
             out.add_(
                 at::matmul(reads(q, pass.chunks, scale), by_key_head(forth.values, pass.chunks)));
             segment.layout.write_rows(by_token(out), part_of(rows_of(read, segment), heads, span));
         }
-        if (states.last.defined()) part_of(states.last, heads, span).copy_(state);
     });
     return read;
+}
+
+at::Tensor make_between(const DeltaHeads& heads, std::span<const Stretch> stretches) {
+    const auto segments = static_cast<int64_t>(segments_of(stretches, heads.k).size());
+    return at::empty({segments, heads.v.size(1), heads.k.size(2), heads.v.size(2)},
+                     heads.beta.options());
 }
 
 at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> stretches) {
@@ -147,8 +201,8 @@ at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> str
     for_heads(heads.k, [&](const HeadSpan& span) {
         for (const Segment& segment : segments) {
             const Pass pass(heads, span, segment);
-            pass.walk_with(behind_zeros(pass.chunks.u.flatten(1, 2), heads.k.size(2)),
-                           part_of(maps, heads, span), segment);
+            pass.walk_with(behind_zeros(pass.chunks.u.flatten(1, 2), columns_of_transition(heads)),
+                           states_of(part_of(maps, heads, span), segment), segment);
         }
     });
     return maps;
@@ -178,18 +232,19 @@ at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Str
                                     const at::Tensor& d_out) {
     const std::vector<Segment> segments = segments_of(stretches, heads.k);
     const double scale = scale_of(heads);
-    const int64_t dk = heads.k.size(2);
+    const int64_t columns = columns_of_transition(heads);
     at::Tensor maps = identities(heads, stretches.size());
     for_heads(heads.k, [&](const HeadSpan& span) {
         for (const Segment& segment : std::views::reverse(segments)) {
             const Pass pass(heads, span, segment);
-            const Unit q = chunked_queries(pass.heads.q, segment.layout);
+            const Unit q = chunked_queries(pass.heads, segment.layout);
             const at::Tensor out = chunked_gradient(part_of(rows_of(d_out, segment), heads, span),
                                                     segment.layout, span);
             const auto [d_values, d_states] = read_gradients(out, reads(q, pass.chunks, scale),
                                                              q.rows * (pass.chunks.growth * scale));
-            pass.walk_back_from(part_of(maps, heads, span), behind_zeros(d_values, dk),
-                                behind_zeros(d_states, dk), segment);
+            pass.walk_back_from(states_of(part_of(maps, heads, span), segment),
+                                behind_zeros(d_values, columns), behind_zeros(d_states, columns),
+                                segment);
         }
     });
     return maps;
@@ -242,6 +297,11 @@ struct HeadsBackward {
         dk.add_(sum_of_repeats(d_written));
     }
     // Of how the values come about.
+    void add_values(const at::Tensor& d_values) {
+        d_beta = sum_of_columns(d_values * chunks.v);
+        dv = d_values * chunks.beta;
+    }
+    // The same of the delta rule.
     void add_values(const at::Tensor& d_values, const at::Tensor& states) {
         const at::Tensor solver = transposed(chunks.solver);
         const at::Tensor of_u = at::matmul(solver, d_values);
@@ -274,7 +334,7 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     const double scale = scale_of(heads);
     const Pass pass(heads, span, segment);
     const DeltaChunks& chunks = pass.chunks;
-    const Unit q = chunked_queries(pass.heads.q, segment.layout);
+    const Unit q = chunked_queries(pass.heads, segment.layout);
     const at::Tensor out =
         chunked_gradient(part_of(rows_of(d_out, segment), heads, span), segment.layout, span);
     const at::Tensor of_values = reads(q, chunks, scale);
@@ -286,7 +346,10 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
     HeadsBackward backward(chunks, q, scale);
     backward.add_reads(out, begins, values, of_values);
     backward.add_writes(by_key_head(back.states, chunks), begins, values);
-    backward.add_values(by_key_head(back.values, chunks), begins);
+    if (heads.rule == StateRule::additive)
+        backward.add_values(by_key_head(back.values, chunks));
+    else
+        backward.add_values(by_key_head(back.values, chunks), begins);
 
     const DeltaHeads into = heads_of(rows_of(gradients, segment), span);
     const auto write = [&](const at::Tensor& gradient, const at::Tensor& rows) {
@@ -302,21 +365,19 @@ void segment_backward(const DeltaHeads& heads, const HeadSpan& span, const Segme
 }  // namespace
 
 void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
-                         const at::Tensor& first_state, const at::Tensor& d_out,
+                         const DeltaStates& states, const at::Tensor& d_out,
                          const DeltaHeads& gradients, const DeltaStates& d_states) {
     const std::vector<Segment> segments = segments_of(stretches, heads.k);
     for_heads(heads.k, [&](const HeadSpan& span) {
-        at::Tensor state = copy_states(first_state, heads, span, stretches.size());
-        const at::Tensor d_state = copy_states(d_states.first, heads, span, stretches.size());
-        std::vector<at::Tensor> begins;  // of the segments
-        for (const Segment& segment : segments) {
-            begins.push_back(state.clone());
-            if (begins.size() < segments.size())
-                Pass(heads, span, segment).walk_from(state, segment);
+        Carried carried(d_states, heads, span, true);
+        for (size_t i = segments.size(); i-- > 0;) {
+            const Segment& segment = segments[i];
+            const at::Tensor state = copy_states(states.first, heads, span, segment);
+            state[0].copy_(part_of(states.between, heads, span)[static_cast<int64_t>(i)]);
+            const at::Tensor d_state = carried.enter(segment);
+            segment_backward(heads, span, segment, state, d_state, d_out, gradients);
+            carried.leave(segment, d_state);
         }
-        for (size_t i = segments.size(); i-- > 0; begins.pop_back())
-            segment_backward(heads, span, segments[i], begins.back(), d_state, d_out, gradients);
-        if (d_states.last.defined()) part_of(d_states.last, heads, span).copy_(d_state);
     });
 }
 

@@ -76,6 +76,7 @@ at::Tensor kept_elements(const at::Tensor& keys, const DropoutMask& mask, int64_
 
 at::Tensor dropout(const at::Tensor& x, const DropoutMask& mask) {
     at::Tensor y = at::empty(x.sizes(), x.options());
+    if (x.is_meta()) return y;  // sizes alone, as the host allocates
     const double scale = 1 / (1 - mask.probability);
     if (x.is_cpu()) {
         drop_on_host(y, x, mask, static_cast<float>(scale));

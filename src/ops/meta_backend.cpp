@@ -101,6 +101,10 @@ RmsNormed rms_norm(const at::Tensor& x, const NormWeight&, double) {
     return {at::empty_like(x), fp32({x.size(0)}, x)};
 }
 
+RmsNormed add_rms_norm(const at::Tensor&, double, const at::Tensor& x, const NormWeight&, double) {
+    return {at::empty_like(x), fp32({x.size(0)}, x)};
+}
+
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight&, const at::Tensor&) {
     return at::empty_like(x);
 }
@@ -174,7 +178,7 @@ at::Tensor causal_conv(const at::Tensor& x, const CausalConv&) {
 }
 
 at::Tensor causal_conv_backward(const at::Tensor& dy, const at::Tensor&, const CausalConv& conv,
-                                const at::Tensor&, const at::Tensor&) {
+                                const at::Tensor&, const at::Tensor&, const at::Tensor&) {
     return at::empty(conv.before.sizes(), dy.options());
 }
 

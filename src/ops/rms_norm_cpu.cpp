@@ -26,6 +26,11 @@ RINGSHARD_SIMD void scale_row(T* __restrict y, const T* __restrict x, const T* _
         store(y[i], (load(weight[i]) + offset) * (load(x[i]) * inverse_rms));
 }
 
+template <class T>
+RINGSHARD_SIMD void add_row(T* __restrict branch, const T* __restrict x, int64_t width) {
+    for (int64_t i = 0; i < width; ++i) store(branch[i], load(branch[i]) + load(x[i]));
+}
+
 // With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
 template <class T>
 RINGSHARD_SIMD void backward_row(T* __restrict dx, float* __restrict d_weight,
@@ -63,19 +68,24 @@ RINGSHARD_SIMD void backward_row_in_place(T* __restrict gradient, float* __restr
     }
 }
 
-RINGSHARD_SIMD void add_row(float* __restrict into, const float* __restrict from, int64_t width) {
+RINGSHARD_SIMD void add_sums(float* __restrict into, const float* __restrict from, int64_t width) {
     for (int64_t i = 0; i < width; ++i) into[i] += from[i];
 }
 
 // into [w] += every row of partial [threads, w], in order.
 void add_rows(const at::Tensor& into, const at::Tensor& partial) {
     for (int64_t row = 0; row < partial.size(0); ++row)
-        add_row(data<float>(into), data<float>(partial) + row * partial.size(1), partial.size(1));
+        add_sums(data<float>(into), data<float>(partial) + row * partial.size(1), partial.size(1));
 }
 
 }  // namespace
 
-RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {
+namespace {
+
+// Calls `prepare` with the number of each row before it is read.
+template <class Prepare>
+RmsNormed normalize(const at::Tensor& x, const NormWeight& weight, double epsilon,
+                    Prepare prepare) {
     const int64_t tokens = x.size(0);
     const int64_t width = x.size(1);
     RmsNormed out{at::empty_like(x), at::empty({tokens}, x.options().dtype(at::kFloat))};
@@ -87,11 +97,33 @@ RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon
         at::parallel_for(0, tokens, grain(width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t) {
                 const T* row = all_x + t * width;
+                prepare(t);
                 const float inverse =
                     1.0F / std::sqrt(mean_square(row, width) + static_cast<float>(epsilon));
                 all_inverse[t] = inverse;
                 scale_row(all_y + t * width, row, w, weight.offset, inverse, width);
             }
+        });
+    });
+    return out;
+}
+
+}  // namespace
+
+RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {
+    return normalize(x, weight, epsilon, [](int64_t) {});
+}
+
+RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor& x,
+                       const NormWeight& weight, double epsilon) {
+    if (factor != 1) branch.mul_(factor);
+    const int64_t width = x.size(1);
+    RmsNormed out;
+    with_type(x, [&]<class T>(T*) {
+        T* const all_branch = data<T>(branch);
+        const T* const all_x = data<T>(x);
+        out = normalize(branch, weight, epsilon, [&](int64_t t) {
+            add_row(all_branch + t * width, all_x + t * width, width);
         });
     });
     return out;

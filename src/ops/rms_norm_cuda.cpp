@@ -33,6 +33,17 @@ RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon
     return out;
 }
 
+RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor& x,
+                       const NormWeight& weight, double epsilon) {
+    RmsNormed out{at::empty_like(x), at::empty({x.size(0)}, x.options().dtype(at::kFloat))};
+    gpu::RmsNorm work = work_of(x, weight, out.y, out.inverse_rms);
+    work.epsilon = static_cast<float>(epsilon);
+    work.branch = data(branch);
+    work.factor = static_cast<float>(factor);
+    gpu::rms_norm(queue_of(x), work);
+    return out;
+}
+
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms) {
     at::Tensor y = at::empty_like(x);

@@ -17,14 +17,16 @@ struct Factors {
     at::Tensor negative;
 };
 
-// Masks are factors: LibTorch's where() knows no tensors without numbers.
+// Masks are factors: LibTorch's where() knows no tensors without numbers. Their conversion is
+// written out, because a plan does not see one inside of mul_().
+at::Tensor factor(const at::Tensor& mask) { return mask.to(at::kFloat); }
 
 // x^2 where x > 0, else 0.
 at::Tensor positive_part(const at::Tensor& x) { return x.clamp_min(0).square(); }
 
 // exp(min(x, ceiling)) - 1 - x where x <= 0, else 0.
 at::Tensor negative_part(const at::Tensor& x) {
-    return at::expm1(x.clamp_max(xielu_form::ceiling)).sub_(x.clamp_max(0)).mul_(x.le(0));
+    return at::expm1(x.clamp_max(xielu_form::ceiling)).sub_(x.clamp_max(0)).mul_(factor(x.le(0)));
 }
 
 at::Tensor value(const at::Tensor& x, const Factors& factors) {
@@ -34,8 +36,11 @@ at::Tensor value(const at::Tensor& x, const Factors& factors) {
 }
 
 at::Tensor slope(const at::Tensor& x, const Factors& factors) {
-    const at::Tensor of_negative =
-        at::expm1(x.clamp_max(0)).add_(1).mul_(x.lt(xielu_form::ceiling)).sub_(1).mul_(x.le(0));
+    const at::Tensor of_negative = at::expm1(x.clamp_max(0))
+                                       .add_(1)
+                                       .mul_(factor(x.lt(xielu_form::ceiling)))
+                                       .sub_(1)
+                                       .mul_(factor(x.le(0)));
     return (2 * factors.positive * x.clamp_min(0))
         .add_(factors.negative * of_negative)
         .add_(xielu_form::beta);
@@ -59,7 +64,7 @@ void xielu_backward(const at::Tensor& d_product, const at::Tensor& x, const Xiel
     const at::Tensor dy = d_product.to(at::kFloat);
     const Factors factors(scalars);
     const auto sum_with = [&](const at::Tensor& part) {
-        return (dy * part).sum(at::kDouble).to(at::kFloat);
+        return (dy * part).sum({1}).sum(at::kDouble).to(at::kFloat);
     };
     add_gradient(gradients.alpha_p, sum_with(positive_part(input)), scalars.alpha_p);
     add_gradient(gradients.alpha_n, sum_with(negative_part(input)), scalars.alpha_n);

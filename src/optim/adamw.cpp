@@ -12,11 +12,11 @@ public:
         : Optimizer(zero, settings, adamw_state_names(), offload_store), settings_(settings) {}
 
 private:
-    void update(const Stretch& stretch, const StepSize& size) const override {
-        ops::adamw({stretch.weights, stretch.states[0], stretch.states[1], stretch.gradient,
-                    stretch.rounded, stretch.first_place},
+    void update(const Slice& slice, const StepSize& size) const override {
+        ops::adamw({slice.weights, slice.states[0], slice.states[1], slice.gradient, slice.rounded,
+                    slice.first_place},
                    {size.learning_rate, settings_.adam_beta1, settings_.adam_beta2,
-                    settings_.adam_epsilon, stretch.weight_decay, size.gradient_scale, size.step});
+                    settings_.adam_epsilon, slice.weight_decay, size.gradient_scale, size.step});
     }
 
     config::TrainingSettings settings_;

@@ -12,11 +12,11 @@ public:
         : Optimizer(zero, settings, lion_state_names(), offload_store), settings_(settings) {}
 
 private:
-    void update(const Stretch& stretch, const StepSize& size) const override {
-        ops::lion({stretch.weights, stretch.states[0], stretch.gradient, stretch.rounded,
-                   stretch.first_place},
-                  {size.learning_rate, settings_.adam_beta1, settings_.adam_beta2,
-                   stretch.weight_decay, size.gradient_scale, size.step});
+    void update(const Slice& slice, const StepSize& size) const override {
+        ops::lion(
+            {slice.weights, slice.states[0], slice.gradient, slice.rounded, slice.first_place},
+            {size.learning_rate, settings_.adam_beta1, settings_.adam_beta2, slice.weight_decay,
+             size.gradient_scale, size.step});
     }
 
     config::TrainingSettings settings_;

@@ -24,7 +24,7 @@ namespace ringshard::plan {
 
 namespace {
 
-// How often in a second, in the mean of some rounds; the first one meets cold memory.
+// Returns the mean calls of `work` per second; the first call, in cold memory, does not count.
 template <class Work>
 double rate_of(Work work) {
     constexpr double long_enough = 0.2;  // seconds
@@ -39,7 +39,7 @@ at::Tensor numbers(std::vector<int64_t> sizes, at::ScalarType type) {
     return at::ones(sizes, at::TensorOptions(at::kCPU).dtype(type)).mul_(0.01);
 }
 
-// Of each direction: operations a second, or seconds.
+// Operations per second, or seconds, of each direction.
 struct BothWays {
     double forward;
     double backward;
@@ -81,8 +81,8 @@ BothWays products(const ops::Gemms& gemms, at::ScalarType type) {
             })};
 }
 
-// The cost of a query is linear in the keys before it, with a constant: what is computed in vain of
-// the blocks on the diagonal, and what a row takes whatever it meets.
+// The cost of a query is linear in the keys before it, plus a constant: the masked part of the
+// blocks on the diagonal, and the fixed cost of a row.
 struct AttentionRate {
     double operations;  // a second
     double extra_keys;
@@ -96,7 +96,7 @@ AttentionRate rate_through(double per_pair, const std::array<int64_t, 2>& tokens
     const auto of_a_query = [&](size_t i) { return seconds[i] / length(i); };
     const double of_a_key = (of_a_query(1) - of_a_query(0)) / ((length(1) - length(0)) / 2);
     const double extra_keys = of_a_query(0) / of_a_key - length(0) / 2;
-    // Where something came in between, the longer one stands for itself.
+    // If another process disturbed the timing, use the longer document alone.
     if (of_a_key <= 0 || extra_keys < 1) return {per_pair * length(1) / 2 / of_a_query(1), 1};
     return {per_pair / of_a_key, extra_keys};
 }
@@ -218,7 +218,7 @@ Device measure_host(comm::Communicator& all, int64_t ranks) {
     device.loss_logits = loss_logits();
     device.optimizer_bytes = optimizer_bytes();
     device.host_copy_bytes = copy_bytes();
-    constexpr double of_a_usual_drive = 1.5e9;  // which one is meant, nobody has said
+    constexpr double of_a_usual_drive = 1.5e9;  // no setting names the drive
     device.scratch_bytes = of_a_usual_drive;
     device.save_bytes = of_a_usual_drive;
     device.host_memory = free_memory;

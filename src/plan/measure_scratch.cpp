@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t part_bytes = int64_t{16} << 20;
 constexpr int64_t num_parts = 16;
 
-// All parts, one after another, while the next one is on its way already.
+// Reads or writes all parts in order, each while the next one is in flight.
 template <class Start>
 void for_parts(offload::ScratchFile& file, Start start) {
     offload::Operation last{};

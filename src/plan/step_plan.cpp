@@ -5,7 +5,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 
@@ -14,6 +13,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/device/host_memory.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/transformer.hpp"
 #include "ringshard/offload/file_offload_store.hpp"
@@ -24,7 +24,7 @@ namespace ringshard::plan {
 
 namespace {
 
-// At which moment of a step the most is held.
+// Finds the moment of a step at which memory is largest.
 class PeakWatch {
 public:
     void begins(std::string what) {
@@ -46,8 +46,8 @@ private:
     std::string moment_of_peak_;
 };
 
-// The part of rows of one document each that this rank gets, as data::shard_batch() deals them.
-// Holds nothing per token, since there may be any number.
+// Makes the batch of this rank as data::shard_batch() does, from rows of one document each, on meta
+// tensors: memory does not grow with the tokens.
 model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
                              std::span<const attention::Mask> masks) {
     std::vector<int64_t> document_starts;
@@ -83,7 +83,7 @@ void deal_to_adapters(model::TokenBatch& batch, int64_t num_adapters) {
         batch.adapter_bounds.push_back(batch.tokens.size(0) * adapter / num_adapters);
 }
 
-// Everything that a rank trains with.
+// A rank on meta tensors: its mesh, stores and TrainingStack.
 class ImaginaryRank {
 public:
     ImaginaryRank(const Question& question, int64_t rank)
@@ -181,11 +181,14 @@ private:
         return own_weights(shard::Role::trained) *
                (static_cast<int64_t>(sizeof(float)) + stack_.optimizer->bytes_per_weight());
     }
-    // The files that save_model_in_checkpoints adds.
+    // The files that save_model_in_checkpoints adds: the model, or the adapters in fp32.
     int64_t written_model() const {
         if (!config_.checkpoint.save_model_in_checkpoints) return 0;
+        const int64_t trained = own_weights(shard::Role::trained);
+        if (model::has_adapters(question_.spec))
+            return trained * static_cast<int64_t>(sizeof(float));
         const auto type = model::written_type(config_.model.dtype, question_.spec.config_json);
-        return (own_weights(shard::Role::trained) + own_weights(shard::Role::frozen)) *
+        return (trained + own_weights(shard::Role::frozen)) *
                (type == model::StoredType::bf16 ? 2 : 4);
     }
 
@@ -201,12 +204,7 @@ private:
     train::TrainingStack stack_;
 };
 
-using Memory = train::MemoryByKind;
-constexpr std::array memory_kinds{&Memory::weights,   &Memory::gathered,    &Memory::gradients,
-                                  &Memory::optimizer, &Memory::activations, &Memory::communication,
-                                  &Memory::staging,   &Memory::save_copy};
-
-// Two smaller sizes of something, and the one that is asked for.
+// Two smaller sizes, and the size that is wanted.
 struct Line {
     int64_t smaller;
     int64_t larger;
@@ -224,7 +222,8 @@ StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
     const auto go_on = [&](int64_t& value, int64_t at_smaller) {
         value = line.continued(at_smaller, value);
     };
-    for (const auto kind : memory_kinds) go_on(larger.memory.*kind, smaller.memory.*kind);
+    for (const train::MemoryKind& kind : train::memory_kinds)
+        go_on(larger.memory.*kind.bytes, smaller.memory.*kind.bytes);
     go_on(larger.peak, smaller.peak);
     go_on(larger.scratch_bytes, smaller.scratch_bytes);
     go_on(larger.moved_bytes, smaller.moved_bytes);

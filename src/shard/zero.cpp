@@ -219,7 +219,10 @@ void Zero::gather_ahead() {
 }
 
 at::Tensor Zero::weights(size_t unit) {
-    if (!cuts_.weights) return states_[unit].whole_weights;
+    if (!cuts_.weights) {
+        states_[unit].publication.wait();
+        return states_[unit].whole_weights;
+    }
     RINGSHARD_CHECK(place_ < order_.size() && order_[place_] == unit, units_[unit].name(),
                     " is out of turn");
     gather(unit);
@@ -268,6 +271,11 @@ Range Zero::exclusive_range(size_t unit) const {
                    num_parts * copies.size());
 }
 
+// Whoever reads or writes weights beside a pass must not meet those that are on their way.
+void Zero::finish_publication() const {
+    for (const UnitState& state : states_) state.publication.wait();
+}
+
 void Zero::refresh_compute_weights() {
     if (FlatStore* const rounded = this->rounded(); rounded && !is_rounded_) {
         for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
@@ -278,17 +286,15 @@ void Zero::refresh_compute_weights() {
     }
     is_rounded_ = false;
 
-    std::vector<comm::Pending> pending;
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         UnitState& state = states_[unit];
         RINGSHARD_CHECK(!state.gathered, units_[unit].name(), " still holds its old weights");
         const bool is_whole_already = !is_trained(unit) && frozen_are_whole_;
         if (cuts_.optimizer && !cuts_.weights && !is_whole_already)
-            pending.push_back(
+            state.publication =
                 parts_of(units_[unit])
-                    .all_gather(state.whole_weights, compute_shards(unit).load_shard(unit)));
+                    .all_gather(state.whole_weights, compute_shards(unit).load_shard(unit));
     }
-    for (comm::Pending& operation : pending) operation.wait();
     frozen_are_whole_ = true;
 }
 

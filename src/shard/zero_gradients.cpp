@@ -40,7 +40,8 @@ void Zero::reduce(size_t unit) {
 
 void Zero::start_reduction(size_t unit) {
     at::Tensor& whole = states_[unit].whole_gradient;
-    Reduction reduction{.unit = unit, .whole = whole, .sent = as_sent(whole)};
+    Reduction reduction{
+        .unit = unit, .whole = whole, .sent = as_sent(whole), .is_last = is_last_micro_batch_};
     if (cuts_.optimizer) {
         reduction.part = at::empty({chunks_.shard(unit).size()}, options(types_.reduce));
         reduction.pending = parts_of(units_[unit]).reduce_scatter(reduction.part, reduction.sent);
@@ -56,7 +57,7 @@ void Zero::finish_oldest_reduction() {
     Reduction& reduction = reductions_.front();
     reduction.pending.wait();
     if (cuts_.optimizer)
-        add_to_shard(reduction.unit, reduction.part);
+        add_to_shard(reduction);
     else if (!reduction.sent.is_same(reduction.whole))
         ops::cast(reduction.whole, reduction.sent);
     states_[reduction.unit].has_gradient = true;
@@ -75,64 +76,70 @@ void Zero::record_bytes_under_way() {
     most_bytes_under_way_ = std::max(most_bytes_under_way_, bytes);
 }
 
-// The first of a step takes the place of what was there.
-void Zero::add_to_shard(size_t unit, const at::Tensor& part) {
-    const bool is_first = !states_[unit].has_gradient;
+// The first of a step takes the place of what was there. After the last one the sum over the copies
+// of the model begins, while the blocks before go backward.
+void Zero::add_to_shard(const Reduction& reduction) {
+    const size_t unit = reduction.unit;
+    UnitState& state = states_[unit];
+    state.sums_copies = reduction.is_last && copies_of(units_[unit]).size() > 1;
     for (size_t chunk = chunks_.first_of(unit); chunk < chunks_.end_of(unit); ++chunk) {
         const Range& range = chunks_[chunk].range;
         const at::Tensor added =
-            part.narrow(0, range.begin - chunks_.shard(unit).begin, range.size());
-        const at::Tensor sum = gradients_->load(chunk, is_first ? Access::overwrite : Access::read);
-        if (is_first)
-            ops::cast(sum, added);
-        else
+            reduction.part.narrow(0, range.begin - chunks_.shard(unit).begin, range.size());
+        const at::Tensor sum =
+            gradients_->load(chunk, state.has_gradient ? Access::read : Access::overwrite);
+        if (state.has_gradient)
             ops::add(sum, added);
-        gradients_->store(chunk, sum);
+        else
+            ops::cast(sum, added);
+        if (state.sums_copies)
+            start_sum_of_copies(chunk, sum);
+        else
+            gradients_->store(chunk, sum);
     }
 }
 
-// Where shards are the ranks' own, the copies of the model (hybrid sharding) saw other data.
-void Zero::sum_copies_of_shards() {
-    struct Sum {
-        size_t chunk;
-        at::Tensor numbers;
-        at::Tensor sent;
-        comm::Pending pending;
-    };
-    std::deque<Sum> under_way;
-    const auto finish_oldest = [&] {
-        Sum& sum = under_way.front();
-        sum.pending.wait();
-        if (!sum.sent.is_same(sum.numbers)) ops::cast(sum.numbers, sum.sent);
-        gradients_->store(sum.chunk, sum.numbers);
-        under_way.pop_front();
-    };
+void Zero::start_sum_of_copies(size_t chunk, at::Tensor numbers) {
     constexpr size_t at_a_time = 2;
+    while (sums_of_copies_.size() >= at_a_time) finish_oldest_sum_of_copies();
+    const at::Tensor sent = as_sent(numbers);
+    sums_of_copies_.push_back(
+        {chunk, std::move(numbers), sent, copies_of(units_[chunks_[chunk].unit]).all_reduce(sent)});
+}
+
+void Zero::finish_oldest_sum_of_copies() {
+    SumOfCopies& sum = sums_of_copies_.front();
+    sum.pending.wait();
+    if (!sum.sent.is_same(sum.numbers)) ops::cast(sum.numbers, sum.sent);
+    gradients_->store(sum.chunk, sum.numbers);
+    sums_of_copies_.pop_front();
+}
+
+// Of units that no reduction of the last micro-batch has begun.
+void Zero::sum_other_copies() {
     for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
-        comm::Communicator& copies = copies_of(units_[chunks_[chunk].unit]);
-        if (copies.size() == 1) continue;
-        while (under_way.size() >= at_a_time) finish_oldest();
-        const at::Tensor numbers = gradients_->load(chunk, Access::read);
-        const at::Tensor sent = as_sent(numbers);
-        under_way.push_back({chunk, numbers, sent, copies.all_reduce(sent)});
+        const size_t unit = chunks_[chunk].unit;
+        if (copies_of(units_[unit]).size() == 1 || states_[unit].sums_copies) continue;
+        start_sum_of_copies(chunk, gradients_->load(chunk, Access::read));
     }
-    while (!under_way.empty()) finish_oldest();
+    while (!sums_of_copies_.empty()) finish_oldest_sum_of_copies();
 }
 
 void Zero::finish_gradients() {
     while (!reductions_.empty()) finish_oldest_reduction();
-    // Where nobody said which micro-batch was the last.
+    // Callers without begin_last_micro_batch().
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         if (cuts_.gradients || states_[unit].has_gradient || !is_trained(unit)) continue;
         start_reduction(unit);
         finish_oldest_reduction();
     }
-    if (cuts_.optimizer) sum_copies_of_shards();
+    if (cuts_.optimizer) sum_other_copies();
 }
 
 void Zero::clear_gradients() {
     for (UnitState& state : states_) {
         state.has_gradient = false;
+        state.sums_copies = false;
         const bool is_kept = !cuts_.gradients && state.whole_gradient.defined();
         if (is_kept && !whole_gradients_are_clear_) state.whole_gradient.zero_();
     }

@@ -15,16 +15,16 @@ bool asks_for_best(const config::Config& config);
 // Returns true if its checkpoint stays when save_total_limit removes others.
 bool keeps_best(const config::Config& config);
 
-// Which evaluation was the best so far, by metric_for_best_model.
+// Finds the best evaluation so far, by metric_for_best_model.
 class BestModel {
 public:
     explicit BestModel(const config::EvaluationSettings& settings);
 
-    // Is it better than all before? Lines without the metric are none, and what the model was worth
-    // before the first step does not count.
+    // Returns true if the line is an evaluation better than all before. Ignores lines without the
+    // metric, and the evaluation before the first step.
     bool consider(const MetricsLine& line);
 
-    // The best value so far; before any, the worst that there can be.
+    // Returns the best value so far; before the first, the worst possible one.
     double value_or_worst() const {
         constexpr double infinity = std::numeric_limits<double>::infinity();
         return value_.value_or(greater_is_better_ ? -infinity : infinity);

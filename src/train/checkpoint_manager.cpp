@@ -86,7 +86,7 @@ std::optional<comm::AgreedFailure> CheckpointManager::report(const checkpoint::S
                      {"save_bytes", outcome.bytes},
                      {"failed_saves", failed_in_a_row_}};
     if (!outcome.failure) return log_.write(line, {});
-    // Only what the disk does may pass; numbers that are none, or a newer attempt, do not.
+    // Training continues after an error of the disk alone, not after a NaN or a newer attempt.
     if (outcome.failure->code() != ExitCode::io) return outcome.failure;
     const int64_t most = parts_.settings.max_failed_saves;
     const std::string what =

@@ -73,7 +73,7 @@ bool Generator::is_at_end(const Tokens& generated) const {
            std::ranges::find_first_of(generated, options_.end_tokens) != generated.end();
 }
 
-// A text that is at its end repeats its newest token; nobody reads what follows.
+// A text that has ended repeats its newest token; the results are ignored.
 Generator::Pass Generator::pass_after(const std::vector<Tokens>& generated) const {
     const std::vector<attention::Mask>& masks = model_.masks();
     std::vector<int64_t> tokens;

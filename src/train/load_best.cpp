@@ -9,7 +9,8 @@ std::optional<int64_t> best_checkpoint(const BestModel& best_model,
                                        std::optional<int64_t> coming) {
     std::vector<int64_t> steps;
     if (coming) steps.push_back(*coming);
-    std::vector<std::string> damaged;  // are told of where they are used
+    std::vector<std::string>
+        damaged;  // ignored: load_best() reports a checkpoint that it cannot load
     if (const auto valid = checkpoint::valid_checkpoints(output_dir, damaged))
         for (const checkpoint::CheckpointEntry& entry : valid.value()) steps.push_back(entry.step);
     return best_model.last_best_of(steps);

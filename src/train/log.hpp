@@ -10,8 +10,8 @@
 
 namespace ringshard::train {
 
-// Where numbers go: the progress on standard error, output_dir/metrics.jsonl, and the files of
-// TensorBoard where they are asked for. Rank 0 writes.
+// Writes the numbers of a run: the progress on standard error, output_dir/metrics.jsonl, and the
+// files of TensorBoard if report_to names it. Rank 0 writes.
 class Log {
 public:
     Log(const config::LoggingSettings& settings, const comm::Group& world,
@@ -23,9 +23,9 @@ public:
                                              const std::function<void(const MetricsLine&)>& show);
 
     void add(const StepNumbers& numbers);
-    // The line of the steps since the last one. Collective over the world.
+    // Writes the line of the steps since the last one. Collective over the world.
     std::optional<comm::AgreedFailure> write_steps(const MemoryByKind& memory);
-    // Any other line; `samples`: on rank 0. Collective over the world.
+    // Writes any other line; `samples`: on rank 0. Collective over the world.
     std::optional<comm::AgreedFailure> write(const MetricsLine& line, const std::string& shown,
                                              const std::vector<TextSample>& samples = {});
     void say(const std::string& text);

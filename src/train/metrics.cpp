@@ -91,7 +91,8 @@ void Usage::take_maxima(const MemoryByKind& mine, const comm::Group& world) {
     for (const MemoryKind& kind : memory_kinds) numbers.push_back(kind.bytes);
     std::vector<int64_t> maxima;
     for (const auto number : numbers) maxima.push_back(mine.*number);
-    // The rank with the largest peak, the first of several, in the low bits of the peak in KiB.
+    // The low bits hold the rank, so that the maximum of the peaks in KiB names the first rank with
+    // it.
     constexpr int64_t most_ranks = int64_t{1} << 24;
     maxima.push_back(mine.process_peak / 1024 * most_ranks + most_ranks - 1 - world.rank());
     maxima = world.maximum(std::move(maxima));
@@ -102,7 +103,7 @@ void Usage::take_maxima(const MemoryByKind& mine, const comm::Group& world) {
 
 namespace {
 
-// The longest of all ranks under the plain name, whose it is, and the others beside it.
+// Adds the longest time of all ranks as NAME_s, its rank, the median and the shortest one.
 void add_spread(MetricsLine& line, const std::string& name, const std::vector<RankTimes>& ranks,
                 double RankTimes::*kind, double steps) {
     const Spread spread = spread_of(ranks, kind);
@@ -124,8 +125,8 @@ void add_expert(MetricsLine& line, const std::string& name, const ExpertLoad& lo
     line.emplace_back(name + "_expert", static_cast<int64_t>(load.number % count));
 }
 
-// The experts with the largest and the smallest share of the choices of their blocks, and how many
-// have none.
+// Adds the experts with the largest and the smallest share of the choices of their blocks, and the
+// number of experts without any.
 void add_routers(MetricsLine& line, const RouterNumbers& routers) {
     if (routers.num_experts == 0) return;
     if (routers.has_aux_loss) line.emplace_back("aux_loss", routers.aux_loss);

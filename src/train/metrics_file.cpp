@@ -24,7 +24,7 @@ bool is_void(const ordered_json& line, const checkpoint::Attempts& attempts) {
            attempts.is_void(attempt.get<int64_t>(), step.get<int64_t>());
 }
 
-// Numbers that are none become null, as JSON has it.
+// Formats a line as JSON; NaN and infinity become null.
 std::string to_text(const MetricsLine& line, const std::vector<TextSample>& samples) {
     ordered_json object = ordered_json::object();
     for (const auto& [name, value] : line)
@@ -83,7 +83,8 @@ std::optional<Failure> MetricsFile::clean(
 
 std::optional<Failure> MetricsFile::write_kept() {
     while (!kept_.empty()) {
-        // A line that was cut short before is none: the next one begins on a line of its own.
+        // A part of a line that was cut short stays: the newline ends it, and the whole line
+        // follows.
         const std::string separator = is_cut_short_ ? "\n" : "";
         if (auto failure = append_line(file_, separator + kept_.front())) {
             is_cut_short_ = true;

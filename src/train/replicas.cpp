@@ -22,7 +22,7 @@ struct Copies {
     std::vector<int64_t> sums;  // of every unit
 };
 
-// Of the bits, so that no change of one of them goes unseen, and the order of additions is nothing.
+// Sums the bits as integers: every changed bit shows, and the order of additions does not matter.
 int64_t sum_of_bits(const at::Tensor& numbers) {
     const at::ScalarType whole = numbers.element_size() == 4 ? at::kInt : at::kShort;
     return at::sum(numbers.view(whole), at::kLong).item<int64_t>();
@@ -78,7 +78,7 @@ int64_t mixed(const Copies& copies) {
     return static_cast<int64_t>(mix);
 }
 
-// The first unit in which the sums of two ranks differ.
+// Returns the first unit in which the sums of two ranks differ.
 std::string unit_that_differs(const shard::Zero& zero, const std::string& a, const std::string& b) {
     const std::vector<std::string> sums_a = split(a, ' ');
     const std::vector<std::string> sums_b = split(b, ' ');
@@ -86,10 +86,10 @@ std::string unit_that_differs(const shard::Zero& zero, const std::string& a, con
     return zero.units()[static_cast<size_t>(at)].name();
 }
 
-// The ranks that hold copies, by what the copies come to.
+// The ranks that hold copies, by the sums of their copies.
 using Camps = std::map<int64_t, std::vector<size_t>>;
 
-// In words, who is on his own; two against two cannot be told apart.
+// Names the ranks whose sums differ from those of the majority; without a majority, all ranks.
 std::string name_the_odd(const Camps& camps, const std::vector<std::string>& hosts) {
     const auto majority =
         std::ranges::max_element(camps, {}, [](const auto& camp) { return camp.second.size(); });
@@ -104,7 +104,8 @@ std::string name_the_odd(const Camps& camps, const std::vector<std::string>& hos
     return join(names, is_clear ? ", " : " or ");
 }
 
-// Which rank holds other numbers than its replicas, and where; empty if none does.
+// Returns a text that names a rank with other numbers than its replicas, and the unit; empty if
+// there is none.
 std::string find_odd_replica(const shard::Zero& zero, const optim::Optimizer& optimizer,
                              const comm::Group& world) {
     for (const Copies& copies : all_copies(zero, optimizer)) {

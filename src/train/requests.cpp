@@ -11,7 +11,7 @@ namespace ringshard::train {
 
 namespace {
 
-// The larger of both, but what was long ago counts less and less.
+// Returns an average that follows a larger value at once and a smaller one slowly.
 double slow_of(double before, double now) { return std::max(now, 0.9 * before + 0.1 * now); }
 
 }  // namespace

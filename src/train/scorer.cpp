@@ -17,7 +17,7 @@ namespace ringshard::train {
 
 namespace {
 
-// Where the rows of each data rank begin, so that all have about as many tokens.
+// Returns the first row of each data rank, such that all have about as many tokens.
 std::vector<int64_t> share_rows(const data::Rows& rows, int64_t num_ranks) {
     double total = 0;
     for (int64_t row = 0; row < rows.size(); ++row) total += static_cast<double>(rows.length(row));
@@ -73,7 +73,7 @@ at::Tensor add_up_places(const model::TokenScores& scores, const at::Tensor& tar
     return sum.to(at::kCPU);
 }
 
-// found: [places, 1 + 2 top_k]. What is said of a token stands in the place of the one before it.
+// found: [places, 1 + 2 top_k]. The scores of a token are in the place of the token before it.
 void add_token(const data::FlatBatch& learned, const data::FlatBatch& whole, size_t place,
                const at::Tensor& found, data::ScoredRows& scored) {
     const int64_t width = found.size(1);

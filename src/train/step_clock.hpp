@@ -6,8 +6,8 @@
 
 namespace ringshard::train {
 
-// Where the time of this rank goes in a step. What comes after the sums, in which the times of all
-// ranks travel, is `rest`: it counts with the next step.
+// Measures the times of this rank in a step. The time after the sums, which carry the times of all
+// ranks, is `rest`: it counts with the next step.
 class StepClock {
 public:
     StepClock(const comm::FlightRecorder& flight_recorder, const RankTimes& rest_before)
@@ -20,6 +20,7 @@ public:
     // Returns the times of this rank, with `rest_before`, which are to be added up. What follows is
     // `rest`.
     RankTimes begin_sum() {
+        static_cast<void>(flight_recorder_.groups());  // GPUs count their waits when somebody asks
         sum_at_ = so_far();
         return {rest_before_.compute + sum_at_.compute, rest_before_.comm_wait + sum_at_.comm_wait,
                 sum_at_.data_wait};

@@ -17,11 +17,12 @@ StepProfile::~StepProfile() { write(); }
 
 void StepProfile::before_step(int64_t step) {
     if (step != steps_.first) return;
-    const torch::profiler::impl::ProfilerConfig wish(torch::profiler::impl::ProfilerState::KINETO);
+    const torch::profiler::impl::ProfilerConfig options(
+        torch::profiler::impl::ProfilerState::KINETO);
     std::set<ActivityType> activities{ActivityType::CPU};
     if (device_.is_cuda()) activities.insert(ActivityType::CUDA);
-    profiler::prepareProfiler(wish, activities);
-    profiler::enableProfiler(wish, activities,
+    profiler::prepareProfiler(options, activities);
+    profiler::enableProfiler(options, activities,
                              {at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
     is_running_ = true;
 }

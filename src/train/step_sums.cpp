@@ -4,7 +4,7 @@ namespace ringshard::train {
 
 namespace {
 
-// The one place that knows in which order the numbers travel.
+// Visits all numbers, in the order in which sum_over() sends them.
 template <class Visit>
 void for_each_number(StepSums& sums, Visit visit) {
     for (StepSums::Curve& curve : sums.curves)

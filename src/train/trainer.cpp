@@ -60,7 +60,7 @@ void Trainer::resume_from(const checkpoint::Progress& progress) {
     }
 }
 
-// Of the step that runs.
+// Returns the rows of the current step, over all data ranks.
 int64_t Trainer::num_rows(size_t curve) const {
     return trains(curve) ? std::ssize(curves_[curve].loader.rows_of_step()) : 0;
 }
@@ -69,7 +69,7 @@ uint64_t Trainer::dropout_of_step(size_t curve) const {
     return mix_bits(curves_[curve].seed, static_cast<uint64_t>(progress_.step));
 }
 
-// The micro-batches of a step with the rows of all curves. An epoch's last step may have fewer
+// Joins the micro-batches of all curves, number by number. An epoch's last step may have fewer
 // micro-batches of one curve than of another.
 MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
     size_t count = 0;
@@ -85,8 +85,8 @@ MicroBatches Trainer::join(const std::vector<MicroBatches>& of_curves) const {
     return joined;
 }
 
-// Forward and backward of all micro-batches, and what this rank adds to the sums of the step. Adds
-// the operators that attend to `attention`.
+// Runs forward and backward of all micro-batches. Returns the share of this rank in the sums of the
+// step. Adds the names of the attention operators to `attention`.
 StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
                       std::set<std::string>& attention) {
     std::vector<std::vector<int64_t>> target_bounds;  // of each micro-batch
@@ -102,7 +102,7 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
         },
         gradient_scale);
     zero_.finish_gradients();
-    // Only now, when a GPU has all its work, is it waited for.
+    // Waits for a GPU only now, when all its work is queued.
     std::vector<ops::TokenSums> here(curves_.size());
     for (size_t i = 0; i < token_stats.size(); ++i)
         for (size_t curve = 0; curve < curves_.size(); ++curve) {
@@ -123,8 +123,8 @@ StepSums Trainer::run(MicroBatches micro_batches, double gradient_scale,
     return sums;
 }
 
-// The numbers of a curve that its losses and gradients give. The losses of several are divided by
-// their weights already.
+// Returns the numbers of a curve from the sums of the step. If several curves train, their losses
+// are divided by their weights already.
 StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepSums& sums) const {
     const StepSums::Curve& of_curve = sums.curves[curve];
     StepNumbers numbers{.step_tokens = static_cast<int64_t>(work.counted_tokens),
@@ -140,7 +140,7 @@ StepNumbers Trainer::numbers_of(size_t curve, const CurveWork& work, const StepS
     return numbers;
 }
 
-// Of a step of several curves.
+// Sets the numbers of a step of several curves to the means over them.
 void Trainer::add_means(StepNumbers& numbers) const {
     double count = 0;
     double squares = 0;
@@ -160,7 +160,8 @@ void Trainer::add_means(StepNumbers& numbers) const {
     numbers.grad_norm = std::sqrt(squares);
 }
 
-// A step whose loss or gradient is not finite: the weights of the curve stay as they are.
+// Handles a loss or gradient that is not finite, as on_nan says; the weights of the curve stay as
+// they are.
 std::optional<comm::AgreedFailure> Trainer::leave_out(size_t curve, StepNumbers& numbers) {
     RunningCurve& mine = curves_[curve];
     numbers.skipped_because = describe(
@@ -265,7 +266,7 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     return numbers;
 }
 
-// The place of the run after a step.
+// Advances the position of the run by a step.
 void Trainer::advance(const StepWork& work, StepNumbers& numbers) {
     const auto place = [this](size_t curve, StepNumbers& of_curve) {
         of_curve.step = progress_.step;

@@ -31,7 +31,8 @@ namespace {
 
 using MaybeFailure = std::optional<comm::AgreedFailure>;
 
-// A run under way: what happens around the steps. Everything is collective over the world.
+// The work of a run around its steps: events, saves, evaluations, metrics. All functions are
+// collective over the world.
 class Run {
 public:
     explicit Run(RunParts parts)
@@ -122,7 +123,7 @@ bool Run::is_complete() {
     return !has_steps_left() && parts_.world.maximum(has_end ? 1 : 0) == 1;
 }
 
-// An earlier attempt came to the very end; it may have been cut off after that line.
+// An earlier attempt wrote the last line; it may have been killed before trainer_state.json.
 MaybeFailure Run::confirm_complete() {
     log_.say(concat("step ", step(), " was the last one: this run is complete"));
     return write_state();
@@ -214,7 +215,7 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
     return std::nullopt;
 }
 
-// Of the most that was held since the last line.
+// Returns the peak of each kind of memory since the last line.
 MemoryByKind Run::memory() const {
     const device::MemoryUse use = device::take_memory_use(parts_.zero.device());
     const bool on_host = parts_.zero.device().is_cpu();
@@ -303,7 +304,7 @@ MaybeFailure Run::start_save(checkpoint::Contents contents) {
     return failure;
 }
 
-// Before the run stops: from here it has to go on, so all of the state, and once more if it fails.
+// Saves all state before the run stops, since a restart needs it; tries again if the save fails.
 MaybeFailure Run::save_for_good() {
     do {
         if (const auto failure = start_save(checkpoint::Contents::everything)) return failure;
@@ -312,7 +313,7 @@ MaybeFailure Run::save_for_good() {
     return std::nullopt;
 }
 
-// Those whose last step this was.
+// Ends the adapters whose last step this was.
 MaybeFailure Run::end_adapters(const StepNumbers& numbers) {
     for (size_t adapter = 0; adapter < numbers.adapters.size(); ++adapter) {
         if (numbers.adapters[adapter].step != parts_.trainer.num_steps_of(adapter)) continue;
@@ -321,7 +322,7 @@ MaybeFailure Run::end_adapters(const StepNumbers& numbers) {
     return std::nullopt;
 }
 
-// An adapter has its result when it ends, whatever the others still have before them.
+// Writes the result of an adapter that has ended, while the others train on.
 MaybeFailure Run::end_adapter(size_t adapter) {
     parts_.world.flight_recorder().set_activity("writing an adapter");
     parts_.faults.reach("export");

@@ -143,3 +143,53 @@ BOOST_AUTO_TEST_CASE(low_scores_leave_gradients_finite, *boost::unit_test::preco
         check({0, 1, 40, 41, 300}, 333, head_dim, 1, at::kBFloat16, Scores::low);
     }
 }
+
+namespace {
+
+// One document of any length, against FlashAttention-2: autograd's scores would not fit a GPU.
+void check_against_flash(int64_t tokens, Scores scores) {
+    BOOST_TEST_INFO_SCOPE(tokens << " tokens");
+    const auto random = [&](int64_t heads) {
+        return at::randn({tokens, heads, 64}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
+    };
+    const Heads heads{random(4), random(2), random(2)};
+    if (scores == Scores::low) make_low(heads);
+    const at::Tensor d_out = random(4);
+    Plan plan;
+    plan.steps = {{{0, 0, tokens, tokens, ops::causal}}};
+    plan.num_tokens = tokens;
+    plan.meets_once = true;
+    const LocalAttention local = local_attention_of(heads.q);
+    Partial partial = make_partial(heads, plan);
+    local.attend(heads, plan.steps.front(), Into::fresh, partial);
+    const HeadGradients gradients{at::empty_like(heads.q), at::empty_like(heads.k),
+                                  at::empty_like(heads.v)};
+    local.attend_backward(d_out, heads, partial, plan.steps.front(), Into::fresh, gradients);
+
+    const auto row = [](const at::Tensor& x) { return x.unsqueeze(0); };
+    const auto flash = at::_flash_attention_forward(row(heads.q), row(heads.k), row(heads.v), {},
+                                                    {}, tokens, tokens, 0.0, true, false);
+    const auto [dq, dk, dv] = at::_flash_attention_backward(
+        row(d_out), row(heads.q), row(heads.k), row(heads.v), std::get<0>(flash),
+        std::get<1>(flash), {}, {}, tokens, tokens, 0.0, true, at::zeros({2}, at::kLong).cuda(),
+        at::zeros({2}, at::kLong).cuda());
+    BOOST_TEST(test::distance(row(partial.out), std::get<0>(flash)) <
+               test::tolerance(at::kBFloat16));
+    BOOST_TEST(test::distance(row(gradients.dv), dv) < test::tolerance(at::kBFloat16));
+    for (const at::Tensor& gradient : {gradients.dq, gradients.dk, gradients.dv})
+        BOOST_TEST(gradient.isfinite().all().item<bool>());
+    if (scores == Scores::low) return;
+    BOOST_TEST(test::distance(row(gradients.dq), dq) < test::tolerance(at::kBFloat16));
+    BOOST_TEST(test::distance(row(gradients.dk), dk) < test::tolerance(at::kBFloat16));
+}
+
+}  // namespace
+
+// Lengths of documents, which fill the last of cuDNN's tiles by a few tokens; on Hopper it takes
+// the second (a multiple of 64) and the third (more than 2^32 pairs).
+BOOST_AUTO_TEST_CASE(long_documents_of_odd_lengths, *boost::unit_test::precondition(has_gpu)) {
+    at::manual_seed(7);
+    for (const int64_t tokens : {16'411, 16'448, 65'599})
+        for (const Scores scores : {Scores::usual, Scores::low})
+            check_against_flash(tokens, scores);
+}

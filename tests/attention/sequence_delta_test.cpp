@@ -1,5 +1,5 @@
-// Gated delta nets over a sequence that is split over rings and Ulysses groups, beside the same on
-// one rank.
+// Linear attention, by either rule, over a sequence that is split over rings and Ulysses groups,
+// beside the same on one rank.
 #include "ringshard/attention/sequence_delta.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +13,12 @@ using namespace ringshard::attention;
 
 namespace {
 
-const DeltaSizes sizes{.key_heads = 2, .value_heads = 8, .key_dim = 6, .value_dim = 4};
+const DeltaSizes delta_sizes{.key_heads = 2, .value_heads = 8, .key_dim = 6, .value_dim = 4};
+const DeltaSizes additive_sizes{.key_heads = 2,
+                                .value_heads = 8,
+                                .key_dim = 6,
+                                .value_dim = 4,
+                                .rule = ops::StateRule::additive};
 
 // A list of packed documents: some are shorter than the convolution, some go over several ranks.
 struct Case {
@@ -28,9 +33,22 @@ struct Outcome {
     DeltaWeights gradients;
 };
 
-DeltaWeights random_weights() {
-    return {at::randn({sizes.convolved(), 1, rows_before + 1}),
-            {at::randn({sizes.value_heads}), at::randn({sizes.value_heads})}};
+DeltaWeights random_weights(const DeltaSizes& sizes) {
+    DeltaWeights weights{at::randn({sizes.convolved(), 1, rows_before + 1}),
+                         {at::randn({sizes.value_heads}), at::randn({sizes.value_heads})}};
+    if (sizes.is_additive()) {
+        weights.conv_bias = at::randn({sizes.convolved()});
+        weights.skip = at::randn({sizes.value_heads});
+    }
+    return weights;
+}
+
+DeltaWeights zeros_like(const DeltaWeights& weights) {
+    const auto zeros = [](const at::Tensor& x) { return x.defined() ? at::zeros_like(x) : x; };
+    return {zeros(weights.conv),
+            {zeros(weights.decay.log_rate), zeros(weights.decay.bias)},
+            zeros(weights.conv_bias),
+            zeros(weights.skip)};
 }
 
 at::Tensor part_of(const at::Tensor& whole, const Layout& layout, int64_t filled) {
@@ -42,8 +60,8 @@ at::Tensor part_of(const at::Tensor& whole, const Layout& layout, int64_t filled
 }
 
 // Of this rank's tokens. Collective over the mesh.
-Outcome run_on(const mesh::Mesh& mesh, const Case& of, const at::Tensor& rows,
-               const at::Tensor& d_out, const DeltaWeights& weights) {
+Outcome run_on(const mesh::Mesh& mesh, const Case& of, const DeltaSizes& sizes,
+               const at::Tensor& rows, const at::Tensor& d_out, const DeltaWeights& weights) {
     const auto& [ring, ulysses] = std::pair(mesh.coordinates().ring, mesh.coordinates().ulysses);
     const SequencePartition partition(of.length, of.starts, mesh.shape().ring,
                                       mesh.shape().ulysses);
@@ -52,10 +70,7 @@ Outcome run_on(const mesh::Mesh& mesh, const Case& of, const at::Tensor& rows,
     const SequenceDelta delta(mesh.ring(), mesh.ulysses());
     const at::Tensor my_rows = part_of(rows, mine, partition.filled_length());
     const auto result = delta.forward(sizes, my_rows, weights, plan);
-    Outcome outcome{result.out,
-                    {},
-                    {at::zeros_like(weights.conv),
-                     {at::zeros_like(weights.decay.log_rate), at::zeros_like(weights.decay.bias)}}};
+    Outcome outcome{result.out, {}, zeros_like(weights)};
     outcome.d_rows =
         delta.backward(sizes, my_rows, weights, result,
                        part_of(d_out, mine, partition.filled_length()), outcome.gradients, plan);
@@ -80,18 +95,19 @@ std::vector<mesh::MeshShape> shapes_of_this_world() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(every_split_gives_the_numbers_of_one_rank) {
-    at::manual_seed(3);  // the same on all ranks
-    const DeltaWeights weights = random_weights();
+namespace {
+
+void check_splits(const DeltaSizes& sizes) {
+    const DeltaWeights weights = random_weights(sizes);
     for (const Case& of : cases) {
         const at::Tensor rows = at::randn({of.length, sizes.columns()});
         const at::Tensor d_out = at::randn({of.length, sizes.values()});
         const mesh::Mesh alone(comm::Group(MPI_COMM_SELF), {}, at::kCPU);
-        const Outcome whole = run_on(alone, of, rows, d_out, weights);
+        const Outcome whole = run_on(alone, of, sizes, rows, d_out, weights);
         for (const mesh::MeshShape& shape : shapes_of_this_world()) {
             BOOST_TEST_INFO_SCOPE(to_text(shape) << ", " << of.length << " tokens");
             const mesh::Mesh mesh(test::world(), shape, at::kCPU);
-            const Outcome split = run_on(mesh, of, rows, d_out, weights);
+            const Outcome split = run_on(mesh, of, sizes, rows, d_out, weights);
             const SequencePartition partition(of.length, of.starts, shape.ring, shape.ulysses);
             const Layout mine =
                 partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses);
@@ -103,7 +119,9 @@ BOOST_AUTO_TEST_CASE(every_split_gives_the_numbers_of_one_rank) {
                 return (ours - reference).norm().item<double>() /
                        (reference.norm().item<double>() + 1);
             };
-            BOOST_TEST(distance(split.out, expected(whole.out)) < 3e-6);
+            // What fills up reads too, of its own biases.
+            const at::Tensor is_token = expected(at::ones({of.length, 1}));
+            BOOST_TEST(distance(split.out * is_token, expected(whole.out)) < 3e-6);
             BOOST_TEST(distance(split.d_rows, expected(whole.d_rows)) < 3e-6);
             const auto check_sum = [&](const at::Tensor& part, const at::Tensor& all) {
                 BOOST_TEST(test::distance(sum_of_ranks(part), all) < 3e-6);
@@ -111,14 +129,26 @@ BOOST_AUTO_TEST_CASE(every_split_gives_the_numbers_of_one_rank) {
             check_sum(split.gradients.conv, whole.gradients.conv);
             check_sum(split.gradients.decay.log_rate, whole.gradients.decay.log_rate);
             check_sum(split.gradients.decay.bias, whole.gradients.decay.bias);
+            if (!sizes.is_additive()) continue;
+            check_sum(split.gradients.conv_bias, whole.gradients.conv_bias);
+            check_sum(split.gradients.skip, whole.gradients.skip);
         }
     }
 }
 
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_split_gives_the_numbers_of_one_rank) {
+    at::manual_seed(3);  // the same on all ranks
+    check_splits(delta_sizes);
+    check_splits(additive_sizes);
+}
+
+namespace {
+
 // A changed row of one document moves no bit of another, in either pass.
-BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
-    at::manual_seed(4);
-    const DeltaWeights weights = random_weights();
+void check_documents(const DeltaSizes& sizes) {
+    const DeltaWeights weights = random_weights(sizes);
     const Case& of = cases.front();
     const at::Tensor rows = at::randn({of.length, sizes.columns()});
     const at::Tensor d_out = at::randn({of.length, sizes.values()});
@@ -130,8 +160,8 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
         const mesh::Mesh mesh(test::world(), shape, at::kCPU);
         const SequencePartition partition(of.length, of.starts, shape.ring, shape.ulysses);
         const Layout mine = partition.of_rank(mesh.coordinates().ring, mesh.coordinates().ulysses);
-        const Outcome before = run_on(mesh, of, rows, d_out, weights);
-        const Outcome after = run_on(mesh, of, changed, d_out, weights);
+        const Outcome before = run_on(mesh, of, sizes, rows, d_out, weights);
+        const Outcome after = run_on(mesh, of, sizes, changed, d_out, weights);
         int64_t row = 0;
         for (const Run& run : mine)
             for (int64_t t = run.start; t < run.start + run.length; ++t, ++row) {
@@ -143,6 +173,14 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
                 if (t == place) BOOST_TEST(!after.out[row].equal(before.out[row]));
             }
     }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
+    at::manual_seed(4);
+    check_documents(delta_sizes);
+    check_documents(additive_sizes);
 }
 
 namespace {
@@ -182,9 +220,11 @@ private:
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_ring_sends_the_same_bytes_at_any_length) {
+namespace {
+
+void check_bytes(const DeltaSizes& sizes) {
     const mesh::Mesh mesh(test::world(), {1, 1, test::world().size(), 1}, at::kCPU);
-    const DeltaWeights weights = random_weights();
+    const DeltaWeights weights = random_weights(sizes);
     std::vector<int64_t> sent;
     for (const int64_t length : {4096, 65536}) {
         const SequencePartition partition(length, {0}, mesh.shape().ring, 1);
@@ -198,4 +238,11 @@ BOOST_AUTO_TEST_CASE(a_ring_sends_the_same_bytes_at_any_length) {
     }
     BOOST_TEST(sent[0] == sent[1]);
     BOOST_TEST((sent[0] > 0) == (mesh.shape().ring > 1));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_ring_sends_the_same_bytes_at_any_length) {
+    check_bytes(delta_sizes);
+    check_bytes(additive_sizes);
 }

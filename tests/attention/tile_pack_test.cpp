@@ -1,6 +1,7 @@
 // What one call of a GPU's kernel takes, and which kernel it is.
 #include "tile_pack.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <boost/test/unit_test.hpp>
@@ -20,6 +21,7 @@ AttentionKernel kernel_for(int64_t queries, int64_t keys, const GpuTraits& gpu,
 }
 
 constexpr GpuTraits hopper{.compute_capability = 9, .must_be_deterministic = false};
+constexpr GpuTraits blackwell{.compute_capability = 10, .must_be_deterministic = false};
 constexpr GpuTraits ampere{.compute_capability = 8, .must_be_deterministic = false};
 
 }  // namespace
@@ -44,15 +46,53 @@ BOOST_AUTO_TEST_CASE(equal_documents_are_a_batch) {
     BOOST_TEST(packs[0].group.q_distance == 64);
 }
 
+BOOST_AUTO_TEST_CASE(a_large_document_among_others_is_a_call_of_its_own) {
+    std::vector<Tile> tiles;
+    int64_t begin = 0;
+    for (const int64_t length : {300, 70, 8191, 60'000, 5, 8192, 9000, 64, 64, 90}) {
+        tiles.push_back(document(begin, length));
+        begin += length;
+    }
+    const auto packs = pack_tiles(tiles);
+    BOOST_REQUIRE(packs.size() == 6U);
+    BOOST_TEST((packs[0].is_ragged() && packs[0].longest_q == 8191));
+    BOOST_TEST(packs[0].q_starts.size() == 4U);
+    const std::vector<size_t> large{1, 3, 4};  // places of packs
+    const std::vector<size_t> of_tiles{3, 5, 6};
+    for (size_t i = 0; i < large.size(); ++i) {
+        BOOST_TEST(!packs[large[i]].is_ragged());
+        BOOST_TEST((packs[large[i]].group.first == tiles[of_tiles[i]]));
+        BOOST_TEST(packs[large[i]].group.count == 1);
+    }
+    BOOST_TEST((choose_kernel(packs[1], at::kBFloat16, 128, hopper) == AttentionKernel::cudnn));
+    BOOST_TEST((!packs[2].is_ragged() && packs[2].group.first == tiles[4]));
+    BOOST_TEST((packs[5].is_ragged() && packs[5].longest_q == 90));
+    BOOST_TEST(packs[5].q_starts == (std::vector<int32_t>{0, 64, 128, 218}),
+               boost::test_tools::per_element());
+    // Rows of one large length stay one call.
+    const std::vector<Tile> rows{document(0, 9000), document(9000, 9000)};
+    BOOST_TEST(pack_tiles(rows).size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(no_dimension_of_rows_has_stride_0) {
     // cuDNN refuses it in its backward pass, where the dimension has one element too.
     const at::Tensor heads = at::zeros({200, 3, 8});
     for (const std::vector<Tile>& tiles :
          {std::vector<Tile>{document(64, 100)}, {document(0, 50), document(50, 50)}}) {
         const TilePack pack = pack_tiles(tiles).front();
+        const int64_t tokens = tiles.size() == 1 ? 1 : tiles[0].num_q;
         for (const at::Tensor& rows : {query_rows(heads, pack.group), key_rows(heads, pack.group)})
-            BOOST_TEST(rows.stride(0) == tiles[0].num_q * heads.stride(0));
+            BOOST_TEST(rows.stride(0) == tokens * heads.stride(0));
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_row_of_a_million_tokens_has_strides_of_32_bits) {
+    // Llama-8B's queries, keys and values: more than 2^31 elements from 349,526 tokens on.
+    const int64_t tokens = 1 << 20;
+    const at::Tensor heads = at::empty({tokens, 48, 128}, at::kMeta);
+    const TilePack pack = pack_tiles(std::vector<Tile>{document(0, tokens)}).front();
+    for (const int64_t stride : query_rows(heads, pack.group).strides())
+        BOOST_TEST(stride <= std::numeric_limits<int32_t>::max());
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_follow_begins_a_new_call) {
@@ -94,7 +134,8 @@ BOOST_AUTO_TEST_CASE(the_kernel_suits_type_shape_and_gpu) {
     using enum AttentionKernel;
     BOOST_TEST((kernel_for(8192, 8192, hopper) == cudnn));
     BOOST_TEST((kernel_for(8192, 8192, ampere) == flash));
-    BOOST_TEST((kernel_for(8191, 8191, hopper) == flash));      // the length of a document
+    BOOST_TEST((kernel_for(8191, 8191, hopper) == flash));  // the length of a document
+    BOOST_TEST((kernel_for(16'411, 16'411, hopper) == flash));
     BOOST_TEST((kernel_for(99'999, 99'999, hopper) == cudnn));  // worth a plan
     BOOST_TEST((kernel_for(8192 + 64, 8192 + 64, hopper) == cudnn));
     BOOST_TEST((kernel_for(8192, 4096, hopper) == cudnn));
@@ -106,6 +147,11 @@ BOOST_AUTO_TEST_CASE(the_kernel_suits_type_shape_and_gpu) {
     BOOST_TEST((kernel_for(8192, 8192, hopper, at::kFloat) == products));
     BOOST_TEST((kernel_for(8192, 8192, hopper, at::kBFloat16, 100) == products));
     BOOST_TEST((kernel_for(8192, 8192, hopper, at::kBFloat16, 256) == flash));
+    // Qwen2.5 has two or four key heads.
+    const TilePack row = pack_tiles(std::vector<Tile>{document(0, 8192)}).front();
+    BOOST_TEST((choose_kernel(row, at::kBFloat16, {128, {}, 8}, blackwell) == cudnn));
+    BOOST_TEST((choose_kernel(row, at::kBFloat16, {128, {}, 4}, blackwell) == flash));
+    BOOST_TEST((choose_kernel(row, at::kBFloat16, {128, {}, 4}, hopper) == cudnn));
     const std::vector<Tile> ragged{document(0, 64), document(64, 128)};
     BOOST_TEST((choose_kernel(pack_tiles(ragged).front(), at::kBFloat16, 128, hopper) == flash));
     BOOST_TEST(to_text(flash) == "FlashAttention-2");

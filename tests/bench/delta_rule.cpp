@@ -37,9 +37,10 @@ int main(int argc, char** argv) {
     const at::Tensor d_out = at::randn(heads.v.sizes());
     for (int64_t repetition = 0; repetition <= number(6); ++repetition) {
         const Timer timer;
-        ops::delta_rule(heads, all);
+        const at::Tensor between = ops::make_between(heads, all);
+        ops::delta_rule(heads, all, {{}, {}, between});
         const double forward = timer.seconds();
-        ops::delta_rule_backward(heads, all, {}, d_out, gradients);
+        ops::delta_rule_backward(heads, all, {{}, {}, between}, d_out, gradients);
         if (repetition > 0)
             std::cout << concat("{\"forward\": ", forward, ", \"both\": ", timer.seconds(), "}\n");
     }

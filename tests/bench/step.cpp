@@ -1,7 +1,9 @@
-// bench_step MODEL_FOLDER ROWS fp32|bf16 all|all_but_gate_up|attention|input: one rank's training
-// steps on command. MODEL_FOLDER is a Hugging Face folder, ROWS a file with one row of tokens per
-// line; every step is over all rows. Prints a line when it is ready; then, for each line on stdin,
-// takes one step and prints its numbers. Trainer::step() runs, as in `trainer train`.
+// bench_step MODEL_FOLDER ROWS fp32|bf16 all|all_but_gate_up|attention|input [ADAPTER_FOLDER]: one
+// rank's training steps on command. MODEL_FOLDER is a Hugging Face folder, ROWS a file with one row
+// of tokens per line; every step is over all rows. Prints a line when it is ready; then a line of
+// numbers for each line on stdin: "step" is one step, by Trainer::step() as in `trainer train`.
+// With ADAPTER_FOLDER a PEFT adapter is trained beside the frozen model; "save FOLDER" writes it,
+// and "load" reads it again.
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <sys/resource.h>
@@ -12,6 +14,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
 #include "ringshard/comm/mpi_session.hpp"
 #include "ringshard/config/config.hpp"
@@ -19,6 +22,8 @@
 #include "ringshard/device/environment.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/device/host_memory.hpp"
+#include "ringshard/model/adapters.hpp"
+#include "ringshard/model/export_weights.hpp"
 #include "ringshard/model/weights.hpp"
 #include "ringshard/train/trainer.hpp"
 #include "ringshard/train/training_stack.hpp"
@@ -58,10 +63,79 @@ config::ActivationPolicy policy_named(std::string_view name) {
     return config::ActivationPolicy::attention;
 }
 
+struct Times {
+    double wall = seconds_of(CLOCK_MONOTONIC);
+    double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+};
+
+// The first members of a line of numbers.
+void print_times(const Times& since) {
+    std::cout << "{\"ms\": " << 1e3 * (seconds_of(CLOCK_MONOTONIC) - since.wall)
+              << ", \"cpu_ms\": " << 1e3 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - since.cpu);
+}
+
+// A PEFT adapter beside the model; none where the folder is empty.
+struct Adapter {
+    std::filesystem::path folder;
+    std::string config;
+
+    void add_to(model::ModelSpec& spec) const {
+        if (folder.empty()) return;
+        auto lora = model::parse_adapter_config(config, folder.string());
+        if (const auto failure = model::add_adapters(spec, lora.value())) throw Error(*failure);
+    }
+    // Fills the shards of trained weights.
+    void load(const model::ModelSpec& spec, shard::Zero& zero, const comm::Group& group) const {
+        const auto stored =
+            model::StoredModel::open_file(folder / model::adapter_weights_name, group);
+        if (const auto failure = model::check_adapter(stored.value(), spec, folder.string()))
+            throw Error(*failure);
+        shard::TensorSums none({});
+        if (const auto failure =
+                model::load_weights(model::with_adapters({}, spec, {}, &stored.value()), spec, zero,
+                                    {{zero.chunks(), zero.weight_shards()}}, none))
+            throw Error(*failure);
+        zero.refresh_compute_weights();
+    }
+    void save(const std::filesystem::path& into, const shard::Zero& zero,
+              const comm::Group& group) const {
+        if (const auto failure =
+                model::export_weights(zero, into, {{model::adapter_config_name, config}},
+                                      {.content = model::ExportContent::adapter}, group))
+            throw Error(static_cast<const Failure&>(*failure));
+    }
+};
+
+void load_base(const std::filesystem::path& folder, const model::ModelSpec& spec,
+               shard::Zero& zero) {
+    const auto stored = model::StoredModel::open(folder);
+    ByteCounter read;
+    shard::TensorSums none({});
+    const auto reader = model::reader_of(stored.value(), spec, read);
+    const auto into = spec.frozen.empty() ? zero.all_weights() : zero.frozen_weights();
+    if (const auto failure = model::load_weights(reader, spec, zero, into, none))
+        throw Error(*failure);
+    zero.refresh_compute_weights();
+}
+
+void step(train::Trainer& trainer) {
+    device::restart_host_memory_peak();
+    const device::HostMemoryUse before = device::host_memory_use();
+    const Times begin;
+    const auto numbers = trainer.step([] { return train::ControlFlags(); });
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    print_times(begin);
+    std::cout << ", \"loss\": " << numbers.value().loss
+              << ", \"norm\": " << numbers.value().grad_norm
+              << ", \"peak_activations\": " << device::host_memory_use().peak - before.live
+              << ", \"peak_rss\": " << usage.ru_maxrss * int64_t{1024} << "}" << std::endl;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 5) return 64;
+    if (argc != 5 && argc != 6) return 64;
     const Environment environment = Environment::of_this_process();
     device::prepare_environment(environment);
     const comm::MpiSession mpi;
@@ -76,37 +150,38 @@ int main(int argc, char** argv) {
     config.training.per_device_train_batch_size = rows.size();
     const mesh::Mesh mesh(mpi.world(), {}, at::kCPU);
     const std::filesystem::path folder = argv[1];
-    const auto spec = model::read_model_spec(folder / "config.json");
+    Adapter adapter;
+    if (argc == 6)
+        adapter = {argv[5],
+                   read_file(std::filesystem::path(argv[5]) / "adapter_config.json").value()};
+    auto read = model::read_model_spec(folder / "config.json");
+    model::ModelSpec& spec = read.value();
+    adapter.add_to(spec);
     config.training.mixed_precision =
         std::string_view(argv[3]) == "bf16" ? config::Precision::bf16 : config::Precision::fp32;
     config.training.activation_policy = policy_named(argv[4]);
-    train::TrainingStack stack(config, spec.value(), mesh, {});
-    {
-        const auto stored = model::StoredModel::open(folder);
-        ByteCounter read;
-        if (const auto failure =
-                model::load_weights(stored.value(), spec.value(), stack.zero, read))
-            throw Error(*failure);
-        stack.zero.refresh_compute_weights();
-    }
+    train::TrainingStack stack(config, spec, mesh, {});
+    load_base(folder, spec, stack.zero);
+    if (!adapter.folder.empty()) adapter.load(spec, stack.zero, mpi.world());
     data::Loader loader(rows, data::sampler_options(config, rows, {}), 0, 1);
     train::Trainer trainer(config.training, mpi.world(), mesh, loader, stack.transformer,
                            stack.zero, *stack.optimizer);
 
     std::cout << "{\"ready\": true}" << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
-        device::restart_host_memory_peak();
-        const device::HostMemoryUse before = device::host_memory_use();
-        const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-        const double wall = seconds_of(CLOCK_MONOTONIC);
-        const auto numbers = trainer.step([] { return train::ControlFlags(); });
-        rusage usage{};
-        getrusage(RUSAGE_SELF, &usage);
-        std::cout << "{\"ms\": " << 1e3 * (seconds_of(CLOCK_MONOTONIC) - wall)
-                  << ", \"cpu_ms\": " << 1e3 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu)
-                  << ", \"loss\": " << numbers.value().loss
-                  << ", \"norm\": " << numbers.value().grad_norm
-                  << ", \"peak_activations\": " << device::host_memory_use().peak - before.live
-                  << ", \"peak_rss\": " << usage.ru_maxrss * int64_t{1024} << "}" << std::endl;
+        if (line == "step") {
+            step(trainer);
+            continue;
+        }
+        const Times begin;
+        if (line == "load") {
+            model::ModelSpec anew = model::read_model_spec(folder / "config.json").value();
+            adapter.add_to(anew);
+            adapter.load(anew, stack.zero, mpi.world());
+        } else {
+            adapter.save(line.substr(line.find(' ') + 1), stack.zero, mpi.world());
+        }
+        print_times(begin);
+        std::cout << "}" << std::endl;
     }
 }

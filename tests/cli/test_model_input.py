@@ -132,12 +132,46 @@ class ModelInput(TrainerTest):
             (of("Qwen3_5ForCausalLM", "qwen3_5_text", hidden_act="gelu"), "hidden_act: must be \"silu\" in a model with gated delta nets"),
             (of("Qwen3_5ForCausalLM", "qwen3_5_text", layer_types=["linear_attention", "sliding_attention", "full_attention"]),
              "layer_types: \"sliding_attention\": must be \"full_attention\" or \"linear_attention\""),
+            (of("BambaForCausalLM", "bamba", mamba_n_heads=5), "mamba_n_heads = 5: must divide mamba_expand * hidden_size = "),
+            (of("BambaForCausalLM", "bamba", mamba_n_heads=4, mamba_d_head=3), "mamba_d_head = 3: must be mamba_expand * hidden_size / mamba_n_heads"),
+            (of("BambaForCausalLM", "bamba", mamba_n_heads=4, mamba_d_conv=3), "mamba_d_conv = 3: must be 4"),
+            (of("BambaForCausalLM", "bamba", mamba_n_heads=4, time_step_limit=[0.0, 0.1]), "time_step_limit = [0.0,0.1]: must be [0.0,"),
+            (of("BambaForCausalLM", "bamba", mamba_n_heads=4, z_loss_coefficient=0.1), "z_loss_coefficient = 0.1: a loss of the logits' size"),
+            (of("BambaForCausalLM", "bamba", mamba_n_heads=4, attn_layer_indices=[99]), "attn_layer_indices: 99: must be the number of a layer"),
+            (of("GraniteMoeHybridForCausalLM", "granitemoehybrid", mamba_n_heads=4, layer_types=["mamba", "moe"]),
+             "layer_types: \"moe\": must be \"full_attention\" or \"linear_attention\""),
             (of("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", rope_parameters={"rope_type": "dynamic", "factor": 2.0}),
              "rope_parameters: rope_type = \"dynamic\""),
         ):
             with self.subTest(words):
                 self.write_config(**changes)
                 self.expect_one_message(self.train(), 78, words)
+
+    def test_a_field_that_no_part_knows_is_named(self):
+        self.write_config(hidden_akt="gelu", unheard_of=3)
+        self.expect(self.train(), 0, "warning: " + self.model, "config.json: hidden_akt, unheard_of: no model of this program has such a "
+                    "field, in transformers neither; it changes nothing (fields that are read: hidden_act)")
+        self.write_config(_name_or_path="x", torch_dtype="bfloat16", use_cache=True)
+        self.assertNotIn("changes nothing", self.train("--output_dir", self.output + "-known").stderr)
+
+    def test_windows_without_a_length(self):
+        def of(name, kind, **other):
+            return {"architectures": [name], "model_type": kind, "sliding_window": None, **other}
+
+        sliding = ["sliding_attention"] * self.config["num_hidden_layers"]
+        for changes, words in (
+            ({"use_sliding_window": True, "sliding_window": None}, "use_sliding_window = true: needs sliding_window, the number of tokens"),
+            ({"layer_types": sliding}, "layer_types: has \"sliding_attention\", which needs use_sliding_window = true and sliding_window"),
+            (of("Qwen3MoeForCausalLM", "qwen3_moe", use_sliding_window=True, moe_intermediate_size=8), "use_sliding_window = true: needs sliding_window"),
+            (of("SmolLM3ForCausalLM", "smollm3", use_sliding_window=True, pad_token_id=None), "use_sliding_window = true: needs sliding_window"),
+            (of("Gemma2ForCausalLM", "gemma2"), "sliding_window = null: layers with \"sliding_attention\" (layer_types) need"),
+            (of("Exaone4ForCausalLM", "exaone4", layer_types=sliding), "sliding_window = null: layers with"),
+            (of("GptOssForCausalLM", "gpt_oss", rope_parameters=None), "sliding_window = null: layers with"),
+            ({"sliding_window": 0, "use_sliding_window": True}, "sliding_window = 0: must be a whole number above 0"),
+        ):
+            with self.subTest(words, **changes):
+                self.write_config(**changes)
+                self.expect_one_message(self.train(), 78, "config.json: ", words)
 
     def test_configs_that_name_no_model_or_two(self):
         known = "llama, qwen2, qwen3, mistral, phi3, olmo2, smollm3, seed_oss, ernie4_5"

@@ -1,4 +1,7 @@
-"""Pages can be read and compared by line: none over 140 characters outside of tables and code, and one sentence a line in contract.md."""
+"""Pages can be read and compared by line: none over 140 characters outside of tables and code, and one sentence a line in contract.md.
+
+Every link to a file, or to a heading of a page, leads there.
+"""
 
 import pathlib
 import re
@@ -27,8 +30,22 @@ def outside(line):
     return line
 
 
+def headings(page):
+    return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)}
+
+
+def dead_links(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "code", page.read_text())):
+        file, _, heading = link.partition("#")
+        target = page.parent / file if file else page
+        if "://" not in link and not (target.exists() and (not heading or heading in headings(target))):
+            yield f"{page.name} links to {link}, which is not there"
+
+
 def main():
     bad = []
+    for page in PAGES:
+        bad += dead_links(page)
     for page in PAGES:
         if page.name in GENERATED:
             continue

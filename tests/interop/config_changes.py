@@ -72,8 +72,45 @@ def foreign_changes(content, families):
     return list(changes.items())
 
 
+def windows_in_use(content):
+    """What use_sliding_window turns on: [fields]."""
+    if "sliding_window" not in content:
+        return []
+    kinds = (["full_attention", "sliding_attention"] * len(content.get("layer_types") or [0] * 4))[:content["num_hidden_layers"]]
+    return [{"use_sliding_window": True, "sliding_window": 5, **more} for more in ({}, {"max_window_layers": 0}, {"max_window_layers": 1},
+                                                                                  {"layer_types": kinds})]
+
+
+def older_ropes(content):
+    """Positions as older files have them, beside rope_parameters or in their place: [fields]."""
+    if "rope_parameters" not in content:
+        return []
+    older = [{}, {"rope_theta": 777.0}, {"rope_theta": 777.0, "rope_scaling": None}, {"rope_theta": 777.0, "rope_scaling": {}},
+             {"partial_rotary_factor": 0.5}, {"rotary_pct": 0.5, "rotary_emb_base": 777.0}, {"rope_local_base_freq": 333.0}]
+    for rope in ROPES:
+        names = {("type" if name == "rope_type" else name): value for name, value in rope.items()}
+        older += [{"rope_theta": 777.0, "rope_scaling": rope}, {"rope_theta": 777.0, "rope_scaling": names}]
+    beside = [{"rope_theta": 777.0}, {"partial_rotary_factor": 0.5}, {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}]
+    return [{"rope_parameters": None, **fields} for fields in older] + beside
+
+
 def left_out(content):
     """Fields that config.json may leave out: the class has a default."""
     sizes = ("model_type", "architectures", "vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size", "head_dim",
-             "num_attention_heads", "num_key_value_heads", "dtype")
+             "num_attention_heads", "num_key_value_heads", "dtype", "text_config", "vision_config")
     return [name for name in content if name not in sizes]
+
+
+def changes_of_one(content, families):
+    """[(names of the fields, the changed content)], each with one change."""
+    fields = [{name: value} for name, value in own_changes(content) + foreign_changes(content, families)]
+    fields += windows_in_use(content) + older_ropes(content)
+    changes = [(set(change), {**content, **change}) for change in fields]
+    return changes + [({name}, {other: value for other, value in content.items() if other != name}) for name in left_out(content)]
+
+
+def all_changes(content, families):
+    """Of a wrapped model those of its text model too."""
+    text = content.get("text_config")
+    of_text = changes_of_one(text, families) if text else []
+    return changes_of_one(content, families) + [(names, {**content, "text_config": changed}) for names, changed in of_text]

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/comm/mpi_session.hpp"
+#include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/weights.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "test_model.hpp"
@@ -17,7 +18,8 @@ using nlohmann::json;
 
 namespace {
 
-// Of one row that is one document.
+// Of one row that is one document. transformers adds the loss that balances experts if config.json
+// has output_router_logits; a run adds it always (docs/experts.md).
 double first_loss(const comm::Group& world, const json& wish) {
     const std::filesystem::path folder = wish.at("folder").get<std::string>();
     auto stored = model::StoredModel::open(folder);
@@ -36,8 +38,13 @@ double first_loss(const comm::Group& world, const json& wish) {
     const std::vector<int64_t> first{0};
     const data::FlatBatch batch = data::flatten(test::one_row_each(std::move(rows)), first);
     const double targets = static_cast<double>(tokens.size()) - 1;
-    return ops::add_up(model.transformer.forward_backward(model.cut(batch), 1 / targets)).loss /
-           targets;
+    const double loss =
+        ops::add_up(model.transformer.forward_backward(model.cut(batch), 1 / targets)).loss /
+        targets;
+    if (json::parse(spec.value().config_json).value("output_router_logits", json()) != true)
+        return loss;
+    model.zero.finish_gradients();
+    return loss + spec.value().router_aux_loss_coef * model.transformer.take_router_load().aux_loss;
 }
 
 json answer(const comm::Group& world, const json& wish) {
@@ -46,7 +53,9 @@ json answer(const comm::Group& world, const json& wish) {
     if (!spec)
         return {{"code", static_cast<int>(spec.failure().code)},
                 {"message", spec.failure().message}};
-    if (!wish.contains("tokens")) return {{"architecture", spec.value().architecture}};
+    if (!wish.contains("tokens"))
+        return {{"architecture", spec.value().architecture},
+                {"unknown", model::unknown_fields(folder / "config.json")}};
     try {
         return {{"loss", first_loss(world, wish)}};
     } catch (const std::exception& error) {

@@ -28,8 +28,12 @@ class DecoderClasses(TrainerTest):
                     self.assertTrue(f"`{name}`" in page, f"docs/models.md does not name {name}")
                 else:
                     self.assertEqual(answer["code"], SETTINGS)
-                    self.assertRegex(answer["message"], rf"(architectures = \[{name}\]|model_type = {model_type})"
-                                                        "(: this program trains | are different models)")
+                    self.assertRegex(answer["message"], rf"(architectures = \[{name}\]|model_type = {model_type}): this program trains ")
+
+    def test_no_field_of_a_class_is_unknown(self):
+        for model_type in classes():
+            answer = self.losses.of_config(tiny_config(model_type)) if is_served(self.losses.of_config(bare_config(model_type))) else {}
+            self.assertEqual(answer.get("unknown", []), [], model_type)
 
     def test_first_losses(self):
         served = [model_type for model_type in classes() if is_served(self.losses.of_config(bare_config(model_type)))]

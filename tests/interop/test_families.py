@@ -6,13 +6,18 @@ import sys
 import tempfile
 import unittest
 
-from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, run
+from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_steps, run
 
 import torch
-from transformers import AutoModelForCausalLM
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
+sys.path.insert(0, os.path.join(FOLDER, "..", "parity", "generator"))
+from family_configs import CONFIGS  # noqa: E402
 from family_models import add_tokenizer, shapes_in_memory, write_model  # noqa: E402
+
+ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 
 
 def goldens(folder):
@@ -42,16 +47,88 @@ class Families(TrainerTest):
     def stored_name(self, name, model):
         return name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
 
+    def check_wrapped(self, result, folder, golden):
+        """The file holds the text model, and transformers makes the rest."""
+        self.assertIn("of the text model alone; transformers makes the other tensors", result.stdout)
+        model, report = AutoModelForImageTextToText.from_pretrained(folder, output_loading_info=True)
+        self.assertFalse(report["unexpected_keys"] or report["mismatched_keys"])
+        stored = load_file(os.path.join(folder, "model.safetensors"))
+        self.assertEqual({name: list(tensor.shape) for name, tensor in stored.items()},
+                         {name: tensor["shape"] for name, tensor in golden["tensors"].items()})
+        loaded = model.state_dict()
+        for name, tensor in stored.items():
+            self.assertTrue(torch.equal(tensor, loaded[name].float()), name)
+        made_there = set(loaded) - set(stored) - {"lm_head.weight"}
+        self.assertGreater(len(made_there), 3)
+        self.assertFalse([name for name in made_there if "language_model" in name])
+
+    def init(self, folder, **config):
+        settings, output = os.path.join(folder, "config.json"), os.path.join(folder, "model")
+        with open(settings, "w") as file:
+            json.dump(config, file)
+        self.expect(run("init", "--config_json", settings, "--output_dir", output), 0)
+        return output
+
+    def test_what_transformers_begins_with(self):
+        """Biases of routers and sinks are drawn, those of experts are zeros, and so is the row of the padding token."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = {**CONFIGS["gpt_oss"], "vocab_size": 96, "pad_token_id": 7}
+            ours = self.load(self.init(folder, **config)).state_dict()
+            theirs = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).state_dict()
+        self.assertEqual(set(ours), set(theirs))
+        for name, tensor in theirs.items():
+            kinds = [("zeros" if not t.any() else "ones" if (t == 1).all() else "drawn") for t in (ours[name], tensor)]
+            self.assertEqual(*kinds, name)
+            if kinds[0] == "drawn":
+                self.assertAlmostEqual(ours[name].std().item(), 0.02, delta=0.02 if tensor.numel() < 200 else 0.002, msg=name)
+        for tensors in (ours, theirs):
+            self.assertEqual(tensors["model.embed_tokens.weight"].any(1).logical_not().nonzero().tolist(), [[7]])
+
+    def test_masks_in_the_files_of_gpt_neox(self):
+        """Releases of Pythia store their causal masks, as BOOL or U8, and frequencies: nothing is made of them. The embedding of
+        this class learns the padding token too."""
+        losses = []
+        with open(ROWS) as file:
+            padding = json.loads(file.readline())["input_ids"][0]
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            theirs = AutoModelForCausalLM.from_config(AutoConfig.for_model(**{**CONFIGS["gpt_neox"], "vocab_size": 512,
+                                                                                    "pad_token_id": padding}))
+            theirs.save_pretrained(model)
+            add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), model)
+            file = os.path.join(model, "model.safetensors")
+            weights = load_file(file)
+            mask = torch.ones(1, 1, 128, 128).tril()
+            for number, kind in enumerate((None, torch.bool, torch.uint8)):
+                masks = {}
+                for block in range(2 if kind else 0):
+                    attention = f"gpt_neox.layers.{block}.attention."
+                    masks |= {attention + "bias": mask.to(kind), attention + "masked_bias": torch.tensor(-1e9).half(),
+                              attention + "rotary_emb.inv_freq": torch.ones(2)}
+                save_file(weights | masks, file, metadata={"format": "pt"})
+                output = os.path.join(folder, f"out-{number}")
+                self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--dataset_name", ROWS, "--max_length", "48",
+                                "--max_steps", "2", "--logging_steps", "1", "--bf16", "false", "--profile", "zero3", ranks=2), 0)
+                losses.append([step["loss"] for step in read_steps(output) if "step" in step])
+                trained = load_file(os.path.join(output, "model.safetensors"))
+                self.assertEqual(set(trained), set(weights))
+                embeddings = [tensors["gpt_neox.embed_in.weight"][padding] for tensors in (weights, trained)]
+                self.assertFalse(torch.equal(*embeddings))
+                self.load(output)
+        self.assertEqual(losses[1:], losses[:1] * 2)
+
     def test_a_random_model_of_every_family(self):
         for name, golden in goldens("families"):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 config, output = os.path.join(folder, "config.json"), os.path.join(folder, "model")
                 with open(config, "w") as file:
                     json.dump({key: value for key, value in golden["config"].items() if key != "initializer_range"}, file)
+                result = run("init", "--config_json", config, "--output_dir", output)
+                self.expect(result, 0)
+                self.assertNotIn("warning", result.stderr)
                 if "text_config" in golden["config"]:
-                    self.expect(run("init", "--config_json", config, "--output_dir", output), 78, "init makes text models alone")
+                    self.check_wrapped(result, output, golden)
                     continue
-                self.expect(run("init", "--config_json", config, "--output_dir", output), 0)
                 model = self.load(output)
                 self.assertEqual({self.stored_name(name, model): list(p.shape)
                                   for name, p in {**dict(model.named_parameters()), **corrections(model)}.items()},
@@ -72,7 +149,7 @@ class Families(TrainerTest):
                 write_model(trace, model)
                 add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), model)
                 self.expect(run("train", "--model_name_or_path", model, "--output_dir", output, "--profile", "zero3",
-                                "--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--max_length", "48",
+                                "--dataset_name", ROWS, "--max_length", "48",
                                 "--max_steps", "2", "--learning_rate", "0.01", "--bf16", "false",
                                 *TRAINED[name.removesuffix(".json")], ranks=2), 0)
                 before, after = self.load(model), self.load(output)

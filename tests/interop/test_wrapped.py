@@ -218,6 +218,56 @@ class Wrapped(TrainerTest):
                 self.expect(result, 0)
                 self.assertEqual(json.loads(result.stdout)["checkpoint_bytes"], 12 * weights)  # fp32 and two moments
 
+    def test_a_random_model(self):
+        """Of the text model alone: it trains, and the result has the wrapped model's names."""
+        with tempfile.TemporaryDirectory() as folder:
+            made, model, output = (os.path.join(folder, name) for name in ("made", "model", "out"))
+            make_model("mistral3-mistral", made)
+            self.expect(run("init", "--config_json", os.path.join(made, "config.json"), "--output_dir", model), 0)
+            self.train(model, output, ranks=2)
+            self.assertEqual(set(tensors_of(output)), set(tensors_of(model)))
+            self.assertEqual({name for name in self.loads_without_the_rest(output) if is_of_text(name)}, set())
+
+    def loads_without_the_rest(self, folder):
+        _, report = AutoModelForImageTextToText.from_pretrained(folder, output_loading_info=True)
+        self.assertFalse(report["unexpected_keys"] or report["mismatched_keys"])
+        return report["missing_keys"]
+
+    def test_plan(self):
+        """A rank holds what the plan says, and nothing of a large tower; files are as large as the plan says."""
+        with tempfile.TemporaryDirectory() as folder:
+            model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+            make_model("llava", model)
+            flags = ("--save_model_in_checkpoints", "true", "--logging_steps", "1", "--dtype", "float32")
+            plans, peaks = [], []
+            for tower in (0, 1 << 26):
+                if tower:
+                    file = os.path.join(model, "model.safetensors")
+                    tensors = load_file(file)
+                    save_file({**tensors, "vision_tower.large": torch.ones(tower)}, file, metadata={"format": "pt"})
+                others = sum(tensor.nbytes for name, tensor in tensors_of(model).items() if not is_of_text(name))
+                with open(os.path.join(folder, "rows.jsonl"), "w") as file:
+                    file.writelines(json.dumps({"input_ids": list(range(48))}) + "\n" for _ in range(16))
+                self.expect(run("train", "--model_name_or_path", model, "--output_dir", output + str(tower), "--dataset_name", file.name,
+                                "--max_length", "48", "--max_steps", "2", "--bf16", "false", "--profile", "zero3", "--save_steps", "2",
+                                "--per_device_train_batch_size", "2", *flags, ranks=2), 0)
+                result = run("plan", "--model_name_or_path", model, "--world", "2", "--gpu", "cpu", "--max_length", "48", "--bf16", "false",
+                             "--profile", "zero3", "--per_device_train_batch_size", "2", *flags, "--json")
+                self.expect(result, 0)
+                plans.append(json.loads(result.stdout))
+                self.assertEqual(plans[-1]["passed_bytes"], others)
+                step = [line for line in read_metrics(output + str(tower)) if "loss" in line][-1]
+                peaks.append(step["peak_memory_bytes"])
+                held = {kind: step[f"memory_{kind}_bytes"] for kind in plans[-1]["memory_bytes"] if kind != "save_copy"}
+                planned = sum(plans[-1]["memory_bytes"][kind] for kind in held)
+                self.assertLess(abs(planned - sum(held.values())), 0.02 * planned, (plans[-1]["memory_bytes"], held))
+                saved = os.path.join(output + str(tower), "checkpoint-2")
+                written = sum(os.path.getsize(os.path.join(saved, name)) for name in ("model.safetensors", "state.h5"))
+                self.assertLess(abs(written - plans[-1]["checkpoint_bytes"]), 100_000)  # headers
+            self.assertEqual(plans[1]["checkpoint_bytes"] - plans[0]["checkpoint_bytes"], 4 << 26)
+            self.assertEqual(plans[1]["memory_bytes"], plans[0]["memory_bytes"])
+            self.assertLess(peaks[1] - peaks[0], 100e6)
+
     def test_what_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
@@ -232,11 +282,12 @@ class Wrapped(TrainerTest):
             self.train(model, output, fails=78, says=["config.json: text_config = null", "fields of the text model"])
             with_config(text_config={**whole["text_config"], "model_type": "mamba"})
             self.train(model, output, fails=78, says=["text_config: model_type = mamba", "one of llama"])
+            with_config(text_config={**whole["text_config"], "hiden_act": "gelu"})
+            self.train(model, output + "-warned", says=["config.json: text_config.hiden_act: no model of this program has such a field",
+                                                        "hidden_act"])
             with_config(text_config={**whole["text_config"], "hidden_act": "tanh"})
             self.train(model, output, fails=78, says=["text_config: hidden_act = tanh"])
             with_config()
-            config = os.path.join(model, "config.json")
-            self.expect(run("init", "--config_json", config, "--output_dir", output), 78, "init makes text models alone")
             self.expect(run("plan", "--model_name_or_path", model, "--dataset_name", ROWS, "--world", "2", "--max_length", "48"), 0)
             self.train(model, output, "--freeze", "vision_tower", fails=78, says=["matches no tensor of the model"])
             tensors = {name: tensor for name, tensor in tensors_of(model).items() if not is_of_text(name)}

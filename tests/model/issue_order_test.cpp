@@ -94,6 +94,7 @@ struct Layout {
     config::ActivationPolicies policies = config::ActivationPolicy::attention;
     attention::ContextParallelOptions context_parallel = {};
     const char* freeze = "";  // as the setting
+    int steps = 1;
 };
 
 Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
@@ -114,16 +115,18 @@ Log log_of_step(const Layout& layout, int64_t rank, uint32_t seed) {
                                                 .on_phase = note}},
                                spec, mesh);
     auto& [zero, optimizer, transformer] = stack;
-    zero.clear_gradients();
     // The ranks of a sequence group have the same batch.
     const int64_t data_rank = rank / layout.shape.sequence();
-    zero.begin_last_micro_batch();
-    transformer.forward_backward(
-        data::shard_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh,
-                          transformer.masks()),
-        1.0);
-    zero.finish_gradients();
-    zero.refresh_compute_weights();
+    for (int step = 0; step < layout.steps; ++step) {
+        zero.clear_gradients();
+        zero.begin_last_micro_batch();
+        transformer.forward_backward(
+            data::shard_batch(some_batch(seed + static_cast<uint32_t>(data_rank)), mesh,
+                              transformer.masks()),
+            1.0);
+        zero.finish_gradients();
+        zero.refresh_compute_weights();
+    }
     return log;
 }
 
@@ -212,6 +215,43 @@ BOOST_AUTO_TEST_CASE(gradients_travel_while_the_block_before_goes_backward) {
     BOOST_TEST(place_of(log, "backward of block 2") < given);
     BOOST_TEST(given < block);
     BOOST_TEST(place_of(log, "wait for zero reduce-scatter 2") > block);
+}
+
+BOOST_AUTO_TEST_CASE(copies_of_the_model_are_summed_while_the_block_before_goes_backward) {
+    for (const mesh::Cuts& cuts : {zero1, zero2, zero3}) {
+        const Log log = log_of_step({.shape = {2, 2, 1, 1}, .cuts = cuts}, 1, 1);
+        // The first is the head's, the second the last block's, which the block before hides.
+        for (int64_t block = 2; block > 0; --block) {
+            const std::string sum = concat("replicate all-reduce ", 4 - block);
+            const size_t given = place_of(log, concat("start ", sum));
+            const size_t next = place_of(log, block > 1 ? concat("backward of block ", block - 2)
+                                                        : "backward of the embedding");
+            BOOST_TEST(place_of(log, concat("backward of block ", block - 1)) < given);
+            BOOST_TEST(given < next);
+            BOOST_TEST(next < place_of(log, concat("wait for ", sum)));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(updated_weights_travel_while_the_next_step_begins) {
+    const Layout layout{.shape = {1, 4, 1, 1}, .cuts = zero1, .steps = 2};
+    Log log = log_of_step(layout, 1, 1);
+    const std::string_view gather = "start zero all-gather ";
+    const auto next_step = std::ranges::find_if(
+        log, [&](const std::string& line) { return line.starts_with(gather); });
+    BOOST_REQUIRE((next_step != log.end()));
+    const int first = std::stoi(next_step->substr(gather.size()));  // the embedding's
+    log.erase(log.begin(), next_step);
+    const auto waits_for = [&](int unit) {
+        return place_of(log, concat("wait for zero all-gather ", first + unit));
+    };
+    // All are given at once, and each is waited for where its unit computes.
+    BOOST_TEST(place_of(log, concat(gather, first + 2)) < place_of(log, "embedding"));
+    BOOST_TEST(place_of(log, "embedding") < waits_for(0));
+    BOOST_TEST(waits_for(0) < place_of(log, "forward of block 0"));
+    BOOST_TEST(place_of(log, "forward of block 0") < waits_for(1));
+    BOOST_TEST(waits_for(1) < place_of(log, "forward of block 1"));
+    BOOST_TEST(place_of(log, "forward of block 1") < waits_for(2));
 }
 
 BOOST_AUTO_TEST_CASE(keys_go_round_the_ring_while_the_last_ones_are_met) {

@@ -289,7 +289,7 @@ void add_masks(const BlockSpec& spec, const std::vector<shard::FlatUnit>& units,
 }
 
 void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
-           const at::Tensor& dropout_keys = {}) {
+           const at::Tensor& dropout_keys = {}, int64_t most_product_elements = 1 << 30) {
     const Setting setting;
     shard::UnitLayout layout("block");
     const Block block(layout, spec);
@@ -310,8 +310,9 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
                                                  setting.mesh.ulysses());
     const attention::SequenceDelta delta(setting.mesh.ring(), setting.mesh.ulysses());
-    const BlockContext context{attention, delta, setting.plan, setting.positions, setting.gemms,
-                               policy,    5,     nullptr,      dropout_keys};
+    const BlockContext context{attention, delta, setting.plan, setting.positions,    setting.gemms,
+                               policy,    5,     nullptr,      dropout_keys,         {},
+                               nullptr,   0,     {},           most_product_elements};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();
@@ -372,6 +373,23 @@ BOOST_AUTO_TEST_CASE(adapters_have_the_gradients_of_autograd) {
         check(with_magnitudes(plain), policy, Freeze::all_but_adapters);
         check(with_dropout(plain), policy, Freeze::all_but_adapters, keys);
         check(with_dropout(with_magnitudes(plain)), policy, Freeze::all_but_adapters, keys);
+    }
+}
+
+// As products of 2^30 elements are: here of one token, and of three or more.
+BOOST_AUTO_TEST_CASE(products_in_chunks_of_tokens_are_the_same) {
+    at::manual_seed(8);
+    auto all = specs();
+    all["adapters"] = spec_with_adapters();
+    all.merge(specs_with_experts());
+    const at::Tensor keys = at::randint(int64_t{1} << 62, {tokens}, at::kLong);
+    for (const int64_t most : {int64_t{1}, 4 * width}) {
+        for (const auto& [name, spec] : all) {
+            BOOST_TEST_INFO_SCOPE(name << ", " << most << " elements");
+            check(spec, ActivationPolicy::attention, Freeze::nothing, {}, most);
+        }
+        check(with_dropout(with_magnitudes(spec_with_adapters())), ActivationPolicy::all,
+              Freeze::all_but_adapters, keys, most);
     }
 }
 

@@ -55,6 +55,51 @@ BOOST_AUTO_TEST_CASE(rms_norm) {
         });
 }
 
+BOOST_AUTO_TEST_CASE(an_rms_norm_of_a_sum) {
+    for (const double factor : {1.0, 0.22})
+        for_shapes_and_types(
+            [&](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {
+                const at::Tensor branch = at::randn({tokens, width}, options);
+                const at::Tensor x = at::randn({tokens, width}, options);
+                const ops::NormWeight weight(at::randn({width}, options), 1);
+                const at::Tensor exact = factor * branch.to(at::kDouble) + x.to(at::kDouble);
+                const at::Tensor sum = branch + x;
+                const ops::RmsNormed normed = ops::add_rms_norm(branch, factor, x, weight, 1e-6);
+                BOOST_TEST(distance(branch, exact) < tolerance);
+                if (factor == 1) BOOST_TEST(at::equal(branch, sum));
+                // The norm is that of the sum as it was rounded.
+                const ops::RmsNormed apart = ops::rms_norm(branch, weight, 1e-6);
+                BOOST_TEST(at::equal(normed.y, apart.y));
+                BOOST_TEST(at::equal(normed.inverse_rms, apart.inverse_rms));
+            });
+}
+
+// More columns than the threads of a team have packs at once, and an odd number of them.
+BOOST_AUTO_TEST_CASE(a_wide_rms_norm) {
+    at::manual_seed(9);
+    for (const auto type : {at::kFloat, at::kBFloat16})
+        for (const int64_t width : {1001, 2048, 3584, 4096, 8192, 16384}) {
+            BOOST_TEST_INFO_SCOPE(width << " " << at::toString(type));
+            const at::TensorOptions options(type);
+            const at::Tensor x = at::randn({7, width}, options);
+            const at::Tensor weight = at::randn({width}, options);
+            const at::Tensor dy = at::randn_like(x);
+            const at::Tensor wide_x = leaf(x);
+            const at::Tensor wide_weight = leaf(weight);
+            const at::Tensor y =
+                wide_weight * wide_x * (wide_x.square().mean(-1, true) + 1e-6).rsqrt();
+            test::backward(y, dy);
+            const ops::RmsNormed normed = ops::rms_norm(x, weight, 1e-6);
+            BOOST_TEST(distance(normed.y, y) < test::tolerance(type));
+            BOOST_TEST(at::equal(ops::rms_norm_again(x, weight, normed.inverse_rms), normed.y));
+            const at::Tensor dx = at::zeros_like(x);
+            const at::Tensor d_weight = at::zeros({width});
+            ops::rms_norm_backward(dy, x, normed.inverse_rms, weight, dx, d_weight);
+            BOOST_TEST(distance(dx, wide_x.grad()) < test::tolerance(type));
+            BOOST_TEST(distance(d_weight, wide_weight.grad()) < test::tolerance(type));
+        }
+}
+
 BOOST_AUTO_TEST_CASE(an_rms_norm_that_adds_1) {
     for_shapes_and_types(
         [](int64_t tokens, int64_t width, at::TensorOptions options, double tolerance) {

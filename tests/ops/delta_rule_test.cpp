@@ -10,6 +10,7 @@
 
 using namespace ringshard;
 using ops::DeltaHeads;
+using ops::StateRule;
 using ops::Stretch;
 
 namespace {
@@ -18,18 +19,21 @@ constexpr int64_t key_heads = 2;
 constexpr int64_t value_heads = 4;
 constexpr int64_t dk = 8;
 constexpr int64_t dv = 6;
+constexpr StateRule rules[] = {StateRule::delta, StateRule::additive};
 
-DeltaHeads random_heads(int64_t tokens, at::ScalarType type = at::kFloat) {
+DeltaHeads random_heads(int64_t tokens, StateRule rule, at::ScalarType type = at::kFloat) {
     const auto options = at::TensorOptions(type);
     return {at::randn({tokens, key_heads, dk}, options),
             at::randn({tokens, key_heads, dk}, options),
             at::randn({tokens, value_heads, dv}, options),
-            at::rand({tokens, value_heads}).pow(4).mul_(-3), at::rand({tokens, value_heads})};
+            at::rand({tokens, value_heads}).pow(4).mul_(-3),
+            at::rand({tokens, value_heads}),
+            rule};
 }
 
 DeltaHeads leaves(const DeltaHeads& heads) {
-    return {test::leaf(heads.q), test::leaf(heads.k), test::leaf(heads.v),
-            test::leaf(heads.log_decay), test::leaf(heads.beta)};
+    return {test::leaf(heads.q),         test::leaf(heads.k),    test::leaf(heads.v),
+            test::leaf(heads.log_decay), test::leaf(heads.beta), heads.rule};
 }
 
 DeltaHeads empty_gradients(const DeltaHeads& heads) {
@@ -37,8 +41,10 @@ DeltaHeads empty_gradients(const DeltaHeads& heads) {
     return {like(heads.q), like(heads.k), like(heads.v), like(heads.log_decay), like(heads.beta)};
 }
 
-at::Tensor of_length_1(const at::Tensor& x) {
+// For each value head; of length 1 by the delta rule.
+at::Tensor repeated(const at::Tensor& x, StateRule rule) {
     const at::Tensor repeated = x.repeat_interleave(value_heads / key_heads, 1);
+    if (rule == StateRule::additive) return repeated;
     return repeated * (repeated.square().sum({2}, true) + 1e-6).rsqrt();
 }
 
@@ -51,23 +57,27 @@ Recurrence by_definition(const DeltaHeads& heads, const Stretch& stretch, at::Te
     const auto rows = [&](const at::Tensor& x) {
         return x.narrow(0, stretch.begin, stretch.length).unbind();
     };
-    const auto q = rows(of_length_1(heads.q).unsqueeze(3) / std::sqrt(static_cast<double>(dk)));
-    const auto k = rows(of_length_1(heads.k).unsqueeze(3));
+    const bool is_delta = heads.rule == StateRule::delta;
+    const double scale = is_delta ? 1 / std::sqrt(static_cast<double>(dk)) : 1;
+    const auto q = rows(repeated(heads.q, heads.rule).unsqueeze(3) * scale);
+    const auto k = rows(repeated(heads.k, heads.rule).unsqueeze(3));
     const auto v = rows(heads.v.unsqueeze(2));
     const auto decay = rows(heads.log_decay.exp().unsqueeze(2).unsqueeze(3));
     const auto beta = rows(heads.beta.unsqueeze(2).unsqueeze(3));
     std::vector<at::Tensor> out;
     for (size_t t = 0; t < q.size(); ++t) {
         state = state * decay[t];
-        state = state + k[t] * (v[t] - (state * k[t]).sum({1}, true)) * beta[t];
+        const at::Tensor moved = is_delta ? v[t] - (state * k[t]).sum({1}, true) : v[t];
+        state = state + k[t] * moved * beta[t];
         out.push_back((state * q[t]).sum({1}));
     }
     return {at::stack(out), state};
 }
 
-void check(const std::vector<Stretch>& stretches, at::ScalarType type, double tolerance) {
+void check(const std::vector<Stretch>& stretches, StateRule rule, at::ScalarType type,
+           double tolerance) {
     const int64_t tokens = stretches.back().begin + stretches.back().length;
-    const DeltaHeads heads = random_heads(tokens, type);
+    const DeltaHeads heads = random_heads(tokens, rule, type);
     const at::Tensor first =
         at::randn({static_cast<int64_t>(stretches.size()), value_heads, dk, dv});
     const at::Tensor d_out = at::randn({tokens, value_heads, dv});
@@ -88,11 +98,13 @@ void check(const std::vector<Stretch>& stretches, at::ScalarType type, double to
     ((out * d_out).sum() + (state * d_state).sum()).backward();
 
     const at::Tensor last = at::empty(first.sizes());
-    BOOST_TEST(test::distance(ops::delta_rule(heads, stretches, {first, last}), out) < tolerance);
+    const at::Tensor between = ops::make_between(heads, stretches);
+    BOOST_TEST(test::distance(ops::delta_rule(heads, stretches, {first, last, between}), out) <
+               tolerance);
     BOOST_TEST(test::distance(last, state) < tolerance);
     const DeltaHeads d = empty_gradients(heads);
     const at::Tensor d_first = at::empty(first.sizes());
-    ops::delta_rule_backward(heads, stretches, first, d_out, d, {d_state, d_first});
+    ops::delta_rule_backward(heads, stretches, {first, {}, between}, d_out, d, {d_state, d_first});
     BOOST_TEST(test::distance(d_first, wide_first.grad()) < tolerance);
     BOOST_TEST(test::distance(d.q, wide.q.grad()) < tolerance);
     BOOST_TEST(test::distance(d.k, wide.k.grad()) < tolerance);
@@ -106,20 +118,22 @@ void check(const std::vector<Stretch>& stretches, at::ScalarType type, double to
 BOOST_DATA_TEST_CASE(one_stretch_is_the_recurrence,
                      boost::unit_test::data::make({1, 3, 63, 64, 65, 128, 1000, 4097}), length) {
     at::manual_seed(length);
-    check({{0, length}}, at::kFloat, 5e-6);
+    for (const StateRule rule : rules) check({{0, length}}, rule, at::kFloat, 5e-6);
 }
 
 BOOST_AUTO_TEST_CASE(several_stretches_are_each_the_recurrence) {
     at::manual_seed(5);
-    check({{0, 1}, {1, 2}, {3, 64}, {67, 100}, {167, 3}}, at::kFloat, 5e-6);
-    check({{0, 128}, {128, 64}}, at::kFloat, 5e-6);
-    check({{0, 70}, {70, 20}}, at::kBFloat16, 1e-2);
-    check({{0, 1000}, {1000, 30}, {1030, 1100}, {2130, 2}}, at::kFloat, 5e-6);
+    for (const StateRule rule : rules) {
+        check({{0, 1}, {1, 2}, {3, 64}, {67, 100}, {167, 3}}, rule, at::kFloat, 5e-6);
+        check({{0, 128}, {128, 64}}, rule, at::kFloat, 5e-6);
+        check({{0, 70}, {70, 20}}, rule, at::kBFloat16, 1e-2);
+        check({{0, 1000}, {1000, 30}, {1030, 1100}, {2130, 2}}, rule, at::kFloat, 5e-6);
+    }
 }
 
 // A decay that leaves nothing of a state within a few tokens, and none at all.
-BOOST_AUTO_TEST_CASE(decays_of_any_size_stay_finite) {
-    DeltaHeads heads = random_heads(130);
+BOOST_DATA_TEST_CASE(decays_of_any_size_stay_finite, boost::unit_test::data::make({0, 1}), rule) {
+    DeltaHeads heads = random_heads(130, rules[rule]);
     for (const double decay : {-200.0, -30.0, 0.0}) {
         heads.log_decay.fill_(decay);
         const std::vector<Stretch> all{{0, 130}};
@@ -127,18 +141,20 @@ BOOST_AUTO_TEST_CASE(decays_of_any_size_stay_finite) {
         const Recurrence expected =
             by_definition(wide, all[0], at::zeros({value_heads, dk, dv}, at::kDouble));
         expected.out.sum().backward();
-        BOOST_TEST(test::distance(ops::delta_rule(heads, all), expected.out) < 5e-6);
+        const at::Tensor between = ops::make_between(heads, all);
+        BOOST_TEST(test::distance(ops::delta_rule(heads, all, {{}, {}, between}), expected.out) <
+                   5e-6);
         const DeltaHeads d = empty_gradients(heads);
-        ops::delta_rule_backward(heads, all, {}, at::ones(heads.v.sizes()), d);
+        ops::delta_rule_backward(heads, all, {{}, {}, between}, at::ones(heads.v.sizes()), d);
         BOOST_TEST(test::distance(d.k, wide.k.grad()) < 5e-6);
         BOOST_TEST(d.log_decay.isfinite().all().item<bool>());
     }
 }
 
 // Each stretch maps the state in which it begins to that in which it ends, and the gradient back.
-BOOST_AUTO_TEST_CASE(maps_say_where_stretches_end) {
+BOOST_DATA_TEST_CASE(maps_say_where_stretches_end, boost::unit_test::data::make({0, 1}), rule) {
     at::manual_seed(9);
-    const DeltaHeads heads = random_heads(300);
+    const DeltaHeads heads = random_heads(300, rules[rule]);
     const std::vector<Stretch> stretches{{10, 100}, {110, 64}, {290, 5}};
     const at::Tensor first = at::randn({3, value_heads, dk, dv});
     const at::Tensor maps = ops::delta_rule_maps(heads, stretches);
@@ -147,7 +163,10 @@ BOOST_AUTO_TEST_CASE(maps_say_where_stretches_end) {
     for (int64_t s = 0; s < 3; ++s) {
         const Stretch stretch = stretches[static_cast<size_t>(s)];
         const auto end_of = [&](const at::Tensor& map, const at::Tensor& state) {
-            return at::matmul(map[s].narrow(2, 0, dk), state) + map[s].narrow(2, dk, dv);
+            const int64_t columns = rule == 0 ? dk : 1;
+            const at::Tensor transition = map[s].narrow(2, 0, columns);
+            return (rule == 0 ? at::matmul(transition, state) : transition * state) +
+                   map[s].narrow(2, columns, dv);
         };
         const at::Tensor state = test::leaf(first[s]);
         const Recurrence expected = by_definition(leaves(heads), stretch, state);
@@ -162,10 +181,10 @@ BOOST_AUTO_TEST_CASE(maps_say_where_stretches_end) {
 
 namespace {
 
-at::Tensor conv_by_definition(const at::Tensor& x, const at::Tensor& weight,
+at::Tensor conv_by_definition(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                               const at::Tensor& before) {
     const at::Tensor rows = at::cat({before, x});
-    at::Tensor sum = at::zeros(x.sizes(), x.options());
+    at::Tensor sum = at::zeros(x.sizes(), x.options()) + bias;
     for (int64_t tap = 0; tap < 4; ++tap)
         sum = sum + rows.narrow(0, tap, x.size(0)) * weight.select(2, tap).squeeze(1);
     return sum * sum.sigmoid();
@@ -180,14 +199,15 @@ BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
     for (const auto type : {at::kFloat, at::kBFloat16}) {
         const at::Tensor wide_rows = at::randn({46, columns + 10}, type);
         const ops::CausalConv conv{at::randn({columns, 1, 4}, type), stretches,
-                                   at::randn({4, 3, columns}, type)};
+                                   at::randn({4, 3, columns}, type), at::randn({columns}, type)};
         const at::Tensor x = test::leaf(wide_rows.narrow(1, 4, columns));
         const at::Tensor weight = test::leaf(conv.weight);
         const at::Tensor before = test::leaf(conv.before);
+        const at::Tensor bias = test::leaf(conv.bias);
         std::vector<at::Tensor> parts;
         for (size_t s = 0; s < stretches.size(); ++s)
             parts.push_back(conv_by_definition(x.narrow(0, stretches[s].begin, stretches[s].length),
-                                               weight, before[static_cast<int64_t>(s)]));
+                                               weight, bias, before[static_cast<int64_t>(s)]));
         const at::Tensor dy = at::randn({46, columns});
         test::backward(at::cat(parts), dy);
 
@@ -196,10 +216,12 @@ BOOST_AUTO_TEST_CASE(the_convolution_sees_its_stretch_and_three_rows_before) {
                    test::tolerance(type));
         const at::Tensor dx = at::full({46, columns}, 1e9);
         const at::Tensor d_weight = at::ones({columns, 1, 4});
-        const at::Tensor d_before = ops::causal_conv_backward(dy, rows, conv, dx, d_weight);
+        const at::Tensor d_bias = at::ones({columns});
+        const at::Tensor d_before = ops::causal_conv_backward(dy, rows, conv, dx, d_weight, d_bias);
         BOOST_TEST(test::distance(dx, x.grad()) < test::tolerance(at::kFloat));
         BOOST_TEST(test::distance(d_before, before.grad()) < test::tolerance(at::kFloat));
         BOOST_TEST(test::distance(d_weight - 1, weight.grad()) < test::tolerance(at::kFloat));
+        BOOST_TEST(test::distance(d_bias - 1, bias.grad()) < test::tolerance(at::kFloat));
     }
 }
 
@@ -245,6 +267,50 @@ BOOST_AUTO_TEST_CASE(gates_and_gated_norm_are_those_of_autograd) {
         const at::Tensor d_gate = at::empty({50, 24});
         const at::Tensor d_weight = at::zeros({24});
         const at::Tensor dx = ops::gated_norm_backward(dy, x, gate, norm, d_gate, d_weight);
+        BOOST_TEST(test::distance(dx, wide_x.grad()) < tolerance);
+        BOOST_TEST(test::distance(d_gate, wide_gate.grad()) < tolerance);
+        BOOST_TEST(test::distance(d_weight, weight.grad()) < tolerance);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(steps_and_the_norm_of_gated_rows_are_those_of_autograd) {
+    at::manual_seed(14);
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+        const double tolerance = test::tolerance(type);
+        const auto random = [&](at::IntArrayRef sizes) { return at::randn(sizes, type); };
+        const at::Tensor a = random({50, 3});
+        const ops::DecayWeights weights{random({3}), random({3})};
+        const at::Tensor wide_a = test::leaf(a);
+        const at::Tensor rate = test::leaf(weights.log_rate);
+        const at::Tensor bias = test::leaf(weights.bias);
+        const at::Tensor step = at::softplus(wide_a + bias);
+        const ops::DeltaGates d{at::randn({50, 3}), at::randn({50, 3})};
+        ((-rate.exp() * step * d.log_decay).sum() + (step * d.beta).sum()).backward();
+        const ops::DeltaGates gates = ops::step_gates(a, weights);
+        BOOST_TEST(test::distance(gates.log_decay, -rate.exp() * step) < tolerance);
+        BOOST_TEST(test::distance(gates.beta, step) < tolerance);
+        const at::Tensor da = at::empty({50, 3});
+        const ops::DecayWeights d_weights{at::zeros({3}), at::zeros({3})};
+        ops::step_gates_backward(d, a, weights, da, d_weights);
+        BOOST_TEST(test::distance(da, wide_a.grad()) < tolerance);
+        BOOST_TEST(test::distance(d_weights.log_rate, rate.grad()) < tolerance);
+        BOOST_TEST(test::distance(d_weights.bias, bias.grad()) < tolerance);
+
+        const at::Tensor x = random({50, 24});
+        const at::Tensor gate = random({50, 24});
+        const ops::NormOfGated norm{random({24}), 1e-6, 3};
+        const at::Tensor wide_x = test::leaf(x);
+        const at::Tensor wide_gate = test::leaf(gate);
+        const at::Tensor weight = test::leaf(norm.weight);
+        const at::Tensor gated = (wide_x * at::silu(wide_gate)).view({50, 3, 8});
+        const at::Tensor y =
+            (gated * (gated.square().mean({2}, true) + 1e-6).rsqrt()).flatten(1) * weight;
+        const at::Tensor dy = random({50, 24});
+        test::backward(y, dy);
+        BOOST_TEST(test::distance(ops::norm_of_gated(x, gate, norm), y) < tolerance);
+        const at::Tensor d_gate = at::empty({50, 24});
+        const at::Tensor d_weight = at::zeros({24});
+        const at::Tensor dx = ops::norm_of_gated_backward(dy, x, gate, norm, d_gate, d_weight);
         BOOST_TEST(test::distance(dx, wide_x.grad()) < tolerance);
         BOOST_TEST(test::distance(d_gate, wide_gate.grad()) < tolerance);
         BOOST_TEST(test::distance(d_weight, weight.grad()) < tolerance);

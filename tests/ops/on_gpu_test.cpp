@@ -158,9 +158,11 @@ BOOST_AUTO_TEST_CASE(cross_entropy_and_its_gradient) {
 
 BOOST_AUTO_TEST_CASE(flat_buffers) {
     const at::Tensor numbers = at::randn({1'000'003});
+    // The sum of a block is in fp32. The GPU rounds x * x + sum once, and the host, without FMA,
+    // twice: simulated, 35 of 40 seeds differ by more than 1e-9, and all by less than 1e-8.
     BOOST_TEST(std::abs(cuda::sum_of_squares(numbers.cuda()).item<double>() /
                             cuda::sum_of_squares(numbers).item<double>() -
-                        1) < 1e-9);
+                        1) < 1e-7);
     for (const auto moment : {at::kFloat, at::kBFloat16}) {
         const auto make = [&](at::Device device) {
             at::manual_seed(2);
@@ -203,7 +205,9 @@ BOOST_AUTO_TEST_CASE(gradients_of_weights_are_summed_in_fp32) {
     const at::Tensor expected = at::ones({96, 160}) + dy.to(at::kFloat).t().mm(x.to(at::kFloat));
     const at::Tensor sum = at::ones({96, 160}).cuda();
     cuda::add_weight_gradient(Gemms(), sum, dy.cuda(), x.cuda());
-    BOOST_TEST(distance(sum, expected) < 1e-6);
+    // Tensor cores may cut off the last bits of a sum instead of rounding: simulated, 0.7e-6 over
+    // 700 tokens. A sum in bf16 would be off by 1e-3.
+    BOOST_TEST(distance(sum, expected) < 3e-6);
 }
 
 BOOST_AUTO_TEST_CASE(attention_is_merged) {

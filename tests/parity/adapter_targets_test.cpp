@@ -121,3 +121,34 @@ BOOST_AUTO_TEST_CASE(phi_has_targets_of_its_own) {
     BOOST_TEST(
         (config.target_modules == std::vector<std::string>{"fc1", "fc2", "q_proj", "v_proj"}));
 }
+
+// Of every field of PEFT 0.21's LoraConfig that a run would have to follow: a value that is not
+// served is refused by the field's name.
+BOOST_AUTO_TEST_CASE(what_is_not_served_is_refused_by_name) {
+    const auto cases = ordered_json::parse(R"([
+        {"r": 8.5}, {"r": "8"}, {"r": null}, {"lora_alpha": "8"}, {"lora_alpha": null},
+        {"lora_dropout": 1}, {"lora_dropout": -0.5}, {"use_rslora": 1}, {"use_dora": null},
+        {"target_modules": {"q_proj": 1}}, {"target_modules": [1]}, {"target_modules": []},
+        {"exclude_modules": 1}, {"target_parameters": "weight"}, {"modules_to_save": "lm_head"},
+        {"rank_pattern": {"q_proj": 4.7}}, {"rank_pattern": [1]}, {"alpha_pattern": {"q_proj": "x"}},
+        {"layers_to_transform": [0.5]}, {"layers_to_transform": "0"}, {"layers_pattern": "h"},
+        {"task_type": "SEQ_CLS"}, {"peft_type": "ADALORA"}, {"bias": "all"}, {"bias": "lora_only"},
+        {"fan_in_fan_out": true}, {"init_lora_weights": "eva"}, {"init_lora_weights": "loftq"},
+        {"init_lora_weights": "corda"}, {"init_lora_weights": "lora_ga"},
+        {"init_lora_weights": "orthogonal"}, {"loftq_config": {"loftq_bits": 4}},
+        {"corda_config": {"a": 1}}, {"lora_ga_config": {"a": 1}}, {"megatron_config": {"a": 1}},
+        {"trainable_token_indices": [1]}, {"trainable_token_indices": {"embed_tokens": [1]}},
+        {"velora_config": {"a": 1}}, {"alora_invocation_tokens": [1]}, {"use_qalora": true},
+        {"monteclora_config": {"a": 1}}, {"layer_replication": [[0, 1]]}, {"lora_bias": true},
+        {"use_bdlora": true}, {"arrow_config": {"a": 1}}, {"kasa_config": {"a": 1}},
+        {"ensure_weight_tying": true}, {"a_field_of_tomorrow": 1}])");
+    for (const ordered_json& change : cases) {
+        BOOST_TEST_INFO_SCOPE(change.dump());
+        json text{{"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 8}};
+        text.update(change);
+        const auto read = model::parse_adapter_config(text.dump(), "settings");
+        BOOST_REQUIRE(!read);
+        BOOST_TEST(read.failure().message.find(change.begin().key()) != std::string::npos,
+                   read.failure().message);
+    }
+}

@@ -300,7 +300,7 @@ void check_documents(TestModel& model, const std::vector<int32_t>& lengths) {
 
 BOOST_AUTO_TEST_CASE(states_stay_in_their_documents) {
     const auto world = test::world().size();
-    for (const char* const name : {"qwen3_5", "qwen3_next"}) {
+    for (const char* const name : {"qwen3_5", "qwen3_next", "bamba"}) {
         const Family family =
             open_family(test::golden_folder() / "families" / concat(name, ".json"));
         for (const mesh::MeshShape& shape : {mesh::MeshShape{1, 1, 1, 1},

@@ -34,9 +34,13 @@ const std::vector<Layout> layouts{
 
 // Which logits differ at all between two batches that differ in one token.
 void expect_no_leak(const std::string& name, const Layout& layout, test::RowKind kind,
-                    const data::Rows& rows, const std::filesystem::path& adapter = {}) {
+                    const data::Rows& rows, const std::filesystem::path& adapter = {},
+                    shard::Form frozen_form = shard::Form::numbers) {
     test::TestModel model(test::world(), test::golden_folder() / "models" / name,
-                          {.shape = layout.shape, .cuts = layout.cuts, .adapter = adapter});
+                          {.shape = layout.shape,
+                           .cuts = layout.cuts,
+                           .adapter = adapter,
+                           .frozen_form = frozen_form});
     const std::vector<int64_t> numbers{0, 1};
     data::FlatBatch batch = data::flatten(rows, numbers);
     // One long document and short ones are cut document by document: several runs for every rank.
@@ -73,6 +77,9 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
             const auto start = test::golden_folder() / "adapters" / "start";
             expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_qv");
             expect_no_leak("qwen2-tiny", layout, kind, rows, start / "qwen2_dora");
+            expect_no_leak("qwen3-tiny", layout, kind, rows, start / "qwen3_all", shard::Form::nf4);
+            expect_no_leak("llama3-tiny", layout, kind, rows, start / "llama3_all",
+                           shard::Form::nested_nf4);
         }
     }
 }

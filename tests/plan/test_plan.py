@@ -228,6 +228,42 @@ class Plan(TrainerTest):
         plan = self.planned(self.flags(*case), "--world", "2")
         self.assertGreater(next(group["bytes"] for group in plan["traffic"] if group["group"] == "experts"), 0)
 
+    def test_bytes_of_adapters(self):
+        lora = ["--use_peft", "--lora_r", "8", "--lora_target_modules", "all-linear"]
+        four_bits = [*lora, "--load_in_4bit", "--use_bnb_nested_quant"]
+        together = ["--adapters", json.dumps([{"name": f"r{rank}", "lora_r": rank} for rank in (4, 8, 16)])]
+        for ranks, *case in ((1, "single_gpu", 1, 1, 512, "attention", "bf16", lora),
+                             (1, "single_gpu", 1, 1, 512, "all", "fp32", [*lora, "--lora_dropout", "0"]),
+                             (1, "single_gpu", 1, 1, 512, "attention", "fp32", [*lora, "--use_dora"]),
+                             (1, "single_gpu", 1, 1, 512, "attention", "bf16", four_bits),
+                             (1, "single_gpu", 1, 1, 512, "input", "fp32", together),
+                             (2, "zero3", 2, 1, 1024, "attention", "bf16", lora),
+                             (2, "zero3", 1, 2, 1024, "attention", "bf16", four_bits),
+                             (2, "zero3", 1, 1, 512, "input", "bf16", [*together, "--load_in_4bit"]),
+                             (2, "zero1", 1, 1, 512, "attention", "bf16", [*lora, "--lora_modules_to_save", "norm"])):
+            with self.subTest(ranks=ranks, case=case):
+                self.check_bytes(ranks, case, *self.begun(ranks, *case))
+
+    def test_seventy_billion_weights_in_four_bits(self):
+        folder = os.path.join(self.folder.name, "seventy")
+        os.mkdir(folder)
+        config = {"architectures": ["LlamaForCausalLM"], "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
+                  "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 128256, "rms_norm_eps": 1e-5,
+                  "max_position_embeddings": 131072, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+                  "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}}
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(config, file)
+        plan = self.planned(["--model_name_or_path", folder, "--use_peft", "--lora_r", "16", "--lora_target_modules", "all-linear",
+                             "--load_in_4bit", "--use_bnb_nested_quant", "--max_length", "4096", "--gpu", "h100-80",
+                             "--per_device_train_batch_size", "1", "--profile", "single_gpu"], "--world", "1")
+        self.assertTrue(plan["fits"])
+        in_four_bits = 80 * 8192 * (8192 + 2 * 1024 + 8192 + 3 * 28672)
+        adapters = 80 * 16 * (2 * (8192 + 8192) + 2 * (8192 + 1024) + 3 * (8192 + 28672))
+        others = 8192 * (2 * 128256 + 161)
+        formula = 0.55 * in_four_bits + 2 * others + 6 * adapters
+        self.assertLess(plan["memory_bytes"]["weights"], formula)
+        self.assertGreater(plan["memory_bytes"]["weights"], 0.9 * formula)
+
     def test_a_ring_sends_the_keys_of_a_window_alone(self):
         sent = {}
         for window in (None, 1024):

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "mpi_test.hpp"
+#include "ringshard/offload/host_offload_store.hpp"
 
 using namespace ringshard;
 using shard::Access;
@@ -59,14 +60,19 @@ template <class Check>
 void in_every_profile(const Check& check) {
     const c10::InferenceMode no_autograd;
     const int64_t ranks = test::world().size();
-    const mesh::Mesh mesh(test::world(), {.shard = ranks}, at::kCPU);
-    for (const Profile& profile : profiles)
-        for (const auto type : {at::kFloat, at::kBFloat16}) {
-            BOOST_TEST_INFO_SCOPE(profile.name << " in " << c10::toString(type));
-            Zero zero(make_units(mesh.shape().zero()), profile.cuts, {type, at::kFloat}, mesh);
-            load(zero);
-            check(zero, profile.cuts, type);
-        }
+    // One copy of the model; two of them (hybrid sharding).
+    for (int64_t copies = 1; copies <= 2 && ranks % copies == 0; ++copies) {
+        const mesh::Mesh mesh(test::world(), {.replicate = copies, .shard = ranks / copies},
+                              at::kCPU);
+        for (const Profile& profile : profiles)
+            for (const auto type : {at::kFloat, at::kBFloat16}) {
+                BOOST_TEST_INFO_SCOPE(profile.name << " in " << c10::toString(type) << ", "
+                                                   << copies << " copies");
+                Zero zero(make_units(mesh.shape().zero()), profile.cuts, {type, at::kFloat}, mesh);
+                load(zero);
+                check(zero, mesh, profile.cuts, type);
+            }
+    }
 }
 
 std::vector<size_t> order_of(const Zero& zero) {
@@ -78,7 +84,7 @@ std::vector<size_t> order_of(const Zero& zero) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_unit_is_gathered_whole) {
-    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType type) {
+    in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType type) {
         zero.begin_pass(order_of(zero));
         for (const size_t unit : order_of(zero)) {
             const at::Tensor weights = zero.weights(unit);
@@ -89,66 +95,93 @@ BOOST_AUTO_TEST_CASE(every_unit_is_gathered_whole) {
     });
 }
 
+namespace {
+
+// Two micro-batches, other numbers on every rank.
+void check_sums_of_gradients(Zero& zero) {
+    constexpr int micro_batches = 2;
+    zero.clear_gradients();
+    for (int micro = 0; micro < micro_batches; ++micro) {
+        if (micro + 1 == micro_batches) zero.begin_last_micro_batch();
+        for (size_t unit = zero.num_units(); unit-- > 0;) {  // as a backward pass goes
+            if (!zero.is_trained(unit)) continue;
+            zero.gradients(unit).add_(numbers_of(zero.units()[unit], test::world().rank()));
+            zero.reduce(unit);
+        }
+    }
+    zero.finish_gradients();
+    double squares = 0;
+    for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+        const auto& [unit, range] = zero.chunks()[chunk];
+        at::Tensor sum = at::zeros({zero.units()[unit].size()});
+        for (int64_t rank = 0; rank < test::world().size(); ++rank)
+            sum += micro_batches * numbers_of(zero.units()[unit], rank);
+        BOOST_TEST(zero.gradient_shards()
+                       .load(chunk, Access::read)
+                       .equal(sum.narrow(0, range.begin, range.size())));
+        const shard::Range mine = zero.exclusive_range(unit);
+        squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
+    }
+    BOOST_TEST(zero.gradient_squares().front() == squares, boost::test_tools::tolerance(1e-6));
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(gradients_of_trained_units_are_summed_over_the_ranks) {
-    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
-        constexpr int micro_batches = 2;
-        zero.clear_gradients();
-        for (int micro = 0; micro < micro_batches; ++micro) {
-            if (micro + 1 == micro_batches) zero.begin_last_micro_batch();
-            for (const size_t unit : order_of(zero)) {
-                if (!zero.is_trained(unit)) continue;
-                zero.gradients(unit).add_(numbers_of(zero.units()[unit], test::world().rank()));
-                zero.reduce(unit);
-            }
-        }
-        zero.finish_gradients();
-        double squares = 0;
-        for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
-            const auto& [unit, range] = zero.chunks()[chunk];
-            at::Tensor sum = at::zeros({zero.units()[unit].size()});
-            for (int64_t rank = 0; rank < test::world().size(); ++rank)
-                sum += micro_batches * numbers_of(zero.units()[unit], rank);
-            BOOST_TEST(zero.gradient_shards()
-                           .load(chunk, Access::read)
-                           .equal(sum.narrow(0, range.begin, range.size())));
-            const shard::Range mine = zero.exclusive_range(unit);
-            squares += sum.narrow(0, mine.begin, mine.size()).square().sum().item<double>();
-        }
-        BOOST_TEST(zero.gradient_squares().front() == squares, boost::test_tools::tolerance(1e-6));
+    in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
+        check_sums_of_gradients(zero);
+        check_sums_of_gradients(zero);  // of a second step
     });
+}
+
+BOOST_AUTO_TEST_CASE(offloaded_gradients_are_summed_over_the_copies_of_the_model) {
+    const c10::InferenceMode no_autograd;
+    const int64_t ranks = test::world().size();
+    if (ranks % 2 != 0) return;
+    const mesh::Mesh mesh(test::world(), {.replicate = 2, .shard = ranks / 2}, at::kCPU);
+    for (const mesh::Cuts& cuts :
+         {mesh::Cuts{true, true, false, true}, {true, true, true, false}}) {
+        offload::HostOffloadStore store(at::kCPU);
+        Zero zero(make_units(mesh.shape().zero()), cuts, {at::kFloat, at::kFloat}, mesh,
+                  {nullptr, &store});
+        BOOST_REQUIRE(!store.allocate());
+        check_sums_of_gradients(zero);
+        check_sums_of_gradients(zero);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_unit_has_weights_in_the_compute_type_alone) {
-    in_every_profile([](Zero& zero, const mesh::Cuts& cuts, at::ScalarType type) {
-        constexpr size_t frozen = 1;
-        BOOST_TEST(zero.chunks().shard(frozen).size() == 0);
-        for (const shard::Chunk& chunk : zero.chunks()) BOOST_TEST(chunk.unit != frozen);
-        BOOST_TEST(zero.weights_at_rest_of(frozen).shards.type() == type);
-        BOOST_CHECK_THROW(zero.gradients(frozen), std::exception);
+    in_every_profile(
+        [](Zero& zero, const mesh::Mesh& mesh, const mesh::Cuts& cuts, at::ScalarType type) {
+            constexpr size_t frozen = 1;
+            BOOST_TEST(zero.chunks().shard(frozen).size() == 0);
+            for (const shard::Chunk& chunk : zero.chunks()) BOOST_TEST(chunk.unit != frozen);
+            BOOST_TEST(zero.weights_at_rest_of(frozen).shards.type() == type);
+            BOOST_CHECK_THROW(zero.gradients(frozen), std::exception);
 
-        // The formula: weights in the compute type, whole or cut, fp32 ones of what is updated
-        // where they are others, and gradients in fp32, of trained units.
-        const int64_t ranks = test::world().size();
-        const auto bytes = static_cast<int64_t>(c10::elementSize(type));
-        int64_t weights = 0;
-        int64_t gradients = 0;
-        for (const shard::FlatUnit& unit : zero.units()) {
-            const int64_t whole = unit.size();
-            const int64_t part = cuts.optimizer ? whole / ranks : whole;
-            weights += bytes * (cuts.weights ? part : whole);
-            if (unit.role() == Role::frozen) continue;
-            if (type != at::kFloat) weights += 4 * part;
-            if (cuts.optimizer) gradients += 4 * part;
-            if (!cuts.gradients) gradients += 4 * whole;
-        }
-        const Zero::Memory memory = zero.memory();
-        BOOST_TEST(memory.weights == weights);
-        BOOST_TEST(memory.gradients == gradients);
-    });
+            // The formula: weights in the compute type, whole or cut, fp32 ones of what is updated
+            // where they are others, and gradients in fp32, of trained units.
+            const int64_t ranks = mesh.shape().zero();
+            const auto bytes = static_cast<int64_t>(c10::elementSize(type));
+            int64_t weights = 0;
+            int64_t gradients = 0;
+            for (const shard::FlatUnit& unit : zero.units()) {
+                const int64_t whole = unit.size();
+                const int64_t part = cuts.optimizer ? whole / ranks : whole;
+                weights += bytes * (cuts.weights ? part : whole);
+                if (unit.role() == Role::frozen) continue;
+                if (type != at::kFloat) weights += 4 * part;
+                if (cuts.optimizer) gradients += 4 * part;
+                if (!cuts.gradients) gradients += 4 * whole;
+            }
+            const Zero::Memory memory = zero.memory();
+            BOOST_TEST(memory.weights == weights);
+            BOOST_TEST(memory.gradients == gradients);
+        });
 }
 
 BOOST_AUTO_TEST_CASE(updated_weights_are_published_and_frozen_ones_stay) {
-    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
+    in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
         for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
             const at::Tensor weights = zero.weight_shards().load(chunk, Access::read);
             weights.add_(1);
@@ -167,7 +200,7 @@ BOOST_AUTO_TEST_CASE(updated_weights_are_published_and_frozen_ones_stay) {
 }
 
 BOOST_AUTO_TEST_CASE(ranges_that_are_a_ranks_own_cover_each_unit_once) {
-    in_every_profile([](Zero& zero, const mesh::Cuts&, at::ScalarType) {
+    in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
         for (const size_t unit : order_of(zero)) {
             const shard::Range mine = zero.exclusive_range(unit);
             BOOST_TEST(test::world().sum(mine.size()) == zero.units()[unit].size());

@@ -8,6 +8,7 @@
 #include "ringshard/base/files.hpp"
 #include "ringshard/data/plan_rows.hpp"
 #include "ringshard/model/freeze.hpp"
+#include "ringshard/model/quantize.hpp"
 #include "ringshard/model/weights.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 
@@ -44,6 +45,9 @@ model::ModelSpec spec_of(const std::filesystem::path& folder, const TestModel::O
     }
     if (adapters)
         if (const auto failure = model::add_adapters(spec, *adapters)) throw Error(*failure);
+    if (options.frozen_form != shard::Form::numbers)
+        if (const auto failure = model::quantize_frozen(spec, options.frozen_form))
+            throw Error(*failure);
     return spec;
 }
 
@@ -77,6 +81,10 @@ TestModel::TestModel(const comm::Group& group, const std::filesystem::path& fold
     shard::TensorSums none({});
     if (const auto failure = model::load_weights(read, spec, zero, zero.all_weights(), none))
         throw Error(*failure);
+    model::Nf4Scales scales;
+    if (const auto failure = model::load_nf4_weights(read, zero, scales, none))
+        throw Error(*failure);
+    model::write_nf4_scales(scales, zero);
     zero.refresh_compute_weights();
     if (!adapter) model::set_magnitudes(spec, zero);
     zero.refresh_compute_weights();

@@ -32,6 +32,7 @@ public:
         std::string freeze = {};  // as the setting
         std::optional<model::LoraConfig> adapters = {};
         std::filesystem::path adapter = {};  // the folder of a PEFT adapter
+        shard::Form frozen_form = shard::Form::numbers;
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

@@ -125,6 +125,25 @@ class JointAdapters(TrainerTest):
     def test_ring(self):
         self.expect_own_curves("--profile", "zero2", "--cp_size", "2", ranks=2)
 
+    def test_ulysses(self):
+        self.expect_own_curves("--profile", "zero3", "--sp_size", "2", "--packing", "true", ranks=2)
+
+    def test_ring_and_ulysses(self):
+        self.expect_own_curves("--profile", "zero3", "--cp_size", "2", "--sp_size", "2", ranks=4)
+
+    def test_hybrid(self):
+        self.expect_own_curves("--profile", "zero3", "--dp_replicate_size", "2", ranks=4)
+
+    def test_offloaded(self):
+        folder = self.path("offloaded")
+        os.makedirs(folder)
+        self.expect_own_curves("--profile", "zero3", "--offload_optimizer_device", "nvme", "--offload_optimizer_nvme_path", folder,
+                               "--offload_param_device", "nvme", "--offload_param_nvme_path", folder, "--activation_offloading",
+                               ranks=2)
+
+    def test_four_bits(self):
+        self.expect_own_curves("--load_in_4bit", "--use_bnb_nested_quant", "--profile", "zero3", "--sp_size", "2", ranks=2)
+
     def test_rows_of_one_adapter_move_no_bit_of_another(self):
         changed = self.path("changed.jsonl")
         os.makedirs(os.path.dirname(changed))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -46,6 +47,25 @@ struct KeyExchange {
     bool operator==(const KeyExchange&) const = default;
 };
 
+// The calls of a GPU's kernels for the tiles of a plan.
+struct PreparedTiles;
+
+// The tiles of one step, and their calls where they are prepared.
+struct StepTiles {
+    StepTiles(std::span<const Tile> of_step, const PreparedTiles* calls = nullptr)
+        : tiles(of_step), prepared(calls) {}
+    StepTiles(const std::vector<Tile>& of_step, const PreparedTiles* calls = nullptr)
+        : StepTiles(std::span(of_step), calls) {}
+    std::span<const Tile> tiles;
+    const PreparedTiles* prepared;
+};
+
+// What follows from the steps of a plan, and takes no part in comparing plans.
+struct PreparedSteps {
+    std::vector<std::shared_ptr<const PreparedTiles>> steps{};
+    bool operator==(const PreparedSteps&) const { return true; }
+};
+
 // The attention of one batch under one mask, seen from one ring rank. Made once per batch, used by
 // every layer with that mask.
 struct Plan {
@@ -58,7 +78,13 @@ struct Plan {
     bool meets_once = false;
     std::optional<KeyExchange> exchange{};
     std::optional<Chain> chain{};  // of a mask through states, which has no tiles
+    PreparedSteps prepared{};
     bool operator==(const Plan&) const = default;
+
+    StepTiles step(size_t number) const {
+        return {steps.at(number),
+                prepared.steps.empty() ? nullptr : prepared.steps.at(number).get()};
+    }
 };
 Plan make_plan(const SequencePartition& partition, int64_t ring_rank, const Mask& mask = {});
 std::vector<Plan> make_plans(const SequencePartition& partition, int64_t ring_rank,

@@ -9,6 +9,7 @@
 
 #include "ringshard/attention/plan.hpp"
 #include "ringshard/comm/communicator.hpp"
+#include "ringshard/ops/rope.hpp"
 #include "ringshard/ops/score_form.hpp"
 
 namespace ringshard::attention {
@@ -23,6 +24,10 @@ struct HeadCounts {
 std::string why_heads_do_not_split(const HeadCounts& heads, int64_t ulysses);
 // Every number of ranks that can share them, ascending.
 std::vector<int64_t> ulysses_sizes(const HeadCounts& heads);
+
+// Copies what a GPU's kernels need to know of a batch to the device once for all layers: where
+// documents begin. Does nothing for the CPU.
+void prepare_plans(std::vector<Plan>& plans, at::Device device);
 
 // How context-parallel ranks exchange keys, values and heads.
 struct ContextParallelOptions {
@@ -49,6 +54,13 @@ struct Sinks {
     at::Tensor gradient{};  // fp32, to be added to; undefined: the sinks are frozen
 };
 
+// The work on the gradient of qkv that follows attention: on a GPU it is done in the pass that
+// writes the gradient, where one rank has all tokens and heads.
+struct GradientFinish {
+    const ops::RopeTable* rope = nullptr;  // turns queries and keys back
+    at::Tensor d_bias{};                   // [(h + 2 g) d] fp32: the sum of the rows is added to it
+};
+
 // Exact causal attention within documents, over a sequence that is split over the ranks of a ring
 // and of Ulysses groups: Ulysses exchanges tokens for heads on the way in and back on the way out,
 // and in between the queries of a ring rank meet the keys and values of all. One rank is the case
@@ -71,7 +83,8 @@ public:
     Result forward(const at::Tensor& qkv, const Plan& plan, const at::Tensor& sinks = {}) const;
     // The gradient of qkv. Collective over the sequence group.
     at::Tensor backward(const at::Tensor& d_out, const at::Tensor& qkv, const Result& result,
-                        const Plan& plan, const Sinks& sinks = {}) const;
+                        const Plan& plan, const Sinks& sinks = {},
+                        const GradientFinish& finish = {}) const;
 
     // Stores the keys and values of qkv in the cache, and returns [t, h d], the attention of its
     // queries to the keys there: the keys of the plan's tiles count in places of the cache. Not
@@ -83,7 +96,7 @@ public:
     std::set<std::string> operators(const Plan& plan, at::ScalarType type, at::Device device) const;
 
     // Returns true if the work of a plan is the same every time and on this rank alone: no rank
-    // exchanges tensors, and the GPU's kernels take no lengths of documents.
+    // exchanges tensors, and lengths of documents that the GPU's kernels take are on the device.
     bool can_be_recorded(const Plan& plan) const;
 
 private:

@@ -8,6 +8,7 @@
 #include "ringshard/attention/sequence_attention.hpp"
 #include "ringshard/comm/communicator.hpp"
 #include "ringshard/ops/delta_gates.hpp"
+#include "ringshard/ops/delta_rule.hpp"
 
 namespace ringshard::attention {
 
@@ -17,11 +18,18 @@ struct DeltaSizes {
     int64_t value_heads = 0;
     int64_t key_dim = 0;
     int64_t value_dim = 0;
+    ops::StateRule rule = ops::StateRule::delta;
 
     int64_t keys() const { return key_heads * key_dim; }
     int64_t values() const { return value_heads * value_dim; }
     int64_t convolved() const { return 2 * keys() + values(); }
-    int64_t columns() const { return convolved() + 2 * value_heads; }
+    int64_t columns() const { return convolved() + gates() * value_heads; }
+    // A row has queries, keys, values, b and a; with the additive rule values, keys, queries and a.
+    bool is_additive() const { return rule == ops::StateRule::additive; }
+    int64_t first_query() const { return is_additive() ? values() + keys() : 0; }
+    int64_t first_key() const { return is_additive() ? values() : keys(); }
+    int64_t first_value() const { return is_additive() ? 0 : 2 * keys(); }
+    int64_t gates() const { return is_additive() ? 1 : 2; }  // numbers of each value head
     // In the terms of why_heads_do_not_split().
     HeadCounts heads() const { return {value_heads, key_heads, value_dim}; }
 };
@@ -30,12 +38,14 @@ struct DeltaSizes {
 struct DeltaWeights {
     at::Tensor conv;  // [convolved, 1, rows_before + 1]
     ops::DecayWeights decay;
+    at::Tensor conv_bias{};  // [convolved]
+    at::Tensor skip{};       // [value heads]: so much of its value each token adds to what it reads
 };
 
-// A causal convolution and the gated delta rule, exact within documents, over a sequence that is
-// split as that of SequenceAttention. Ulysses exchanges tokens for heads. Each rank of a ring makes
-// a map of each of its stretches; all exchange these, and each finds the states in which its
-// stretches begin: what is sent does not grow with the tokens.
+// A causal convolution and linear attention, exact within documents, over a sequence that is split
+// as that of SequenceAttention. Ulysses exchanges tokens for heads. Each rank of a ring makes a map
+// of each of its stretches; all exchange these, and each finds the states in which its stretches
+// begin: what is sent does not grow with the tokens.
 class SequenceDelta {
 public:
     // exchange: the type in which Ulysses ranks exchange heads; by default that of the computation.
@@ -48,9 +58,9 @@ public:
         at::Tensor first_state;  // [stretches, this rank's heads, key_dim, value_dim] fp32, for the
                                  // backward pass; undefined where every stretch begins a document
         at::Tensor before;       // [stretches, rows_before, this rank's columns of the convolution]
+        at::Tensor between;      // ops::DeltaStates
     };
-    // rows [t, columns]: queries, keys, values, then b and a of every value head; they may lie
-    // apart. Collective over the sequence group.
+    // rows [t, columns] may lie apart. Collective over the sequence group.
     Result forward(const DeltaSizes& sizes, const at::Tensor& rows, const DeltaWeights& weights,
                    const Plan& plan) const;
     // The gradient of the rows; adds to those of the weights. Collective over the sequence group.

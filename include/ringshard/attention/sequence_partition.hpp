@@ -12,7 +12,7 @@ struct Run {
     int64_t length;
     bool operator==(const Run&) const = default;
 };
-using Layout = std::vector<Run>;  // what a rank holds, in the order in which it holds it: ascending
+using Layout = std::vector<Run>;  // the tokens of a rank, ascending
 
 int64_t num_tokens(const Layout& layout);
 
@@ -23,11 +23,11 @@ struct RingWork {
     double mean;
 };
 
-// Which tokens of one list each rank of a sequence group holds. All ring ranks hold equally many,
-// dealt so that causal attention is about the same work for all. The zigzag of the list: 2 x ring
-// equal chunks, rank r holds the chunks r and 2 x ring - 1 - r. Where documents make that uneven,
-// the zigzag of every document by itself. Ulysses ranks hold equal parts of what their ring rank
-// holds. All of it follows from the arguments alone, so all ranks find the same.
+// Splits the tokens of one list over the ranks of a sequence group. All ring ranks hold equally
+// many, with about the same work of causal attention. The zigzag of the list has 2 x ring equal
+// chunks, of which rank r holds the chunks r and 2 x ring - 1 - r. If the documents make that
+// uneven, every document has a zigzag of its own. Ulysses ranks hold equal parts of the tokens of
+// their ring rank. The partition depends on the arguments alone, so all ranks compute the same.
 class SequencePartition {
 public:
     // document_starts: where documents begin, ascending from 0. The list is filled up to a multiple
@@ -38,7 +38,7 @@ public:
     int64_t filled_length() const { return filled_length_; }
     int64_t tokens_per_rank() const { return filled_length_ / (ring_ * ulysses_); }
     int64_t ring() const { return ring_; }
-    // With the start of what fills up, if anything does.
+    // Includes the start of the filler document, if there is one.
     const std::vector<int64_t>& document_starts() const { return document_starts_; }
     const Layout& of_ring_rank(int64_t ring_rank) const;
     Layout of_rank(int64_t ring_rank, int64_t ulysses_rank) const;
@@ -52,7 +52,7 @@ private:
     std::vector<Layout> ring_layouts_;
 };
 
-// The entries of a list that a rank takes, in its order.
+// Returns the entries of a list at the places of a layout.
 template <class Value>
 std::vector<Value> pick(std::span<const Value> whole, const Layout& layout) {
     std::vector<Value> picked;

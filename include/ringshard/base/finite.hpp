@@ -6,7 +6,7 @@
 
 namespace ringshard {
 
-// No infinity and no NaN among them?
+// Returns true if no number is infinite or NaN.
 inline bool all_finite(std::span<const float> numbers) {
     constexpr uint32_t exponent = 0x7f800000;
     uint32_t num_bad = 0;

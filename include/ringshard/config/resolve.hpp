@@ -2,15 +2,18 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ringshard/base/environment.hpp"
 #include "ringshard/base/exit_code.hpp"
-#include "ringshard/config/named_texts.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/settings.hpp"
 
 namespace ringshard::config {
+
+// Settings as the user wrote them: names and texts, in order.
+using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
 struct Resolution {
     Settings settings;
@@ -28,6 +31,9 @@ Resolution resolve(const OptionTable& table, const std::vector<std::string>& com
 // The same with the content of a settings file, named `place`, as the only source.
 Resolution resolve(const OptionTable& table, const NamedTexts& settings, const std::string& place,
                    const Environment& environment);
+
+// Returns the names of the built-in profiles, sorted.
+std::vector<std::string> profile_names();
 
 // Returns one message for all problems, with the exit code of the first.
 Failure summary(const std::vector<Failure>& problems);

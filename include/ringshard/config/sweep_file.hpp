@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ringshard/base/expected.hpp"
-#include "ringshard/config/named_texts.hpp"
+#include "ringshard/config/resolve.hpp"
 
 namespace ringshard::config {
 

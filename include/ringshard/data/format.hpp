@@ -35,7 +35,7 @@ struct FormatSettings {
 std::vector<std::string> known_columns(const FormatSettings& settings);
 
 // The forms of a row. The first row determines the form of the whole dataset.
-enum class Layout {
+enum class RowForm {
     pretokenized,
     text,
     chat,
@@ -44,7 +44,7 @@ enum class Layout {
     alpaca  // instruction, input, output
 };
 struct DatasetFormat {
-    Layout layout = Layout::text;
+    RowForm form = RowForm::text;
     bool is_share_gpt = false;  // messages with the keys from and value
     // The masks of a row that select its targets.
     bool uses_completion_mask = false;

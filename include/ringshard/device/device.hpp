@@ -21,23 +21,23 @@ struct Gpu {
 };
 
 // One of two files is compiled: with CUDA or without.
-std::string describe_gpu_libraries();  // versions, when built and now
+std::string describe_gpu_libraries();  // their versions, at build time and now
 std::vector<Gpu> visible_gpus();
-std::string why_no_gpu();               // is visible, and the cure
-void make_current(c10::Device device);  // for this thread
+std::string why_no_gpu();               // why no GPU is visible, and the cure
+void make_current(c10::Device device);  // of this thread
 // Ends the thread's NVTX range and begins the range `what`, for NVIDIA's profilers.
 void mark_range(c10::Device device, const std::string& what);
 
 // Bytes of the memory of the device that computes.
 struct MemoryUse {
-    int64_t tensors = 0;  // that they held at most, since the last time that somebody took this
-    int64_t process = 0;  // that the process had at most, resident, or from the GPU's driver
-    int64_t driver = 0;   // that the GPU's driver has given away now, to this process and others
+    int64_t tensors = 0;  // the peak of tensors since the last call of take_memory_use()
+    int64_t process = 0;  // the peak of the process: resident, or reserved from the GPU's driver
+    int64_t driver = 0;   // allocated now on the GPU by all processes
 };
 MemoryUse take_memory_use(c10::Device device);
 MemoryUse take_gpu_memory_use(c10::Device device);
-// If a GPU has no memory left for a tensor, the job ends with a list of what is held there, which
-// the function returns.
+// Sets the function that lists the memory of this rank. If a GPU has no memory left for a tensor,
+// the job ends with this list.
 void set_memory_report(std::function<std::string()> list);
 
 // Returns the device of the `local_rank`th rank of its host. The choice is the same whether the

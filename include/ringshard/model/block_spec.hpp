@@ -72,6 +72,15 @@ struct DeltaNetSpec {
     bool is_grouped = false;
 };
 
+// The state space of Mamba2, between two projections: the additive rule, whose keys and queries are
+// B and C. Tensors are those of "mamba".
+struct MambaSpec {
+    attention::DeltaSizes sizes{};
+    bool has_bias = false;  // of the projections
+    bool has_conv_bias = false;
+    int64_t norm_groups = 1;  // of columns, which the norm behind the state takes by themselves
+};
+
 // down(activation(gate) * up), or down(activation(up)).
 struct MlpSpec {
     int64_t intermediate = 0;
@@ -82,6 +91,7 @@ struct MlpSpec {
     bool has_xielu = false;  // in its place, without a gate: mlp.act_fn.alpha_p, .alpha_n
     std::string gate = "mlp.gate_proj";
     std::string up = "mlp.up_proj";
+    std::string gate_up = "mlp.gate_up_proj";  // where it is fused
     std::string down = "mlp.down_proj";
 };
 
@@ -147,6 +157,7 @@ struct BlockSpec {
     BranchNormSpec attention_norms{.before = "input_layernorm", .behind = {}};
     AttentionSpec attention{};
     std::optional<DeltaNetSpec> delta_net{};  // in place of the attention
+    std::optional<MambaSpec> mamba{};         // in its place
     BranchNormSpec mlp_norms{.before = "post_attention_layernorm", .behind = {}};
     MlpSpec mlp{};
     std::optional<ExpertsSpec> experts{};           // in its place
@@ -157,8 +168,13 @@ struct BlockSpec {
     bool is_parallel = false;
     double residual_multiplier = 1;  // of both branches
 
+    // Of the state; nullptr of a block that attends.
+    const attention::DeltaSizes* state_sizes() const {
+        if (delta_net) return &delta_net->sizes;
+        return mamba ? &mamba->sizes : nullptr;
+    }
     attention::Mask mask() const {
-        return delta_net ? attention::Mask{.through_state = true} : attention.mask;
+        return state_sizes() ? attention::Mask{.through_state = true} : attention.mask;
     }
 };
 

@@ -11,29 +11,29 @@
 
 namespace ringshard::model {
 
-// Counts of multiplications and additions in a forward pass, where a member names no other pass.
+// Numbers of multiplications and additions, of a forward pass unless the member names another.
 struct Operations {
-    double products = 0;        // of a token with weights
-    double products_again = 0;  // of these, those that the backward pass makes again
+    double products = 0;        // of a token, with weights
+    double products_again = 0;  // the part of them that the backward pass recomputes
     // In the backward pass: twice as many, less the gradients of frozen weights, and none below the
     // lowest block that has something to train.
     double products_backward = 0;
     // Of a query and a key that it sees, in all blocks of a mask.
     struct OfPair {
         double attention = 0;
-        double attention_again = 0;  // of these, those that the backward pass makes again
+        double attention_again = 0;  // the part of it that the backward pass recomputes
         double attention_backward = 0;
     };
     std::map<attention::Mask, OfPair> of_pair{};
 
-    // Returns those of a forward and a backward pass over whole documents. Nothing is counted
-    // twice.
+    // Returns the operations of a forward and a backward pass over whole documents, without
+    // recomputation.
     double of_training(std::span<const int64_t> document_lengths) const;
 
     Operations& operator+=(const Operations& other);
 };
 
-// Returns the operations of a model whose blocks keep what the policies say.
+// Returns the operations of a model with these activation policies.
 Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies& policies = {});
 
 // The weight of a linear layer, [out, in].

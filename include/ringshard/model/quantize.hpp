@@ -13,8 +13,8 @@ namespace ringshard::model {
 // embedding and the head keep their numbers. Fails (78) where such a layer is trained whole.
 std::optional<Failure> quantize_frozen(ModelSpec& spec, shard::Form form);
 
-// Fills the frozen weights of `dense`, of the same model in fp32, with those that `quantized`
-// computes with. Collective over the zero group.
+// Fills the frozen weights of `dense`, of the same model in fp32, with the dequantised weights of
+// `quantized`. Collective over the zero group.
 void copy_dequantized(shard::Zero& quantized, const shard::Zero& dense);
 
 }  // namespace ringshard::model

@@ -8,8 +8,8 @@
 
 namespace ringshard::model {
 
-// Work that was given to a device once, and can be given again without going through it: the same
-// operations on the same memory.
+// Operations of a device that were recorded once, and can be launched again at once: the same
+// operations on the same memory (a CUDA graph).
 class Recording {
 public:
     virtual ~Recording() = default;
@@ -25,9 +25,9 @@ class Recorder {
 public:
     virtual ~Recorder() = default;
 
-    // Goes through `work`, which waits for nobody, looks at no number and returns the tensors that
-    // it made for others. They hold nothing before the first replay, which comes next, and are
-    // filled anew by each. They, and what the work reads, must live as long as the recording.
+    // Records `work`, which does not wait, reads no number on the host, and returns the tensors
+    // that it makes for the caller. They hold no values before the first replay, and each replay
+    // overwrites them. They, and the tensors that the work reads, must outlive the recording.
     using Work = std::function<std::vector<at::Tensor>()>;
     struct Recorded {
         std::unique_ptr<Recording> recording;
@@ -41,13 +41,13 @@ protected:
     Recorder& operator=(const Recorder&) = delete;
 };
 
-// Batches so far, and those of them that were replayed, or recorded to be.
+// The batches so far, and how many of them were replayed or recorded.
 struct Replays {
     int64_t batches = 0;
     int64_t replayed = 0;
 };
 
-// Of a GPU: by CUDA graphs, which share one pool of memory.
+// Makes the recorder of a GPU: CUDA graphs, which share one pool of memory.
 std::unique_ptr<Recorder> make_recorder(at::Device device);
 
 }  // namespace ringshard::model

@@ -27,4 +27,11 @@ struct TokenBatch {
     std::vector<int64_t> target_bounds{};  // the same in the list of targets
 };
 
+// The scores of the n targets of a batch.
+struct TokenScores {
+    at::Tensor token_stats;            // [n, ops::stats_per_token]
+    at::Tensor top_tokens;             // [n, top_k] int64: the most likely tokens, the best first
+    at::Tensor top_log_probabilities;  // [n, top_k] fp32
+};
+
 }  // namespace ringshard::model

@@ -17,7 +17,6 @@
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/model/router_load.hpp"
 #include "ringshard/model/token_batch.hpp"
-#include "ringshard/model/token_scores.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/shard/zero.hpp"

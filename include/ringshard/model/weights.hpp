@@ -15,9 +15,9 @@
 
 namespace ringshard::model {
 
-// Does the file hold every weight of the units, in its shape, and no other? Looks at names and
-// shapes only. Where the head is tied, lm_head.weight may lie there: it is read if the embedding
-// does not. The embedding and the head have spec.stored_vocabulary rows there.
+// Fails unless the file holds every weight of the units, in its shape, and no other. Checks names
+// and shapes only. If the head is tied, the file may hold lm_head.weight: it is read if the file
+// lacks the embedding. The embedding and the head have spec.stored_vocabulary rows in the file.
 std::optional<Failure> check_weights(const StoredModel& stored, const ModelSpec& spec,
                                      const std::vector<shard::FlatUnit>& units);
 

@@ -4,7 +4,7 @@
 
 namespace ringshard::ops {
 
-// Do kernels of the GPU work on this tensor? Exists in programs that are built with CUDA.
+// Returns true if the GPU kernels compute on this tensor. Only builds with CUDA define it.
 bool uses_gpu_kernels(const at::Tensor& tensor);
 
 }  // namespace ringshard::ops

@@ -21,6 +21,13 @@ void delta_gates_backward(const DeltaGates& gradients, const at::Tensor& a, cons
                           const DecayWeights& weights, const at::Tensor& da, const at::Tensor& db,
                           const DecayWeights& d_weights);
 
+// The gates of the additive rule: beta = softplus(a + bias), the length of a step, and
+// log_decay = -e^log_rate beta.
+DeltaGates step_gates(const at::Tensor& a, const DecayWeights& weights);
+void step_gates_backward(const DeltaGates& gradients, const at::Tensor& a,
+                         const DecayWeights& weights, const at::Tensor& da,
+                         const DecayWeights& d_weights);
+
 // y = weight x / rms(x) * silu(gate), of rows. x, gate and y [n, w], fp32 or bf16; weight [w].
 struct GatedNorm {
     at::Tensor weight;
@@ -32,5 +39,18 @@ at::Tensor gated_norm(const at::Tensor& x, const at::Tensor& gate, const GatedNo
 at::Tensor gated_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& gate,
                                const GatedNorm& norm, const at::Tensor& d_gate,
                                const at::Tensor& d_weight);
+
+// y = weight n / rms(n), n = x silu(gate), of groups of columns. x, gate and y [t, w], fp32 or
+// bf16; weight [w].
+struct NormOfGated {
+    at::Tensor weight;
+    double epsilon;
+    int64_t groups;  // divides w
+};
+at::Tensor norm_of_gated(const at::Tensor& x, const at::Tensor& gate, const NormOfGated& norm);
+// As gated_norm_backward.
+at::Tensor norm_of_gated_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& gate,
+                                  const NormOfGated& norm, const at::Tensor& d_gate,
+                                  const at::Tensor& d_weight);
 
 }  // namespace ringshard::ops

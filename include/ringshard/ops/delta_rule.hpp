@@ -6,11 +6,16 @@
 
 #include "ringshard/ops/stretch.hpp"
 
-// The gated delta rule. A head has a state S [dk, dv]; a token first lets it decay, S = e^g S, then
-// moves what the state answers to its key towards its value, S += k (beta (v - S^T k))^T, and reads
-// with its query, o = S^T q / sqrt(dk). Queries and keys are first brought to length 1. Computed in
-// fp32, in chunks of 64 tokens: the time is linear in their number.
+// Linear attention with a state S [dk, dv] of each head. A token first lets it decay, S = e^g S,
+// then changes it and reads. Computed in fp32, in chunks of 64 tokens: the time is linear in their
+// number.
 namespace ringshard::ops {
+
+// The gated delta rule moves what the state answers to a key towards the value,
+//     S += k (beta (v - S^T k))^T,  o = S^T q / sqrt(dk),
+// with queries and keys of length 1. The additive rule, that of Mamba2, adds the value:
+//     S += k (beta v)^T,  o = S^T q.
+enum class StateRule { delta, additive };
 
 // Rows of tokens, in stretches that begin with the states that they are given.
 struct DeltaHeads {
@@ -19,6 +24,7 @@ struct DeltaHeads {
     at::Tensor v;          // [t, value heads, dv]; neighbours read with the same key head
     at::Tensor log_decay;  // [t, value heads], fp32: g, at most 0
     at::Tensor beta;       // [t, value heads], fp32
+    StateRule rule = StateRule::delta;
 };
 
 // States of each stretch: [stretches, value heads, dk, dv], fp32. `first`: in which they begin,
@@ -27,18 +33,23 @@ struct DeltaHeads {
 struct DeltaStates {
     at::Tensor first{};
     at::Tensor last{};
+    // [segments, value heads, dk, dv], where it is defined: receives, every thousand tokens or so,
+    // the state from which the backward pass goes on.
+    at::Tensor between{};
 };
+at::Tensor make_between(const DeltaHeads& heads, std::span<const Stretch> stretches);
 
 // Returns what the tokens read: [t, value heads, dv], of the type of v.
 at::Tensor delta_rule(const DeltaHeads& heads, std::span<const Stretch> stretches,
                       const DeltaStates& states = {});
-// Writes the gradients of the heads, fp32.
+// Writes the gradients of the heads, fp32. `states` has `first` and `between` of the forward pass.
 void delta_rule_backward(const DeltaHeads& heads, std::span<const Stretch> stretches,
-                         const at::Tensor& first_state, const at::Tensor& d_out,
+                         const DeltaStates& states, const at::Tensor& d_out,
                          const DeltaHeads& gradients, const DeltaStates& d_states = {});
 
 // A stretch is an affine map of the state: it ends in A S + B where it begins in S. Returns A
-// beside B, [stretches, value heads, dk, dk + dv].
+// beside B, [stretches, value heads, dk, dk + dv]. Of the additive rule A is one number, which
+// stands in each row: [..., dk, 1 + dv].
 at::Tensor delta_rule_maps(const DeltaHeads& heads, std::span<const Stretch> stretches);
 // The same of the gradients of states, from the end of a stretch to its beginning.
 at::Tensor delta_rule_backward_maps(const DeltaHeads& heads, std::span<const Stretch> stretches,

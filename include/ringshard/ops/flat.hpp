@@ -25,9 +25,9 @@ struct AdamWStep {
     double gradient_scale;  // from clipping
     int64_t step;           // from 1
 };
-// The tensors that an update reads and writes, of one range: fp32 but for the copy and, if wished,
-// both moments. Moments in bf16 are rounded at random, up or down by how near they are, or small
-// steps would be lost; the chance depends on the place and the step alone.
+// The tensors that an update reads and writes, of one range: fp32, but for the copy and, by a
+// setting, both moments. Moments in bf16 are rounded stochastically, since small steps would be
+// lost otherwise; the random bits depend on the place and the step alone.
 struct AdamWBuffers {
     at::Tensor weights;
     at::Tensor first_moment;

@@ -76,8 +76,8 @@ public:
     std::span<const std::unique_ptr<GemmBackend>> backends() const { return backends_; }
     // Null if this build has no backend of that name.
     GemmBackend* find(std::string_view name) const;
-    // Those among which a timing may choose. A backend that rounds weight gradients to bf16 before
-    // it adds them is none of them where another one serves.
+    // Returns the backends among which a timing may choose: one that rounds weight gradients to
+    // bf16 before it adds them only if no other supports this kind.
     std::vector<GemmBackend*> candidates(const GemmKind& kind) const;
 
     GemmBackend& backend_of(const GemmKind& kind) const;
@@ -89,7 +89,7 @@ public:
 private:
     std::vector<std::unique_ptr<GemmBackend>> backends_;
     Processor processor_;
-    // Also what the rule has answered, which is asked for at every product.
+    // Chosen backends, and a cache of the rule's, since every product looks one up.
     mutable std::map<GemmKind, GemmBackend*> chosen_;
     GemmBackend* for_all_ = nullptr;
 };

@@ -22,6 +22,10 @@ struct RmsNormed {
 };
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon);
 
+// The norm of factor * branch + x, which is written over the branch [t, w]. In one pass.
+RmsNormed add_rms_norm(const at::Tensor& branch, double factor, const at::Tensor& x,
+                       const NormWeight& weight, double epsilon);
+
 // The same y again, from what was kept: as cheap as reading x.
 at::Tensor rms_norm_again(const at::Tensor& x, const NormWeight& weight,
                           const at::Tensor& inverse_rms);

@@ -33,7 +33,7 @@ public:
         double learning_rate;
         double gradient_scale;  // multiplies the gradients first
         double weight_decay;
-        double output_rate;  // times the learning rate: of B, magnitudes and vectors
+        double output_rate;  // factor of the learning rate of B, magnitudes and vectors
     };
     // Updates the weights of all chunks and clears their gradients. Matrices and magnitudes of
     // adapters decay, other vectors do not. One update for each of Zero::num_adapters(); the
@@ -55,13 +55,15 @@ public:
     void set_steps_done(int64_t steps) { steps_done_ = steps; }
 
 protected:
-    // Weights that decay alike, and what belongs to them: flat, all of the same size.
-    struct Stretch {
+    // A range of weights with one decay and one rate, with their states and gradients: flat, all of
+    // the same size.
+    struct Slice {
         at::Tensor weights;              // fp32
         std::vector<at::Tensor> states;  // in the order of states()
         at::Tensor gradient;             // fp32; the update clears it
         at::Tensor rounded;              // gets the new weights in bf16; undefined: none
-        // Of the stretch among all weights that are trained, of one adapter.
+        // Of the first element of the slice, among all trained weights, or among those of one
+        // adapter.
         int64_t first_place;
         double weight_decay;
     };
@@ -84,7 +86,7 @@ private:
         at::Tensor gradient;
         at::Tensor rounded;
     };
-    virtual void update(const Stretch& stretch, const StepSize& size) const = 0;
+    virtual void update(const Slice& slice, const StepSize& size) const = 0;
     void update_range(const Loaded& chunk, const shard::FlatUnit::UpdateRange& alike,
                       const std::optional<Update>& asked, int64_t first_place) const;
 

@@ -16,17 +16,17 @@ struct Config;
 
 namespace ringshard::plan {
 
-// A step that nobody takes: which model, settings and mesh, and how long rows are.
+// The step to plan: model, settings, mesh and the length of rows.
 struct Question {
     const config::Config& config;
     const model::ModelSpec& spec;
     mesh::MeshShape shape;
     int64_t row_length;  // tokens; every row is one document of it
     c10::DeviceType device = c10::DeviceType::CPU;
-    // A longer micro-batch of several rows is not gone through: two of fewer rows are, and what
-    // they take is continued to all rows.
+    // The plan of a micro-batch with more tokens follows from two steps with fewer rows, by a line
+    // through both.
     int64_t most_tokens = int64_t{1} << 20;
-    int64_t most_micro_batches = 4;  // the same of these
+    int64_t most_micro_batches = 4;  // plans of more follow in the same way
 };
 
 // The bytes that this rank sends over a group in a step.
@@ -48,7 +48,7 @@ struct StepPlan {
     int64_t moved_bytes = 0;       // written and read there in a step
     int64_t saved_bytes = 0;       // that this rank writes of a checkpoint
     int64_t checkpoint_bytes = 0;  // of all ranks
-    int64_t imaginary_tokens = 0;  // gone through for this plan: what it cost
+    int64_t imaginary_tokens = 0;  // that the simulated steps had: the cost of this plan
 };
 
 // Takes the step with tensors that have sizes and no numbers, through the program's own schedule

@@ -5,15 +5,15 @@
 
 namespace ringshard::plan {
 
-// Where the time of a step goes, in seconds. What travels while a rank computes is hidden as far as
-// the computation is long enough: weights and gradients behind the blocks, keys behind attention.
+// The time of a step by its parts, in seconds. Communication overlaps with computation as far as
+// that is long enough: weights and gradients with the blocks, keys with attention.
 struct StepTime {
     double products = 0;   // with weights
     double attention = 0;  // queries with keys
     double rows = 0;       // norms, activations and all that is bound by memory
     double loss = 0;       // logits to gradients
     double optimizer = 0;
-    double exposed = 0;  // what is waited for: other ranks, and what is kept elsewhere
+    double exposed = 0;  // communication and offloading that do not overlap
     double total = 0;
     double tokens_per_second = 0;  // of the whole world
     double utilisation = 0;        // of the device's peak, by the operations of the model

@@ -20,8 +20,16 @@ struct TensorSpec {
 
 // The numbers with which a tensor begins where a model is made without weights of its own: normally
 // distributed with the deviation of the model, all the same, logarithms of uniform numbers from
-// 0.01 to 16, or the number whose softplus is 0.8 or 0.3.
-enum class InitialValues { normal, ones, zeros, log_uniform, softplus_0_8, softplus_0_3 };
+// 0.01 to 16 or of 1, 2, 3 and so on, or the number whose softplus is 0.8 or 0.3.
+enum class InitialValues {
+    normal,
+    ones,
+    zeros,
+    log_uniform,
+    log_of_places,
+    softplus_0_8,
+    softplus_0_3
+};
 
 // Trained weights have gradients and states of the optimizer, and fp32
 // weights beside those in the compute type; frozen weights have the compute type alone.

@@ -10,9 +10,9 @@
 
 namespace ringshard::shard {
 
-// Where matrices in four bits lie in a buffer of bytes: the codes of all matrices, each in whole
-// blocks, then the scales of all blocks. Nested scales are a byte each; their own scales and the
-// mean of each matrix lie behind them, in fp32.
+// The places of matrices in four bits in a buffer of bytes: the codes of all matrices, each in
+// whole blocks, then the scales of all blocks. Nested scales are a byte each; their own scales and
+// the mean of each matrix follow, in fp32.
 class Nf4Layout {
 public:
     enum class Scales { plain, nested };

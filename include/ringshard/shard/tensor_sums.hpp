@@ -13,12 +13,12 @@
 
 namespace ringshard::shard {
 
-// Hashes of tensors that no rank holds whole: of each two sums mod 2^64 over its elements, of a mix
-// of the number of the element and the bits of its fp32 value. So the order of additions, and which
-// rank adds what, are nothing.
+// Hashes of tensors that no rank holds whole: two sums mod 2^64 over the elements of each, of a mix
+// of the number of the element and the bits of its fp32 value. The hash does not depend on the
+// order of additions, nor on which rank adds which element.
 class TensorSums {
 public:
-    // Of these tensors; what is added of others does not count.
+    // Hashes the tensors of these names, and ignores others.
     explicit TensorSums(const std::set<std::string>& names);
 
     // Adds elements from `first` on. Every element is added by one rank.
@@ -35,7 +35,7 @@ private:
     std::map<std::string, Sums> sums_;
 };
 
-// Returns the first tensor whose hash is another one, or missing, in `now`.
+// Returns the first tensor whose hash differs, or is missing, in `now`.
 std::optional<std::string> first_changed(const std::map<std::string, std::string>& then,
                                          const std::map<std::string, std::string>& now);
 
@@ -43,8 +43,8 @@ std::optional<std::string> first_changed(const std::map<std::string, std::string
 using ReadWeight = std::function<std::optional<Failure>(const std::string& tensor, int64_t first,
                                                         std::span<float> into)>;
 
-// Where frozen weights are read again when they are written, since they lie rounded in memory; and
-// the hashes of what was read there at first.
+// Reads frozen weights again for a written model, since memory holds them rounded, and has the
+// hashes of the values that the run read at its start.
 struct FrozenSource {
     ReadWeight read;
     std::map<std::string, std::string> hashes;

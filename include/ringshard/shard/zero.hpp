@@ -82,9 +82,15 @@ public:
     // The chunks that this rank updates: of its shards of the trained units. Weights and gradients
     // are fp32; rounded() are the weights in the compute type, none where that is fp32 too.
     const Chunks& chunks() const { return chunks_; }
-    FlatStore& weight_shards() const { return masters_ ? *masters_ : *compute_; }
+    FlatStore& weight_shards() const {
+        finish_publication();
+        return masters_ ? *masters_ : *compute_;
+    }
     FlatStore& gradient_shards() const { return *gradients_; }
-    FlatStore* rounded() const { return masters_ ? compute_.get() : nullptr; }
+    FlatStore* rounded() const {
+        finish_publication();
+        return masters_ ? compute_.get() : nullptr;
+    }
     // The shards of all weights, by the role of their units: of trained ones in fp32, of frozen
     // ones in the compute type, or in fp32 where their form says so.
     struct Weights {
@@ -104,7 +110,10 @@ public:
     int64_t section_id(size_t unit) const;
     // The whole unit, or this rank's section of it, where weights are whole at rest; else
     // undefined.
-    at::Tensor weights_at_rest(size_t unit) const { return states_[unit].whole_weights; }
+    at::Tensor weights_at_rest(size_t unit) const {
+        finish_publication();
+        return states_[unit].whole_weights;
+    }
     // Records that the optimizer has updated all chunks: it also cleared their gradients and wrote
     // rounded() in the same pass.
     void mark_updated();
@@ -124,8 +133,9 @@ public:
     Memory memory() const;
 
     // Makes weights() return the updated weights: rounds the fp32 masters if rounded() was not
-    // written, and gathers them where weights are whole at rest. No unit may be gathered.
-    // Collective over the zero group.
+    // written, and gathers them where weights are whole at rest: they travel while the next pass
+    // computes with the units that have arrived. No unit may be gathered. Collective over the zero
+    // group.
     void refresh_compute_weights();
 
 private:
@@ -134,10 +144,12 @@ private:
         comm::Pending arriving;
     };
     struct UnitState {
-        at::Tensor whole_weights;  // where weights are whole at rest
+        at::Tensor whole_weights;           // where weights are whole at rest
+        mutable comm::Pending publication;  // of the updated weights, on their way there
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
         bool has_gradient = false;         // what was reduced, of this step
+        bool sums_copies = false;          // of its shards, from the last micro-batch on
         std::optional<Gathered> gathered;  // where weights are sharded: from gather() to release()
     };
     struct Reduction {
@@ -146,6 +158,14 @@ private:
         at::Tensor sent;    // the whole, or a copy in the type of reductions
         at::Tensor part{};  // arriving, where gradients are sharded; else `sent` becomes the sum
         comm::Pending pending{};
+        bool is_last = false;  // of the step
+    };
+    // A sum of a chunk over the copies of the model (hybrid sharding), which saw other data.
+    struct SumOfCopies {
+        size_t chunk;
+        at::Tensor numbers;
+        at::Tensor sent;  // the numbers, or a copy in the type of reductions
+        comm::Pending pending;
     };
     // Buffers by size, used again: at most two blocks and the vocabulary are gathered at a time.
     class Pool {
@@ -196,8 +216,11 @@ private:
     void start_reduction(size_t unit);
     void record_bytes_under_way();
     void finish_oldest_reduction();
-    void add_to_shard(size_t unit, const at::Tensor& part);
-    void sum_copies_of_shards();
+    void add_to_shard(const Reduction& reduction);
+    void sum_other_copies();
+    void start_sum_of_copies(size_t chunk, at::Tensor numbers);
+    void finish_oldest_sum_of_copies();
+    void finish_publication() const;
     at::Tensor as_sent(const at::Tensor& gradient) const;
     at::TensorOptions options(at::ScalarType type) const;
 
@@ -226,6 +249,7 @@ private:
     Pool weight_buffers_;
     Pool gradient_buffers_;
     std::deque<Reduction> reductions_;
+    std::deque<SumOfCopies> sums_of_copies_;
 };
 
 }  // namespace ringshard::shard

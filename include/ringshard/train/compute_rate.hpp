@@ -7,8 +7,8 @@
 
 namespace ringshard::train {
 
-// Floating-point operations per second that this rank reaches in a large matrix product: what its
-// utilisation is measured by. Takes some milliseconds.
+// Measures the floating-point operations per second of this rank in a large matrix product, the
+// 100% of its utilisation (mfu). Takes some milliseconds.
 double measured_peak(const ops::Gemms& gemms, c10::Device device, c10::ScalarType type);
 
 }  // namespace ringshard::train

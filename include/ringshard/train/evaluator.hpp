@@ -22,8 +22,8 @@ public:
           mesh_(mesh),
           model_(model) {}
 
-    // Calls `before_batch` with the operations that the slowest rank has to wait for, were there a
-    // backward pass too. Collective over the world.
+    // Calls `before_batch` with the operations of the slowest rank, as if there were a backward
+    // pass. Collective over the world.
     EvaluationNumbers evaluate(const std::function<void(double)>& before_batch) const;
 
 private:

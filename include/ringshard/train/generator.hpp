@@ -12,15 +12,15 @@
 
 namespace ringshard::train {
 
-// Goes on from fixed prompts, one most likely token after another. The prompts are dealt to all
-// ranks, of sequence groups too: each rank attends to whole texts, with caches of their keys and
-// values or of their states, and modules are gathered one after another as in every pass.
+// Generates greedily from fixed prompts. Every rank of the world gets prompts, also within a
+// sequence group: it attends to whole texts, with caches of their keys and values or of their
+// states. Modules are gathered one after another as in every pass.
 class Generator {
 public:
     struct Options {
         int64_t max_new_tokens;
         std::vector<int32_t> end_tokens;  // each ends a text
-        // Of a generated text. Called on rank 0.
+        // Decodes a generated text. Called on rank 0.
         std::function<std::string(std::span<const int32_t>)> to_text;
     };
     // `prompts`: one at least, the same on all ranks.

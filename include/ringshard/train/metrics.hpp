@@ -22,11 +22,11 @@ namespace ringshard::train {
 using MetricsValue = std::variant<int64_t, double>;
 using MetricsLine = std::vector<std::pair<std::string, MetricsValue>>;
 
-// The value of that name as a number; NaN if there is none.
+// Returns the value of that name as a number; NaN if there is none.
 double number_in(const MetricsLine& line, std::string_view name);
 
-// Steps since the last line, and what a line says of them: loss, entropy and accuracy are means
-// over the steps that were not skipped, norm and rate the last step's.
+// The steps since the last line, and their summary for the next one: loss, entropy and accuracy are
+// means over the steps that were not skipped, norm and rate those of the last step.
 class StepWindow {
 public:
     struct Summary {

@@ -7,8 +7,8 @@
 
 namespace ringshard::train {
 
-// Where the time of a rank went, in seconds. What a rank does after the sums of a step counts as
-// the next one's.
+// The time of a rank by its parts, in seconds. The time after the sums of a step counts with the
+// next step.
 struct RankTimes {
     double compute = 0;
     double comm_wait = 0;  // for other ranks

@@ -11,26 +11,26 @@
 
 namespace ringshard::train {
 
-// Runs rows through the model and hands on the log-probability of every token. A data rank has
-// consecutive rows, about as many tokens as each other one.
+// Computes the log-probability of every token of rows. Each data rank has consecutive rows, with
+// about equally many tokens.
 class Scorer {
 public:
     struct Options {
         int64_t batch_size;  // rows per data rank and batch
-        int64_t top_k;       // most likely tokens that are named too
+        int64_t top_k;       // number of most likely tokens to return for each
     };
     Scorer(const data::Rows& rows, const Options& options, const comm::Group& world,
            const mesh::Mesh& mesh, const model::Transformer& model);
 
     struct Hooks {
-        // Gets the operations that the slowest rank has to wait for, were there a backward pass.
+        // Gets the operations of the slowest rank, as if there were a backward pass.
         std::function<void(double)> before_batch;
         // Gets the rows of a batch, in their order, on the first rank of every sequence group.
         std::function<std::optional<Failure>(const data::ScoredRows&)> take;
     };
     struct Sums {
         int64_t rows = 0;
-        int64_t tokens = 0;          // with a probability
+        int64_t tokens = 0;          // with a probability: all but the first of a document
         double log_probability = 0;  // of these
         int64_t learned_tokens = 0;
         double learned_log_probability = 0;

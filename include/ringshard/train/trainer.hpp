@@ -24,10 +24,10 @@ struct CurveWork;
 struct StepWork;
 using MicroBatches = std::vector<data::FlatBatch>;
 
-// How many steps a run takes.
+// Returns the number of steps of a run.
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch);
 
-// One learner with rows of its own: the model, or one of several adapters beside it.
+// What trains on rows of its own: the model, or one of several adapters beside it.
 struct Curve {
     config::TrainingSettings settings;
     data::Loader& loader;
@@ -35,9 +35,8 @@ struct Curve {
     std::string name{};  // of the adapter, among several
 };
 
-// The training step, and what it stands on. Several curves are those of adapters that train
-// together: a micro-batch has the rows of all of them, and each has its own loss, norm, rate and
-// number of steps.
+// The training step. Several curves are those of adapters that train together: a micro-batch has
+// the rows of all of them, and each has its own loss, norm, rate and number of steps.
 class Trainer {
 public:
     Trainer(const comm::Group& world, const mesh::Mesh& mesh, std::vector<Curve> curves,

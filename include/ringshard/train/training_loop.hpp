@@ -28,8 +28,8 @@ struct RunParts {
     const config::Config& config;
     const comm::Group& world;
     Trainer& trainer;
-    const Evaluator* evaluator;  // nullptr: the settings ask for no evaluation
-    const Generator* generator;  // nullptr: they name no prompts
+    const Evaluator* evaluator;  // nullptr: the run does not evaluate
+    const Generator* generator;  // nullptr: no eval_prompts
     const checkpoint::Store& store;
     checkpoint::Saver& saver;
     std::function<int64_t()> free_host_memory;  // bytes
@@ -38,8 +38,8 @@ struct RunParts {
     const offload::OffloadStores& offload_stores;
     checkpoint::Extras extras;     // of its checkpoints; the files go beside the model too
     model::ExportForm model_form;  // of the model that is written at the end
-    std::optional<shard::FrozenSource> frozen_source;  // where memory holds them rounded
-    const model::InitialAdapter* initial_adapter;      // what was taken out of them, or nullptr
+    std::optional<shard::FrozenSource> frozen_source;  // if memory holds them rounded
+    const model::InitialAdapter* initial_adapter;      // subtracted from them, or nullptr
     std::vector<std::string>
         adapter_configs;  // adapter_config.json of adapters that train together
     Faults& faults;
@@ -51,12 +51,12 @@ struct RunParts {
 };
 
 // rewind: loss or gradient of a step were not finite, and the run resumes from its newest
-// checkpoint, as one that is started again does.
+// checkpoint, as after a restart.
 enum class Ending { complete, rewind };
 
-// Steps, lines of metrics and progress, evaluations, checkpoints: until the last step, or until a
-// signal, a file or the time limit asks for an end. After the last step output_dir is a Hugging
-// Face folder. Collective over the world.
+// Trains, logs, evaluates and saves until the last step, or until a signal, a file or the time
+// limit ends the job. After the last step output_dir is a Hugging Face folder. Collective over the
+// world.
 comm::Agreed<Ending> train_to_the_end(RunParts parts);
 
 }  // namespace ringshard::train

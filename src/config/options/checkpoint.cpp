@@ -5,7 +5,7 @@ namespace ringshard::config {
 void add_checkpoint_options(OptionTable& table) {
     OptionGroup group(table, "Checkpoints", &Config::checkpoint);
     group.serve("save_strategy", &CheckpointSettings::save_strategy,
-                "When checkpoints are written.");
+                "Events at which checkpoints are written.");
     group
         .serve("save_steps", &CheckpointSettings::save_steps,
                "Steps between checkpoints; below 1: a share of all steps.")
@@ -13,31 +13,32 @@ void add_checkpoint_options(OptionTable& table) {
         .at_most(1e15);
     group
         .serve("save_total_limit", &CheckpointSettings::save_total_limit,
-               "How many checkpoints are kept; the oldest go first.")
+               "Number of checkpoints to keep; the oldest are removed first.")
         .at_least(1);
     group.serve("save_only_model", &CheckpointSettings::save_only_model,
-                "Leave out what only a resumed run needs. What a signal or a time limit asks for "
-                "is saved whole.");
+                "Leave out optimizer state, which a resumed run needs. A save for a signal or a "
+                "time limit has it.");
     group.serve("save_model_in_checkpoints", &CheckpointSettings::save_model_in_checkpoints,
                 "Write the weights of each checkpoint as safetensors too, of type dtype, so that "
                 "transformers and vLLM open its folder.");
     group
-        .serve("max_failed_saves", &CheckpointSettings::max_failed_saves,
-               "So many saves that fail in a row end the run; before that, training goes on.")
+        .serve(
+            "max_failed_saves", &CheckpointSettings::max_failed_saves,
+            "Number of failed saves in a row that ends the run; before that, training continues.")
         .at_least(1);
     group.serve("hdf5_io", &CheckpointSettings::hdf5_io,
-                "How tensors get into a checkpoint: direct writes past HDF5, or mpio, HDF5's own "
-                "collective writes through MPI.");
+                "Writes of tensors into a checkpoint: direct, past HDF5, or mpio, HDF5's own "
+                "collective writes through MPI-IO.");
     group.serve("hdf5_hint", &CheckpointSettings::hdf5_hint,
                 "key=value: hints to MPI-IO, such as striping_factor=8; with hdf5_io mpio.");
     group.serve("resume_from_checkpoint", &CheckpointSettings::resume_from_checkpoint,
                 "auto: go on where output_dir stands; true: it must hold a run; never; or a path.");
     group.serve("verify_checkpoint", &CheckpointSettings::verify_checkpoint,
-                "Before resuming from a checkpoint: full looks through the hash of every byte, "
-                "sizes at what it is made of only.");
-    group.serve("allow_changed", &CheckpointSettings::allow_changed,
-                "Go on with settings that change the curve, though the checkpoint was made with "
-                "other ones.");
+                "Verification of a checkpoint before a run resumes: full checks the hash of every "
+                "byte, sizes only files and their sizes.");
+    group.serve(
+        "allow_changed", &CheckpointSettings::allow_changed,
+        "Resume although settings on which losses depend differ from those of the checkpoint.");
     group.serve("take_over", &CheckpointSettings::take_over,
                 "Go on in the place of another job that is at work in output_dir, with the same "
                 "settings: it ends with 79. By default such a start is refused.");

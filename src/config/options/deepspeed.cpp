@@ -10,9 +10,9 @@ void add_deepspeed_options(OptionTable& table) {
         .at_least(0)
         .at_most(3);
     group.serve("offload_optimizer_device", &ParallelSettings::offload_optimizer_device,
-                "Where optimizer state and master weights live.");
+                "Device that holds optimizer state and master weights.");
     group.serve("offload_param_device", &ParallelSettings::offload_param_device,
-                "Where sharded weights live.");
+                "Device that holds sharded weights.");
     group.serve("offload_optimizer_nvme_path", &ParallelSettings::offload_optimizer_nvme_path,
                 "Folder for optimizer state in files, and for activations.");
     group.serve("offload_param_nvme_path", &ParallelSettings::offload_param_nvme_path,

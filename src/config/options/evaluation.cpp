@@ -5,7 +5,7 @@ namespace ringshard::config {
 void add_evaluation_options(OptionTable& table) {
     OptionGroup group(table, "Evaluation", &Config::evaluation);
     group.serve("eval_strategy", &EvaluationSettings::eval_strategy,
-                "When the evaluation set is run.");
+                "Events at which the model is evaluated.");
     group
         .serve("eval_steps", &EvaluationSettings::eval_steps,
                "Steps between evaluations; null: logging_steps; below 1: a share of all steps.")
@@ -23,7 +23,7 @@ void add_evaluation_options(OptionTable& table) {
     group.serve("load_best_model_at_end", &EvaluationSettings::load_best_model_at_end,
                 "Leave the best evaluated weights in output_dir.");
     group.serve("metric_for_best_model", &EvaluationSettings::metric_for_best_model,
-                "Which evaluated number is compared; null: eval_loss.");
+                "Metric of evaluations that finds the best model; null: eval_loss.");
     group.serve("greater_is_better", &EvaluationSettings::greater_is_better,
                 "Null: false for a loss, true otherwise.");
     group

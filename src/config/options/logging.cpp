@@ -5,7 +5,7 @@ namespace ringshard::config {
 void add_logging_options(OptionTable& table) {
     OptionGroup group(table, "Logging", &Config::logging);
     group.serve("logging_strategy", &LoggingSettings::logging_strategy,
-                "When metrics are written.");
+                "Events at which metrics are written.");
     group
         .serve("logging_steps", &LoggingSettings::logging_steps,
                "Steps between lines of metrics; below 1: a share of all steps.")

@@ -26,17 +26,17 @@ void add_parallel_options(OptionTable& table) {
                "sp_size and the experts.")
         .at_least(1);
     group.serve("cp_comm_strategy", &ParallelSettings::cp_comm_strategy,
-                "How keys and values travel: round the ring, or gathered at once.");
+                "Exchange of keys and values: round the ring, or by one all-gather.");
     group
         .serve("distributed_type", &ParallelSettings::distributed_type,
-               "Which family of settings says what is sharded.")
+               "Family of settings that decides what is sharded.")
         .but_not({"MEGATRON_LM"}, "Megatron-LM is another program; use FSDP or DEEPSPEED")
         .but_not({"XLA", "TPU"}, "TPUs are not served")
         .but_not({"MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_HPU"},
                  "only CPUs and NVIDIA GPUs are served; use MULTI_GPU");
     group
         .serve("num_processes", &ParallelSettings::num_processes,
-               "World that a profile was written for; MPI says how many ranks there are.")
+               "Number of ranks that a profile was written for; MPI has the actual number.")
         .at_least(-1);
     group.serve("strict_launch", &ParallelSettings::strict_launch,
                 "Refuse a num_processes that differs from the number of ranks; by default a "
@@ -85,14 +85,14 @@ void add_fsdp_options(OptionTable& table) {
     OptionGroup group(table, "FSDP", &Config::parallel);
     group
         .serve("fsdp_version", &ParallelSettings::fsdp_version,
-               "FSDP version whose words are used.")
+               "FSDP version whose setting names apply.")
         .at_least(1)
         .at_most(2);
     group.serve("fsdp_sharding_strategy", &ParallelSettings::fsdp_sharding_strategy,
                 "FSDP 1: what is sharded, and whether inside a node only.");
     group
         .serve("fsdp_reshard_after_forward", &ParallelSettings::fsdp_reshard_after_forward,
-               "Give up gathered weights between forward and backward.")
+               "Free gathered weights between forward and backward.")
         .shape = Shape::word;  // FSDP 1 takes the name of a strategy here
     group
         .serve("fsdp_state_dict_type", &ParallelSettings::fsdp_state_dict_type,

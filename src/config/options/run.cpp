@@ -4,11 +4,12 @@ namespace ringshard::config {
 
 void add_run_options(OptionTable& table) {
     OptionGroup group(table, "Run", &Config::run);
-    group.serve("output_dir", &RunSettings::output_dir,
-                "Folder of everything a run leaves behind.");
+    group.serve("output_dir", &RunSettings::output_dir, "Folder for all files of a run.");
     group.block("config", "A YAML file of settings under the names of this list.");
-    group.serve("run_name", &RunSettings::run_name, "A name for people.");
-    group.serve("device", &RunSettings::device, "auto takes GPUs where there are some.");
+    group.serve("run_name", &RunSettings::run_name,
+                "Name of the run, for run.json and its reports.");
+    group.serve("device", &RunSettings::device,
+                "auto: GPUs if this machine has any, else the CPU.");
     group.serve("allow_shared_gpu", &RunSettings::allow_shared_gpu, "Let two ranks use one GPU.");
     group.serve("tf32", &RunSettings::tf32, "Let fp32 products on a GPU round to TF32.");
     group.serve("seed", &RunSettings::seed, "Seed of everything random.").shapes_loss().at_least(0);

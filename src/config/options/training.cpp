@@ -43,7 +43,7 @@ void add_training_options(OptionTable& table) {
                  "embeddings get no adapters; train them whole: lora_modules_to_save embed_tokens");
     group
         .serve("lr_scheduler_type", &TrainingSettings::lr_scheduler_type,
-               "Course of the learning rate.")
+               "Schedule of the learning rate.")
         .shapes_loss()
         .but_not({"reduce_lr_on_plateau", "greedy"},
                  "it depends on measured losses, so a run could not be resumed at another layout; "
@@ -55,7 +55,7 @@ void add_training_options(OptionTable& table) {
         .shapes_loss();
     group
         .serve("warmup_steps", &TrainingSettings::warmup_steps,
-               "Steps of rising learning rate; below 1: a share of all steps.")
+               "Warm-up steps, with rising learning rate; below 1: a share of all steps.")
         .shapes_loss()
         .at_least(0)
         .at_most(1e15);
@@ -131,10 +131,10 @@ void add_training_options(OptionTable& table) {
         .shapes_loss()
         .above(0);
     group.serve("optimizer_state_dtype", &TrainingSettings::optimizer_state_dtype,
-                "Type of the optimizer's moments: fp32, or bf16, which is rounded at random.");
+                "Type of the optimizer's moments: fp32, or bf16 with stochastic rounding.");
     group
         .serve("max_grad_norm", &TrainingSettings::max_grad_norm,
-               "Longest gradient; 0: never clipped.")
+               "Norm to which larger gradients are clipped; 0: no clipping.")
         .shapes_loss()
         .at_least(0);
     group.serve(

@@ -19,11 +19,10 @@ void add_constants(ModelSpec& spec) {
 
 // An MLP without a gate, whose activation has two trained scalars, and heads that are normed.
 ModelSpec read_apertus(ConfigReader& config) {
-    const nlohmann::json usual{{"rope_type", "llama3"},
-                               {"factor", 8.0},
-                               {"low_freq_factor", 1.0},
-                               {"high_freq_factor", 4.0},
-                               {"original_max_position_embeddings", 8192}};
+    const nlohmann::json usual{
+        {"rope_type", "llama3"},   {"rope_theta", 12e6},
+        {"factor", 8.0},           {"low_freq_factor", 1.0},
+        {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
     ModelSpec spec = read_plain_model(config, {.norm = {.epsilon = 1e-5},
                                                .padding_token = 3,
                                                .activation = "xielu",

@@ -16,6 +16,7 @@ struct Architecture {
 // Listed in table.cpp.
 ModelSpec read_apertus(ConfigReader& config);
 ModelSpec read_arcee(ConfigReader& config);
+ModelSpec read_bamba(ConfigReader& config);
 ModelSpec read_cohere(ConfigReader& config);
 ModelSpec read_cohere2(ConfigReader& config);
 ModelSpec read_cwm(ConfigReader& config);
@@ -32,6 +33,7 @@ ModelSpec read_gpt_neox(ConfigReader& config);
 ModelSpec read_gpt_oss(ConfigReader& config);
 ModelSpec read_granite(ConfigReader& config);
 ModelSpec read_granitemoe(ConfigReader& config);
+ModelSpec read_granitemoehybrid(ConfigReader& config);
 ModelSpec read_helium(ConfigReader& config);
 ModelSpec read_hunyuan_v1_dense(ConfigReader& config);
 ModelSpec read_hyperclovax(ConfigReader& config);

@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -32,7 +32,7 @@ ModelSpec read_cohere(ConfigReader& config) {
 ModelSpec read_cohere2(ConfigReader& config) {
     ModelSpec spec = read_common(config, 10000.0);
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
-    set_windows(spec, windows, read_window(config, usual_window));
+    set_windows(config, spec, windows, read_window(config, usual_window));
     rotate_windows_alone(spec);
     return spec;
 }

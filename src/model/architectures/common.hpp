@@ -78,7 +78,12 @@ std::optional<int64_t> read_window(ConfigReader& config, std::optional<int64_t> 
 // Returns whether each block looks through the window, by layer_types; `usual` without it.
 std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
                                    const std::function<bool(size_t)>& usual);
-// The same, where by default every sliding_window_pattern-th block, or `usual`-th, sees everything.
+// Returns whether each block has a state in place of keys and values, by the list of a field.
+std::vector<bool> read_state_layers(ConfigReader& config, const char* field, size_t num_blocks);
+// Reads the sizes and biases of Mamba layers.
+MambaSpec read_mamba(ConfigReader& config, const ModelSpec& spec);
+// As read_layer_types(), where by default every sliding_window_pattern-th block, or `usual`-th,
+// sees everything.
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual);
 void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window);
 void set_window_of_all(ModelSpec& spec, std::optional<int64_t> window);

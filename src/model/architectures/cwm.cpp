@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -14,7 +14,7 @@ ModelSpec read_cwm(ConfigReader& config) {
                                                .rope = {.theta = 1e6, .usual = usual}});
     read_mlp_bias(config, spec, false);
     const auto has_window = [](size_t block) { return block % 4 != 0; };
-    set_windows(spec, read_layer_types(config, spec.blocks.size(), has_window),
+    set_windows(config, spec, read_layer_types(config, spec.blocks.size(), has_window),
                 read_window(config, 8192));
     return spec;
 }

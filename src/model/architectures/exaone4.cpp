@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -11,10 +11,11 @@ ModelSpec read_exaone4(ConfigReader& config) {
         block.attention.head_norm = HeadNormKind::each_head;
     }
     const std::optional<int64_t> window = read_window(config, usual_window);
-    if (!window) return spec;
-    const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
-    set_windows(spec, windows, window);
-    rotate_windows_alone(spec);
+    const std::vector<bool> windows =
+        window ? read_window_pattern(config, spec.blocks.size(), 4)
+               : read_layer_types(config, spec.blocks.size(), [](size_t) { return false; });
+    set_windows(config, spec, windows, window);
+    if (window) rotate_windows_alone(spec);
     return spec;
 }
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -47,7 +47,7 @@ ModelSpec read_capped(ConfigReader& config) {
     spec.logits_cap = read_cap(config, "final_logit_softcapping", 30);
     const std::vector<bool> windows =
         read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; });
-    set_windows(spec, windows, read_window(config, usual_window));
+    set_windows(config, spec, windows, read_window(config, usual_window));
     return spec;
 }
 
@@ -91,7 +91,7 @@ ModelSpec read_gemma3(ConfigReader& config) {
     sliding.theta_name = "rope_local_base_freq";
     spec.ropes = read_ropes_by_layer(config, full, sliding);
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 6);
-    set_windows(spec, windows, read_window(config, usual_window));
+    set_windows(config, spec, windows, read_window(config, usual_window));
     set_ropes(spec, windows);
     for (BlockSpec& block : spec.blocks) block.attention.head_norm = HeadNormKind::each_head;
     return spec;

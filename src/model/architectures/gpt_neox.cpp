@@ -33,6 +33,7 @@ ModelSpec read_gpt_neox(ConfigReader& config) {
                   .blocks = "gpt_neox.layers",
                   .final_norm = "gpt_neox.final_layer_norm",
                   .head = "embed_out"};
+    spec.padding_token.reset();  // its embedding learns every token
     const bool is_parallel = config.boolean("use_parallel_residual", true);
     const bool has_bias = config.boolean("attention_bias", true);
     for (BlockSpec& block : spec.blocks) {

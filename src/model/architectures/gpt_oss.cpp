@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -36,7 +36,7 @@ ModelSpec read_gpt_oss(ConfigReader& config) {
     read_attention_bias(config, spec, {.attention = true});
     const ExpertsSpec experts = read_turned_experts(config, spec);
     set_windows(
-        spec,
+        config, spec,
         read_layer_types(config, spec.blocks.size(), [](size_t block) { return block % 2 == 0; }),
         read_window(config, 128));
     for (BlockSpec& block : spec.blocks) {

@@ -2,9 +2,10 @@
 
 namespace ringshard::model {
 
-// Granite with experts in place of the MLP; the files hold those of a block as one tensor.
-ModelSpec read_granitemoe(ConfigReader& config) {
-    ModelSpec spec = read_granite(config);
+namespace {
+
+// The files hold the experts of a block as one tensor.
+ExpertsSpec read_granite_experts(ConfigReader& config, ModelSpec& spec) {
     ExpertsSpec experts = read_experts(
         config, spec,
         {.count = 8, .per_token = 2, .intermediate_name = "intermediate_size", .aux_loss = 0.001});
@@ -15,7 +16,50 @@ ModelSpec read_granitemoe(ConfigReader& config) {
     experts.experts = "block_sparse_moe";
     experts.up = "input_linear.weight";
     experts.down = "output_linear.weight";
+    return experts;
+}
+
+MlpSpec read_shared_mlp(ConfigReader& config, const MlpSpec& plain) {
+    MlpSpec mlp = plain;
+    mlp.intermediate = config.whole_number_or("shared_intermediate_size", widest, 1024);
+    mlp.is_fused = true;
+    mlp.gate_up = "shared_mlp.input_linear";
+    mlp.down = "shared_mlp.output_linear";
+    return mlp;
+}
+
+}  // namespace
+
+// Granite with experts in place of the MLP.
+ModelSpec read_granitemoe(ConfigReader& config) {
+    ModelSpec spec = read_granite(config);
+    const ExpertsSpec experts = read_granite_experts(config, spec);
     for (BlockSpec& block : spec.blocks) block.experts = experts;
+    return spec;
+}
+
+// Granite 4: Mamba layers beside some that attend, whose heads do not rotate by default; and an MLP
+// of its own name, with experts beside it or without.
+ModelSpec read_granitemoehybrid(ConfigReader& config) {
+    ModelSpec spec = read_granite(config);
+    const MambaSpec mamba = read_mamba(config, spec);
+    std::vector<bool> has_state(spec.blocks.size(), true);
+    for (const char* const field : {"layer_types", "layers_block_type"})
+        if (config.has(field)) has_state = read_state_layers(config, field, spec.blocks.size());
+    const bool rotates = config.part("position_embedding_type") == "rope";
+    const MlpSpec mlp = read_shared_mlp(config, spec.blocks.front().mlp);
+    std::optional<ExpertsSpec> experts;
+    if (config.part("num_local_experts") != 0) {
+        experts = read_granite_experts(config, spec);
+        experts->shared = mlp;
+    }
+    for (size_t i = 0; i < spec.blocks.size(); ++i) {
+        BlockSpec& block = spec.blocks[i];
+        block.mlp = mlp;
+        block.experts = experts;
+        if (has_state[i]) block.mamba = mamba;
+        if (!rotates) block.attention.rope.reset();
+    }
     return spec;
 }
 

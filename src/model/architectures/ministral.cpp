@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -7,7 +7,7 @@ ModelSpec read_ministral(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 8});
     const std::optional<int64_t> window = read_window(config, usual_window);
     const auto has_window = [&](size_t) { return window.has_value(); };
-    set_windows(spec, read_layer_types(config, spec.blocks.size(), has_window), window);
+    set_windows(config, spec, read_layer_types(config, spec.blocks.size(), has_window), window);
     return spec;
 }
 

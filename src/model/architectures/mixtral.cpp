@@ -4,7 +4,8 @@ namespace ringshard::model {
 
 // Mistral with experts in place of the MLP, and names of its own for their tensors.
 ModelSpec read_mixtral(ConfigReader& config) {
-    ModelSpec spec = read_plain_model(config, {.key_heads = 8, .norm = {.epsilon = 1e-5}});
+    ModelSpec spec = read_plain_model(
+        config, {.key_heads = 8, .norm = {.epsilon = 1e-5}, .rope = {.theta = 1e6}});
     ExpertsSpec experts = read_experts(
         config, spec,
         {.count = 8, .per_token = 2, .intermediate_name = "intermediate_size", .aux_loss = 0.001});

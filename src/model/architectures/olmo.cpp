@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -48,7 +48,7 @@ ModelSpec read_olmo3(ConfigReader& config) {
     sliding.theta_name = "";  // rope_theta is of the others
     spec.ropes = read_ropes_by_layer(config, full, sliding);
     const std::vector<bool> windows = read_window_pattern(config, spec.blocks.size(), 4);
-    set_windows(spec, windows, read_window(config, usual_window));
+    set_windows(config, spec, windows, read_window(config, usual_window));
     set_ropes(spec, windows);
     return spec;
 }

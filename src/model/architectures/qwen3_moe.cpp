@@ -1,4 +1,4 @@
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -6,7 +6,11 @@ namespace ringshard::model {
 ModelSpec read_qwen3_moe(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 4});
     read_attention_bias(config, spec);
-    read_windows_of_layers(config, spec);
+    if (config.boolean("use_sliding_window", false)) {
+        const std::optional<int64_t> window = read_window(config, usual_window);
+        if (!window) refuse_window_without_length(config);
+        set_window_of_all(spec, window);
+    }
     ExpertsSpec experts = read_experts(config, spec,
                                        {.count = 128,
                                         .per_token = 8,

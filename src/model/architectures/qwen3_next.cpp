@@ -2,8 +2,6 @@
 
 namespace ringshard::model {
 
-using nlohmann::json;
-
 namespace {
 
 attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
@@ -24,31 +22,13 @@ attention::DeltaSizes read_delta_sizes(ConfigReader& config) {
     return sizes;
 }
 
-// Returns whether each block is a gated delta net: by layer_types, or all but every
-// full_attention_interval-th.
+// Without layer_types all but every full_attention_interval-th.
 std::vector<bool> read_delta_layers(ConfigReader& config, size_t num_blocks) {
-    std::vector<bool> has_state(num_blocks, false);
-    if (!config.has("layer_types")) {
-        const auto every =
-            static_cast<size_t>(config.whole_number_or("full_attention_interval", most_blocks, 4));
-        for (size_t block = 0; block < num_blocks; ++block)
-            has_state[block] = (block + 1) % every != 0;
-        return has_state;
-    }
-    const json types = config.part("layer_types");
-    if (!types.is_array() || types.size() != num_blocks) {
-        config.complain(concat("layer_types = ", types.dump(),
-                               ": must be a list with one entry "
-                               "for each of num_hidden_layers = ",
-                               num_blocks));
-        return has_state;
-    }
-    for (size_t block = 0; block < num_blocks; ++block) {
-        has_state[block] = types[block] == "linear_attention";
-        if (!has_state[block] && types[block] != "full_attention")
-            config.complain(concat("layer_types: ", types[block].dump(),
-                                   ": must be \"full_attention\" or \"linear_attention\""));
-    }
+    if (config.has("layer_types")) return read_state_layers(config, "layer_types", num_blocks);
+    std::vector<bool> has_state(num_blocks);
+    const auto every =
+        static_cast<size_t>(config.whole_number_or("full_attention_interval", most_blocks, 4));
+    for (size_t block = 0; block < num_blocks; ++block) has_state[block] = (block + 1) % every != 0;
     return has_state;
 }
 

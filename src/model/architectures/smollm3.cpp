@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
@@ -41,16 +41,8 @@ ModelSpec read_smollm3(ConfigReader& config) {
     const std::vector<bool> rotates = read_rotating_layers(config, spec.blocks.size());
     for (size_t block = 0; block < rotates.size(); ++block)
         if (!rotates[block]) spec.blocks[block].attention.rope.reset();
-    const std::optional<int64_t> window = read_window(config, std::nullopt);
-    const bool has_windows = config.boolean("use_sliding_window", false) && window;
-    const auto usual = [&](size_t block) { return has_windows && !rotates[block]; };
-    const std::vector<bool> windows = read_layer_types(config, spec.blocks.size(), usual);
-    if (has_windows)
-        set_windows(spec, windows, window);
-    else if (std::ranges::count(windows, true) > 0)
-        config.complain(
-            "layer_types: has \"sliding_attention\", which needs use_sliding_window = "
-            "true and sliding_window");
+    read_windows_in_use(config, spec, read_window(config, std::nullopt),
+                        [&](size_t block) { return !rotates[block]; });
     return spec;
 }
 

@@ -56,6 +56,8 @@ constexpr Architecture architectures[] = {
     {"OlmoeForCausalLM", "olmoe", read_olmoe},
     {"GptOssForCausalLM", "gpt_oss", read_gpt_oss},
     {"GraniteMoeForCausalLM", "granitemoe", read_granitemoe},
+    {"GraniteMoeHybridForCausalLM", "granitemoehybrid", read_granitemoehybrid},
+    {"BambaForCausalLM", "bamba", read_bamba},
     {"Glm4MoeForCausalLM", "glm4_moe", read_glm4_moe},
     {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe", read_ernie4_5_moe},
     {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", read_qwen3_5_moe},

@@ -1,47 +1,67 @@
 #include <algorithm>
 
-#include "common.hpp"
+#include "windows.hpp"
 
 namespace ringshard::model {
 
 using nlohmann::json;
 
+namespace {
+
+// Returns whether each block is of the kind that the list of a field calls `special`, or else of
+// the other.
+std::vector<bool> read_kinds(ConfigReader& config, const char* field, size_t num_blocks,
+                             const std::string& special) {
+    const json kinds = config.part(field);
+    std::vector<bool> are_special;
+    for (json kind : kinds.is_array() ? kinds : json::array()) {
+        // Older names, which transformers takes too.
+        if (kind == "attention") kind = "full_attention";
+        if (kind == "mamba") kind = "linear_attention";
+        are_special.push_back(kind == special);
+        if (kind != special && kind != "full_attention")
+            config.complain(concat(field, ": ", kind.dump(), ": must be \"full_attention\" or \"",
+                                   special, "\""));
+    }
+    if (are_special.size() != num_blocks)
+        config.complain(
+            concat(field, " = ", kinds.dump(),
+                   ": must be a list with one entry for each of num_hidden_layers = ", num_blocks));
+    are_special.resize(num_blocks, false);
+    return are_special;
+}
+
+}  // namespace
+
 std::vector<bool> read_layer_types(ConfigReader& config, size_t num_blocks,
                                    const std::function<bool(size_t)>& usual) {
-    std::vector<bool> windows(num_blocks, false);
-    if (!config.has("layer_types")) {
-        for (size_t block = 0; block < num_blocks; ++block) windows[block] = usual(block);
-        return windows;
-    }
-    const json types = config.part("layer_types");
-    if (!types.is_array()) {
-        config.complain(concat("layer_types = ", types.dump(), ": must be a list"));
-        return windows;
-    }
-    for (const json& type : types) {
-        if (type == "full_attention" || type == "sliding_attention") continue;
-        config.complain(concat("layer_types: ", type.dump(),
-                               ": must be \"full_attention\" or \"sliding_attention\""));
-        return windows;
-    }
-    if (types.size() != num_blocks) {
-        config.complain(concat("layer_types: has ", types.size(), " entries, and ",
-                               "num_hidden_layers = ", num_blocks));
-        return windows;
-    }
-    for (size_t block = 0; block < num_blocks; ++block)
-        windows[block] = types[block] == "sliding_attention";
+    if (config.has("layer_types"))
+        return read_kinds(config, "layer_types", num_blocks, "sliding_attention");
+    std::vector<bool> windows(num_blocks);
+    for (size_t block = 0; block < num_blocks; ++block) windows[block] = usual(block);
     return windows;
 }
 
+std::vector<bool> read_state_layers(ConfigReader& config, const char* field, size_t num_blocks) {
+    return read_kinds(config, field, num_blocks, "linear_attention");
+}
+
 std::vector<bool> read_window_pattern(ConfigReader& config, size_t num_blocks, int64_t usual) {
-    const auto every =
-        static_cast<size_t>(config.whole_number_or("sliding_window_pattern", most_blocks, usual));
+    // Releases of EXAONE 4 have a word here, beside layer_types.
+    const auto every = config.has("layer_types")
+                           ? size_t{1}
+                           : static_cast<size_t>(config.whole_number_or("sliding_window_pattern",
+                                                                        most_blocks, usual));
     return read_layer_types(config, num_blocks,
                             [every](size_t block) { return (block + 1) % every != 0; });
 }
 
-void set_windows(ModelSpec& spec, const std::vector<bool>& windows, std::optional<int64_t> window) {
+void set_windows(ConfigReader& config, ModelSpec& spec, const std::vector<bool>& windows,
+                 std::optional<int64_t> window) {
+    if (!window && std::ranges::count(windows, true) > 0)
+        config.complain(
+            "sliding_window = null: layers with \"sliding_attention\" (layer_types) need the "
+            "number of tokens that they see");
     for (size_t block = 0; block < windows.size(); ++block)
         if (windows[block]) spec.blocks[block].attention.mask.window = window;
 }
@@ -60,16 +80,33 @@ void set_ropes(ModelSpec& spec, const std::vector<bool>& windows) {
         spec.blocks[block].attention.rope = windows[block] ? 1 : 0;
 }
 
+void refuse_window_without_length(ConfigReader& config) {
+    config.complain(
+        "use_sliding_window = true: needs sliding_window, the number of tokens that a token sees");
+}
+
+void read_windows_in_use(ConfigReader& config, ModelSpec& spec, std::optional<int64_t> window,
+                         const std::function<bool(size_t)>& usual) {
+    const bool are_used = config.boolean("use_sliding_window", false);
+    const std::vector<bool> windows = read_layer_types(
+        config, spec.blocks.size(), [&](size_t block) { return are_used && usual(block); });
+    if (are_used && !window)
+        refuse_window_without_length(config);
+    else if (are_used)
+        set_windows(config, spec, windows, window);
+    else if (std::ranges::count(windows, true) > 0)
+        config.complain(
+            "layer_types: has \"sliding_attention\", which needs use_sliding_window = "
+            "true and sliding_window");
+}
+
 void read_windows_of_layers(ConfigReader& config, ModelSpec& spec) {
-    if (!config.boolean("use_sliding_window", false)) return;
     // The first max_window_layers see everything.
     const int64_t first = config.part("max_window_layers") == 0
                               ? 0
                               : config.whole_number_or("max_window_layers", most_blocks, 28);
-    const auto usual = [first](size_t block) { return block >= static_cast<size_t>(first); };
-    const std::vector<bool> windows = read_layer_types(config, spec.blocks.size(), usual);
-    if (std::find(windows.begin(), windows.end(), true) == windows.end()) return;
-    set_windows(spec, windows, read_window(config, usual_window));
+    read_windows_in_use(config, spec, read_window(config, usual_window),
+                        [first](size_t block) { return block >= static_cast<size_t>(first); });
 }
 
 }  // namespace ringshard::model

@@ -28,7 +28,10 @@ json usual_sizes(const std::string& text_type) {
                 {"intermediate_size", 11008}, {"num_hidden_layers", 32},
                 {"num_attention_heads", 32},  {"max_position_embeddings", 2048}};
     if (text_type == "qwen2_5_vl_text")
-        return {{"num_key_value_heads", 8}, {"rms_norm_eps", 1e-5}, {"rope_theta", 1000000.0}};
+        return {{"num_key_value_heads", 8},
+                {"rms_norm_eps", 1e-5},
+                {"rope_theta", 1000000.0},
+                {"max_window_layers", 80}};
     if (text_type == "qwen3_vl_text") return {{"rope_theta", 500000.0}};
     return json::object();
 }
@@ -92,6 +95,9 @@ ModelSpec read_text_model(ConfigReader& config, const Wrapper& wrapper) {
     if (config.has("quantization_config"))
         fields["quantization_config"] = config.part("quantization_config");
     drop_sections(fields);
+    // Its class has no windows, unlike Qwen3's.
+    if (type == "qwen3_vl_text")
+        for (const char* name : {"use_sliding_window", "layer_types"}) fields.erase(name);
     ConfigReader reader(config.file(), std::move(fields), place);
     ModelSpec spec = inner->read(reader);
     config.complain(reader);
@@ -104,7 +110,13 @@ ModelSpec read_text_model(ConfigReader& config, const Wrapper& wrapper) {
 }  // namespace
 
 ModelSpec read_wrapped_gemma3(ConfigReader& config) {
-    return read_text_model(config, {.text_type = "gemma3_text", .tied = true});
+    ModelSpec spec = read_text_model(config, {.text_type = "gemma3_text", .tied = true});
+    if (spec.logits_cap > 0)
+        config.complain(
+            concat("text_config: final_logit_softcapping = ", spec.logits_cap,
+                   ": transformers does not use it in Gemma3ForConditionalGeneration; set it to "
+                   "null"));
+    return spec;
 }
 
 ModelSpec read_mistral3(ConfigReader& config) {

@@ -151,8 +151,18 @@ at::Tensor Attention::project_backward(const BlockContext& context,
                                        const shard::UnitTensors& weights,
                                        const shard::UnitTensors& gradients,
                                        const at::Tensor& d_rows, const at::Tensor& x) const {
-    return qkv_projection_.backward(context.projections(), weights, gradients,
-                                    deal_backward(d_rows), x);
+    return qkv_projection_.backward(
+        context.projections(), weights, gradients, deal_backward(d_rows), x,
+        has_projected_rows(context) ? BiasGradient::is_added : BiasGradient::is_missing);
+}
+
+attention::GradientFinish Attention::finish_of(const BlockContext& context,
+                                               const shard::UnitTensors& gradients) const {
+    attention::GradientFinish finish;
+    const bool turns_first = !norms_rotated_heads_ && !context.positions.query_scale.defined();
+    if (rope_ && turns_first) finish.rope = &context.positions.ropes[*rope_];
+    if (has_projected_rows(context)) finish.d_bias = qkv_projection_.bias_gradient(gradients);
+    return finish;
 }
 
 void Attention::mix(const BlockContext& context, const shard::UnitTensors& weights,
@@ -185,11 +195,13 @@ at::Tensor Attention::output_backward(const BlockContext& context,
         d_gates = d_seen * saved[seen_] * opened * (1 - opened);
         d_seen = d_seen * opened;
     }
+    const attention::GradientFinish finish = finish_of(context, gradients);
     at::Tensor d_qkv =
         context.attention.backward(d_seen, saved[qkv_], {saved[seen_], saved[lse_]}, context.plan,
-                                   {sinks_of(weights), sinks_of(gradients)});
+                                   {sinks_of(weights), sinks_of(gradients)}, finish);
     scale_queries(context, d_qkv);
-    if (!norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
+    if (!norms_rotated_heads_ && finish.rope == nullptr)
+        rotate(context, d_qkv, ops::Turn::backward);
     for (const HeadNorm& norm : head_norms_) norm.backward(weights, gradients, d_qkv, saved);
     if (norms_rotated_heads_) rotate(context, d_qkv, ops::Turn::backward);
     return is_gated_ ? with_gates(d_qkv, d_gates) : d_qkv;

@@ -50,6 +50,15 @@ private:
     // the other, and gradients back.
     at::Tensor deal(const at::Tensor& projected) const;
     at::Tensor deal_backward(const at::Tensor& d_qkv) const;
+    // Returns the part of what project() does behind the projection that attention's backward pass
+    // undoes.
+    attention::GradientFinish finish_of(const BlockContext& context,
+                                        const shard::UnitTensors& gradients) const;
+    // Are the rows of qkv, but for their positions, those that the projection makes?
+    bool has_projected_rows(const BlockContext& context) const {
+        return head_norms_.empty() && !norms_rotated_heads_ && !is_gated_ && !is_fused_by_heads_ &&
+               !context.positions.query_scale.defined();
+    }
     // Turns queries and keys to their positions, or their gradients back. In place.
     void rotate(const BlockContext& context, const at::Tensor& heads, ops::Turn turn) const;
     // By their positions, in place; gradients too.

@@ -85,10 +85,7 @@ DeltaNet::DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec&
                   .in = sizes_.values(),
                   .adapters = block.adapters,
                   .joint = block.joint}),
-      rows_(saved.add(ActivationPolicy::all_but_gate_up)),
-      read_(saved.add(ActivationPolicy::attention)),
-      first_state_(saved.add(ActivationPolicy::attention)),
-      before_(saved.add(ActivationPolicy::attention)) {}
+      path_(saved, sizes_) {}
 
 at::Tensor DeltaNet::mixed(const at::Tensor& rows) const {
     return rows.narrow(1, 0, sizes_.columns());
@@ -107,30 +104,21 @@ ops::GatedNorm DeltaNet::norm(const shard::UnitTensors& weights) const {
 }
 
 at::Tensor DeltaNet::normed(const shard::UnitTensors& weights, const Saved& saved) const {
-    return ops::gated_norm(as_heads(saved[read_], sizes_.value_dim),
-                           as_heads(gates(saved[rows_]), sizes_.value_dim), norm(weights))
-        .view(saved[read_].sizes());
+    const at::Tensor& read = path_.read(saved);
+    return ops::gated_norm(as_heads(read, sizes_.value_dim),
+                           as_heads(gates(path_.rows(saved)), sizes_.value_dim), norm(weights))
+        .view(read.sizes());
 }
 
 void DeltaNet::project(const BlockContext& context, const shard::UnitTensors& weights,
                        const at::Tensor& x, Saved& saved) const {
     const at::Tensor rows = in_.forward(context.projections(), weights, x);
-    saved[rows_] = is_grouped_ ? ungroup(rows, sizes_) : rows;
+    path_.rows(saved) = is_grouped_ ? ungroup(rows, sizes_) : rows;
 }
 
 void DeltaNet::mix(const BlockContext& context, const shard::UnitTensors& weights,
                    Saved& saved) const {
-    if (saved[read_].defined()) return;
-    if (context.cache != nullptr) {
-        saved[read_] = attention::delta_cached(sizes_, mixed(saved[rows_]), weights_of(weights),
-                                               context.plan, context.cache->states);
-        return;
-    }
-    auto [out, first_state, before] =
-        context.delta.forward(sizes_, mixed(saved[rows_]), weights_of(weights), context.plan);
-    saved[read_] = std::move(out);
-    saved[first_state_] = std::move(first_state);
-    saved[before_] = std::move(before);
+    path_.mix(context, mixed(path_.rows(saved)), weights_of(weights), saved);
 }
 
 at::Tensor DeltaNet::output(const BlockContext& context, const shard::UnitTensors& weights,
@@ -141,19 +129,17 @@ at::Tensor DeltaNet::output(const BlockContext& context, const shard::UnitTensor
 at::Tensor DeltaNet::output_backward(const BlockContext& context, const shard::UnitTensors& weights,
                                      const shard::UnitTensors& gradients, const at::Tensor& dy,
                                      const Saved& saved) const {
-    const at::Tensor& rows = saved[rows_];
+    const at::Tensor& rows = path_.rows(saved);
     const at::Tensor d_normed =
         out_.backward(context.projections(), weights, gradients, dy, normed(weights, saved));
-    const at::Tensor heads = as_heads(saved[read_], sizes_.value_dim);
+    const at::Tensor heads = as_heads(path_.read(saved), sizes_.value_dim);
     const at::Tensor d_gates = at::empty_like(heads);
     const at::Tensor d_read = ops::gated_norm_backward(d_normed.view(heads.sizes()), heads,
                                                        as_heads(gates(rows), sizes_.value_dim),
                                                        norm(weights), d_gates, gradients[norm_]);
-    const at::Tensor d_mixed = context.delta.backward(
-        sizes_, mixed(rows), weights_of(weights),
-        {saved[read_], saved[first_state_], saved[before_]}, d_read.view(saved[read_].sizes()),
-        weights_of(gradients), context.plan);
-    at::Tensor d_rows = at::cat({d_mixed, d_gates.view(saved[read_].sizes())}, 1);
+    const at::Tensor d_mixed = path_.backward(context, mixed(rows), weights_of(weights),
+                                              weights_of(gradients), d_read, saved);
+    at::Tensor d_rows = at::cat({d_mixed, d_gates.view(path_.read(saved).sizes())}, 1);
     return is_grouped_ ? group(d_rows, sizes_) : d_rows;
 }
 
@@ -165,18 +151,7 @@ at::Tensor DeltaNet::project_backward(const BlockContext& context,
 }
 
 Operations DeltaNet::operations(ActivationPolicy policy, bool keeps_output) const {
-    // Of a token and a value head: the products of a chunk with its keys, its values and its state.
-    const auto heads = static_cast<double>(sizes_.value_heads);
-    const auto dk = static_cast<double>(sizes_.key_dim);
-    const auto dv = static_cast<double>(sizes_.value_dim);
-    constexpr double chunk = 64;
-    const double rule = heads * (chunk * (6 * dk + 4 * dv) + 6 * dk * dv);
-    const double conv = 2.0 * taps * static_cast<double>(sizes_.convolved());
-    const double in = in_.operations();
-    return {.products = in + rule + conv + out_.operations(),
-            .products_again = (rows_.is_kept(policy) ? 0 : in) +
-                              (read_.is_kept(policy) ? 0 : rule + conv) +
-                              (keeps_output ? 0 : out_.operations())};
+    return path_.operations(policy, in_.operations(), out_.operations(), keeps_output);
 }
 
 std::vector<const Projection*> DeltaNet::projections() const { return {&in_, &out_}; }

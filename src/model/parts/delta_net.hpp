@@ -5,6 +5,7 @@
 #include "mixer.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/delta_gates.hpp"
+#include "state_path.hpp"
 
 namespace ringshard::model {
 
@@ -13,7 +14,7 @@ class DeltaNet : public Mixer {
 public:
     DeltaNet(shard::UnitLayout& unit, SavedLayout& saved, const BlockSpec& block);
 
-    bool is_projected(const Saved& saved) const override { return saved[rows_].defined(); }
+    bool is_projected(const Saved& saved) const override { return path_.rows(saved).defined(); }
     void project(const BlockContext& context, const shard::UnitTensors& weights,
                  const at::Tensor& x, Saved& saved) const override;
     void mix(const BlockContext& context, const shard::UnitTensors& weights,
@@ -47,10 +48,7 @@ private:
     shard::ParameterId log_rate_;  // A_log
     shard::ParameterId norm_;
     Projection out_;
-    SavedSlot rows_;         // [t, columns + values]: queries, keys, values, b, a, gates
-    SavedSlot read_;         // [t, values]
-    SavedSlot first_state_;  // as in attention::SequenceDelta::Result
-    SavedSlot before_;
+    StatePath path_;  // rows [t, columns + values]: queries, keys, values, b, a, gates
 };
 
 }  // namespace ringshard::model

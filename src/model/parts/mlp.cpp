@@ -13,7 +13,7 @@ ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
                         .adapters = block.adapters,
                         .joint = block.joint};
     if (mlp.is_gated) spec.layers = {{mlp.gate, mlp.intermediate}, {mlp.up, mlp.intermediate}};
-    if (mlp.is_fused) spec.layers = {{"mlp.gate_up_proj", 2 * mlp.intermediate}};
+    if (mlp.is_fused) spec.layers = {{mlp.gate_up, 2 * mlp.intermediate}};
     return spec;
 }
 

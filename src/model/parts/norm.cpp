@@ -43,6 +43,11 @@ ops::RmsNormed Norm::forward(const shard::UnitTensors& weights, const at::Tensor
     return ops::rms_norm(x, weight_of(weights), form_.epsilon);
 }
 
+ops::RmsNormed Norm::add_forward(const shard::UnitTensors& weights, const at::Tensor& branch,
+                                 double factor, const at::Tensor& x) const {
+    return ops::add_rms_norm(branch, factor, x, weight_of(weights), form_.epsilon);
+}
+
 at::Tensor Norm::again(const shard::UnitTensors& weights, const at::Tensor& x,
                        const at::Tensor& inverse_rms) const {
     if (form_.is_centred) return ops::layer_norm(x, layer_norm(weights));

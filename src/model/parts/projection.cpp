@@ -1,5 +1,7 @@
 #include "projection.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/linear.hpp"
 
@@ -55,8 +57,58 @@ void Projection::for_each_joint(const ProjectionContext& context, Work work) con
     }
 }
 
+template <class Work>
+at::Tensor Projection::by_chunks(const ProjectionContext& context, int64_t tokens,
+                                 Work work) const {
+    const int64_t most =
+        std::max<int64_t>(1, context.most_elements / std::max(shape_.in, shape_.out));
+    if (tokens <= most) return work(context, [](const at::Tensor& all) { return all; });
+    at::Tensor joined;
+    for (int64_t begin = 0; begin < tokens; begin += most) {
+        const int64_t length = std::min(most, tokens - begin);
+        const auto rows = [=](const at::Tensor& all) { return all.narrow(0, begin, length); };
+        const at::Tensor part = work(context.of_tokens(begin, length), rows);
+        if (!part.defined()) continue;
+        if (!joined.defined()) joined = at::empty({tokens, part.size(1)}, part.options());
+        rows(joined).copy_(part);
+    }
+    return joined;
+}
+
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
                                const at::Tensor& x) const {
+    return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
+        return forward_chunk(of_chunk, weights, rows(x));
+    });
+}
+
+at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
+                                const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                const at::Tensor& x, BiasGradient of_bias) const {
+    return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
+        return backward_chunk(of_chunk, weights, gradients, rows(dy), rows(x), of_bias);
+    });
+}
+
+at::Tensor Projection::backward_input(const ProjectionContext& context,
+                                      const shard::UnitTensors& weights,
+                                      const at::Tensor& dy) const {
+    return by_chunks(context, dy.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
+        return backward_input_of_chunk(of_chunk, weights, rows(dy));
+    });
+}
+
+void Projection::add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
+                               const shard::UnitTensors& gradients, const at::Tensor& dy,
+                               const at::Tensor& x) const {
+    by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
+        add_gradients_of_chunk(of_chunk, weights, gradients, rows(dy), rows(x));
+        return at::Tensor();
+    });
+}
+
+at::Tensor Projection::forward_chunk(const ProjectionContext& context,
+                                     const shard::UnitTensors& weights, const at::Tensor& x) const {
     const at::Tensor bias = bias_ ? weights[*bias_] : at::Tensor();
     const at::Tensor base = weights[weight_];
     const LowRank* const adapter = only_adapter();
@@ -70,10 +122,11 @@ at::Tensor Projection::forward(const ProjectionContext& context, const shard::Un
     return bias_follows && bias.defined() ? y.add_(bias) : y;
 }
 
-at::Tensor Projection::backward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                                const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                const at::Tensor& x) const {
-    add_base_gradients(context, gradients, dy, x);
+at::Tensor Projection::backward_chunk(const ProjectionContext& context,
+                                      const shard::UnitTensors& weights,
+                                      const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                      const at::Tensor& x, BiasGradient of_bias) const {
+    add_base_gradients(context, gradients, dy, x, of_bias);
     const at::Tensor base = weights[weight_];
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, base};
@@ -91,9 +144,9 @@ at::Tensor Projection::backward(const ProjectionContext& context, const shard::U
     return dx;
 }
 
-at::Tensor Projection::backward_input(const ProjectionContext& context,
-                                      const shard::UnitTensors& weights,
-                                      const at::Tensor& dy) const {
+at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
+                                               const shard::UnitTensors& weights,
+                                               const at::Tensor& dy) const {
     const at::Tensor base = weights[weight_];
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, base};
@@ -108,9 +161,10 @@ at::Tensor Projection::backward_input(const ProjectionContext& context,
     return dx;
 }
 
-void Projection::add_gradients(const ProjectionContext& context, const shard::UnitTensors& weights,
-                               const shard::UnitTensors& gradients, const at::Tensor& dy,
-                               const at::Tensor& x) const {
+void Projection::add_gradients_of_chunk(const ProjectionContext& context,
+                                        const shard::UnitTensors& weights,
+                                        const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                        const at::Tensor& x) const {
     add_base_gradients(context, gradients, dy, x);
     if (const LowRank* const adapter = only_adapter()) {
         const LowRank::Operands operands{context, weights, weights[weight_]};
@@ -125,9 +179,9 @@ void Projection::add_gradients(const ProjectionContext& context, const shard::Un
 
 void Projection::add_base_gradients(const ProjectionContext& context,
                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
-                                    const at::Tensor& x) const {
+                                    const at::Tensor& x, BiasGradient of_bias) const {
     ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
-    if (bias_) ops::add_bias_gradient(gradients[*bias_], dy);
+    if (of_bias == BiasGradient::is_missing) ops::add_bias_gradient(bias_gradient(gradients), dy);
 }
 
 }  // namespace ringshard::model

@@ -21,6 +21,9 @@ struct WeightUse {
     double rows_per_token = 1;
 };
 
+// Whether the gradient of the bias is there already, from the pass that made dy.
+enum class BiasGradient { is_missing, is_added };
+
 // y = x w^T + bias, and what adapters add to it. x [t, in], y [t, out].
 class Projection {
 public:
@@ -31,7 +34,11 @@ public:
     // Returns the gradient of x, and adds to the gradients of weight and bias.
     at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
-                        const at::Tensor& x) const;
+                        const at::Tensor& x, BiasGradient of_bias = BiasGradient::is_missing) const;
+    // Returns an undefined tensor where there is no bias, or a frozen one.
+    at::Tensor bias_gradient(const shard::UnitTensors& gradients) const {
+        return bias_ ? gradients[*bias_] : at::Tensor();
+    }
 
     // The halves of backward(), for a part that makes x again between them.
     at::Tensor backward_input(const ProjectionContext& context, const shard::UnitTensors& weights,
@@ -53,8 +60,24 @@ public:
     shard::ParameterId weight() const { return weight_; }
 
 private:
+    // Calls work(context, rows of) for chunks of tokens that are small enough for one product, and
+    // joins the tensors that it returns.
+    template <class Work>
+    at::Tensor by_chunks(const ProjectionContext& context, int64_t tokens, Work work) const;
+    at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                             const at::Tensor& x) const;
+    at::Tensor backward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                              const shard::UnitTensors& gradients, const at::Tensor& dy,
+                              const at::Tensor& x, BiasGradient of_bias) const;
+    at::Tensor backward_input_of_chunk(const ProjectionContext& context,
+                                       const shard::UnitTensors& weights,
+                                       const at::Tensor& dy) const;
+    void add_gradients_of_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                                const shard::UnitTensors& gradients, const at::Tensor& dy,
+                                const at::Tensor& x) const;
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
-                            const at::Tensor& dy, const at::Tensor& x) const;
+                            const at::Tensor& dy, const at::Tensor& x,
+                            BiasGradient of_bias = BiasGradient::is_missing) const;
 
     // Returns the adapter of all tokens, or nullptr if no adapter or several adapters train.
     const LowRank* only_adapter() const {

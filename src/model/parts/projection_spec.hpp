@@ -49,13 +49,20 @@ struct ProjectionContext {
     at::Tensor dropout_keys{};  // [t] int64; undefined: nothing is dropped
     RowNorms* norms = nullptr;  // nullptr: not shared
     AdapterRows rows{};
+    // Of the input or output of one product. LibTorch's and cuBLAS's are not proven from 2^31 on.
+    int64_t most_elements = int64_t{1} << 30;
 
-    // Of some of the tokens, all of one adapter.
-    ProjectionContext of_one(int64_t begin, int64_t length) const {
+    // Of some of the tokens.
+    ProjectionContext of_tokens(int64_t begin, int64_t length) const {
         return {gemms,
                 dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-                norms,
-                {}};
+                norms, rows.of_tokens(begin, length), most_elements};
+    }
+    // Of some of the tokens, all of one adapter.
+    ProjectionContext of_one(int64_t begin, int64_t length) const {
+        ProjectionContext one = of_tokens(begin, length);
+        one.rows = {};
+        return one;
     }
 };
 

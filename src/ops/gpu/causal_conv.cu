@@ -30,7 +30,7 @@ struct Rows {
         return to_float(static_cast<const T*>(work.weight)[column * work.taps + tap]);
     }
     RINGSHARD_BOTH float sum(int64_t t, int64_t column) const {
-        float sum = 0;
+        float sum = work.bias == nullptr ? 0 : to_float(static_cast<const T*>(work.bias)[column]);
         for (int64_t tap = 0; tap < work.taps; ++tap)
             sum += weight(tap, column) * read(t, tap, column);
         return sum;

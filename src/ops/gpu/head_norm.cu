@@ -106,7 +106,12 @@ void with_head_packs(const HeadNorm& work, Work body) {
 
 }  // namespace
 
-int64_t num_head_ranges(int64_t heads) { return std::min<int64_t>(heads, 2112); }
+// As many warps as the largest GPUs hold, each with a few heads at least.
+int64_t num_head_ranges(int64_t heads) {
+    constexpr int64_t warps = int64_t{132} * 64;
+    constexpr int64_t fewest_heads = 4;
+    return std::min((heads + fewest_heads - 1) / fewest_heads, warps);
+}
 
 void head_norm(const Queue& queue, const HeadNorm& work) {
     with_head_packs(work, [&](auto* type, auto size) {

@@ -25,6 +25,9 @@ struct RmsNorm {
     int64_t width;
     float epsilon;
     float offset;  // is added to the weights
+    // [rows, width], or null: what is normed is branch * factor + x, which is written over it.
+    void* branch = nullptr;
+    float factor = 1;
 };
 void rms_norm(const Queue& queue, const RmsNorm& work);
 void rms_norm_again(const Queue& queue, const RmsNorm& work);  // reads inverse_rms
@@ -97,6 +100,31 @@ struct Rope {
 };
 void rope(const Queue& queue, const Rope& work);
 
+// Gradients of heads [n, t, heads, head_dim] as an operator of attention returns them become rows
+// of queries, keys and values: with a table, queries and keys are turned back.
+struct HeadGradients {
+    struct Part {
+        const void* from;
+        int64_t stride_n, stride_t, stride_h;
+    };
+    NumberType from_type;
+    NumberType type;
+    Part dq;
+    Part dk;
+    Part dv;
+    void* into;           // [rows, (query_heads + 2 key_heads) head_dim]
+    const float* cosine;  // [rows, head_dim / 2], or null
+    const float* sine;
+    float* sums;  // [num_token_ranges(n t, true), a row]: of the rows of each range; or null
+    int64_t n, t;
+    int64_t query_heads, key_heads, head_dim;
+    int64_t first_row;  // of token [0, 0], and how far that of [1, 0] is from it
+    int64_t row_distance;
+};
+int64_t num_token_ranges(int64_t tokens, bool has_sums);
+// Returns false, and does nothing, if heads do not lie in whole packs or are too many.
+bool put_head_gradients(const Queue& queue, const HeadGradients& work);
+
 struct SwiGlu {
     NumberType type;
     void* gate_up;  // [rows, 2 width]
@@ -105,7 +133,8 @@ struct SwiGlu {
     int64_t width;
 };
 void swiglu(const Queue& queue, const SwiGlu& work);
-void swiglu_backward(const Queue& queue, const SwiGlu& work);  // writes both over
+void swiglu_backward(const Queue& queue,
+                     const SwiGlu& work);  // writes both over
 
 // Tokens in ascending order, and the place of each in the batch, equal ones in the order of the
 // batch.

@@ -3,7 +3,9 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <nv/target>
 
+#include "host_accesses.hpp"
 #include "kernels.hpp"
 
 #define RINGSHARD_BOTH __host__ __device__ __forceinline__
@@ -32,18 +34,39 @@ struct Floats {
 };
 
 template <int n, class T>
-RINGSHARD_BOTH Floats<n> load(const T* from) {
-    const Pack<T, n> pack = *reinterpret_cast<const Pack<T, n>*>(from);
+RINGSHARD_BOTH Pack<T, n> load_pack(const T* from) {
+    NV_IF_TARGET(NV_IS_HOST, (note_host_access(HostAccess::read, from, n * sizeof(T));))
+    return *reinterpret_cast<const Pack<T, n>*>(from);
+}
+
+template <int n, class T>
+RINGSHARD_BOTH Floats<n> to_floats(const Pack<T, n>& pack) {
     Floats<n> floats;
     for (int i = 0; i < n; ++i) floats[i] = to_float(pack.numbers[i]);
     return floats;
 }
 
 template <int n, class T>
-RINGSHARD_BOTH void store(T* into, const Floats<n>& floats) {
+RINGSHARD_BOTH Floats<n> load(const T* from) {
+    return to_floats<n>(load_pack<n>(from));
+}
+
+template <int n, class T>
+RINGSHARD_BOTH void store_pack(T* into, const Pack<T, n>& pack) {
+    NV_IF_TARGET(NV_IS_HOST, (note_host_access(HostAccess::write, into, n * sizeof(T));))
+    *reinterpret_cast<Pack<T, n>*>(into) = pack;
+}
+
+template <class T, int n>
+RINGSHARD_BOTH Pack<T, n> to_pack(const Floats<n>& floats) {
     Pack<T, n> pack;
     for (int i = 0; i < n; ++i) put(pack.numbers[i], floats[i]);
-    *reinterpret_cast<Pack<T, n>*>(into) = pack;
+    return pack;
+}
+
+template <int n, class T>
+RINGSHARD_BOTH void store(T* into, const Floats<n>& floats) {
+    store_pack<n>(into, to_pack<T, n>(floats));
 }
 
 struct Sum {

@@ -28,7 +28,58 @@ void with_team(int64_t width, Work work) {
     }
 }
 
-template <class T, int n>
+// Calls `work` with the most packs of a row that a thread has.
+template <int n, class Work>
+void with_packs_of_thread(int64_t width, int threads, Work work) {
+    const int64_t packs = (width / n + threads - 1) / threads;
+    constexpr int most = n == 1 ? 16 : 32 / n;  // what registers have room for
+    if constexpr (n > 1) {
+        if (packs == 1) return work(PackSize<1>());
+        if (packs == 2) return work(PackSize<2>());
+    }
+    if (packs > most)
+        throw std::runtime_error("a norm of " + std::to_string(width) +
+                                 " columns: the kernels take " +
+                                 std::to_string(most * n * threads));
+    work(PackSize<most>());
+}
+
+// A pack that a thread has in registers from one phase to the next; where a thread has more than
+// two, it reads them again, from the cache.
+template <class Pack, bool stays>
+struct Kept {
+    Pack pack;
+    template <class Load>
+    RINGSHARD_BOTH Pack first(Load load) {
+        return pack = load();
+    }
+    template <class Load>
+    RINGSHARD_BOTH Pack again(Load) const {
+        return pack;
+    }
+};
+template <class Pack>
+struct Kept<Pack, false> {
+    template <class Load>
+    RINGSHARD_BOTH Pack first(Load load) {
+        return load();
+    }
+    template <class Load>
+    RINGSHARD_BOTH Pack again(Load load) const {
+        return load();
+    }
+};
+template <class T, int n, int packs>
+using KeptPack = Kept<Pack<T, n>, packs <= 2>;
+
+template <class T>
+RINGSHARD_BOTH float rounded(float number) {
+    T narrow;
+    put(narrow, number);
+    return to_float(narrow);
+}
+
+template <class T, int n, int packs>
 struct Normalize {
     RmsNorm work;
     bool has_inverse;
@@ -37,17 +88,35 @@ struct Normalize {
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
         const int64_t width = work.width;
-        const T* const x = static_cast<const T*>(work.x) + team.number() * width;
-        T* const y = static_cast<T*>(work.y) + team.number() * width;
+        const int64_t row = team.number() * width;
+        const T* const x = static_cast<const T*>(work.x) + row;
+        T* const y = static_cast<T*>(work.y) + row;
+        T* const branch = work.branch == nullptr ? nullptr : static_cast<T*>(work.branch) + row;
         const T* const weight = static_cast<const T*>(work.weight);
+        using Kept = KeptPack<T, n, packs>;
+        auto own = team.template own<Kept, packs>();
+        const auto sum_of_branch = [&](int64_t i) {
+            Floats<n> sum = load<n>(branch + i * n);
+            const Floats<n> before = load<n>(x + i * n);
+            for (int k = 0; k < n; ++k) sum[k] = rounded<T>(sum[k] * work.factor) + before[k];
+            const Pack<T, n> pack = to_pack<T, n>(sum);
+            store_pack<n>(branch + i * n, pack);
+            return pack;
+        };
+        const T* const normed = branch == nullptr ? x : branch;
+        const auto numbers_of = [&](int64_t i) { return load_pack<n>(normed + i * n); };
         float inverse = 0;
         if (has_inverse) {
             inverse = work.inverse_rms[team.number()];
+            team.each_own(width / n, own, [&](int64_t i, Kept& kept) {
+                kept.first([&] { return numbers_of(i); });
+            });
         } else {
-            const float squares = team.reduce(
-                width / n, 0.0F,
-                [&](int64_t i) {
-                    const Floats<n> numbers = load<n>(x + i * n);
+            const float squares = team.reduce_own(
+                width / n, own, 0.0F,
+                [&](int64_t i, Kept& kept) {
+                    const Floats<n> numbers = to_floats<n>(kept.first(
+                        [&] { return branch == nullptr ? numbers_of(i) : sum_of_branch(i); }));
                     float sum = 0;
                     for (int k = 0; k < n; ++k) sum += numbers[k] * numbers[k];
                     return sum;
@@ -56,8 +125,8 @@ struct Normalize {
             inverse = 1.0F / sqrtf(squares / static_cast<float>(width) + work.epsilon);
             team.each(1, [&](int64_t) { work.inverse_rms[team.number()] = inverse; });
         }
-        team.each(width / n, [&](int64_t i) {
-            Floats<n> numbers = load<n>(x + i * n);
+        team.each_own(width / n, own, [&](int64_t i, Kept& kept) {
+            Floats<n> numbers = to_floats<n>(kept.again([&] { return numbers_of(i); }));
             const Floats<n> w = load<n>(weight + i * n);
             for (int k = 0; k < n; ++k) numbers[k] = (w[k] + work.offset) * (numbers[k] * inverse);
             store<n>(y + i * n, numbers);
@@ -70,25 +139,38 @@ void normalize(const Queue& queue, const RmsNorm& work, bool has_inverse) {
         work.type, work.width,
         [&](auto* type, auto size) {
             using T = std::remove_pointer_t<decltype(type)>;
-            const Normalize<T, decltype(size)::value> program{work, has_inverse};
-            with_team(work.width,
-                      [&](auto team) { run<decltype(team)::value>(queue, work.rows, program); });
+            constexpr int n = decltype(size)::value;
+            with_team(work.width, [&](auto team) {
+                constexpr int threads = decltype(team)::value;
+                with_packs_of_thread<n>(work.width, threads, [&](auto packs) {
+                    run<threads>(queue, work.rows,
+                                 Normalize<T, n, decltype(packs)::value>{work, has_inverse});
+                });
+            });
         },
-        work.x, work.y, work.weight);
+        work.x, work.y, work.weight, work.branch);
 }
 
-template <class T, int n>
+// With n = x * r, r = 1 / rms(x): dx = r * (w dy - n * mean(n w dy)), dw = n dy.
+template <class T, int n, int packs>
 struct NormBackward {
     RmsNormBackward work;
     int64_t num_ranges;
+
+    // The columns of one pack.
+    struct Columns {
+        Floats<n> sum;  // of the weights' gradient
+        KeptPack<T, n, packs> x;
+        KeptPack<T, n, packs> dy;
+    };
 
 #pragma nv_exec_check_disable
     template <class Team>
     __host__ __device__ void operator()(const Team& team) const {
         const int64_t width = work.width;
-        float* const sums = team.memory();
-        team.each(width / n, [&](int64_t i) {
-            for (int k = 0; k < n; ++k) sums[i * n + k] = 0;
+        auto own = team.template own<Columns, packs>();
+        team.each_own(width / n, own, [&](int64_t, Columns& columns) {
+            for (int k = 0; k < n; ++k) columns.sum[k] = 0;
         });
         const T* const weight = static_cast<const T*>(work.weight);
         const Range mine = range_of(team.number(), num_ranges, work.rows);
@@ -97,30 +179,38 @@ struct NormBackward {
             const T* const dy = static_cast<const T*>(work.dy) + row * width;
             T* const dx = static_cast<T*>(work.dx) + row * width;
             const float inverse = work.inverse_rms[row];
-            const float dot = team.reduce(
-                width / n, 0.0F,
-                [&](int64_t i) {
-                    return dot_of<T, n>(x + i * n, dy + i * n, weight + i * n, work.offset,
-                                        inverse);
+            const float dot = team.reduce_own(
+                width / n, own, 0.0F,
+                [&](int64_t i, Columns& columns) {
+                    const Floats<n> a =
+                        to_floats<n>(columns.x.first([&] { return load_pack<n>(x + i * n); }));
+                    const Floats<n> b =
+                        to_floats<n>(columns.dy.first([&] { return load_pack<n>(dy + i * n); }));
+                    const Floats<n> w = load<n>(weight + i * n);
+                    float sum = 0;
+                    for (int k = 0; k < n; ++k) sum += a[k] * inverse * (w[k] + work.offset) * b[k];
+                    return sum;
                 },
                 Sum());
             const float mean = dot / static_cast<float>(width);
-            team.each(width / n, [&](int64_t i) {
-                const Floats<n> a = load<n>(x + i * n);
-                const Floats<n> b = load<n>(dy + i * n);
+            team.each_own(width / n, own, [&](int64_t i, Columns& columns) {
+                const Floats<n> a =
+                    to_floats<n>(columns.x.again([&] { return load_pack<n>(x + i * n); }));
+                const Floats<n> b =
+                    to_floats<n>(columns.dy.again([&] { return load_pack<n>(dy + i * n); }));
                 const Floats<n> w = load<n>(weight + i * n);
                 Floats<n> gradient = load<n>(dx + i * n);
                 for (int k = 0; k < n; ++k) {
                     const float normed = a[k] * inverse;
-                    sums[i * n + k] += normed * b[k];
+                    columns.sum[k] += normed * b[k];
                     gradient[k] += inverse * ((w[k] + work.offset) * b[k] - normed * mean);
                 }
                 store<n>(dx + i * n, gradient);
             });
         }
         float* const partial = work.d_weight + team.number() * width;
-        team.each(width / n, [&](int64_t i) {
-            for (int k = 0; k < n; ++k) partial[i * n + k] = sums[i * n + k];
+        team.each_own(width / n, own, [&](int64_t i, Columns& columns) {
+            for (int k = 0; k < n; ++k) partial[i * n + k] = columns.sum[k];
         });
     }
 };
@@ -177,9 +267,13 @@ void rms_norm_backward(const Queue& queue, const RmsNormBackward& work) {
         work.type, work.width,
         [&](auto* type, auto size) {
             using T = std::remove_pointer_t<decltype(type)>;
-            const NormBackward<T, decltype(size)::value> program{work, ranges};
+            constexpr int n = decltype(size)::value;
             with_team(work.width, [&](auto team) {
-                run<decltype(team)::value>(queue, ranges, program, work.width);
+                constexpr int threads = decltype(team)::value;
+                with_packs_of_thread<n>(work.width, threads, [&](auto packs) {
+                    run<threads>(queue, ranges,
+                                 NormBackward<T, n, decltype(packs)::value>{work, ranges});
+                });
             });
         },
         work.x, work.dy, work.dx, work.weight);

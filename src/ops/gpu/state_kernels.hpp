@@ -12,6 +12,7 @@ struct CausalConv {
     const void* x;       // [rows, columns], whose rows lie x_row apart
     const void* before;  // [stretches, taps - 1, columns]: the rows before each stretch
     const void* weight;  // [columns, taps]
+    const void* bias;    // [columns], or null
     void* y;             // [rows, columns]; unused in the backward pass
     const int64_t* stretch_of_row;
     const int64_t* begins;  // [stretches + 1]

@@ -6,13 +6,17 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "grid.hpp"
+#include "host_accesses.hpp"
 #include "kernels.hpp"
 
 // A kernel here is a program that one team of threads goes through in phases: `each` deals out
-// items, `reduce` joins what is found for all items and tells every thread. A program is written
+// items, `reduce` joins what is found for all items and tells every thread. `each_own` and
+// `reduce_own` do so with values that a thread keeps for each of its items from phase to phase, in
+// registers: at most as many as own() was told. A program is written
 // once and run by two kinds of teams: those of a GPU, and those of the host, whose threads are
 // loops. Both deal out items alike and join in the same order, so what is tried on the host is the
 // indexing and the arithmetic that runs on the GPU.
@@ -45,23 +49,54 @@ public:
     __device__ Value reduce(int64_t count, Value none, Term term, Join join) const {
         Value value = none;
         for (int64_t i = thread(); i < count; i += threads) value = join(value, term(i));
-        for (int distance = warp_size / 2; distance > 0; distance /= 2)
-            value = join(value, of_lane(value, distance));
-        if constexpr (threads > warp_size) {
-            constexpr int num_warps = threads / warp_size;
-            __shared__ alignas(16) unsigned char room[num_warps * sizeof(Value)];
-            Value* const of_warps = reinterpret_cast<Value*>(room);
-            if (thread() % warp_size == 0) of_warps[thread() / warp_size] = value;
-            __syncthreads();
-            value = of_warps[0];
-            for (int warp = 1; warp < num_warps; ++warp) value = join(value, of_warps[warp]);
-            __syncthreads();
+        return of_all_threads(value, join);
+    }
+
+    template <class Item, int most>
+    struct Own {
+        Item items[most];
+    };
+    template <class Item, int most>
+    __device__ Own<Item, most> own() const {
+        return {};
+    }
+    template <class Item, int most, class Work>
+    __device__ void each_own(int64_t count, Own<Item, most>& own, Work work) const {
+#pragma unroll
+        for (int k = 0; k < most; ++k) {
+            const int64_t i = thread() + k * threads;
+            if (i < count) work(i, own.items[k]);
         }
-        return value;
+    }
+    template <class Item, int most, class Value, class Term, class Join>
+    __device__ Value reduce_own(int64_t count, Own<Item, most>& own, Value none, Term term,
+                                Join join) const {
+        Value value = none;
+        each_own(count, own, [&](int64_t i, Item& item) { value = join(value, term(i, item)); });
+        return of_all_threads(value, join);
     }
 
 private:
     __device__ static int thread() { return static_cast<int>(threadIdx.x) % threads; }
+
+    // Two rooms in turns: whoever writes into one has passed the barrier that all reach after they
+    // have read it.
+    template <class Value, class Join>
+    __device__ Value of_all_threads(Value value, Join join) const {
+        for (int distance = warp_size / 2; distance > 0; distance /= 2)
+            value = join(value, of_lane(value, distance));
+        if constexpr (threads > warp_size) {
+            constexpr int num_warps = threads / warp_size;
+            __shared__ alignas(16) unsigned char rooms[2][num_warps * sizeof(Value)];
+            Value* const of_warps = reinterpret_cast<Value*>(rooms[turn_]);
+            turn_ = 1 - turn_;
+            if (thread() % warp_size == 0) of_warps[thread() / warp_size] = value;
+            __syncthreads();
+            value = of_warps[0];
+            for (int warp = 1; warp < num_warps; ++warp) value = join(value, of_warps[warp]);
+        }
+        return value;
+    }
 
     template <class Value>
     __device__ static Value of_lane(const Value& value, int distance) {
@@ -77,6 +112,7 @@ private:
 
     int64_t number_;
     float* memory_;
+    mutable int turn_ = 0;
 };
 
 template <int threads>
@@ -100,6 +136,37 @@ public:
         for (int64_t thread = 0; thread < threads; ++thread)
             for (int64_t i = thread; i < count; i += threads)
                 values[thread] = join(values[thread], term(i));
+        return of_all_threads(std::move(values), join);
+    }
+
+    template <class Item, int most>
+    struct Own {
+        Item items[threads * most];
+    };
+    template <class Item, int most>
+    Own<Item, most> own() const {
+        return {};
+    }
+    template <class Item, int most, class Work>
+    void each_own(int64_t count, Own<Item, most>& own, Work work) const {
+        for (int64_t thread = 0; thread < threads; ++thread)
+            for (int64_t k = 0; k < most; ++k)
+                if (thread + k * threads < count)
+                    work(thread + k * threads, own.items[thread * most + k]);
+    }
+    template <class Item, int most, class Value, class Term, class Join>
+    Value reduce_own(int64_t count, Own<Item, most>& own, Value none, Term term, Join join) const {
+        std::vector<Value> values(threads, none);
+        each_own(count, own, [&](int64_t i, Item& item) {
+            Value& value = values[i % threads];
+            value = join(value, term(i, item));
+        });
+        return of_all_threads(std::move(values), join);
+    }
+
+private:
+    template <class Value, class Join>
+    Value of_all_threads(std::vector<Value> values, Join join) const {
         for (int distance = warp_size / 2; distance > 0; distance /= 2) {
             const std::vector<Value> before = values;
             for (int thread = 0; thread < threads; ++thread)
@@ -111,7 +178,6 @@ public:
         return value;
     }
 
-private:
     int64_t number_;
     float* memory_;
 };
@@ -138,6 +204,7 @@ void run(const Queue& queue, int64_t num_teams, const Program& program,
          int64_t floats_per_team = 0) {
     if (num_teams == 0) return;
     if (!queue.on_gpu) {
+        note_host_launch(typeid(Program).name());
         std::vector<float> memory(static_cast<size_t>(floats_per_team));
         for (int64_t number = 0; number < num_teams; ++number)
             program(HostTeam<threads>(number, memory.data()));

@@ -25,21 +25,32 @@ MODELS = {
     "8B": llama(4096, 14336, 32, 32, 8, 128256),
 }
 
-# model, rows of a step, length of a row, what is kept, moments, and the floor of MFU in percent, where there is one.
-# In order of weight: what does not fit the time is left out and said.
+def row(model, rows, length, policy, moments, *words, floor=None, torch=False, profile=False):
+    """rows: of a micro-batch. words: of bench_gpu_step. floor: of MFU on an H200, in percent. torch: PyTorch is measured
+    beside it. profile: with the kernels that take most of the time."""
+    return {"model": model, "rows": rows, "length": length, "policy": policy, "moments": moments, "words": list(words),
+            "floor": floor, "torch": torch, "profile": profile}
+
+
+# In order of weight: what does not fit the time is left out and said. llmq measures 0.5B and 7B with the same rows and
+# accumulation.
 ROWS = [
-    ("0.5B", 64, 1024, "all", "fp32", 40),
-    ("8B", 2, 8192, "attention", "bf16", 52),
-    ("7B", 16, 1024, "attention", "bf16", 52),
-    ("8B", 1, 131072, "attention offload", "bf16", 45),
-    ("0.5B", 4, 1024, "all", "fp32", None),
-    ("0.5B", 4, 1024, "all graphs", "fp32", None),
-    ("0.5B", 8, 8192, "all", "fp32", None),
-    ("1.5B", 32, 1024, "all", "fp32", None),
-    ("3B", 16, 1024, "attention", "fp32", None),
-    ("3B", 2, 8192, "attention", "fp32", None),
-    ("8B", 1, 65536, "attention offload", "bf16", None),
-    ("1.5B", 1, 65536, "attention", "fp32", None),
+    row("0.5B", 64, 1024, "all", "fp32", floor=48, torch=True, profile=True),
+    row("7B", 8, 1024, "all", "bf16", "accumulate=8", floor=58, profile=True),
+    row("8B", 1, 8192, "all", "bf16", "accumulate=8", floor=58, profile=True),
+    row("8B", 1, 131072, "attention", "bf16", "offload", "packed", floor=50, profile=True),
+    row("8B", 1, 131072, "attention", "bf16", "offload", floor=50),
+    row("0.5B", 4, 1024, "all", "fp32"),
+    row("0.5B", 4, 1024, "all", "fp32", "graphs"),
+    row("0.5B", 16, 1024, "all", "fp32", "accumulate=8"),
+    row("0.5B", 8, 8192, "all", "fp32"),
+    row("3B", 16, 1024, "all", "fp32", profile=True),
+    row("7B", 16, 1024, "attention", "bf16", torch=True),
+    row("8B", 2, 8192, "attention", "bf16", torch=True),
+    row("1.5B", 32, 1024, "all", "fp32", torch=True),
+    row("3B", 2, 8192, "attention", "fp32"),
+    row("8B", 1, 65536, "attention", "bf16", "offload"),
+    row("1.5B", 1, 65536, "attention", "fp32"),
 ]
 # Two layers of the 8B model at lengths whose whole does not fit the time: forward and backward of a step, from which the
 # whole is reckoned and marked so.

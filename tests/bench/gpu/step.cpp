@@ -1,19 +1,31 @@
-// bench_gpu_step CONFIG_JSON ROWS LENGTH POLICY MOMENTS SECONDS [offload | graphs] [layers=N]:
-// steps of one rank over random tokens with random weights, in bf16 on the first GPU
-// (RINGSHARD_TEST_DEVICE says another device). Prints a line of JSON. POLICY: all, attention or
-// input. MOMENTS: fp32 or bf16. It takes three steps at least, and as many as fit into SECONDS;
-// long steps need no others that warm up, so of these it takes two or one. offload: activations go
-// to the host's memory. graphs: blocks are recorded and replayed.
+// bench_gpu_step CONFIG_JSON ROWS LENGTH POLICY MOMENTS SECONDS [WORD...]: steps of one rank over
+// random tokens with random weights, in bf16 on the first GPU (RINGSHARD_TEST_DEVICE says another
+// device). Prints a line of JSON. POLICY: all, all_but_gate_up, attention or input. MOMENTS: fp32
+// or bf16. It takes three steps at least, and as many as fit into SECONDS; long steps need no
+// others that warm up, so of these it takes two or one. Words:
+//
+//   offload        activations go to the host's memory
+//   graphs         blocks are recorded and replayed
+//   layers=N       of so many blocks
+//   accumulate=N   a step has so many micro-batches of ROWS
+//   packed         a row is one document of five eighths of it and short ones
+//   deterministic  FlashAttention-2 attends, and not cuDNN
+//   profile        one more step under LibTorch's profiler: the kernels that take most of it
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <numeric>
 #include <random>
 
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/comm/mpi_session.hpp"
 #include "ringshard/config/config.hpp"
@@ -29,11 +41,51 @@ using namespace ringshard;
 
 namespace {
 
-data::Rows random_rows(int64_t count, int64_t length, int64_t vocabulary) {
+struct Wish {
+    int64_t num_rows = 0;  // of a micro-batch
+    int64_t length = 0;
+    bool offloads = false;
+    bool records = false;
+    int64_t layers = 0;  // 0: all
+    int64_t accumulation = 1;
+    bool packs = false;
+    bool profiles = false;
+    int64_t tokens_per_step() const { return num_rows * length * accumulation; }
+};
+
+bool read_word(const std::string& word, Wish& wish) {
+    const auto number = [&](const char* name, int64_t& into) {
+        if (!word.starts_with(name)) return false;
+        into = std::stoll(word.substr(std::string_view(name).size()));
+        return true;
+    };
+    if (word == "deterministic") at::globalContext().setDeterministicAlgorithms(true, true);
+    wish.offloads |= word == "offload";
+    wish.records |= word == "graphs";
+    wish.packs |= word == "packed";
+    wish.profiles |= word == "profile";
+    return word == "deterministic" || word == "offload" || word == "graphs" || word == "packed" ||
+           word == "profile" || number("layers=", wish.layers) ||
+           number("accumulate=", wish.accumulation);
+}
+
+// The lengths of the documents of a row.
+std::vector<int64_t> documents_of(const Wish& wish) {
+    if (!wish.packs) return {wish.length};
+    constexpr int64_t shortest = 64;
+    std::vector<int64_t> lengths{wish.length * 5 / 8};
+    for (int64_t left = wish.length - lengths.front(); left > 0; left -= lengths.back())
+        lengths.push_back(std::min(left, shortest + left % 701));
+    return lengths;
+}
+
+data::Rows random_rows(const Wish& wish, int64_t vocabulary) {
     std::mt19937 random(1);
     data::SampleList samples;
-    for (int64_t row = 0; row < count; ++row) {
-        std::vector<int32_t> tokens(static_cast<size_t>(length));
+    const std::vector<int64_t> documents = documents_of(wish);
+    for (int64_t i = 0; i < wish.num_rows * wish.accumulation * std::ssize(documents); ++i) {
+        std::vector<int32_t> tokens(
+            static_cast<size_t>(documents[static_cast<size_t>(i % std::ssize(documents))]));
         for (int32_t& token : tokens)
             token = static_cast<int32_t>(random() % static_cast<uint32_t>(vocabulary));
         samples.add(tokens, tokens);
@@ -42,7 +94,12 @@ data::Rows random_rows(int64_t count, int64_t length, int64_t vocabulary) {
     std::vector<int64_t> all(static_cast<size_t>(store.size()));
     std::iota(all.begin(), all.end(), int64_t{0});
     data::RowReport report;
-    data::RowPlan plan = data::plan_rows(store, all, {}, report);
+    data::RowSettings settings{.max_length = wish.length};
+    if (wish.packs) {
+        settings.packs = true;
+        settings.strategy = config::PackingStrategy::bfd;
+    }
+    data::RowPlan plan = data::plan_rows(store, all, settings, report);
     return {std::move(store), std::move(plan)};
 }
 
@@ -61,6 +118,7 @@ void draw_weights(shard::Zero& zero) {
 
 config::ActivationPolicy policy_named(std::string_view name) {
     if (name == "all") return config::ActivationPolicy::all;
+    if (name == "all_but_gate_up") return config::ActivationPolicy::all_but_gate_up;
     if (name == "input") return config::ActivationPolicy::input;
     RINGSHARD_CHECK(name == "attention", name);
     return config::ActivationPolicy::attention;
@@ -78,6 +136,54 @@ void reserve_activations(offload::HostOffloadStore& offload_store, const model::
     offload_store.reserve(std::ssize(spec.blocks) *
                           (tokens * (2 * spec.width + out_and_lse) + 2 * alignment));
     if (const auto failure = offload_store.allocate()) throw Error(*failure);
+}
+
+std::string quoted(const std::string& text) {
+    constexpr size_t longest = 160;  // of a kernel's name with its template arguments
+    std::string safe;
+    for (const char c : text.substr(0, longest))
+        safe += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    return concat('"', safe, '"');
+}
+
+// Runs the work under LibTorch's profiler. Returns what ran on the device, as JSON: by name, those
+// that took most of the time first.
+std::string profile(at::Device device, const std::function<void()>& work) {
+    namespace profiler = torch::autograd::profiler;
+    using torch::profiler::impl::ActivityType;
+    const torch::profiler::impl::ProfilerConfig wish(torch::profiler::impl::ProfilerState::KINETO);
+    std::set<ActivityType> activities{ActivityType::CPU};
+    if (device.is_cuda()) activities.insert(ActivityType::CUDA);
+    profiler::prepareProfiler(wish, activities);
+    profiler::enableProfiler(wish, activities);
+    work();
+    const auto result = profiler::disableProfiler();
+
+    struct Sum {
+        std::string name;
+        int64_t count = 0;
+        double microseconds = 0;
+    };
+    std::map<std::string, Sum> by_name;
+    double all = 0;
+    for (const auto& event : result->events()) {
+        if (event.deviceType() != device.type()) continue;
+        Sum& sum = by_name[event.name()];
+        sum.name = event.name();
+        sum.count += 1;
+        sum.microseconds += static_cast<double>(event.durationNs()) / 1e3;
+        all += static_cast<double>(event.durationNs()) / 1e3;
+    }
+    std::vector<Sum> sums;
+    for (const auto& [name, sum] : by_name) sums.push_back(sum);
+    std::ranges::sort(sums, std::greater(), &Sum::microseconds);
+    constexpr size_t most = 40;
+    sums.resize(std::min(most, sums.size()));
+    std::string text = concat("\"device_microseconds\": ", all, ", \"kernels\": [");
+    for (const Sum& sum : sums)
+        text += concat(&sum == sums.data() ? "" : ", ", "{\"name\": ", quoted(sum.name),
+                       ", \"count\": ", sum.count, ", \"microseconds\": ", sum.microseconds, "}");
+    return text + "]";
 }
 
 bool is_enough(const std::vector<double>& seconds, double all, double wished) {
@@ -103,36 +209,31 @@ int main(int argc, char** argv) {
     device::keep_host_memory();
     const at::Device device = wished_device();
     device::make_current(device);
+    at::manual_seed(1);  // the same weights in every run, whose losses are compared
 
     model::ModelSpec spec = model::read_model_spec(argv[1]).value();
-    const int64_t num_rows = std::stoll(argv[2]);
-    const int64_t length = std::stoll(argv[3]);
-    bool offloads = false;
+    Wish wish{.num_rows = std::stoll(argv[2]), .length = std::stoll(argv[3])};
+    for (int i = 7; i < argc; ++i)
+        if (!read_word(argv[i], wish)) return 64;
     std::unique_ptr<model::Recorder> recorder;
-    for (int i = 7; i < argc; ++i) {
-        const std::string word = argv[i];
-        if (word == "offload")
-            offloads = true;
-        else if (word == "graphs")
-            recorder = model::make_recorder(device);
-        else if (word.starts_with("layers="))
-            spec.blocks.resize(std::stoull(word.substr(7)), spec.blocks.front());
-        else
-            return 64;
-    }
+    if (wish.records) recorder = model::make_recorder(device);
+    if (wish.layers > 0) spec.blocks.resize(static_cast<size_t>(wish.layers), spec.blocks.front());
 
-    const data::Rows rows = random_rows(num_rows, length, spec.vocabulary);
+    const data::Rows rows = random_rows(wish, spec.vocabulary);
     config::Config config;
     config.training.max_steps = 1'000'000;
-    config.training.per_device_train_batch_size = rows.size();
+    RINGSHARD_CHECK(rows.size() == wish.num_rows * wish.accumulation, rows.size(), " rows");
+    config.training.per_device_train_batch_size = wish.num_rows;
+    config.training.gradient_accumulation_steps = wish.accumulation;
     config.training.learning_rate = 1e-5;
     config.training.optimizer_state_dtype =
         std::string_view(argv[5]) == "bf16" ? config::NumberType::bf16 : config::NumberType::fp32;
     const mesh::Mesh mesh(mpi.world(), {}, device);
     std::unique_ptr<offload::HostOffloadStore> offload_store;
-    if (offloads) {
+    if (wish.offloads) {
         offload_store = std::make_unique<offload::HostOffloadStore>(device);
-        reserve_activations(*offload_store, spec, policy_named(argv[4]), num_rows * length);
+        reserve_activations(*offload_store, spec, policy_named(argv[4]),
+                            wish.num_rows * wish.length);
     }
     config.training.activation_policy = policy_named(argv[4]);
     train::TrainingStack stack(config, spec, mesh,
@@ -144,29 +245,35 @@ int main(int argc, char** argv) {
 
     const double most_seconds = std::stod(argv[6]);
     std::vector<double> seconds;
-    double operations = 0;
-    double loss = 0;
+    std::vector<train::StepNumbers> steps;
     const Timer all;
     device::MemoryUse memory;
-    while (!is_enough(seconds, all.seconds(), most_seconds)) {
+    const auto step = [&] {
         const Timer timer;
         // Its last act on the host is to read the loss and the norm: the device has done them.
-        const auto numbers = trainer.step([] { return train::ControlFlags(); });
-        seconds.push_back(timer.seconds());
-        operations = numbers.value().operations;
-        loss = numbers.value().loss;
+        steps.push_back(trainer.step([] { return train::ControlFlags(); }).value());
+        return timer.seconds();
+    };
+    while (!is_enough(seconds, all.seconds(), most_seconds)) {
+        seconds.push_back(step());
         memory = device::take_memory_use(device);
     }
+    const std::string kernels = wish.profiles ? ", " + profile(device, step) : "";
     const size_t warm = seconds.size() > 1 ? 1 : 0;  // the first one warms up
     std::sort(seconds.begin() + static_cast<std::ptrdiff_t>(warm), seconds.end());
     const double median = seconds[warm + (seconds.size() - warm) / 2];
-    std::cout << "{\"tokens_per_step\": " << num_rows * length
+    const std::set<std::string>& operators = steps.front().attention;
+    std::cout << "{\"tokens_per_step\": " << wish.tokens_per_step()
               << ", \"layers\": " << spec.blocks.size() << ", \"steps\": " << seconds.size()
               << ", \"seconds\": " << median
-              << ", \"tokens_per_second\": " << static_cast<double>(num_rows * length) / median
-              << ", \"tflops\": " << operations / median / 1e12 << ", \"loss\": " << loss
+              << ", \"tokens_per_second\": " << static_cast<double>(wish.tokens_per_step()) / median
+              << ", \"tflops\": " << steps.back().operations / median / 1e12
+              << ", \"first_loss\": " << steps.front().loss
+              << ", \"first_grad_norm\": " << steps.front().grad_norm
+              << ", \"loss\": " << steps.back().loss
+              << ", \"attention\": " << quoted(join({operators.begin(), operators.end()}, " and "))
               << ", \"peak_tensors\": " << memory.tensors
               << ", \"peak_allocator\": " << memory.process << ", \"driver\": " << memory.driver
-              << ", \"host_bytes\": " << (offload_store ? offload_store->bytes() : 0) << "}"
-              << std::endl;
+              << ", \"host_bytes\": " << (offload_store ? offload_store->bytes() : 0) << kernels
+              << "}" << std::endl;
 }

@@ -18,7 +18,7 @@ from family_configs import CONFIGS
 
 torch.set_num_threads(1)
 LENGTHS = [37, 5, 60, 1, 22]  # beyond every window and every original length of positions
-LENGTHS_OF = {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097]}  # around the chunks of 64 tokens
+LENGTHS_OF = {"qwen3_5-lengths": [63, 1, 3, 64, 65, 1000, 4097], "bamba": [63, 1, 3, 64, 65, 300]}  # around the chunks of 64 tokens
 VOCABULARY = 96
 
 
@@ -82,8 +82,8 @@ def stored(model, of):
         name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
         name = name.replace("lm_head", "embed_out") if model.config.model_type == "gpt_neox" else name
         name = name.replace("mlp.gate.moe_statics.", "mlp.moe_statics.")  # Ernie's files
-        if model.config.model_type in ("gpt_oss", "granitemoe"):
-            for ours, file in STACKED.items() if model.config.model_type == "granitemoe" else ():
+        if model.config.model_type in ("gpt_oss", "granitemoe", "granitemoehybrid"):
+            for ours, file in STACKED.items() if model.config.model_type != "gpt_oss" else ():
                 name = name.replace(ours, file)
             yield name, tensor
         elif name.endswith("experts.gate_up_proj"):

@@ -18,6 +18,8 @@ YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 DELTA = {"head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
          "rope_parameters": rope(partial_rotary_factor=0.25)}
 
+MAMBA = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 8, "mamba_d_head": 16, "mamba_chunk_size": 16}
+
 LLAMA3 = rope(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
 
 
@@ -117,6 +119,15 @@ CONFIGS = {
                      **{**WINDOWS, "num_hidden_layers": 3, "layer_types": WINDOWS["layer_types"][:3]}),
     "granitemoe": sizes(model_type="granitemoe", rope_parameters=rope(), num_local_experts=8, num_experts_per_tok=3, router_aux_loss_coef=0.05,
                         embedding_multiplier=3.3, logits_scaling=4.5, residual_multiplier=0.4, attention_multiplier=0.3),
+    "granitemoehybrid": sizes(model_type="granitemoehybrid", num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=40,
+                              num_hidden_layers=3, layer_types=["mamba", "attention", "mamba"], embedding_multiplier=3.3, logits_scaling=4.5,
+                              residual_multiplier=0.4, attention_multiplier=0.3, **MAMBA),
+    "granitemoehybrid-experts": sizes(model_type="granitemoehybrid", rope_parameters=rope(), position_embedding_type="rope",
+                                      num_local_experts=8, num_experts_per_tok=3, router_aux_loss_coef=0.05, shared_intermediate_size=40,
+                                      layer_types=["linear_attention", "full_attention"], attention_multiplier=0.3,
+                                      **{**MAMBA, "mamba_n_groups": 1}),
+    "bamba": sizes(model_type="bamba", num_hidden_layers=3, attn_layer_indices=[1], rope_parameters=rope(partial_rotary_factor=0.5),
+                   mamba_proj_bias=True, attention_bias=True, mlp_bias=True, **MAMBA),
     "glm4_moe": sizes(model_type="glm4_moe", head_dim=8, rope_parameters=rope(partial_rotary_factor=0.5), num_hidden_layers=3,
                       n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=2, n_group=4, topk_group=2,
                       routed_scaling_factor=1.7, use_qk_norm=True, attention_bias=True),

@@ -50,7 +50,7 @@ public:
         for (int64_t r = 0; r < size; ++r)
             expect("all-to-all", exchanged.narrow(0, r * part, part), part_of_rank(r, rank));
 
-        // Rank r sends r + 1 rows to everybody.
+        // Rank r sends r + 1 rows to every rank.
         const comm::RowCounts sent(static_cast<size_t>(size), rank + 1);
         comm::RowCounts arriving;
         for (int64_t r = 0; r < size; ++r) arriving.push_back(r + 1);

@@ -70,7 +70,7 @@ comm::Agreed<std::string> describe_gemms(const comm::Group& world) {
                   gemms.value().processor().description(), '\n');
 }
 
-// Does at::parallel_for use the threads it was promised?
+// Returns a finding if at::parallel_for uses fewer threads than it has.
 std::vector<std::string> check_threads() {
     const int promised = at::get_num_threads();
     std::vector<std::thread::id> workers(static_cast<size_t>(promised));
@@ -83,7 +83,7 @@ std::vector<std::string> check_threads() {
                    " were promised: is OpenMP switched off?")};
 }
 
-// The findings of all ranks, each once.
+// Returns the findings of all ranks, each once. Collective over the world.
 std::vector<std::string> findings_of_all(const comm::Group& world,
                                          const std::vector<std::string>& mine) {
     std::vector<std::string> all;
@@ -94,8 +94,8 @@ std::vector<std::string> findings_of_all(const comm::Group& world,
     return all;
 }
 
-// Where a run with these settings writes its checkpoints and what it moves out of memory; without a
-// word of it, beside the file that is asked for.
+// The folders in which a run with these settings writes checkpoints and offloaded state; without
+// such settings, the folder of the file that `measure` names.
 struct Folders {
     std::filesystem::path checkpoints;
     std::filesystem::path scratch;
@@ -112,7 +112,7 @@ Folders folders_of(const config::Settings& settings) {
     return folders;
 }
 
-// The drives, by all ranks at once. Folders are not made for it. Collective over the world.
+// Measures the drives with all ranks at once. Creates no folder. Collective over the world.
 comm::Agreed<plan::Device> with_drives(plan::Device device, const Folders& folders,
                                        const comm::Group& world, int ranks_per_host) {
     world.barrier();
@@ -129,7 +129,8 @@ comm::Agreed<plan::Device> with_drives(plan::Device device, const Folders& folde
     return device;
 }
 
-// Of rank 0, while all measure.
+// Measures the host with all ranks at once, and writes the mean into the file. Collective over the
+// world.
 std::optional<comm::AgreedFailure> measure_into(const std::string& file,
                                                 const CommandContext& context,
                                                 const mesh::Mesh& mesh) {

@@ -58,8 +58,8 @@ Expected<Args> parse_args(const config::Settings& settings) {
                 {*type, *shard_size}};
 }
 
-// The candidates for the export, best first: the checkpoint that was named, or those of the run
-// that was named.
+// Returns the candidates for the export, best first: the checkpoint that `checkpoint` names, or
+// those of the run that it names.
 Expected<std::vector<std::string>> find_candidates(const fs::path& source,
                                                    std::vector<std::string>& damaged) {
     if (!folder_exists(source))
@@ -83,7 +83,7 @@ Expected<std::vector<std::string>> find_candidates(const fs::path& source,
                ": is neither the folder of a checkpoint nor that of a run that has one")};
 }
 
-// The first candidate that is whole as far as its weights go. Collective over the world.
+// Returns the first candidate whose weights are undamaged. Collective over the world.
 comm::Agreed<checkpoint::Checkpoint> choose_checkpoint(const comm::Group& world,
                                                        const fs::path& source) {
     std::vector<std::string> damaged;
@@ -117,7 +117,7 @@ comm::Agreed<checkpoint::Checkpoint> choose_checkpoint(const comm::Group& world,
     return *comm::first_failure(world, failure);
 }
 
-// The model that a checkpoint is of. Another one is no damage, and an older checkpoint would not be
+// Returns the model of a checkpoint. Another one is no damage, and an older checkpoint would not be
 // better. Collective over the world.
 comm::Agreed<model::ModelSpec> read_spec(const comm::Group& world,
                                          const checkpoint::Checkpoint& checkpoint) {
@@ -143,8 +143,8 @@ comm::Agreed<std::optional<fs::path>> named_model(const CommandContext& context)
     return std::optional<fs::path>(found.value());
 }
 
-// The checkpoint, which was looked through, with the pretrained model of what was frozen: the one
-// that it names, unless the settings name another. Collective over the world.
+// Opens a verified checkpoint with the pretrained model of its frozen weights: the one that the
+// checkpoint names, unless the settings name another. Collective over the world.
 comm::Agreed<Pretrained> open_weights(const CommandContext& context,
                                       const checkpoint::Checkpoint& checkpoint,
                                       const model::ModelSpec& spec) {
@@ -169,7 +169,7 @@ comm::Agreed<std::optional<PassedTensors>> passed_tensors_of(
     return find_passed_tensors(named.value().value_or(checkpoint.folder), spec, context.world);
 }
 
-// Adapters become a part of the model. Fails where there are none to merge.
+// Adds the adapters to the weights of the model. Fails if there are none to merge.
 std::optional<Failure> apply(std::optional<model::LoraConfig>& adapters, StoredJointAdapters& joint,
                              bool merges, const fs::path& checkpoint, model::ModelSpec& spec) {
     if (!joint.names.empty() && !merges)

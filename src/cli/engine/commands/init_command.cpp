@@ -3,9 +3,27 @@
 #include <iostream>
 
 #include "ringshard/cli/report_failure.hpp"
+#include "ringshard/model/config_fields.hpp"
+#include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/random_model.hpp"
 
 namespace ringshard::cli {
+
+namespace {
+
+void tell_result(const config::Config& config) {
+    const std::string warning = model::warn_of_unknown_fields(config.model.config_json);
+    if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
+    const auto spec = model::read_model_spec(config.model.config_json);
+    std::cout << "wrote " << config.run.output_dir << ": a model with random weights"
+              << (spec && spec.value().is_wrapped
+                      ? ", of the text model alone; transformers makes the other tensors (of a "
+                        "vision tower) at random whenever it loads the folder"
+                      : "")
+              << '\n';
+}
+
+}  // namespace
 
 int run_init(const CommandContext& context) {
     const config::Config& config = context.settings.values;
@@ -21,8 +39,7 @@ int run_init(const CommandContext& context) {
                                             config.run.seed);
     if (const auto agreed = comm::first_failure(context.world, failure))
         return report_failure(*agreed, context.world);
-    if (context.world.is_root())
-        std::cout << "wrote " << config.run.output_dir << ": a model with random weights\n";
+    if (context.world.is_root()) tell_result(config);
     return number(ExitCode::done);
 }
 

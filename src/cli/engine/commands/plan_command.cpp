@@ -14,6 +14,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/device/host.hpp"
+#include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "run_adapters.hpp"
@@ -31,6 +32,11 @@ std::string describe(const plan::Shortage& shortage) {
     return concat(shortage.of, ": ", human_bytes(shortage.needed), " where there are ",
                   human_bytes(shortage.there));
 }
+
+struct PlannedModel {
+    model::ModelSpec spec;
+    int64_t passed_bytes = 0;  // of a wrapped model's other tensors
+};
 
 ordered_json to_json(const Answer& answer) {
     const plan::StepPlan& plan = answer.plan;
@@ -77,7 +83,7 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << answer.num_rows << (answer.num_rows == 1 ? " row of " : " rows of ")
               << answer.row_length << " tokens at a time\n"
               << (context.settings.values.training.activations_kept().is_automatic()
-                      ? tell_automatic(answer.policies, spec) + "\n"
+                      ? describe_automatic(answer.policies, spec) + "\n"
                       : "")
               << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
     for (const train::MemoryKind& kind : train::memory_kinds)
@@ -149,18 +155,23 @@ Expected<Planner::Longest> ask(const Planner& planner, const PlanContext& contex
     return Planner::Longest{std::move(answer).value(), {}};
 }
 
-int tell_answer(const Planner& planner, const PlanContext& context, const model::ModelSpec& spec,
+int tell_answer(const Planner& planner, const PlanContext& context, const PlannedModel& model,
                 const plan::Device& device) {
     const auto asked = ask(planner, context);
     if (!asked) return report_failure(asked.failure());
     const auto& [answer, end] = asked.value();
     if (context.args.as_json) {
         ordered_json json = to_json(answer);
+        json["passed_bytes"] = model.passed_bytes;
         if (end) json["longer_is_short_of"] = end->of;
         std::cout << json.dump(2) << '\n';
         return number(ExitCode::done);
     }
-    print(answer, context, spec, device);
+    print(answer, context, model.spec, device);
+    if (model.passed_bytes > 0)
+        std::cout << "every model that is written holds " << bytes(model.passed_bytes)
+                  << " of other tensors than the text model's, of which each rank copies its part, "
+                     "4 MiB at a time\n";
     if (end) std::cout << "longer rows are short of " << describe(*end) << '\n';
     if (!answer.fits()) print_cures(planner.cures(context.settings));
     return number(ExitCode::done);
@@ -184,33 +195,42 @@ int show_device(const PlanArgs& args) {
     return number(ExitCode::done);
 }
 
-// A plan needs no weights; where they are there, they decide whether the head is tied.
-bool is_head_apart(const std::filesystem::path& folder, const model::ModelSpec& spec) {
-    auto stored = model::StoredModel::open(folder);
-    if (!stored || model::find_weights(stored.value(), spec) ||
-        !model::holds_head_and_embedding(stored.value(), spec.names))
-        return false;
-    const auto is_equal = model::is_head_the_embedding(stored.value(), spec.names, 0, 1);
+bool is_head_apart(const model::StoredModel& stored, const model::ModelSpec& spec) {
+    if (!model::holds_head_and_embedding(stored, spec.names)) return false;
+    const auto is_equal = model::is_head_the_embedding(stored, spec.names, 0, 1);
     return is_equal && !is_equal.value();
 }
 
-Expected<model::ModelSpec> find_model(const PlanContext& context) {
-    const config::ModelSettings& model = context.settings.values.model;
+// A plan needs no weights; where they are there, they decide whether the head is tied, and how many
+// bytes of a wrapped model pass through.
+void look_into_files(const std::filesystem::path& folder, PlannedModel& model) {
+    auto stored = model::StoredModel::open(folder);
+    if (!stored || model::find_weights(stored.value(), model.spec)) return;
+    if (model.spec.tied && is_head_apart(stored.value(), model.spec)) model.spec.untie();
+    for (const auto& [name, tensor] : stored.value().others())
+        model.passed_bytes += static_cast<int64_t>(tensor.length);
+}
+
+Expected<PlannedModel> find_model(const PlanContext& context) {
+    const config::ModelSettings& args = context.settings.values.model;
     const HubCache hub(context.environment);
     const auto folder =
-        hub.model_folder(model.model_name_or_path, model.model_revision, "model_name_or_path");
+        hub.model_folder(args.model_name_or_path, args.model_revision, "model_name_or_path");
     if (!folder) return folder.failure();
     if (auto failure = refuse_unfinished_run(folder.value(), "model_name_or_path")) return *failure;
     auto spec = model::read_model_spec(folder.value() / "config.json");
-    if (!spec) return spec;
+    if (!spec) return spec.failure();
     if (const auto failure = resize_vocabulary(context.settings.values, hub, spec.value()))
         return *failure;
-    if (spec.value().tied && is_head_apart(folder.value(), spec.value())) spec.value().untie();
+    const std::string warning = model::warn_of_unknown_fields(folder.value() / "config.json");
+    if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
+    PlannedModel model{std::move(spec).value()};
+    look_into_files(folder.value(), model);
     auto adapters = read_asked_adapters(context.settings, hub);
     if (!adapters) return adapters.failure();
-    if (const auto failure = choose_trained(spec.value(), context.settings, adapters.value()))
+    if (const auto failure = choose_trained(model.spec, context.settings, adapters.value()))
         return *failure;
-    return spec;
+    return model;
 }
 
 }  // namespace
@@ -223,20 +243,21 @@ int run_plan(const PlanContext& context) {
     if (!threads) return report_failure(threads.failure());
     at::set_num_threads(narrow<int>(threads.value()));
     if (args.shows_device) return show_device(args);
-    const auto spec = find_model(context);
-    if (!spec) return report_failure(spec.failure());
+    const auto model = find_model(context);
+    if (!model) return report_failure(model.failure());
+    const auto& [spec, passed_bytes] = model.value();
     if (!args.suggests) {
-        const auto layout = choose_layout(context.settings, spec.value(), args);
+        const auto layout = choose_layout(context.settings, spec, args);
         if (!layout) return report_failure(layout.failure());
     }
     // Last, since this host is measured for it, which takes seconds.
     const auto device = find_device(args);
     if (!device) return report_failure(device.failure());
-    const Planner planner(spec.value(), device.value(), args, context.environment, threads.value());
+    const Planner planner(spec, device.value(), args, context.environment, threads.value(),
+                          passed_bytes);
     if (!args.curves.empty()) {
-        if (const auto failure =
-                write_curves(args.curves, context.settings, spec.value(), device.value(), args,
-                             context.environment, threads.value()))
+        if (const auto failure = write_curves(args.curves, context.settings, spec, device.value(),
+                                              args, context.environment, threads.value()))
             return report_failure(*failure);
         std::cout << "wrote weak.jsonl, strong.jsonl and longest.jsonl into " << args.curves
                   << "; trainer plot --plan " << args.curves
@@ -244,7 +265,7 @@ int run_plan(const PlanContext& context) {
         return number(ExitCode::done);
     }
     if (args.suggests) return tell_suggestions(planner.suggest(context.settings), args.as_json);
-    return tell_answer(planner, context, spec.value(), device.value());
+    return tell_answer(planner, context, model.value(), device.value());
 }
 
 }  // namespace ringshard::cli

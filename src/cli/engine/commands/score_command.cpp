@@ -83,7 +83,7 @@ model::ModelSpec freeze_everything(model::ModelSpec spec) {
     return spec;
 }
 
-// The weights alone, in the type that computes.
+// Makes the weights alone, in the compute type.
 shard::Zero make_weights(const config::Config& config, const model::ModelSpec& spec,
                          const mesh::Mesh& mesh) {
     const bool computes_bf16 = config.training.mixed_precision == config::Precision::bf16;
@@ -105,7 +105,8 @@ void report(const train::Scorer::Sums& sums, double seconds, const fs::path& fol
     std::cerr << "scored in " << std::fixed << std::setprecision(1) << seconds << " s\n";
 }
 
-// Of this rank, where it is the first of its sequence group: the others write nothing.
+// Writes the file of this rank if it is the first of its sequence group; the others write nothing.
+// Collective over the world.
 MaybeFailure write_scores(const CommandContext& context, const mesh::Mesh& mesh,
                           const train::Scorer& scorer, watch::Watchdog& watchdog) {
     const comm::Group& world = context.world;

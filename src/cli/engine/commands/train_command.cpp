@@ -114,7 +114,7 @@ MaybeFailure train(const CommandContext& given) {
                        inputs.adapters, fingerprint,  most_steps(curves)};
     auto entry = RunEntry::begin(context, fingerprint);
     if (!entry) return entry.failure();
-    auto origin = find_origin(run, first_time(entry.value()));
+    auto origin = find_origin(run, start_kind(entry.value()));
     if (!origin) return origin.failure();
     if (auto failure = check_memory()) return failure;
     const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
@@ -192,7 +192,7 @@ MaybeFailure train(const CommandContext& given) {
              .hosts = hosts,
              .peak_operations = peak_operations});
         note_end(attempt, ending, world);
-        if (recorder.value() && world.is_root()) tell_replays(model.stack.transformer.replays());
+        if (recorder.value() && world.is_root()) report_replays(model.stack.transformer.replays());
         if (!ending) return ending.failure();
         if (ending.value() == train::Ending::complete) return std::nullopt;
         world.flight_recorder().set_activity("going back to the newest checkpoint");

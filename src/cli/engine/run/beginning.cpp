@@ -2,8 +2,8 @@
 
 namespace ringshard::cli {
 
-Time first_time(const RunEntry& entry) {
-    return entry.follows_itself() ? Time::again : Time::first;
+StartKind start_kind(const RunEntry& entry) {
+    return entry.follows_itself() ? StartKind::restart : StartKind::first;
 }
 
 comm::Agreed<checkpoint::Progress> Beginning::load(Origin origin) {
@@ -26,8 +26,8 @@ bool Beginning::rounds_frozen() const {
            !pretrained_->fits_exactly(start_.spec.frozen, model_.stack.zero.compute_type());
 }
 
-comm::Agreed<checkpoint::Progress> Beginning::load_newest(Time time) {
-    auto origin = find_origin(start_, time);
+comm::Agreed<checkpoint::Progress> Beginning::load_newest(StartKind kind) {
+    auto origin = find_origin(start_, kind);
     if (!origin) return origin.failure();
     return load(std::move(origin).value());
 }
@@ -51,12 +51,12 @@ comm::Agreed<checkpoint::Progress> Beginning::first(Origin origin) {
     return after_claim([&] {
         // A job that was replaced may have saved meanwhile.
         if (!entry_.finds_other_checkpoints(start_.context.world)) return loaded;
-        return load_newest(first_time(entry_));
+        return load_newest(start_kind(entry_));
     });
 }
 
 comm::Agreed<checkpoint::Progress> Beginning::again() {
-    return after_claim([&] { return load_newest(Time::again); });
+    return after_claim([&] { return load_newest(StartKind::restart); });
 }
 
 }  // namespace ringshard::cli

@@ -8,11 +8,10 @@
 
 namespace ringshard::cli {
 
-// Time::again where SLURM has requeued this job, else Time::first.
-Time first_time(const RunEntry& entry);
+// Returns StartKind::restart if SLURM has requeued this job, else StartKind::first.
+StartKind start_kind(const RunEntry& entry);
 
-// How a run begins: state in memory, and an attempt that is claimed. Everything is collective over
-// the world.
+// Starts a run: loads its state and claims an attempt. All functions are collective over the world.
 class Beginning {
 public:
     // The arguments must outlive it.
@@ -20,27 +19,27 @@ public:
               watch::Watchdog& watchdog)
         : start_(start), entry_(entry), model_(model), faults_(faults), watchdog_(watchdog) {}
 
-    // Loads first and claims last: until then this start can fail, and another job goes on.
+    // Loads, then claims: until the claim this start can fail without an effect on another job.
     comm::Agreed<checkpoint::Progress> first(Origin origin);
-    // Goes back to the newest checkpoint, as a new attempt.
+    // Returns to the newest checkpoint, as a new attempt.
     comm::Agreed<checkpoint::Progress> again();
 
     Attempt& attempt() { return *attempt_; }
 
-    // The frozen weights, as they were loaded last; without tensors where none is frozen.
+    // The frozen weights as loaded last; without tensors if none is frozen.
     const checkpoint::FrozenWeights& frozen() const { return frozen_; }
-    // The adapter that was taken out of them, or nullptr.
+    // The adapter that was subtracted from them (PiSSA, OLoRA), or nullptr.
     const model::InitialAdapter* initial_adapter() const {
         return pretrained_ ? pretrained_->initial_adapter() : nullptr;
     }
-    // Where they are read again. This must outlive it.
+    // Returns the source from which an export reads them again. This must outlive it.
     shard::FrozenSource frozen_source() const;
     // Returns true if some of them have less precision in memory than in their file.
     bool rounds_frozen() const;
 
 private:
     comm::Agreed<checkpoint::Progress> load(Origin origin);
-    comm::Agreed<checkpoint::Progress> load_newest(Time time);
+    comm::Agreed<checkpoint::Progress> load_newest(StartKind kind);
     template <class Load>
     comm::Agreed<checkpoint::Progress> after_claim(Load load);
 

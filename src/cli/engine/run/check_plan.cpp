@@ -9,7 +9,7 @@ namespace ringshard::cli {
 
 namespace {
 
-// Of the rank that has least.
+// Returns the device, with the memory of the rank that has least. Collective over the world.
 plan::Device smallest_device(const CommandContext& context, const Placement& placement,
                              int64_t free_host_memory) {
     int64_t bytes = free_host_memory / placement.ranks_on_host;
@@ -33,7 +33,7 @@ config::Settings with_rows_of_data(const config::Settings& settings, const mesh:
     return settings.with("per_device_train_batch_size", concat(rows.size()), config::OptionTable());
 }
 
-// Of the longest rows that the data has.
+// Returns the plan of a step with the longest rows of the data.
 Answer answer_of_data(const Planner& planner, const config::Settings& settings,
                       const Placement& placement, const RunData& data) {
     return planner.answer(settings, placement.shape, std::max<int64_t>(1, data.longest_row()));
@@ -66,7 +66,7 @@ comm::Agreed<config::Settings> choose_policies(const CommandContext& context,
         const config::Settings settings =
             with_rows_of_data(context.settings, placement.shape, data);
         const Answer answer = answer_of_data(planner, settings, placement, data);
-        std::cerr << tell_automatic(answer.policies, spec) << '\n';
+        std::cerr << describe_automatic(answer.policies, spec) << '\n';
         return to_text(answer.policies);
     });
     if (!chosen) return chosen.failure();

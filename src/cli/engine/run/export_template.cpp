@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A file of the model while it is edited; what is not there, or no object, stays as it is.
+// A JSON file of the model that is edited. A file that is missing, or no object, stays as it is.
 class EditedFile {
 public:
     EditedFile(std::map<std::string, std::string>& files, const std::string& name)

@@ -8,14 +8,14 @@
 
 namespace ringshard::cli {
 
-// The files that offload_optimizer_device, offload_param_device and activation_offloading ask for.
+// Opens the stores for offload_optimizer_device, offload_param_device and activation_offloading.
 // Collective over the world.
 comm::Agreed<offload::OffloadStores> open_offload_stores(const CommandContext& context,
                                                          const Placement& placement,
                                                          const mesh::Cuts& cuts);
 
-// When everybody has asked for room in them; activations ask when batches come. Collective over the
-// world.
+// Allocates the space that weights and optimizer have reserved; activations reserve theirs when
+// batches come. Collective over the world.
 std::optional<comm::AgreedFailure> allocate(offload::OffloadStores& offload_stores,
                                             const CommandContext& context);
 

@@ -22,7 +22,7 @@ comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const CommandContex
     return model::make_recorder(placement.device);
 }
 
-void tell_replays(const model::Replays& replays) {
+void report_replays(const model::Replays& replays) {
     std::cerr << "cuda_graphs: " << replays.replayed << " of " << replays.batches
               << " batches of rank 0 were replayed";
     if (replays.replayed == 0)

@@ -13,7 +13,7 @@ namespace ringshard::cli {
 comm::Agreed<std::unique_ptr<model::Recorder>> open_recorder(const CommandContext& context,
                                                              const Placement& placement);
 
-// How many batches came of it.
-void tell_replays(const model::Replays& replays);
+// Prints how many batches were replayed.
+void report_replays(const model::Replays& replays);
 
 }  // namespace ringshard::cli

@@ -63,7 +63,7 @@ struct RankDevice {
     std::string shared_cores;  // of its host
 };
 
-// Of every rank, on rank 0; empty elsewhere, where nobody needs it. Collective over the world.
+// Returns the devices of all ranks on rank 0, an empty list elsewhere. Collective over the world.
 std::vector<RankDevice> gather_devices(const device::Host& host, c10::Device device,
                                        const std::vector<device::Gpu>& gpus,
                                        const std::string& shared_cores, const comm::Group& world) {

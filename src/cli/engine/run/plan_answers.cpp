@@ -8,6 +8,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/resolve.hpp"
+#include "ringshard/model/adapters.hpp"
 #include "ringshard/plan/kept_activations.hpp"
 
 namespace ringshard::cli {
@@ -48,7 +49,8 @@ std::optional<Failure> check_policies(const config::Settings& settings,
                           settings.origin_of("activation_policy").place, "]: ", why_not)};
 }
 
-std::string tell_automatic(const config::ActivationPolicies& chosen, const model::ModelSpec& spec) {
+std::string describe_automatic(const config::ActivationPolicies& chosen,
+                               const model::ModelSpec& spec) {
     return concat("activation_policy auto: ", describe(chosen, narrow<int64_t>(spec.blocks.size())),
                   " (", to_text(chosen), ")");
 }
@@ -58,9 +60,17 @@ Expected<Answer> Planner::answer(const config::Settings& settings) const {
 }
 
 Expected<Answer> Planner::answer(const config::Settings& settings, int64_t row_length) const {
-    const auto shape = choose_layout(settings, spec_, wish_);
+    const auto shape = choose_layout(settings, spec_, args_);
     if (!shape) return shape.failure();
     return answer(settings, shape.value(), row_length);
+}
+
+// To the checkpoints that hold the whole model.
+void Planner::add_passed_bytes(const config::Config& config, const mesh::MeshShape& shape,
+                               plan::StepPlan& plan) const {
+    if (!config.checkpoint.save_model_in_checkpoints || model::has_adapters(spec_)) return;
+    plan.saved_bytes += (passed_bytes_ + shape.world() - 1) / shape.world();
+    plan.checkpoint_bytes += passed_bytes_;
 }
 
 Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& shape,
@@ -82,10 +92,11 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
     } else {
         answer.plan = plan::plan_step(question, num_threads);
     }
+    add_passed_bytes(config, shape, answer.plan);
     answer.held = plan::held_bytes(answer.plan, device_);
-    answer.shortage = plan::find_shortage(answer.plan, device_, wish_.ranks_per_node());
-    answer.save = plan::estimate_save(answer.plan, device_, wish_.ranks_per_node());
-    answer.seconds = plan::estimate_seconds(question, answer.plan, device_, wish_.ranks_per_node());
+    answer.shortage = plan::find_shortage(answer.plan, device_, args_.ranks_per_node());
+    answer.save = plan::estimate_save(answer.plan, device_, args_.ranks_per_node());
+    answer.seconds = plan::estimate_seconds(question, answer.plan, device_, args_.ranks_per_node());
     return answer;
 }
 
@@ -131,7 +142,7 @@ std::vector<int64_t> divisors(int64_t number) {
 
 std::optional<Suggestion> Planner::try_words(const std::string& words,
                                              const std::string& reason) const {
-    std::vector<std::string> flags = wish_.settings;
+    std::vector<std::string> flags = args_.settings;
     for (const std::string& flag : split(words, ' '))
         if (!flag.empty()) flags.push_back(flag);
     const auto resolution = config::resolve(config::OptionTable(), flags, environment_);
@@ -152,7 +163,7 @@ std::vector<Suggestion> Planner::cures(const config::Settings& settings,
                             {"activation_policy", "input", "blocks keep their input alone"},
                             {"activation_offloading", "true", "activations are offloaded"},
                             {"optimizer_state_dtype", "bf16", "moments take half"}};
-    for (const int64_t ring : divisors(wish_.world))
+    for (const int64_t ring : divisors(args_.world))
         if (ring > 1) cures.push_back({"cp_size", concat(ring), "rows are split"});
     std::vector<Suggestion> good;
     const config::OptionTable table;
@@ -223,8 +234,8 @@ std::vector<Suggestion> Planner::try_layouts(const config::Settings& settings,
           "blocks keep their input alone, and it is offloaded"}});
     const bool says_cuts = settings.is_fixed("cp_size") || settings.is_fixed("sp_size");
     std::vector<Suggestion> good;
-    for (const int64_t ring : divisors(wish_.world))
-        for (const int64_t ulysses : divisors(wish_.world / ring)) {
+    for (const int64_t ring : divisors(args_.world))
+        for (const int64_t ulysses : divisors(args_.world / ring)) {
             if (says_cuts && ring * ulysses > 1) continue;
             const std::string cut =
                 says_cuts ? "" : concat("--cp_size ", ring, " --sp_size ", ulysses);

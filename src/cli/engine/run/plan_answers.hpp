@@ -15,7 +15,7 @@ struct Answer {
     mesh::MeshShape shape;
     int64_t num_rows = 1;  // of a device, in a micro-batch
     int64_t row_length = 0;
-    config::ActivationPolicies policies{};  // those that auto stands for, where it was said
+    config::ActivationPolicies policies{};  // chosen, if activation_policy is auto
     plan::StepPlan plan{};
     int64_t held = 0;  // of the device's memory
     std::optional<plan::Shortage> shortage{};
@@ -24,38 +24,40 @@ struct Answer {
     plan::SaveTime save{};
 };
 
-// More words of the command line, why one would say them, and what a step takes then.
+// Further flags of the command line, the reason for them, and the step with them.
 struct Suggestion {
     std::string flags;
     std::string reason;
     Answer answer;
 };
 
-// The mesh of the wished world, if it and the model can be sharded as the settings say.
+// Returns the mesh for the world of `args`, if it and the model can be sharded as the settings say.
 Expected<mesh::MeshShape> choose_layout(const config::Settings& settings,
                                         const model::ModelSpec& spec, const PlanArgs& args);
 
-// Why activation_policy cannot be that of this model.
+// Returns why this model cannot have activation_policy; nothing if it can.
 std::optional<Failure> check_policies(const config::Settings& settings,
                                       const model::ModelSpec& spec);
 
-// Why the experts of this model cannot be shared by as many ranks as the mesh has it.
+// Returns why the ranks of this mesh cannot share the experts of this model; nothing if they can.
 std::optional<Failure> check_experts(const config::Settings& settings, const model::ModelSpec& spec,
                                      const mesh::MeshShape& shape);
 
 // "activation_policy auto: 18 of 24 blocks keep all, 6 keep attention (all:18,attention)"
-std::string tell_automatic(const config::ActivationPolicies& chosen, const model::ModelSpec& spec);
+std::string describe_automatic(const config::ActivationPolicies& chosen,
+                               const model::ModelSpec& spec);
 
 // Answers for one model, device and world.
 class Planner {
 public:
     Planner(const model::ModelSpec& spec, const plan::Device& device, const PlanArgs& args,
-            const Environment& environment, int64_t num_threads)
+            const Environment& environment, int64_t num_threads, int64_t passed_bytes = 0)
         : spec_(spec),
           device_(device),
-          wish_(args),
+          args_(args),
           environment_(environment),
-          num_threads_(static_cast<int>(num_threads)) {}
+          num_threads_(static_cast<int>(num_threads)),
+          passed_bytes_(passed_bytes) {}
 
     Expected<Answer> answer(const config::Settings& settings) const;
     // On a mesh that is made already.
@@ -79,14 +81,17 @@ public:
 
 private:
     Expected<Answer> answer(const config::Settings& settings, int64_t row_length) const;
+    void add_passed_bytes(const config::Config& config, const mesh::MeshShape& shape,
+                          plan::StepPlan& plan) const;
     // Nothing where the words are refused, or it does not fit.
     std::optional<Suggestion> try_words(const std::string& words, const std::string& reason) const;
 
     const model::ModelSpec& spec_;
     const plan::Device& device_;
-    const PlanArgs& wish_;
+    const PlanArgs& args_;
     const Environment& environment_;
     int num_threads_;
+    int64_t passed_bytes_;  // of a wrapped model's other tensors
 };
 
 }  // namespace ringshard::cli

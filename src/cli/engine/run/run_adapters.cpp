@@ -35,7 +35,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
             .task_type = settings.lora_task_type};
 }
 
-// Settings that say something else than the adapter's own file.
+// Returns the settings that differ from the adapter's own file.
 std::optional<Failure> check_against(const config::Settings& settings,
                                      const model::LoraConfig& config) {
     const config::AdapterSettings& asked = settings.values.adapter;

@@ -12,7 +12,7 @@
 
 namespace ringshard::cli {
 
-// How the settings want checkpoints written.
+// Returns the form of checkpoints that the settings name.
 checkpoint::SaveOptions save_options(const CommandContext& context);
 
 // The texts and files of every checkpoint of the run. `sidecar_files`: on rank 0.
@@ -27,9 +27,9 @@ std::vector<std::string> adapter_configs(const config::Config& config, const Run
 void add_adapter_config(checkpoint::Extras& extras, const config::Config& config,
                         const RunInputs& inputs);
 
-// The type in which the settings want the model written. auto: the type that config.json of the
-// model names, if models are written in it, else float32. `sidecar_files`: on rank 0. Collective
-// over the world.
+// Returns the type of the written model, by the setting dtype. auto: the type that config.json of
+// the model names, if models can be written in it, else float32. `sidecar_files`: on rank 0.
+// Collective over the world.
 model::StoredType find_written_type(const CommandContext& context,
                                     const std::map<std::string, std::string>& sidecar_files);
 

@@ -27,18 +27,18 @@ struct RunData {
     int64_t longest_row() const;  // of training
 };
 
-// Where rows are prepared, and by how many threads.
+// Returns the folders and threads that prepare rows.
 data::PrepareResources prepare_resources(const CommandContext& context, int64_t threads,
                                          const HubCache& hub);
 
-// Makes them, or finds them in the cache, and checks them against the model; warnings go to
-// stderr. Collective over the world.
+// Prepares the rows, or finds them in the cache, and checks them against the model; prints
+// warnings. Collective over the world.
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
                                        const std::vector<JointAdapter>& joint);
 
-// Fails (78) where dataloader_drop_last leaves out every row, since there are fewer than so many
-// data ranks take in a batch.
+// Fails (78) if dataloader_drop_last leaves out every row: there are fewer rows than all data ranks
+// take in a batch.
 std::optional<Failure> check_rows_are_dealt(const config::Settings& settings, int64_t num_rows,
                                             int64_t data_ranks);
 

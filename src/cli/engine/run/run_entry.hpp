@@ -11,16 +11,16 @@
 
 namespace ringshard::cli {
 
-// The way of a start into output_dir: it looks first and claims an attempt last, so that a start
-// that fails ends no job that runs there.
+// Claims output_dir for a start. begin() reads the state of the folder, claim() comes last, so that
+// a start that fails ends no job that runs there.
 class RunEntry {
 public:
-    // Makes output_dir. Fails (78) where another job runs in it that this start may not replace.
+    // Creates output_dir. Fails (78) if another job runs in it that this start may not replace.
     // Collective over the world.
     static comm::Agreed<RunEntry> begin(const CommandContext& context,
                                         const LossFingerprint& fingerprint);
 
-    // SLURM has requeued this job, and the newest attempt is its own.
+    // Returns true if SLURM has requeued this job, and the newest attempt is its own.
     bool follows_itself() const { return follows_itself_; }
     // On rank 0.
     Expected<checkpoint::Claim> claim() { return claimant_->claim(); }
@@ -28,7 +28,8 @@ public:
         const checkpoint::Claim& claim) const {
         return checkpoint::AliveFile::begin(claim, claimant_->me());
     }
-    // Another attempt has saved a checkpoint since begin(). Collective over the world.
+    // Returns true if another attempt has saved a checkpoint since begin(). Collective over the
+    // world.
     bool finds_other_checkpoints(const comm::Group& world) const;
 
 private:

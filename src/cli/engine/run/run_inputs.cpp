@@ -8,6 +8,7 @@
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
+#include "ringshard/model/config_fields.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "vocabulary.hpp"
@@ -131,6 +132,11 @@ MaybeFailure make_room_for_tokens(const CommandContext& context, const HubCache&
     return std::nullopt;
 }
 
+void tell_unknown_fields(const std::filesystem::path& config_json) {
+    const std::string warning = model::warn_of_unknown_fields(config_json);
+    if (!warning.empty()) std::cerr << "warning: " << warning << '\n';
+}
+
 comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Placement& placement,
                                          const HubCache& hub, const std::filesystem::path& folder,
                                          AskedAdapters& adapters) {
@@ -140,6 +146,7 @@ comm::Agreed<model::ModelSpec> find_spec(const CommandContext& context, const Pl
     if (!text) return text.failure();
     auto spec = parse_spec(config_json, text.value(), placement.shape, context.settings);
     if (!spec) return comm::found_by_all(spec.failure());
+    if (context.world.is_root()) tell_unknown_fields(config_json);
     if (const auto failure = untie_if_stored_apart(context, folder, spec.value())) return *failure;
     if (const auto failure = make_room_for_tokens(context, hub, spec.value())) return *failure;
     auto asked = read_asked_adapters(context.settings, hub, context.world);

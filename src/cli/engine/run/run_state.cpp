@@ -17,7 +17,7 @@ checkpoint::Verification verification_of(const CommandContext& context) {
 
 namespace {
 
-// The folder of a checkpoint that somebody named. A final name, and so a finished one.
+// Checks the folder that resume_from_checkpoint names: its name is final, so the save has ended.
 std::optional<Failure> check_name(const std::string& args, const std::filesystem::path& folder) {
     if (!folder_exists(folder))
         return Failure{ExitCode::missing_input,
@@ -48,10 +48,10 @@ comm::Agreed<MaybeCheckpoint> find_newest(const CommandContext& context,
 
 comm::Agreed<MaybeCheckpoint> find_checkpoint(const CommandContext& context,
                                               const checkpoint::Reader& reader, int64_t num_steps,
-                                              Time time) {
+                                              StartKind kind) {
     const comm::Group& world = context.world;
     const auto verification = verification_of(context);
-    if (time == Time::again) {
+    if (kind == StartKind::restart) {
         auto own = find_newest(context, reader, num_steps, verification);
         if (!own || own.value()) return own;
     }
@@ -95,12 +95,12 @@ std::optional<Failure> check_suits(const RunStart& start, const checkpoint::Chec
 
 }  // namespace
 
-comm::Agreed<Origin> find_origin(const RunStart& start, Time time) {
+comm::Agreed<Origin> find_origin(const RunStart& start, StartKind kind) {
     const CommandContext& context = start.context;
     const checkpoint::Reader reader(context.settings.values.run.output_dir, context.world);
     constexpr int64_t whole = 1;
     const std::vector<shard::FlatUnit> units = model::make_units(start.spec, whole);
-    auto checkpoint = find_checkpoint(context, reader, start.num_steps, time);
+    auto checkpoint = find_checkpoint(context, reader, start.num_steps, kind);
     if (!checkpoint) return checkpoint.failure();
     Origin origin{.checkpoint = std::move(checkpoint).value()};
     if (origin.checkpoint)

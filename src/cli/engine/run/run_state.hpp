@@ -17,9 +17,9 @@
 
 namespace ringshard::cli {
 
-// Where weights, moments and the place of the run come from. All weights come from the pretrained
-// model where there is no checkpoint of this run, else those that are frozen. Without frozen
-// weights there is the one or the other.
+// The sources of weights, moments and the position of the run. Without a checkpoint all weights
+// come from the pretrained model; with one, only the frozen weights do, and without frozen weights
+// there is no `pretrained`.
 struct Origin {
     std::optional<Pretrained> pretrained{};
     std::optional<checkpoint::Checkpoint> checkpoint{};
@@ -31,12 +31,12 @@ struct LoadedState {
     checkpoint::FrozenWeights frozen{};
 };
 
-// `first`: this job begins the run for the first time. A run begins again after a rewind, in the
-// same process, or after SLURM has requeued it: its own newest checkpoint then comes before
+// first: this job starts the run for the first time. restart: after a rewind, in the same process,
+// or after SLURM has requeued the job; the newest checkpoint of the run then comes before
 // resume_from_checkpoint.
-enum class Time { first, again };
+enum class StartKind { first, restart };
 
-// The constant parts of a run, at every start and rewind.
+// The parts of a run that no rewind changes.
 struct RunStart {
     const CommandContext& context;
     const std::filesystem::path& model;
@@ -55,33 +55,32 @@ struct Attempt {
     comm::CrashReport crash_report;
 };
 
-// Finds the checkpoint or model to go on from, and verifies it: names and shapes are those of the
-// model, and no setting has changed that shapes the fingerprint, unless that is allowed. Allocates
+// Finds the checkpoint or model to start from, and verifies it: names and shapes are those of the
+// model, and no setting in the fingerprint has changed, unless allow_changed is set. Allocates
 // nothing large. Collective over the world.
-comm::Agreed<Origin> find_origin(const RunStart& start, Time time);
+comm::Agreed<Origin> find_origin(const RunStart& start, StartKind kind);
 
-// How a checkpoint is verified before it is used, as the settings have it.
+// Returns the verification of checkpoints that the settings name.
 checkpoint::Verification verification_of(const CommandContext& context);
 
-// Claims the next attempt: with the entry, where this process has none yet, else the one after its
-// own. Other jobs that run there end from now on. Collective over the world.
+// Claims the next attempt: through `entry` if this process has none yet, else the one after its
+// own. From then on other jobs in the folder end. Collective over the world.
 std::optional<comm::AgreedFailure> claim_attempt(std::optional<Attempt>& attempt, RunEntry& entry,
                                                  const comm::Group& world,
                                                  watch::Watchdog& watchdog);
 
-// Records how the attempt ended. If the file cannot be written, a warning says so and the run goes
-// on.
+// Records the end of the attempt. If the file cannot be written, prints a warning.
 void note_end(const Attempt& attempt, const comm::Agreed<train::Ending>& ending,
               const comm::Group& world);
 
-// Fills the shards of this rank, and returns where the run goes on. Fails (65) where the frozen
+// Fills the shards of this rank, and returns the position of the run. Fails (65) if the frozen
 // weights are not those that the checkpoint names. Collective over the world.
 comm::Agreed<LoadedState> load_state(const CommandContext& context, const Origin& origin,
                                      const model::ModelSpec& spec, shard::Zero& zero,
                                      optim::Optimizer& optimizer);
 
-// The files of a model folder that belong beside its weights, as they are now: a folder that
-// vanishes later ends no run. On rank 0; elsewhere empty. Collective over the world.
+// Reads the files beside the weights of a model folder at the start, so that the run does not need
+// the folder at its end. On rank 0; elsewhere empty. Collective over the world.
 comm::Agreed<std::map<std::string, std::string>> read_sidecar_files(
     const comm::Group& world, const std::filesystem::path& folder);
 

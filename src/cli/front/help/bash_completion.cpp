@@ -4,7 +4,7 @@
 #include "reference.hpp"
 #include "reference_files.hpp"
 #include "ringshard/base/text.hpp"
-#include "ringshard/config/profile_names.hpp"
+#include "ringshard/config/resolve.hpp"
 
 namespace ringshard::cli {
 
@@ -48,7 +48,7 @@ std::string help_topics(const OptionTable& table) {
     return topics;
 }
 
-// Which words a setting takes; "-" if it is a number, for which there are none to offer.
+// Returns the words that a setting takes; "-" for a number.
 std::string words_of(const config::Option& option) {
     if (option.name == "profile") return join(config::profile_names(), " ");
     if (!option.choices.empty()) return join(option.choices, " ");

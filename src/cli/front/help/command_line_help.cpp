@@ -112,7 +112,7 @@ const ReferenceSection* find_section(const Reference& reference, const std::stri
     return nullptr;
 }
 
-// A setting by any of its names, with what is said of it.
+// Returns the description of a setting by any of its names; nullptr if there is none.
 const ReferenceEntry* find_entry(const Reference& reference, const std::string& name) {
     for (const ReferenceSection& section : reference)
         for (const ReferenceEntry& entry : section.entries)

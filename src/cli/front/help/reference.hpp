@@ -10,8 +10,8 @@ namespace ringshard::cli {
 
 struct ReferenceEntry {
     std::string name;
-    std::string value;  // what it takes: "N", "bfd|wrapped"; empty where its text says all
-    std::string usual;  // what it is where nobody says it; empty: it is open
+    std::string value;  // its placeholder or choices: "N", "bfd|wrapped"; empty if `text` has them
+    std::string usual;  // the default; empty: there is none
     std::string text;
     bool is_flag = true;
 

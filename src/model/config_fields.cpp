@@ -1,0 +1,237 @@
+#include "ringshard/model/config_fields.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "ringshard/base/files.hpp"
+#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/text.hpp"
+
+namespace ringshard::model {
+
+using nlohmann::json;
+
+namespace {
+
+// Fields that models are made by.
+constexpr const char* read_fields[] = {"architectures",
+                                       "attention_bias",
+                                       "attention_dropout",
+                                       "attention_multiplier",
+                                       "attention_out_bias",
+                                       "attn_layer_indices",
+                                       "attn_logit_softcapping",
+                                       "clip_qkv",
+                                       "decoder_sparse_step",
+                                       "embd_pdrop",
+                                       "embedding_dropout",
+                                       "embedding_multiplier",
+                                       "final_logit_softcapping",
+                                       "first_k_dense_replace",
+                                       "full_attention_interval",
+                                       "head_dim",
+                                       "hidden_act",
+                                       "hidden_activation",
+                                       "hidden_dropout",
+                                       "hidden_size",
+                                       "initializer_range",
+                                       "intermediate_size",
+                                       "layer_norm_eps",
+                                       "layer_types",
+                                       "layers_block_type",
+                                       "linear_conv_kernel_dim",
+                                       "linear_key_head_dim",
+                                       "linear_num_key_heads",
+                                       "linear_num_value_heads",
+                                       "linear_value_head_dim",
+                                       "logit_scale",
+                                       "logits_scaling",
+                                       "mamba_conv_bias",
+                                       "mamba_d_conv",
+                                       "mamba_d_head",
+                                       "mamba_d_state",
+                                       "mamba_expand",
+                                       "mamba_n_groups",
+                                       "mamba_n_heads",
+                                       "mamba_proj_bias",
+                                       "max_position_embeddings",
+                                       "max_window_layers",
+                                       "mlp_bias",
+                                       "mlp_only_layers",
+                                       "model_type",
+                                       "moe_intermediate_size",
+                                       "moe_k",
+                                       "moe_layer_end_index",
+                                       "moe_layer_interval",
+                                       "moe_layer_start_index",
+                                       "moe_norm_min",
+                                       "moe_num_experts",
+                                       "moe_num_shared_experts",
+                                       "n_group",
+                                       "n_routed_experts",
+                                       "n_shared_experts",
+                                       "no_rope_layer_interval",
+                                       "no_rope_layers",
+                                       "norm_eps",
+                                       "norm_epsilon",
+                                       "norm_topk_prob",
+                                       "num_attention_heads",
+                                       "num_experts",
+                                       "num_experts_per_tok",
+                                       "num_hidden_layers",
+                                       "num_key_value_heads",
+                                       "num_local_experts",
+                                       "original_max_position_embeddings",
+                                       "pad_token_id",
+                                       "partial_rotary_factor",
+                                       "position_embedding_type",
+                                       "qk_layernorm",
+                                       "quantization_config",
+                                       "query_pre_attn_scalar",
+                                       "resid_pdrop",
+                                       "residual_dropout",
+                                       "residual_multiplier",
+                                       "rms_norm_eps",
+                                       "rope_local_base_freq",
+                                       "rope_parameters",
+                                       "rope_scaling",
+                                       "rope_theta",
+                                       "rotary_emb_base",
+                                       "rotary_pct",
+                                       "routed_scaling_factor",
+                                       "router_aux_loss_coef",
+                                       "router_jitter_noise",
+                                       "shared_expert_intermediate_size",
+                                       "shared_intermediate_size",
+                                       "sliding_window",
+                                       "sliding_window_pattern",
+                                       "swiglu_alpha",
+                                       "swiglu_limit",
+                                       "text_config",
+                                       "tie_word_embeddings",
+                                       "time_step_limit",
+                                       "topk_group",
+                                       "use_bias",
+                                       "use_bidirectional_attention",
+                                       "use_parallel_residual",
+                                       "use_post_norm",
+                                       "use_qk_norm",
+                                       "use_qkv_bias",
+                                       "use_sliding_window",
+                                       "vocab_size",
+                                       "z_loss_coefficient"};
+
+// Fields of transformers' classes, and of releases, that no text model is computed with.
+constexpr const char* other_fields[] = {"_attn_implementation",
+                                        "_attn_implementation_autoset",
+                                        "_name_or_path",
+                                        "_sliding_window_pattern",
+                                        "add_cross_attention",
+                                        "attn_implementation",
+                                        "attn_implementation_autoset",
+                                        "auto_map",
+                                        "base_model_ep_plan",
+                                        "base_model_fsdp_plan",
+                                        "base_model_pp_plan",
+                                        "base_model_tp_plan",
+                                        "boi_token_id",
+                                        "boi_token_index",
+                                        "bos_token_id",
+                                        "cache_implementation",
+                                        "chunk_size_feed_forward",
+                                        "classifier_dropout",
+                                        "cross_attention_hidden_size",
+                                        "decoder_start_token_id",
+                                        "dtype",
+                                        "eod_token_id",
+                                        "eoi_token_id",
+                                        "eoi_token_index",
+                                        "eos_token_id",
+                                        "finetuning_task",
+                                        "gradient_checkpointing",
+                                        "id2label",
+                                        "ignore_index",
+                                        "image_seq_length",
+                                        "image_token_id",
+                                        "image_token_index",
+                                        "is_causal",
+                                        "is_decoder",
+                                        "is_encoder_decoder",
+                                        "label2id",
+                                        "mamba_chunk_size",
+                                        "mask_token_id",
+                                        "mm_tokens_per_image",
+                                        "mtp_num_hidden_layers",
+                                        "multimodal_projector_bias",
+                                        "num_logits_to_keep",
+                                        "output_attentions",
+                                        "output_hidden_states",
+                                        "output_router_logits",
+                                        "prefix",
+                                        "pretraining_tp",
+                                        "problem_type",
+                                        "projector_hidden_act",
+                                        "return_dict",
+                                        "return_dict_in_generate",
+                                        "sep_token_id",
+                                        "spatial_merge_size",
+                                        "task_specific_params",
+                                        "tie_encoder_decoder",
+                                        "tokenizer_class",
+                                        "torch_dtype",
+                                        "torchscript",
+                                        "transformers.js_config",
+                                        "transformers_version",
+                                        "unk_token_id",
+                                        "use_cache",
+                                        "use_return_dict",
+                                        "video_token_id",
+                                        "vision_config",
+                                        "vision_end_token_id",
+                                        "vision_feature_layer",
+                                        "vision_feature_select_strategy",
+                                        "vision_start_token_id",
+                                        "vision_token_id"};
+
+bool is_known(const std::string& name) {
+    const auto is_it = [&](const char* known) { return name == known; };
+    return std::ranges::any_of(read_fields, is_it) || std::ranges::any_of(other_fields, is_it);
+}
+
+void add_unknown(const json& fields, const std::string& prefix, std::vector<std::string>& found) {
+    for (const auto& [name, value] : fields.items())
+        if (!is_known(name)) found.push_back(prefix + name);
+}
+
+}  // namespace
+
+std::vector<std::string> unknown_fields(const std::filesystem::path& config_json) {
+    const auto text = read_file(config_json);
+    if (!text || is_nested_deeply(*text)) return {};
+    const json content = json::parse(*text, nullptr, false);
+    if (!content.is_object()) return {};
+    std::vector<std::string> found;
+    add_unknown(content, "", found);
+    if (content.contains("text_config") && content["text_config"].is_object())
+        add_unknown(content["text_config"], "text_config.", found);
+    return found;
+}
+
+std::string warn_of_unknown_fields(const std::filesystem::path& config_json) {
+    const std::vector<std::string> unknown = unknown_fields(config_json);
+    if (unknown.empty()) return {};
+    const std::vector<std::string> known(std::begin(read_fields), std::end(read_fields));
+    std::vector<std::string> near;
+    for (const std::string& name : unknown) {
+        const std::string nearest = nearest_name(name.substr(name.rfind('.') + 1), known);
+        if (!nearest.empty()) near.push_back(nearest);
+    }
+    return concat(
+        config_json.string(), ": ", join(unknown, ", "),
+        ": no model of this program has such a field, in transformers neither; it changes "
+        "nothing",
+        near.empty() ? "" : concat(" (fields that are read: ", join(near, ", "), ")"));
+}
+
+}  // namespace ringshard::model

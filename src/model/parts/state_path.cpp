@@ -1,0 +1,61 @@
+#include "state_path.hpp"
+
+#include <utility>
+
+#include "ringshard/attention/cached_delta.hpp"
+
+namespace ringshard::model {
+
+using config::ActivationPolicy;
+
+StatePath::StatePath(SavedLayout& saved, const attention::DeltaSizes& sizes)
+    : sizes_(sizes),
+      rows_(saved.add(ActivationPolicy::all_but_gate_up)),
+      read_(saved.add(ActivationPolicy::attention)),
+      first_state_(saved.add(ActivationPolicy::attention)),
+      before_(saved.add(ActivationPolicy::attention)),
+      between_(saved.add(ActivationPolicy::attention)) {}
+
+void StatePath::mix(const BlockContext& context, const at::Tensor& mixed,
+                    const attention::DeltaWeights& weights, Saved& saved) const {
+    if (saved[read_].defined()) return;
+    if (context.cache != nullptr) {
+        saved[read_] =
+            attention::delta_cached(sizes_, mixed, weights, context.plan, context.cache->states);
+        return;
+    }
+    auto [out, first_state, before, between] =
+        context.delta.forward(sizes_, mixed, weights, context.plan);
+    saved[read_] = std::move(out);
+    saved[first_state_] = std::move(first_state);
+    saved[before_] = std::move(before);
+    saved[between_] = std::move(between);
+}
+
+at::Tensor StatePath::backward(const BlockContext& context, const at::Tensor& mixed,
+                               const attention::DeltaWeights& weights,
+                               const attention::DeltaWeights& gradients, const at::Tensor& d_read,
+                               const Saved& saved) const {
+    return context.delta.backward(
+        sizes_, mixed, weights,
+        {saved[read_], saved[first_state_], saved[before_], saved[between_]},
+        d_read.view(saved[read_].sizes()), gradients, context.plan);
+}
+
+Operations StatePath::operations(ActivationPolicy policy, double in, double out,
+                                 bool keeps_output) const {
+    // Of a token and a value head: the products of a chunk with its keys, its values and its state.
+    const auto heads = static_cast<double>(sizes_.value_heads);
+    const auto dk = static_cast<double>(sizes_.key_dim);
+    const auto dv = static_cast<double>(sizes_.value_dim);
+    constexpr double chunk = 64;
+    const double rule = sizes_.is_additive() ? heads * (chunk * 2 * (dk + dv) + 4 * dk * dv)
+                                             : heads * (chunk * (6 * dk + 4 * dv) + 6 * dk * dv);
+    constexpr double taps = attention::rows_before + 1;
+    const double conv = 2.0 * taps * static_cast<double>(sizes_.convolved());
+    return {.products = in + rule + conv + out,
+            .products_again = (rows_.is_kept(policy) ? 0 : in) +
+                              (read_.is_kept(policy) ? 0 : rule + conv) + (keeps_output ? 0 : out)};
+}
+
+}  // namespace ringshard::model
