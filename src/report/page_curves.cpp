@@ -55,7 +55,11 @@ std::string curves(Stories runs, LossScale scale) {
          {Panel{"Learning rate", "learning_rate"}, Panel{"Gradient norm", "grad_norm"},
           Panel{"Tokens per second", "tokens_per_second"},
           Panel{"Share of target tokens that are right", "mean_token_accuracy"},
-          Panel{"Share of the devices' peak (mfu)", "mfu"}})
+          Panel{"Share of the devices' peak (mfu)", "mfu"},
+          Panel{"Loss that balances experts", "aux_loss"},
+          Panel{"Tokens of the busiest expert over the mean of its block",
+                "expert_load_max_to_mean"},
+          Panel{"Tokens of the least busy expert over the mean", "expert_load_min_to_mean"}})
         charts.push_back(chart_of_runs(runs, panel));
     std::erase_if(charts, [](const Chart& chart) { return chart.is_empty(); });
     if (charts.empty()) return "<p>No step has been logged.</p>\n";

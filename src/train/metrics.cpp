@@ -113,26 +113,39 @@ void add_spread(MetricsLine& line, const std::string& name, const std::vector<Ra
     line.emplace_back(name + "_min_s", spread.shortest / steps);
 }
 
-// Adds the expert with the largest share of the choices of its block, and the number of experts
-// without any.
+// An expert by its load: its choices over the mean of its block.
+struct ExpertLoad {
+    double to_mean;
+    size_t number;  // counted over all blocks
+};
+
+void add_expert(MetricsLine& line, const std::string& name, const ExpertLoad& load, size_t count) {
+    line.emplace_back(name + "_to_mean", load.to_mean);
+    line.emplace_back(name + "_block", static_cast<int64_t>(load.number / count));
+    line.emplace_back(name + "_expert", static_cast<int64_t>(load.number % count));
+}
+
+// Adds the experts with the largest and the smallest share of the choices of their blocks, and the
+// number of experts without any.
 void add_routers(MetricsLine& line, const RouterNumbers& routers) {
     if (routers.num_experts == 0) return;
     if (routers.has_aux_loss) line.emplace_back("aux_loss", routers.aux_loss);
     const auto count = static_cast<size_t>(routers.num_experts);
-    double most = 0;
-    size_t busiest = 0;
+    ExpertLoad most{0, 0};
+    ExpertLoad least{static_cast<double>(count), 0};
     for (size_t first = 0; first < routers.choices.size(); first += count) {
         const auto of_block = std::span(routers.choices).subspan(first, count);
         const double mean =
             std::accumulate(of_block.begin(), of_block.end(), 0.0) / static_cast<double>(count);
-        const auto largest = std::ranges::max_element(of_block);
-        if (mean == 0 || *largest / mean <= most) continue;
-        most = *largest / mean;
-        busiest = first + static_cast<size_t>(largest - of_block.begin());
+        if (mean == 0) continue;
+        for (size_t expert = 0; expert < count; ++expert) {
+            const ExpertLoad load{of_block[expert] / mean, first + expert};
+            if (load.to_mean > most.to_mean) most = load;
+            if (load.to_mean < least.to_mean) least = load;
+        }
     }
-    line.emplace_back("expert_load_max_to_mean", most);
-    line.emplace_back("expert_load_max_block", static_cast<int64_t>(busiest / count));
-    line.emplace_back("expert_load_max_expert", static_cast<int64_t>(busiest % count));
+    add_expert(line, "expert_load_max", most, count);
+    add_expert(line, "expert_load_min", least, count);
     line.emplace_back("dead_experts",
                       static_cast<int64_t>(std::ranges::count(routers.choices, 0.0)));
 }

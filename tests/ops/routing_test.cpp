@@ -64,8 +64,9 @@ BOOST_AUTO_TEST_CASE(experts_are_chosen_in_groups) {
     const at::Tensor correction = at::tensor({0.0F, 0.0F, 0.0F, 0.0F, 0.4F, 0.4F});
     BOOST_TEST(chosen(correction) == (std::vector<int64_t>{4, 5}),
                boost::test_tools::per_element());
-    const at::Tensor weights = expert_weights(probabilities, at::tensor({{4L, 5L}}), form);
-    BOOST_TEST(test::distance(weights, at::tensor({{0.8F, 1.2F}})) < 1e-6);
+    const at::Tensor weights =
+        expert_weights(probabilities, at::tensor({4L, 5L}).unsqueeze(0), form);
+    BOOST_TEST(test::distance(weights, at::tensor({0.8F, 1.2F}).unsqueeze(0)) < 1e-6);
 }
 
 BOOST_AUTO_TEST_CASE(a_router_has_the_gradient_of_autograd) {

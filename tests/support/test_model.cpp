@@ -101,8 +101,12 @@ std::map<std::string, at::Tensor> TestModel::put_together(bool gradients) {
         put_shards(flat, chunks.shard(unit),
                    (gradients ? zero.gradient_shards() : weights).load_shard(unit));
         for (const shard::PlacedTensor& tensor : layout.tensors())
-            tensors[tensor.spec.name] =
-                flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).cpu().clone();
+            tensors[tensor.spec.name] = at::empty(tensor.spec.shape, at::TensorOptions(at::kFloat));
+        for (const shard::TensorPiece& piece : layout.pieces({0, layout.size()}))
+            tensors[piece.tensor->spec.name]
+                .flatten()
+                .narrow(0, piece.first, piece.size)
+                .copy_(flat.narrow(0, piece.in_range, piece.size));
     }
     return tensors;
 }

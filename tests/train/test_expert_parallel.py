@@ -17,6 +17,13 @@ CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "
           "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
           "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
           "max_position_embeddings": 256, "tie_word_embeddings": False, "router_aux_loss_coef": 0.05, "initializer_range": 0.1}
+# A router of sigmoids with corrections, beside a shared MLP; and experts that files hold as one tensor.
+OTHERS = [{"model_type": "glm4_moe", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+           "num_attention_heads": 4, "num_key_value_heads": 2, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 2,
+           "moe_intermediate_size": 32, "max_position_embeddings": 256, "initializer_range": 0.1},
+          {"model_type": "granitemoe", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 2,
+           "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2,
+           "max_position_embeddings": 256, "initializer_range": 0.1}]
 STEPS = 6
 FLAGS = ["--dataset_name", os.path.join(DATA, "rows", "pretokenized.jsonl"), "--bf16", "false", "--learning_rate", "0.002",
          "--max_length", "48", "--max_steps", str(STEPS), "--logging_steps", "1", "--save_steps", "2", "--full_determinism",
@@ -27,16 +34,21 @@ class ExpertParallel(TrainerTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        config, cls.model = os.path.join(cls.folder.name, "config.json"), os.path.join(cls.folder.name, "model")
-        with open(config, "w") as file:
-            json.dump(CONFIG, file)
-        made = run("init", "--config_json", config, "--output_dir", cls.model)
-        assert made.returncode == 0, made.stderr
-        shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", "tokenizer.json"), cls.model)
-        shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", "tokenizer_config.json"), cls.model)
+        cls.model = cls.make_model(CONFIG, "model")
         cls.alone = os.path.join(cls.folder.name, "alone")
         alone = cls.train(cls.alone, "--per_device_train_batch_size", "4")
         assert alone.returncode == 0, alone.stderr
+
+    @classmethod
+    def make_model(cls, content, name):
+        config, model = os.path.join(cls.folder.name, "config.json"), os.path.join(cls.folder.name, name)
+        with open(config, "w") as file:
+            json.dump(content, file)
+        made = run("init", "--config_json", config, "--output_dir", model)
+        assert made.returncode == 0, made.stderr
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(DATA, "models", "qwen2-tiny", file), model)
+        return model
 
     @classmethod
     def tearDownClass(cls):
@@ -46,13 +58,14 @@ class ExpertParallel(TrainerTest):
     def train(cls, output, *flags, ranks=None, **variables):
         return run("train", "--model_name_or_path", cls.model, *FLAGS, "--output_dir", output, *flags, ranks=ranks, **variables)
 
-    def expect_numbers_of_one_rank(self, output):
-        ours, alone = read_steps(output), read_steps(self.alone)
+    def expect_numbers_of_one_rank(self, output, alone=None):
+        ours, alone = read_steps(output), read_steps(alone or self.alone)
         self.assertEqual([line["step"] for line in ours], list(range(1, STEPS + 1)))
         for a, b in zip(ours, alone):
-            for key in ("loss", "grad_norm", "aux_loss", "expert_load_max_to_mean"):
+            for key in {"loss", "grad_norm", "aux_loss", "expert_load_max_to_mean", "expert_load_min_to_mean"} & set(b):
                 self.assertLessEqual(abs(a[key] - b[key]), 1e-4 * abs(b[key]), (a["step"], key))
-            for key in ("num_tokens", "dead_experts", "expert_load_max_block", "expert_load_max_expert"):
+            for key in ("num_tokens", "dead_experts", "expert_load_max_block", "expert_load_max_expert", "expert_load_min_block",
+                        "expert_load_min_expert"):
                 self.assertEqual(a[key], b[key], (a["step"], key))
 
     def test_a_killed_run_goes_on_with_another_number(self):
@@ -70,6 +83,30 @@ class ExpertParallel(TrainerTest):
                 self.expect(self.train(output, *flags, ranks=ranks), 0, "checkpoint-2")
                 self.expect_numbers_of_one_rank(output)
 
+    def test_other_kinds_of_experts_go_on_with_another_number(self):
+        for config in OTHERS:
+            kind = config["model_type"]
+            with self.subTest(kind):
+                flags = ("--model_name_or_path", self.make_model(config, kind))
+                alone, killed = os.path.join(self.folder.name, kind + "-alone"), os.path.join(self.folder.name, kind + "-killed")
+                self.expect(self.train(alone, *flags, "--per_device_train_batch_size", "4"), 0)
+                result = self.train(killed, *flags, "--profile", "zero3", "--ep_size", "4", "--per_device_train_batch_size", "1",
+                                    ranks=4, RINGSHARD_FAULT="save:copy:2:kill")
+                self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
+                self.expect(self.train(killed, *flags, "--profile", "zero3", "--cp_size", "2", "--ep_size", "2",
+                                       "--per_device_train_batch_size", "4", "--save_model_in_checkpoints", "true", ranks=2), 0,
+                            "checkpoint-2")
+                self.expect_numbers_of_one_rank(killed, alone)
+                exported = os.path.join(self.folder.name, kind + "-exported")
+                self.expect(run("export", os.path.join(killed, f"checkpoint-{STEPS}"), "--output_dir", exported), 0)
+                self.expect_equal_weights(exported, killed, os.path.join(killed, f"checkpoint-{STEPS}"))
+
+    def expect_equal_weights(self, exported, *folders):
+        for folder in folders:
+            with open(os.path.join(folder, "model.safetensors"), "rb") as ours, \
+                    open(os.path.join(exported, "model.safetensors"), "rb") as theirs:
+                self.assertEqual(ours.read(), theirs.read())
+
     def test_files_hold_whole_experts(self):
         output = os.path.join(self.folder.name, "shared")
         self.expect(self.train(output, "--profile", "fsdp2", "--sp_size", "2", "--ep_size", "4", "--per_device_train_batch_size",
@@ -77,10 +114,7 @@ class ExpertParallel(TrainerTest):
         self.expect_numbers_of_one_rank(output)
         exported = os.path.join(self.folder.name, "exported")
         self.expect(run("export", os.path.join(output, f"checkpoint-{STEPS}"), "--output_dir", exported), 0)
-        for folder in (output, os.path.join(output, f"checkpoint-{STEPS}")):
-            with open(os.path.join(folder, "model.safetensors"), "rb") as ours, \
-                    open(os.path.join(exported, "model.safetensors"), "rb") as theirs:
-                self.assertEqual(ours.read(), theirs.read())
+        self.expect_equal_weights(exported, output, os.path.join(output, f"checkpoint-{STEPS}"))
 
     def test_sizes_that_do_not_work(self):
         output = os.path.join(self.folder.name, "refused")
@@ -95,6 +129,16 @@ class ExpertParallel(TrainerTest):
         self.expect(self.train(output, "--profile", "zero3", "--ep_size", "2", "--use_peft", "--lora_dropout", "0",
                                "--lora_target_parameters", "mlp.experts.down_proj", ranks=2), 78,
                     "ep_size = 2 [command line]", "adapters of all experts")
+        self.assertFalse(os.path.exists(os.path.join(output, "metrics.jsonl")))
+
+    def test_a_loss_without_routers(self):
+        output = os.path.join(self.folder.name, "refused-loss")
+        self.expect(self.train(output, "--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"), "--router_aux_loss_coef",
+                               "0.01"), 78, "router_aux_loss_coef = 0.01 [command line]", "has no experts")
+        corrected = self.make_model(OTHERS[0], "corrected")
+        self.expect(self.train(output, "--model_name_or_path", corrected, "--router_aux_loss_coef", "0.01"), 78,
+                    "router_aux_loss_coef = 0.01 [command line]", "corrections")
+        self.expect(self.train(output, "--router_aux_loss_coef", "-1"), 78, "router_aux_loss_coef")
         self.assertFalse(os.path.exists(os.path.join(output, "metrics.jsonl")))
 
 

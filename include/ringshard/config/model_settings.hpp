@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct ModelSettings {
     std::vector<std::string> added_tokens;
     std::string freeze;      // regular expression: freeze tensors whose name matches
     std::string train_only;  // regular expression: train only tensors whose name matches
+    std::optional<double> router_aux_loss_coef;  // unset: that of the model
 };
 
 }  // namespace ringshard::config

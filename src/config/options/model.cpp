@@ -36,6 +36,12 @@ void add_model_options(OptionTable& table) {
         .serve("train_only", &ModelSettings::train_only,
                "Regular expression; tensors in whose name it is not found are not trained.")
         .shapes_loss_if_set();
+    group
+        .serve("router_aux_loss_coef", &ModelSettings::router_aux_loss_coef,
+               "Share of the loss that balances experts, in place of the model's own; 0 turns it "
+               "off.")
+        .shapes_loss_if_set()
+        .at_least(0);
     group.serve("config_json", &ModelSettings::config_json,
                 "For init: the config.json of the model to make.");
     group.serve("checkpoint", &ModelSettings::checkpoint,
@@ -60,9 +66,9 @@ void add_model_options(OptionTable& table) {
     group.accept("low_cpu_mem_usage", Shape::boolean, "null", "every rank loads what it owns");
     group.accept("use_cache", Shape::boolean, "false",
                  "training keeps no cache of keys and values");
-    group.refuse("router_aux_loss_coef", Shape::number, "null",
-                 "it is the model's: change router_aux_loss_coef in its config.json, 0 for no loss "
-                 "that balances experts");
+    group.accept("output_router_logits", Shape::boolean, "null",
+                 "the loss that balances experts is on where router_aux_loss_coef is not 0, as in "
+                 "TRL");
     group.accept("pad_token", Shape::word, "null", "padding never enters the computation");
 }
 

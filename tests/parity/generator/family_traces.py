@@ -1,4 +1,4 @@
-"""Runs of TRL's SFTTrainer on tiny models of twelve families, 20 steps each, one JSON file each.
+"""Runs of TRL's SFTTrainer on tiny models of fourteen families, 20 steps each, one JSON file each.
 
     .deps/venv/bin/python tests/parity/generator/family_traces.py --data tests/parity/data
 
@@ -22,7 +22,11 @@ from family_configs import CONFIGS
 FAMILIES = {"smollm3": {}, "granite": {}, "glm4": {}, "olmo3": {"packing": True}, "gemma3": {"packing": True}, "cohere2": {"packing": True},
             "qwen3_5": {}, "bamba": {},
             "apertus": {}, "gpt_oss": {},
-            "qwen3_moe": {"packing": True, "max_steps": 10}, "olmoe": {}}  # later a token is as near to two experts as rounding
+            "qwen3_moe": {"packing": True, "max_steps": 10}, "olmoe": {},
+            "glm4_moe": {"max_steps": 6}, "ernie4_5_moe": {"max_steps": 6}}  # later a token is as near to two experts as rounding
+# By name: the family and its arguments.
+SETTINGS = {"olmoe-router_aux_loss_coef": ("olmoe", {"max_steps": 6, "router_aux_loss_coef": 0.2}),
+            "mixtral-no-aux-loss": ("mixtral", {"max_steps": 4, "router_aux_loss_coef": 0.0})}
 # By name: the family, its arguments and PEFT's settings. PEFT adds its own targets for mixtral, and none for qwen3_moe.
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 ADAPTERS = {
@@ -82,7 +86,7 @@ def make(family, data, extra, adapter=None):
                          processing_class=AutoTokenizer.from_pretrained(folder))
     trainer.train()
     kept = KEPT + (("aux_loss",) if hasattr(config, "router_aux_loss_coef") else ())
-    steps = [{key: row[key] for key in kept} for row in trainer.state.log_history if "loss" in row]
+    steps = [{key: row[key] for key in kept if key in row} for row in trainer.state.log_history if "loss" in row]
     written = json.loads((folder / "config.json").read_text())
     written.pop("transformers_version", None)
     shutil.rmtree(folder)
@@ -101,8 +105,9 @@ def main():
     args = parser.parse_args()
     data = args.data.resolve()
     (data / "family_traces").mkdir(exist_ok=True)
-    for family in args.names or [*FAMILIES, *ADAPTERS]:
-        trace = make(ADAPTERS[family][0], data, *ADAPTERS[family][1:]) if family in ADAPTERS else make(family, data, FAMILIES[family])
+    for family in args.names or [*FAMILIES, *SETTINGS, *ADAPTERS]:
+        name, *wanted = ADAPTERS.get(family) or SETTINGS.get(family) or (family, FAMILIES[family])
+        trace = make(name, data, *wanted)
         (data / "family_traces" / f"{family}.json").write_text(json.dumps(trace, separators=(",", ":")) + "\n")
         print(family, trace["steps"][0]["loss"], trace["steps"][-1]["loss"], flush=True)
 

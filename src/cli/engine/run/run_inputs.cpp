@@ -17,9 +17,21 @@ namespace ringshard::cli {
 
 namespace {
 
-// Routers learn with the loss that balances experts if config.json has a share of it, as in TRL,
-// whatever output_router_logits says.
+// Routers learn with the loss that balances experts if the setting, or else config.json, has a
+// share of it, as in TRL, whatever output_router_logits says.
 std::optional<Failure> settle_routers(const config::Settings& settings, model::ModelSpec& spec) {
+    const double share =
+        settings.values.model.router_aux_loss_coef.value_or(spec.router_aux_loss_coef);
+    if (share != 0 && !spec.has_router_aux_loss)
+        return Failure{
+            ExitCode::settings,
+            concat("router_aux_loss_coef = ", share, " [",
+                   settings.origin_of("router_aux_loss_coef").place, "]: ", spec.architecture,
+                   spec.num_experts() == 0
+                       ? " has no experts, so that there is no loss that balances them"
+                       : " has no such loss in transformers: corrections of its routers balance "
+                         "the experts",
+                   "; leave the setting out")};
     if (spec.num_experts() == 0) return std::nullopt;
     if (settings.values.training.cuda_graphs)
         return Failure{ExitCode::settings,
@@ -27,7 +39,7 @@ std::optional<Failure> settle_routers(const config::Settings& settings, model::M
                               "]: ", spec.architecture,
                               " has experts, and the host reads in every block how many tokens "
                               "each of them has; leave the setting out")};
-    if (spec.has_router_aux_loss) spec.set_router_aux_loss(spec.router_aux_loss_coef);
+    if (spec.has_router_aux_loss) spec.set_router_aux_loss(share);
     return std::nullopt;
 }
 
