@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
 from trainer import TRAINER, clean_environment  # noqa: E402
 
-KINDS = {"", "sh", "sh gpu", "sh site", "sh setup", "python", "yaml", "json", "cpp"}
+KINDS = {"", "sh", "sh gpu", "sh site", "sh setup", "python", "yaml", "json", "cpp", "mermaid"}
 COMMAND = re.compile(r"^ *(?:(?:\./)?trainer|srun|sbatch|mpirun|scripts/\w+|cmake|ctest|python3|export|cd|\.) ", re.MULTILINE)
 CHAT_TEMPLATE = """\
 {%- for message in messages %}{% if message['role'] == 'assistant' %}A: {% generation %}{{ message['content'] }}<|end|>{% endgeneration %}

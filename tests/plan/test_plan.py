@@ -237,7 +237,7 @@ class Plan(TrainerTest):
         together = ["--adapters", json.dumps([{"name": f"r{rank}", "lora_r": rank} for rank in (4, 8, 16)])]
         for ranks, *case in ((1, "single_gpu", 1, 1, 512, "attention", "bf16", lora),
                              (1, "single_gpu", 1, 1, 512, "all", "fp32", [*lora, "--lora_dropout", "0"]),
-                             (1, "single_gpu", 1, 1, 512, "attention", "fp32", [*lora, "--use_dora"]),
+                             (1, "single_gpu", 1, 1, 512, "attention", "bf16", [*lora, "--use_dora"]),
                              (1, "single_gpu", 1, 1, 512, "attention", "bf16", four_bits),
                              (1, "single_gpu", 1, 1, 512, "input", "fp32", together),
                              (2, "zero3", 2, 1, 1024, "attention", "bf16", lora),

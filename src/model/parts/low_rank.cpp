@@ -19,6 +19,13 @@ std::string matrix_name(const char* matrix, const std::string& adapter) {
     return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
 }
 
+// Multiplies columns of any type by a row of fp32, and returns them. The conversion is written out:
+// within mul_ a plan, which has no numbers, would not see its memory.
+const at::Tensor& scale_columns(const at::Tensor& columns, const at::Tensor& row) {
+    if (columns.scalar_type() == at::kFloat) return columns.mul_(row);
+    return columns.copy_(columns.to(at::kFloat).mul_(row));
+}
+
 }  // namespace
 
 std::optional<LowRank> LowRank::of(shard::UnitLayout& unit, const ProjectionSpec& spec,
@@ -107,11 +114,12 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
         }
         const at::Tensor scale = weights[*layer.magnitude] / norms_of(operands, layer);
         if (drops) {
-            columns.add_(ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out))
-                             .mul_(scale - 1));
-            columns.add_(at::mul(update, scale), layer.scaling);
+            const at::Tensor of_base =
+                ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out));
+            columns.add_(scale_columns(of_base, scale - 1));
+            columns.add_(scale_columns(update, scale), layer.scaling);
         } else {
-            columns.add_(update, layer.scaling).mul_(scale);
+            scale_columns(columns.add_(update, layer.scaling), scale);
         }
     }
 }
@@ -125,7 +133,8 @@ LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Te
     for (const Layer& layer : layers_) {
         const at::Tensor columns = gradient.scaled.narrow(1, layer.column, layer.out);
         gradient.norms.push_back(layer.magnitude ? norms_of(operands, layer) : at::Tensor());
-        if (layer.magnitude) columns.mul_(weights[*layer.magnitude] / gradient.norms.back());
+        if (layer.magnitude)
+            scale_columns(columns, weights[*layer.magnitude] / gradient.norms.back());
         gradient.inner.narrow(1, layer.first, layer.rank)
             .copy_(ops::linear_backward_input(context.gemms, columns, weights[layer.b])
                        .mul_(layer.scaling));
@@ -182,8 +191,8 @@ void LowRank::add_gradients(const Operands& operands, const shard::UnitTensors& 
         if (!layer.magnitude || !gradients[*layer.magnitude].defined()) continue;
         at::Tensor product =
             ops::linear(gemms, seen, base.narrow(0, layer.column, layer.out)).to(at::kFloat);
-        product.add_(ops::linear(gemms, of_layer, weights[layer.b]))
-            .mul_(gradient.y.narrow(1, layer.column, layer.out));
+        product.add_(ops::linear(gemms, of_layer, weights[layer.b]).to(at::kFloat))
+            .mul_(gradient.y.narrow(1, layer.column, layer.out).to(at::kFloat));
         gradients[*layer.magnitude].add_(product.sum(0).div_(gradient.norms[i]));
     }
 }
