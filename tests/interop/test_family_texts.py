@@ -10,7 +10,7 @@ import unittest
 from beside_transformers import DATA, FOLDER, MODELS, TrainerTest, read_metrics, run
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
 sys.path.insert(0, os.path.join(FOLDER, "..", "parity"))
 from family_models import add_tokenizer  # noqa: E402
@@ -37,9 +37,10 @@ class FamilyTexts(TrainerTest):
             file.write("\n".join(json.dumps(row) for row in rows))
         return path
 
-    def expected(self, folder):
+    def expected(self, folder, is_wrapped):
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        kind = AutoModelForImageTextToText if is_wrapped else AutoModelForCausalLM
+        model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
         texts = []
         for prompt in PROMPTS:
             ids = tokenizer(prompt, return_tensors="pt").input_ids
@@ -52,7 +53,12 @@ class FamilyTexts(TrainerTest):
 
     def check(self, config):
         vocabulary = len(AutoTokenizer.from_pretrained(os.path.join(MODELS, "qwen2-tiny")))
-        settings = self.write("config.json", [{**config, "vocab_size": vocabulary, "initializer_range": 0.3}])
+        other = {"vocab_size": vocabulary, "initializer_range": 0.3}
+        if "text_config" in config:
+            config = {**config, "text_config": {**config["text_config"], **other}}
+        else:
+            config = {**config, **other}
+        settings = self.write("config.json", [config])
         model, output = os.path.join(self.folder, "model"), os.path.join(self.folder, "out")
         self.expect(run("init", "--config_json", settings, "--output_dir", model), 0)
         add_tokenizer(os.path.join(MODELS, "qwen2-tiny"), model)
@@ -64,7 +70,7 @@ class FamilyTexts(TrainerTest):
         samples = [line["eval_samples"] for line in read_metrics(output) if "eval_samples" in line]
         self.assertEqual(len(samples), 1)
         texts = [sample["text"] for sample in samples[0]]
-        self.assertEqual(texts, self.expected(output))
+        self.assertEqual(texts, self.expected(output, "text_config" in config))
         self.assertTrue(any(texts))
 
     def test_every_family(self):
