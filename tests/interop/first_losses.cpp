@@ -41,7 +41,9 @@ double first_loss(const comm::Group& world, const json& wish) {
     const double loss =
         ops::add_up(model.transformer.forward_backward(model.cut(batch), 1 / targets)).loss /
         targets;
-    if (json::parse(spec.value().config_json).value("output_router_logits", json()) != true)
+    const json config = json::parse(spec.value().config_json);
+    const std::string& of_text = spec.value().text_config;
+    if ((of_text.empty() ? config : config[of_text]).value("output_router_logits", json()) != true)
         return loss;
     model.zero.finish_gradients();
     return loss + spec.value().router_aux_loss_coef * model.transformer.take_router_load().aux_loss;

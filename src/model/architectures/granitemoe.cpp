@@ -42,6 +42,7 @@ ModelSpec read_granitemoe(ConfigReader& config) {
 // of its own name, with experts beside it or without.
 ModelSpec read_granitemoehybrid(ConfigReader& config) {
     ModelSpec spec = read_granite(config);
+    refuse_flag(config, "mlp_bias");
     const MambaSpec mamba = read_mamba(config, spec);
     std::vector<bool> has_state(spec.blocks.size(), true);
     for (const char* const field : {"layer_types", "layers_block_type"})

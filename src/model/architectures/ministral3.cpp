@@ -22,6 +22,10 @@ ModelSpec read_ministral3(ConfigReader& config) {
     spec.query_scale = {rope.number_above_0("llama_4_scaling_beta"),
                         rope.number_above_0("original_max_position_embeddings")};
     config.complain(rope);
+    if (config.has("original_max_position_embeddings"))
+        config.complain(
+            "original_max_position_embeddings: is read of rope_parameters alone; transformers "
+            "puts this one in its place: leave it out here");
     return spec;
 }
 

@@ -6,6 +6,11 @@ namespace ringshard::model {
 ModelSpec read_mistral(ConfigReader& config) {
     ModelSpec spec = read_plain_model(config, {.key_heads = 8});
     set_window_of_all(spec, read_window(config, usual_window));
+    if (config.has("layer_types"))
+        config.complain(
+            "layer_types: a model of this type has one window for all layers; with "
+            "layer_types transformers makes a Ministral of it: name MinistralForCausalLM and "
+            "model_type ministral, or leave layer_types out");
     return spec;
 }
 

@@ -44,7 +44,7 @@ ModelSpec read_hybrid(ConfigReader& config, int64_t key_heads, bool is_grouped,
                                   .rope = {.may_be_partial = true,
                                            .rotated_part = 0.25,
                                            .other_keys = {"mrope_section", "mrope_interleaved"}}});
-    read_biases(config, spec);
+    read_attention_bias(config, spec);
     if (spec.blocks.front().mlp.activation != ops::Activation::silu)
         config.complain("hidden_act: must be \"silu\" in a model with gated delta nets");
     const attention::DeltaSizes sizes = read_delta_sizes(config);
