@@ -16,10 +16,10 @@
 // A kernel here is a program that one team of threads goes through in phases: `each` deals out
 // items, `reduce` joins what is found for all items and tells every thread. `each_own` and
 // `reduce_own` do so with values that a thread keeps for each of its items from phase to phase, in
-// registers: at most as many as the argument of own(). A program is written
-// once and run by two kinds of teams: those of a GPU, and those of the host, whose threads are
-// loops. Both deal out items alike and join in the same order, so what is tried on the host is the
-// indexing and the arithmetic that runs on the GPU.
+// registers: at most as many as the template argument of own(). A program is written once and run
+// by two kinds of teams: those of a GPU, and those of the host, whose threads are loops. Both deal
+// out items alike and join in the same order, so a test on the host tries the indexing and the
+// arithmetic that runs on the GPU.
 namespace ringshard::ops::gpu {
 
 constexpr int warp_size = 32;
