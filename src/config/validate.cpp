@@ -154,6 +154,7 @@ public:
             {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
             {"use_dora", adapter.use_dora},
             {"init_lora_weights", adapter.init_lora_weights != "true"},
+            {"bias", adapter.bias != TrainedBiases::none},
             {"loraplus_lr_ratio", true}};
         for (const auto& [name, asks_for_something] : names)
             if (settings_.is_fixed(name) && asks_for_something)
@@ -189,6 +190,9 @@ public:
                "DoRA scales products that adapters which train together share; leave it out, or "
                "train each adapter in a run of its own");
         refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
+               "adapters that train together share all weights of the model; leave it out, or "
+               "train each adapter in a run of its own");
+        refuse(config.adapter.bias != TrainedBiases::none, "bias",
                "adapters that train together share all weights of the model; leave it out, or "
                "train each adapter in a run of its own");
         const bool evaluates =
