@@ -171,11 +171,6 @@ public:
         if (config.quantization.load_in_4bit)
             complain({"init_lora_weights", "load_in_4bit"},
                      where + "leave others, which are not quantised; leave one of the two out");
-        if (config.checkpoint.save_model_in_checkpoints)
-            complain({"init_lora_weights", "save_model_in_checkpoints"},
-                     where +
-                         "are not copied into checkpoints; leave save_model_in_checkpoints out: "
-                         "trainer export CHECKPOINT writes the adapter of one");
     }
 
     void check_joint_adapters() {
