@@ -136,6 +136,7 @@ class Adapters(TrainerTest):
         for name, *split in (("qwen3", "--profile", "zero3", "--sp_size", "2"), ("llama3_packed", "--profile", "zero3", "--cp_size", "2"),
                              ("dora", "--profile", "zero3", "--sp_size", "2"),
                              ("loraplus_dora", "--profile", "zero1", "--per_device_train_batch_size", "2"),
+                             ("dora_bf16", "--profile", "zero1", "--per_device_train_batch_size", "2"),
                              ("lora_only", "--profile", "zero3", "--cp_size", "2"),
                              ("all_biases", "--profile", "zero2", "--per_device_train_batch_size", "2"),
                              ("lm_head", "--profile", "zero2", "--per_device_train_batch_size", "2"),
