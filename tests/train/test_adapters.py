@@ -34,6 +34,24 @@ def tensors(file):
     return {name: entry["shape"] for name, entry in header.items()}
 
 
+def refusals_of_vllm(folder):
+    """The rules of vLLM 0.33 for adapter_config.json and the names of tensors, as far as no model has a part in them."""
+    config = json.loads(read_file(folder, "adapter_config.json"))
+    init = config.get("init_lora_weights", True)
+    found = [field for field in ("r", "lora_alpha", "target_modules") if config.get(field) is None]
+    found += [field for field in ("modules_to_save", "use_dora", "lora_bias", "alora_invocation_tokens", "layer_replication", "use_bdlora",
+                                  "use_qalora") if config.get(field)]
+    found += ["bias"] * (config.get("bias", "none") != "none")
+    found += ["init_lora_weights"] * (isinstance(init, str) and init not in ("gaussian", "eva", "orthogonal", "mica", "lora_ga"))
+    names = tensors(os.path.join(folder, "adapter_model.safetensors"))
+    layers = {name.removesuffix(f".lora_{matrix}.weight") for matrix in "AB" for name in names if name.endswith(f".lora_{matrix}.weight")}
+    for layer in layers:
+        (rank, _), (_, rank_of_b) = (names.get(f"{layer}.lora_{matrix}.weight", (0, 0)) for matrix in "AB")
+        found += ["r"] * (not 0 < rank == rank_of_b <= max([config["r"], *config["rank_pattern"].values()]))
+    found += ["names"] * (len(names) != 2 * len(layers) or not all(layer.startswith("base_model.model.") for layer in layers))
+    return sorted(set(found))
+
+
 class Adapters(TrainerTest):
     @classmethod
     def setUpClass(cls):
@@ -206,6 +224,19 @@ class Adapters(TrainerTest):
             for other in losses[1:]:
                 for ours, one_rank in zip(other, losses[0], strict=True):
                     self.assertAlmostEqual(ours, one_rank, delta=1e-5, msg=name)
+
+    def test_what_vllm_takes(self):
+        for name, flags, refused in (
+                ("plain", ["--use_rslora", "--lora_target_modules", "all-linear"], []),
+                ("expression", ["--lora_target_modules", r".*\.(q_proj|v_proj)", "--init_lora_weights", "gaussian"], []),
+                ("four-bits", ["--load_in_4bit", "--loraplus_lr_ratio", "4"], []),
+                ("pissa", ["--init_lora_weights", "pissa", "--lora_dropout", "0"], []),
+                ("dora", ["--use_dora"], ["names", "use_dora"]),
+                ("biases", ["--bias", "lora_only"], ["bias", "names"]),
+                ("saved", ["--lora_modules_to_save", "norm"], ["modules_to_save", "names"])):
+            with self.subTest(name):
+                self.expect(self.train(self.path(name), "--max_steps", "1", "--save_strategy", "no", lora=["--use_peft", *flags]), 0)
+                self.assertEqual(refusals_of_vllm(self.path(name)), refused)
 
     def test_dropout_is_of_training(self):
         losses = []
