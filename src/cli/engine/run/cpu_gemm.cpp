@@ -32,6 +32,7 @@ const char* to_text(config::CpuGemm named) {
         case config::CpuGemm::onednn: return "onednn";
         case config::CpuGemm::mkl: return "mkl";
         case config::CpuGemm::aten: return "aten";
+        case config::CpuGemm::native: return "native";
     }
     return "";
 }
