@@ -386,13 +386,14 @@ BOOST_AUTO_TEST_CASE(a_choice_stands_in_place_of_the_rule) {
 
 BOOST_AUTO_TEST_CASE(processors_by_what_linux_says) {
     const ops::Processor processor = ops::parse_processor(
-        "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n"
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\n"
+        "model name\t: AMD EPYC\n"
         "flags\t\t: fpu avx2 avx512f avx512_bf16\n\nprocessor\t: 1\nflags\t\t: amx_bf16\n");
-    BOOST_TEST(processor.name == "AMD EPYC");
+    BOOST_TEST(processor.name == "AMD EPYC, family 26 model 2");
     BOOST_TEST(processor.vendor == "AuthenticAMD");
     BOOST_TEST(processor.has("avx512_bf16"));
     BOOST_TEST(!processor.has("amx_bf16"));
-    BOOST_TEST(processor.description() == "AMD EPYC avx2 avx512f avx512_bf16");
+    BOOST_TEST(processor.description() == "AMD EPYC, family 26 model 2 avx2 avx512f avx512_bf16");
     BOOST_TEST(ops::parse_processor("").description() == "unknown processor");
     const ops::Processor arm = ops::parse_processor(
         "processor\t: 0\nFeatures\t: fp asimd sve bf16\nCPU implementer\t: 0x41\n"
