@@ -40,6 +40,12 @@ struct EnumNames<ActivationPolicy> {
          {"input", ActivationPolicy::input}}};
 };
 template <>
+struct EnumNames<TrainedBiases> {
+    static constexpr NameTable<TrainedBiases, 3> table{{{"none", TrainedBiases::none},
+                                                        {"all", TrainedBiases::all},
+                                                        {"lora_only", TrainedBiases::lora_only}}};
+};
+template <>
 struct EnumNames<LossType> {
     static constexpr NameTable<LossType, 3> table{
         {{"nll", LossType::nll}, {"chunked_nll", LossType::nll}, {"dft", LossType::dft}}};

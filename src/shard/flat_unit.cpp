@@ -227,6 +227,7 @@ std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module,
             units.emplace_back(module_name_ + ending, groups, num_parts, kind, module);
     };
     add({Role::trained, Form::numbers}, "");
+    add({Role::trained, Form::wide}, " (trained in fp32)");
     add({Role::frozen, Form::numbers}, " (frozen)");
     add({Role::frozen, Form::wide}, " (in fp32)");
     add({Role::frozen, Form::nf4}, " (in four bits)");

@@ -35,8 +35,8 @@ enum class InitialValues {
 // weights beside those in the compute type; frozen weights have the compute type alone.
 enum class Role { trained, frozen };
 
-// How weights lie at rest: as numbers of the compute type; frozen ones in fp32, whatever that type
-// is (wide); or frozen matrices in four bits, with scales in fp32 or in 8 bits (nested).
+// How weights lie and are gathered: as numbers of the compute type; in fp32, whatever that type is
+// (wide); or frozen matrices in four bits, with scales in fp32 or in 8 bits (nested).
 enum class Form { numbers, wide, nf4, nested_nf4 };
 
 // Weights that lie in one unit.
@@ -194,9 +194,9 @@ public:
     void freeze(const std::set<std::string>& names);
     // Gives this form to the frozen matrices of the model.
     void set_form(Form form);
-    // Returns the unit of the trained parameters, that of the frozen ones, and that of the frozen
-    // ones in four bits, as far as there are such; each divides into num_parts equal parts. The
-    // experts are units of their own if several ranks share them.
+    // Returns the units of the trained parameters and of the frozen ones, by their form; each
+    // divides into num_parts equal parts. The experts are units of their own if several ranks share
+    // them.
     std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0,
                                  int64_t ranks_of_experts = 1) const;
 

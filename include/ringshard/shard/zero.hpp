@@ -30,7 +30,7 @@ namespace ringshard::shard {
 class Zero {
 public:
     struct Types {
-        at::ScalarType compute;  // of gathered weights
+        at::ScalarType compute;  // of gathered weights, but those of units in fp32
         at::ScalarType reduce;   // in which gradients are summed over ranks
     };
     // Where offloaded state goes; nullptr: it stays in memory.
@@ -190,6 +190,13 @@ private:
     at::ScalarType type_of(Shelf shelf) const {
         if (shelf == Shelf::wide) return at::kFloat;
         return shelf == Shelf::nf4 ? at::kByte : types_.compute;
+    }
+    at::ScalarType gathered_type(size_t unit) const {
+        return units_[unit].is_wide() ? at::kFloat : type_of(shelf_of(units_[unit]));
+    }
+    // Of trained units in fp32 the masters are gathered, and their rounded copy is not used.
+    bool gathers_masters(size_t unit) const {
+        return masters_ && is_trained(unit) && units_[unit].is_wide();
     }
     std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
     void make_weights(const Offloading& offloading);

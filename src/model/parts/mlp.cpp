@@ -10,6 +10,7 @@ ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
     ProjectionSpec spec{.layers = {{mlp.up, mlp.intermediate}},
                         .in = block.width,
                         .has_bias = mlp.has_bias,
+                        .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
                         .joint = block.joint};
     if (mlp.is_gated) spec.layers = {{mlp.gate, mlp.intermediate}, {mlp.up, mlp.intermediate}};

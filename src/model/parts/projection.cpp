@@ -1,6 +1,8 @@
 #include "projection.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/linear.hpp"
@@ -22,10 +24,9 @@ shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     return group;
 }
 
-shard::ParameterGroup biases_of(const ProjectionSpec& spec) {
+shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers) {
     shard::ParameterGroup group{{}, shard::InitialValues::zeros};
-    for (const auto& [name, out] : spec.layers)
-        group.tensors.push_back({concat(name, ".bias"), {out}});
+    for (const auto& [name, out] : layers) group.tensors.push_back({concat(name, ".bias"), {out}});
     return group;
 }
 
@@ -35,7 +36,7 @@ Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
     : shape_{width_of(spec.layers), spec.in},
       weight_(unit.add(weights_of(spec))),
       is_joint_(!spec.joint.empty()) {
-    if (spec.has_bias) bias_ = unit.add(biases_of(spec));
+    if (spec.has_bias) add_biases(unit, spec);
     for (size_t number = 0; number < spec.joint.size(); ++number) {
         const auto& [name, layers] = spec.joint[number];
         low_ranks_.push_back(LowRank::of(unit, spec, {layers, name, number}));
@@ -109,7 +110,7 @@ void Projection::add_gradients(const ProjectionContext& context, const shard::Un
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
                                      const shard::UnitTensors& weights, const at::Tensor& x) const {
-    const at::Tensor bias = bias_ ? weights[*bias_] : at::Tensor();
+    const at::Tensor bias = bias_of(weights);
     const at::Tensor base = weights[weight_];
     const LowRank* const adapter = only_adapter();
     // Magnitudes scale what is computed without the bias.
@@ -181,7 +182,39 @@ void Projection::add_base_gradients(const ProjectionContext& context,
                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
                                     const at::Tensor& x, BiasGradient of_bias) const {
     ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
-    if (of_bias == BiasGradient::is_missing) ops::add_bias_gradient(bias_gradient(gradients), dy);
+    if (of_bias == BiasGradient::is_missing) add_bias_gradients(gradients, dy);
+}
+
+void Projection::add_biases(shard::UnitLayout& unit, const ProjectionSpec& spec) {
+    if (!spec.has_biases_apart) {
+        biases_ = {{unit.add(biases_of(spec.layers)), shape_.out}};
+        return;
+    }
+    for (const ProjectionSpec::Layer& layer : spec.layers)
+        biases_.push_back({unit.add(biases_of({layer})), layer.out});
+}
+
+at::Tensor Projection::bias_of(const shard::UnitTensors& weights) const {
+    if (biases_.empty()) return {};
+    std::vector<at::Tensor> biases;
+    for (const Bias& bias : biases_) biases.push_back(weights[bias.parameter]);
+    return biases.size() == 1 ? biases.front() : at::cat(biases);
+}
+
+void Projection::add_bias_gradients(const shard::UnitTensors& gradients,
+                                    const at::Tensor& dy) const {
+    if (!has_biases_apart()) {
+        ops::add_bias_gradient(bias_gradient(gradients), dy);
+        return;
+    }
+    const at::Tensor sums = at::zeros({shape_.out}, dy.options().dtype(at::kFloat));
+    ops::add_bias_gradient(sums, dy);
+    int64_t column = 0;
+    for (const auto& [parameter, out] : biases_) {
+        const at::Tensor gradient = gradients[parameter];
+        if (gradient.defined()) gradient.add_(sums.narrow(0, column, out));
+        column += out;
+    }
 }
 
 }  // namespace ringshard::model
