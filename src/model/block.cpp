@@ -31,6 +31,14 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
     return dx;
 }
 
+// Returns the normed rows: those that were kept, or made again; without a norm, the rows.
+at::Tensor normed_again(const std::optional<Norm>& norm, const UnitTensors& weights,
+                        const at::Tensor& x, const at::Tensor& inverse_rms,
+                        const at::Tensor& kept) {
+    if (kept.defined()) return kept;
+    return norm ? norm->again(weights, x, inverse_rms) : x;
+}
+
 std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
                                         const BlockSpec& spec) {
     if (spec.delta_net) return std::make_unique<const DeltaNet>(unit, slots, spec);
@@ -65,17 +73,20 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
       mlp_norms_(unit, spec, spec.mlp_norms),
       input_(slots_.add(ActivationPolicy::input)),
       attention_inverse_rms_(slots_.add(ActivationPolicy::all_but_gate_up)),
+      attention_normed_(slots_.add(ActivationPolicy::everything)),
       mixer_(make_mixer(unit, slots_, spec)),
       attention_out_(slots_.add(ActivationPolicy::all_but_gate_up)),
       attention_residual_(slots_.add(ActivationPolicy::all_but_gate_up)),
       mlp_(mlp_of(unit, spec)),
       mlp_inverse_rms_(slots_.add(ActivationPolicy::all)),
+      mlp_normed_(slots_.add(ActivationPolicy::everything)),
       gate_up_(slots_.add(ActivationPolicy::all)),
       probabilities_(slots_.add(ActivationPolicy::all)),
       experts_(slots_.add(ActivationPolicy::all)),
       arrivals_(slots_.add(ActivationPolicy::all)),
       shared_(slots_.add(ActivationPolicy::all)),
       shared_gate_(slots_.add(ActivationPolicy::all)),
+      product_(slots_.add(ActivationPolicy::everything)),
       mlp_out_(slots_.add(ActivationPolicy::all)) {}
 
 Saved Block::begin(const at::Tensor& input) const {
@@ -98,8 +109,8 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     // In a parallel block the output's gradient is that of both branches.
     const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
     mlp_backward(context, weights, gradients, gradient, saved, addend);
-    for (const SavedSlot& slot : {gate_up_, probabilities_, experts_, arrivals_, shared_,
-                                  shared_gate_, mlp_out_, attention_residual_})
+    for (const SavedSlot& slot : {mlp_normed_, gate_up_, probabilities_, experts_, arrivals_,
+                                  shared_, shared_gate_, product_, mlp_out_, attention_residual_})
         saved[slot].reset();
     attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
 }
@@ -120,6 +131,8 @@ at::Tensor Block::complete(const BlockContext& context, const UnitTensors& weigh
         ops::RmsNormed normed{input, {}};
         if (attention_norms_.before) normed = attention_norms_.before->forward(weights, input);
         saved[attention_inverse_rms_] = normed.inverse_rms;
+        if (attention_norms_.before && attention_normed_.is_kept(context.policy))
+            saved[attention_normed_] = normed.y;
         mixer_->project(context, weights, normed.y, saved);
     }
     mixer_->mix(context, weights, saved);
@@ -148,7 +161,8 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
                : d_branch,
         saved);
     const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
-    const at::Tensor x = before ? before->again(weights, input, inverse_rms) : input;
+    const at::Tensor x =
+        normed_again(before, weights, input, inverse_rms, saved[attention_normed_]);
     const at::Tensor dx = mixer_->project_backward(context, weights, gradients, d_rows, x);
     if (before)
         before->backward(weights, gradients, dx, input, inverse_rms, gradient);
@@ -195,7 +209,10 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         return output_of_mlp(of_chunk, weights, inner);
     };
     if (gate_up_.is_kept(context.policy)) {
-        const MlpChunk whole = make_chunk(context.mlp(), weights, input, addend);
+        MlpChunk whole = make_chunk(context.mlp(), weights, input, addend);
+        if (before_mlp() && mlp_normed_.is_kept(context.policy)) saved[mlp_normed_] = whole.x;
+        if (const Mlp* const mlp = std::get_if<Mlp>(&mlp_); mlp && product_.is_kept(context.policy))
+            saved[product_] = whole.inner.product = mlp->product(weights, whole.inner);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.inner.gate_up;
         saved[probabilities_] = whole.inner.probabilities;
@@ -232,11 +249,12 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
-        const MlpChunk whole{before ? before->again(weights, input, inverse_rms) : input,
-                             inverse_rms,
-                             {saved[gate_up_], saved[probabilities_], saved[experts_],
-                              saved[arrivals_], saved[shared_], saved[shared_gate_]},
-                             saved[mlp_out_]};
+        const MlpChunk whole{
+            normed_again(before, weights, input, inverse_rms, saved[mlp_normed_]),
+            inverse_rms,
+            {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_],
+             saved[shared_], saved[shared_gate_], saved[product_]},
+            saved[mlp_out_]};
         return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;

@@ -106,17 +106,20 @@ private:
     BranchNorms mlp_norms_;
     SavedSlot input_;                  // [t, w]
     SavedSlot attention_inverse_rms_;  // of the norm before the attention
+    SavedSlot attention_normed_;       // [t, w], what that norm makes
     std::unique_ptr<const Mixer> mixer_;
     SavedSlot attention_out_;       // [t, w], before the norm behind the attention
     SavedSlot attention_residual_;  // [t, w]: input + attention
     std::variant<Mlp, Experts> mlp_;
     SavedSlot mlp_inverse_rms_;  // of the norm before the MLP
+    SavedSlot mlp_normed_;       // [t, w]
     SavedSlot gate_up_;          // [t, 2i]
     SavedSlot probabilities_;    // [t, e], of experts
     SavedSlot experts_;          // [t, k]
     SavedSlot arrivals_;         // of rows, where ranks share experts
     SavedSlot shared_;           // [t, 2i], of the MLP beside experts
     SavedSlot shared_gate_;      // [t, 1]
+    SavedSlot product_;          // [t, i], of an MLP without experts
     SavedSlot mlp_out_;          // [t, w], before the norm behind the MLP
 };
 

@@ -160,8 +160,8 @@ void merge_attention(const SeenKeys& seen, const SeenKeys& more) {
 
 at::Tensor swiglu(const at::Tensor& gate_up) { return backend_of(gate_up).swiglu(gate_up); }
 
-void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up) {
-    backend_of(gate_up).swiglu_backward(d_product, gate_up);
+void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up, bool makes_product) {
+    backend_of(gate_up).swiglu_backward(d_product, gate_up, makes_product);
 }
 
 at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {

@@ -144,7 +144,7 @@ at::Tensor swiglu(const at::Tensor& gate_up) {
     return at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
 }
 
-void swiglu_backward(const at::Tensor&, const at::Tensor&) {}
+void swiglu_backward(const at::Tensor&, const at::Tensor&, bool) {}
 
 at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {
     return at::empty({tokens.size(0), table.size(1)}, table.options());
