@@ -8,6 +8,7 @@
 #include "parts/attention.hpp"
 #include "parts/delta_net.hpp"
 #include "parts/mamba.hpp"
+#include "ringshard/ops/linear.hpp"
 
 namespace ringshard::model {
 
@@ -115,6 +116,10 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
 }
 
+bool Block::adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const {
+    return !norms.behind && residual_multiplier_ == 1 && ops::products_add(rows);
+}
+
 at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual) const {
     if (residual_multiplier_ != 1) branch.mul_(residual_multiplier_);
     return branch.add_(residual);
@@ -137,7 +142,11 @@ at::Tensor Block::complete(const BlockContext& context, const UnitTensors& weigh
     }
     mixer_->mix(context, weights, saved);
     if (saved[attention_residual_].defined()) return {};
-    at::Tensor out = mixer_->output(context, weights, saved);
+    if (adds_in_product(attention_norms_, input)) {
+        saved[attention_residual_] = mixer_->output(context, weights, saved, input);
+        return {};
+    }
+    at::Tensor out = mixer_->output(context, weights, saved, {});
     if (attention_norms_.behind) {
         saved[attention_out_] = out;
         out = attention_norms_.behind->forward(weights, out).y;
@@ -176,8 +185,23 @@ MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weigh
 }
 
 at::Tensor Block::output_of_mlp(const MlpContext& context, const UnitTensors& weights,
-                                const MlpInner& inner) const {
-    return std::visit([&](const auto& mlp) { return mlp.output(context, weights, inner); }, mlp_);
+                                const MlpInner& inner, const at::Tensor& addend) const {
+    return std::visit([&](const auto& mlp) { return mlp.output(context, weights, inner, addend); },
+                      mlp_);
+}
+
+at::Tensor Block::add_mlp(const MlpContext& context, const UnitTensors& weights,
+                          const MlpInner& inner, const at::Tensor& residual,
+                          at::Tensor* kept_out) const {
+    std::visit([&](const auto& mlp) { mlp.count_choices(context.routers, inner); }, mlp_);
+    if (adds_in_product(mlp_norms_, residual))
+        return output_of_mlp(context, weights, inner, residual);
+    at::Tensor out = output_of_mlp(context, weights, inner);
+    if (mlp_norms_.behind) {
+        if (kept_out != nullptr) *kept_out = out;
+        out = mlp_norms_.behind->forward(weights, out).y;
+    }
+    return add_branch(std::move(out), residual);
 }
 
 double Block::inner_operations_of_mlp() const {
@@ -203,11 +227,6 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
                               const at::Tensor& addend) const {
     const at::Tensor& input = mlp_input(saved);
     const at::Tensor& residual = saved[attention_residual_];
-    const auto& behind = mlp_norms_.behind;
-    const auto output_of = [&](const MlpContext& of_chunk, const MlpInner& inner) {
-        std::visit([&](const auto& mlp) { mlp.count_choices(of_chunk.routers, inner); }, mlp_);
-        return output_of_mlp(of_chunk, weights, inner);
-    };
     if (gate_up_.is_kept(context.policy)) {
         MlpChunk whole = make_chunk(context.mlp(), weights, input, addend);
         if (before_mlp() && mlp_normed_.is_kept(context.policy)) saved[mlp_normed_] = whole.x;
@@ -220,12 +239,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         saved[arrivals_] = whole.inner.arrivals;
         saved[shared_] = whole.inner.shared;
         saved[shared_gate_] = whole.inner.shared_gate;
-        at::Tensor out = output_of(context.mlp(), whole.inner);
-        if (behind) {
-            saved[mlp_out_] = out;
-            out = behind->forward(weights, out).y;
-        }
-        return add_branch(std::move(out), residual);
+        return add_mlp(context.mlp(), weights, whole.inner, residual, &saved[mlp_out_]);
     }
     at::Tensor output = at::empty_like(residual);
     RowNorms norms;
@@ -234,10 +248,9 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
             return rows.defined() ? rows.narrow(0, begin, length) : rows;
         };
         const MlpContext of_chunk = context.mlp(begin, length, norms);
-        at::Tensor out = output_of(
-            of_chunk, make_chunk(of_chunk, weights, chunk_of(input), chunk_of(addend)).inner);
-        if (behind) out = behind->forward(weights, out).y;
-        chunk_of(output).copy_(add_branch(std::move(out), chunk_of(residual)));
+        const MlpChunk chunk = make_chunk(of_chunk, weights, chunk_of(input), chunk_of(addend));
+        chunk_of(output).copy_(
+            add_mlp(of_chunk, weights, chunk.inner, chunk_of(residual), nullptr));
     });
     return output;
 }

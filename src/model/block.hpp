@@ -71,6 +71,8 @@ private:
     const std::optional<Norm>& before_mlp() const {
         return is_parallel_ && !mlp_norms_.before ? attention_norms_.before : mlp_norms_.before;
     }
+    // Whether the product that a branch ends with adds the residual.
+    bool adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const;
     // Returns branch * multiplier + residual; may write over the branch.
     at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual) const;
     // Returns the gradient of a branch, from that of the sum.
@@ -78,8 +80,14 @@ private:
 
     MlpInner inner_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
                           const at::Tensor& x) const;
+    // addend: undefined, or is added.
     at::Tensor output_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
-                             const MlpInner& inner) const;
+                             const MlpInner& inner, const at::Tensor& addend = {}) const;
+    // Returns the residual and the branch. kept_out: null, or takes the branch before the norm
+    // behind it, if there is one.
+    at::Tensor add_mlp(const MlpContext& context, const shard::UnitTensors& weights,
+                       const MlpInner& inner, const at::Tensor& residual,
+                       at::Tensor* kept_out) const;
     double inner_operations_of_mlp() const;
     double outer_operations_of_mlp() const;
 

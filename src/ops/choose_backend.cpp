@@ -43,6 +43,13 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
     return backend_of(x).linear(gemms, x, weight, bias);
 }
 
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend) {
+    return backend_of(x).linear_add(gemms, x, weight, bias, addend);
+}
+
+bool products_add(const at::Tensor& tensor) { return has_gpu_kernels && uses_gpu_kernels(tensor); }
+
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight) {
     return backend_of(dy).linear_backward_input(gemms, dy, weight);

@@ -25,6 +25,11 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
     return y;
 }
 
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend) {
+    return cpu::linear(gemms, x, weight, bias).add_(addend);
+}
+
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight) {
     at::Tensor dx = at::empty({dy.size(0), weight.size(1)}, dy.options());

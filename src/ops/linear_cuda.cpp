@@ -1,10 +1,12 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <cublas_v2.h>
 
 #include "backends.hpp"
+#include "gpu_products.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 
@@ -36,6 +38,17 @@ at::Tensor linear(const Gemms&, const at::Tensor& x, const at::Tensor& weight,
 }
 
 at::Tensor linear_backward_input(const Gemms&, const at::Tensor& dy, const at::Tensor& weight) {
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend) {
+    if (x.is_cuda()) {
+        at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+        if (y.numel() > 0) gemms.on_gpu().multiply({y, x, weight.t(), addend, bias});
+        return y;
+    }
+    const at::Tensor y = at::addmm(addend, x, weight.t());
+    return bias.defined() ? y.add_(bias) : y;
+}
+
     return at::mm(dy, weight);
 }
 

@@ -11,6 +11,13 @@ namespace ringshard::ops {
 at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
                   const at::Tensor& bias = {});
 
+// y = addend + x w^T + bias, addend [t, out]. On a GPU the product adds it, and rounds the sum
+// once.
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend);
+// Whether products on the device of this tensor add without a pass of their own.
+bool products_add(const at::Tensor& tensor);
+
 // dx = dy w.
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight);

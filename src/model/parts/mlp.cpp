@@ -62,9 +62,9 @@ MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights
 }
 
 at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weights,
-                       const MlpInner& inner) const {
+                       const MlpInner& inner, const at::Tensor& addend) const {
     return down_.forward(context.projections, weights,
-                         inner.product.defined() ? inner.product : product(weights, inner));
+                         inner.product.defined() ? inner.product : product(weights, inner), addend);
 }
 
 at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& weights,

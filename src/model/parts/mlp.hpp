@@ -33,9 +33,9 @@ public:
     at::Tensor product(const shard::UnitTensors& weights, const MlpInner& inner) const {
         return activated(weights, inner.gate_up);
     }
-    // Returns [t, w].
+    // Returns [t, w]. addend [t, w], or undefined: is added to it.
     at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
-                      const MlpInner& inner) const;
+                      const MlpInner& inner, const at::Tensor& addend = {}) const;
     // Returns the gradient of x; writes over inner.gate_up.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,

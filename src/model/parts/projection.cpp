@@ -76,9 +76,9 @@ at::Tensor Projection::by_chunks(const ProjectionContext& context, int64_t token
 }
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                               const at::Tensor& x) const {
+                               const at::Tensor& x, const at::Tensor& addend) const {
     return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
-        return forward_chunk(of_chunk, weights, rows(x));
+        return forward_chunk(of_chunk, weights, rows(x), addend.defined() ? rows(addend) : addend);
     });
 }
 
@@ -105,6 +105,16 @@ void Projection::add_gradients(const ProjectionContext& context, const shard::Un
         add_gradients_of_chunk(of_chunk, weights, gradients, rows(dy), rows(x));
         return at::Tensor();
     });
+}
+
+at::Tensor Projection::forward_chunk(const ProjectionContext& context,
+                                     const shard::UnitTensors& weights, const at::Tensor& x,
+                                     const at::Tensor& addend) const {
+    if (!addend.defined()) return forward_chunk(context, weights, x);
+    // What adapters add is small beside the addend, and is rounded without it.
+    if (!low_ranks_.empty()) return forward_chunk(context, weights, x).add_(addend);
+    return ops::linear_add(context.gemms, x, weights[weight_],
+                           bias_ ? weights[*bias_] : at::Tensor(), addend);
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
