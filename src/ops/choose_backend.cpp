@@ -56,9 +56,9 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
-                         const at::Tensor& x) {
+                         const at::Tensor& x, bool begins) {
     if (!d_weight.defined()) return;
-    backend_of(dy).add_weight_gradient(gemms, d_weight, dy, x);
+    backend_of(dy).add_weight_gradient(gemms, d_weight, dy, x, begins);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {

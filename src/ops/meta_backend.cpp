@@ -53,7 +53,7 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
-                         const at::Tensor& x) {
+                         const at::Tensor& x, bool) {
     if (x.size(0) == 0) return;
     workspace_of(gemms, kind_of(GemmPass::weight_gradient, d_weight, x),
                  {d_weight.size(0), d_weight.size(1), dy.size(0)}, x);

@@ -16,7 +16,7 @@ int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
 }
 
 shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
-    shard::ParameterGroup group;
+    shard::ParameterGroup group{.begins_with_product = true};
     for (const auto& [name, out] : spec.layers)
         group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
     return group;
@@ -190,7 +190,8 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
 void Projection::add_base_gradients(const ProjectionContext& context,
                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
                                     const at::Tensor& x, BiasGradient of_bias) const {
-    ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
+    const auto [d_weight, begins] = gradients.sum(weight_);
+    ops::add_weight_gradient(context.gemms, d_weight, dy, x, begins);
     if (of_bias == BiasGradient::is_missing) ops::add_bias_gradient(bias_gradient(gradients), dy);
 }
 
