@@ -33,8 +33,9 @@ struct EnumNames<Precision> {
 };
 template <>
 struct EnumNames<ActivationPolicy> {
-    static constexpr NameTable<ActivationPolicy, 4> table{
-        {{"all", ActivationPolicy::all},
+    static constexpr NameTable<ActivationPolicy, 5> table{
+        {{"everything", ActivationPolicy::everything},
+         {"all", ActivationPolicy::all},
          {"all_but_gate_up", ActivationPolicy::all_but_gate_up},
          {"attention", ActivationPolicy::attention},
          {"input", ActivationPolicy::input}}};

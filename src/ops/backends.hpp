@@ -18,7 +18,8 @@
 // The operations that every backend has, with the arguments of ops.
 // clang-format off
 #define RINGSHARD_FOR_OPERATIONS(each) \
-    each(linear) each(linear_backward_input) each(add_weight_gradient) each(add_bias_gradient) \
+    each(linear) each(linear_add) each(linear_backward_input) each(add_weight_gradient) \
+    each(add_bias_gradient) \
     each(grouped_linear) each(grouped_linear_backward_input) each(rows_by_expert) \
     each(counts_on_host) each(arrived_rows) \
     each(rms_norm) each(add_rms_norm) each(rms_norm_again) each(rms_norm_backward) \
