@@ -16,10 +16,11 @@ struct EnumNames<DeviceChoice> {
 };
 template <>
 struct EnumNames<CpuGemm> {
-    static constexpr NameTable<CpuGemm, 4> table{{{"auto", CpuGemm::automatic},
+    static constexpr NameTable<CpuGemm, 5> table{{{"auto", CpuGemm::automatic},
                                                   {"onednn", CpuGemm::onednn},
                                                   {"mkl", CpuGemm::mkl},
-                                                  {"aten", CpuGemm::aten}}};
+                                                  {"aten", CpuGemm::aten},
+                                                  {"native", CpuGemm::native}}};
 };
 template <>
 struct EnumNames<Precision> {
@@ -32,8 +33,9 @@ struct EnumNames<Precision> {
 };
 template <>
 struct EnumNames<ActivationPolicy> {
-    static constexpr NameTable<ActivationPolicy, 4> table{
-        {{"all", ActivationPolicy::all},
+    static constexpr NameTable<ActivationPolicy, 5> table{
+        {{"everything", ActivationPolicy::everything},
+         {"all", ActivationPolicy::all},
          {"all_but_gate_up", ActivationPolicy::all_but_gate_up},
          {"attention", ActivationPolicy::attention},
          {"input", ActivationPolicy::input}}};

@@ -63,6 +63,8 @@ struct ParameterGroup {
     // dimension is the experts.
     bool is_of_experts = false;
     size_t adapter = 0;  // which of the adapters that train together; 0 of all other parameters
+    // The first product of a backward pass writes its gradient, and the others add to it.
+    bool begins_with_product = false;
 };
 
 // A group of parameters, named by the layout that it was added to.
@@ -144,6 +146,10 @@ public:
     // stand for.
     at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const;
 
+    // By groups: whose gradients begin with a product. And the rest of the buffer.
+    const std::vector<bool>& begun_by_products() const { return begun_by_products_; }
+    std::vector<Range> begun_with_zeros() const;
+
 private:
     struct PlacedGroup {
         int64_t offset = 0;
@@ -175,6 +181,7 @@ private:
     std::vector<PlacedTensor> tensors_;
     std::vector<Placement> placements_;  // in the order of the buffer
     std::vector<PlacedGroup> groups_;    // in the order of the constructor's list
+    std::vector<bool> begun_by_products_;
     std::vector<UpdateRange> update_ranges_;
     int64_t size_ = 0;
 };
@@ -216,15 +223,29 @@ public:
         const FlatUnit* unit;
         at::Tensor flat;
         at::ScalarType type = at::kFloat;  // of weights that lie in four bits
+        // Of gradients: the groups, by their numbers, to which nothing was added so far, so that
+        // old numbers lie there. Null: there are none.
+        std::vector<bool>* unbegun = nullptr;
     };
     UnitTensors(const FlatUnit& unit, at::Tensor flat) : parts_{{&unit, std::move(flat)}} {}
     explicit UnitTensors(std::vector<Part> parts) : parts_(std::move(parts)) {}
 
+    // A gradient to which nothing was added is set to 0 first.
     at::Tensor operator[](ParameterId id) const;
+    // The same, for a product that writes over what is there if `begins` is true.
+    struct Sum {
+        at::Tensor numbers;
+        bool begins;
+    };
+    Sum sum(ParameterId id) const;
+    // Sets all gradients to 0 to which nothing was added.
+    void begin_all() const;
     // Returns where the buffers lie: equal lists mean the same memory.
     std::vector<const void*> addresses() const;
 
 private:
+    const Part* find(ParameterId id) const;
+
     std::vector<Part> parts_;
 };
 

@@ -68,6 +68,8 @@ public:
     // nothing is sharded.
     void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
+    // The same, where products write the first numbers of some matrices.
+    UnitTensors::Part unbegun_gradients(size_t unit);
     void reduce(size_t unit);
     // After the last micro-batch: the shards hold the gradient of the step. Collective over the
     // world.
@@ -148,6 +150,7 @@ private:
         mutable comm::Pending publication;  // of the updated weights, on their way there
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
+        std::vector<bool> unbegun;         // UnitTensors::Part's
         bool has_gradient = false;         // what was reduced, of this step
         bool sums_copies = false;          // of its shards, from the last micro-batch on
         std::optional<Gathered> gathered;  // where weights are sharded: from gather() to release()
@@ -220,6 +223,7 @@ private:
     std::vector<Range> cut_shards(Shelf shelf) const;
     void gather(size_t unit);
     void gather_ahead();
+    void begin_gradient(size_t unit);
     void start_reduction(size_t unit);
     void record_bytes_under_way();
     void finish_oldest_reduction();

@@ -183,8 +183,8 @@ void Attention::mix(const BlockContext& context, const shard::UnitTensors& weigh
 }
 
 at::Tensor Attention::output(const BlockContext& context, const shard::UnitTensors& weights,
-                             const Saved& saved) const {
-    return out_.forward(context.projections(), weights, gated(saved));
+                             const Saved& saved, const at::Tensor& addend) const {
+    return out_.forward(context.projections(), weights, gated(saved), addend);
 }
 
 at::Tensor Attention::output_backward(const BlockContext& context,

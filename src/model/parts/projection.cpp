@@ -18,7 +18,7 @@ int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
 }
 
 shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
-    shard::ParameterGroup group;
+    shard::ParameterGroup group{.begins_with_product = true};
     for (const auto& [name, out] : spec.layers)
         group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
     return group;
@@ -77,9 +77,9 @@ at::Tensor Projection::by_chunks(const ProjectionContext& context, int64_t token
 }
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                               const at::Tensor& x) const {
+                               const at::Tensor& x, const at::Tensor& addend) const {
     return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
-        return forward_chunk(of_chunk, weights, rows(x));
+        return forward_chunk(of_chunk, weights, rows(x), addend.defined() ? rows(addend) : addend);
     });
 }
 
@@ -106,6 +106,15 @@ void Projection::add_gradients(const ProjectionContext& context, const shard::Un
         add_gradients_of_chunk(of_chunk, weights, gradients, rows(dy), rows(x));
         return at::Tensor();
     });
+}
+
+at::Tensor Projection::forward_chunk(const ProjectionContext& context,
+                                     const shard::UnitTensors& weights, const at::Tensor& x,
+                                     const at::Tensor& addend) const {
+    if (!addend.defined()) return forward_chunk(context, weights, x);
+    // What adapters add is small beside the addend, and is rounded without it.
+    if (!low_ranks_.empty()) return forward_chunk(context, weights, x).add_(addend);
+    return ops::linear_add(context.gemms, x, weights[weight_], bias_of(weights), addend);
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
@@ -181,7 +190,8 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
 void Projection::add_base_gradients(const ProjectionContext& context,
                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
                                     const at::Tensor& x, BiasGradient of_bias) const {
-    ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
+    const auto [d_weight, begins] = gradients.sum(weight_);
+    ops::add_weight_gradient(context.gemms, d_weight, dy, x, begins);
     if (of_bias == BiasGradient::is_missing) add_bias_gradients(gradients, dy);
 }
 

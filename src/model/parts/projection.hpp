@@ -29,8 +29,9 @@ class Projection {
 public:
     Projection(shard::UnitLayout& unit, const ProjectionSpec& spec);
 
+    // addend [t, out], or undefined: is added to y, on a GPU by the product itself.
     at::Tensor forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x) const;
+                       const at::Tensor& x, const at::Tensor& addend = {}) const;
     // Returns the gradient of x, and adds to the gradients of weight and bias.
     at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
@@ -65,6 +66,8 @@ private:
     // joins the tensors that it returns.
     template <class Work>
     at::Tensor by_chunks(const ProjectionContext& context, int64_t tokens, Work work) const;
+    at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                             const at::Tensor& x, const at::Tensor& addend) const;
     at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                              const at::Tensor& x) const;
     at::Tensor backward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
