@@ -97,7 +97,12 @@ class Adapters(TrainerTest):
     def test_all_biases(self):
         """Of norms and of the output layer too."""
         with open(os.path.join(DATA, "families", "phi.json")) as file, tempfile.TemporaryDirectory() as model:
-            write_model(json.load(file), model)
+            golden = json.load(file)
+            for name, tensor in golden["tensors"].items():
+                if name.startswith(("model.embed_tokens.", "lm_head.")):  # as many rows as the tokenizer has
+                    tensor["shape"][0] = 512
+            golden["config"]["vocab_size"] = 512
+            write_model(golden, model)
             add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
             self.check({model: ["--lora_target_modules", "q_proj,fc1", "--bias", "all", "--lora_dropout", "0"]})
 

@@ -238,6 +238,17 @@ class Adapters(TrainerTest):
                 self.expect(self.train(self.path(name), "--max_steps", "1", "--save_strategy", "no", lora=["--use_peft", *flags]), 0)
                 self.assertEqual(refusals_of_vllm(self.path(name)), refused)
 
+    def test_dora_begins_with_the_outputs_of_the_model(self):
+        """In bf16 too: magnitudes are not rounded, so the same losses to the bit."""
+        for dropout in ("0", "0.2"):
+            losses = []
+            for dora in ("false", "true"):
+                output = self.path(dropout + dora)
+                self.expect(self.train(output, "--max_steps", "1", "--save_strategy", "no",
+                                       lora=["--use_peft", "--lora_target_modules", "all-linear", "--use_dora", dora, "--lora_dropout", dropout]), 0)
+                losses.append(read_steps(output)[0]["loss"])
+            self.assertEqual(*losses, dropout)
+
     def test_dropout_is_of_training(self):
         losses = []
         for dropout in ("0", "0.5"):
