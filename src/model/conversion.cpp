@@ -21,7 +21,9 @@ std::string command(const char* imports, const char* load, const std::filesystem
 }  // namespace
 
 std::optional<Failure> refuse_adapter(const std::filesystem::path& folder) {
-    if (!file_exists(folder / "adapter_config.json")) return std::nullopt;
+    // A checkpoint with a copy of its adapter has both configurations.
+    const bool is_checkpoint = file_exists(folder / "manifest.json");
+    if (is_checkpoint || !file_exists(folder / "adapter_config.json")) return std::nullopt;
     return Failure{
         ExitCode::bad_data,
         concat(folder.string(),
