@@ -18,7 +18,8 @@ int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
 }
 
 shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
-    shard::ParameterGroup group{.begins_with_product = true};
+    shard::ParameterGroup group;
+    group.begins_with_product = true;
     for (const auto& [name, out] : spec.layers)
         group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
     return group;
