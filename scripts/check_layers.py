@@ -34,10 +34,12 @@ MAY_USE = {
             "optim", "checkpoint", "report", "train", "watch", "plan"},
 }
 # Headers whose types must not leak out of the module that uses them.
-KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann|torch/torch\.h)')
+KEPT_INSIDE = re.compile(r'#include\s+[<"](nccl|pcre2|arrow|parquet|cuda|cublas|cudnn|c10/cuda|ATen/cuda|hdf5|H5|yaml-cpp|nlohmann/json\.hpp|torch/torch\.h)')
 # Only optim, the kernels of ops and the settings with their help name an optimizer; all others use optim::Optimizer.
 OPTIMIZERS = re.compile(r"adamw", re.IGNORECASE)
 KNOWS_OPTIMIZERS = {"optim", "ops", "config"}
+# Only base/parse_json.cpp makes values of nlohmann from text: by base/json_parser.cpp, the parser of JSON that all others use, too.
+PARSES_JSON = re.compile(r"(?:json|JSON|Json)::(?:parse|accept|sax_parse|from_\w+)\(|json_sax")
 INCLUDE = re.compile(r'#include\s+[<"]ringshard/(\w+)/')
 NAMESPACE = re.compile(rf'(?<![\w:.>])(?:ringshard::)?({"|".join(MAY_USE)})::')
 COMMENTS_AND_TEXTS = re.compile(r'//.*|"(?:\\.|[^"\\\n])*"')
@@ -63,6 +65,8 @@ for folder, owner in FOLDERS.items():
                 errors.append(f"{place}:{number}: choose files, not lines: {line.strip()}")
             if "include" in folder and KEPT_INSIDE.search(line):
                 errors.append(f"{place}:{number}: a public header keeps this out: {line.strip()}")
+            if PARSES_JSON.search(line):
+                errors.append(f"{place}:{number}: parse JSON with base/parse_json.hpp: {line.strip()}")
             if re.search(r"torch/torch\.h", line):
                 errors.append(f"{place}:{number}: torch/torch.h takes 19 seconds to compile")
         if OPTIMIZERS.search(text) and module not in KNOWS_OPTIMIZERS and path.name != "reference.cpp":

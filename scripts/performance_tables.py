@@ -124,7 +124,7 @@ ATTENTION = ("attention", "attention-amd")
 
 
 def attention_rows():
-    return [(newest(name)["machine"]["processor"].split("(")[0], row) for name in ATTENTION for row in newest(name)["rows"]]
+    return [(newest(name)["machine"]["processor"].split("(")[0].split(",")[0], row) for name in ATTENTION for row in newest(name)["rows"]]
 
 
 def split_attention():

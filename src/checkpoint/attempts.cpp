@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 
 namespace ringshard::checkpoint {
@@ -54,7 +54,7 @@ Expected<std::optional<int64_t>> read_start(const std::filesystem::path& folder)
     if (is_gone(file)) return std::optional<int64_t>();
     const auto content = read_file(file);
     if (!content) return io_failure(file, "cannot be read");
-    const json read = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
+    const json read = json_or_null<json>(*content);
     const json step = read.is_object() ? read.value("step", json()) : json();
     return step.is_number_integer() ? std::optional(step.get<int64_t>()) : std::nullopt;
 }
@@ -176,7 +176,7 @@ std::optional<Failure> record_end(const std::filesystem::path& output_dir, int64
 
 std::optional<AttemptEnd> read_end(const std::filesystem::path& output_dir, int64_t attempt) {
     const auto content = read_file(attempt_folder(output_dir, attempt) / "end.json");
-    const json read = json::parse(content.value_or(""), nullptr, false);
+    const json read = json_or_null<json>(content.value_or(""));
     if (!read.is_object() || !read.value("ended", json()).is_string()) return std::nullopt;
     const auto found = std::ranges::find(end_names, read["ended"].get<std::string>());
     if (found == end_names.end()) return std::nullopt;

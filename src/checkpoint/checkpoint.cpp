@@ -4,6 +4,7 @@
 #include <set>
 
 #include "range_check.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/checkpoint/manifest.hpp"
 #include "state_exchange.hpp"
 #include "stored_parts.hpp"
@@ -29,7 +30,7 @@ Expected<Progress> to_progress(const StateFile& state, const std::filesystem::pa
                       state.numbers.at("num_tokens")};
     const auto places = state.texts.find(adapter_places_text);
     if (places == state.texts.end()) return progress;
-    const auto read = nlohmann::json::parse(places->second, nullptr, false);
+    const auto read = json_or_null<nlohmann::json>(places->second);
     if (!read.is_array()) return damaged("text ", adapter_places_text, " is no list");
     for (const auto& place : read) {
         Progress::OfAdapter& adapter = progress.adapters.emplace_back();

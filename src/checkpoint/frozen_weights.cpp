@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::checkpoint {
@@ -43,8 +43,7 @@ bool is_shape(const json& value) {
 Expected<FrozenWeights> frozen_weights_of(const StateFile& state, const std::string& file) {
     const auto found = state.texts.find(frozen_text);
     if (found == state.texts.end()) return FrozenWeights();
-    const json read =
-        is_nested_deeply(found->second) ? json() : json::parse(found->second, nullptr, false);
+    const json read = json_or_null<json>(found->second);
     const Failure damaged{ExitCode::bad_data,
                           concat(file, ": its list of frozen weights cannot be read")};
     const auto text_in = [](const json& object, const char* name) {

@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/comm/agree.hpp"
 
@@ -85,7 +85,7 @@ std::string to_text(const Holder& holder) {
 }
 
 std::optional<Holder> read_holder(const std::string& text) {
-    const json read = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
+    const json read = json_or_null<json>(text);
     if (!read.is_object()) return std::nullopt;
     const auto word = [&](const char* name) {
         const json value = read.value(name, json());

@@ -4,7 +4,7 @@
 
 #include "manifest_json.hpp"
 #include "ringshard/base/files.hpp"
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -85,7 +85,7 @@ std::optional<int64_t> whole_number(const json& value) {
 
 // Parses checkpoint.json without checking the rest of the folder.
 Expected<CheckpointInfo> parse_info(const std::filesystem::path& folder, const std::string& text) {
-    const json read = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
+    const json read = json_or_null<json>(text);
     if (!read.is_object()) return damaged(folder, "checkpoint.json cannot be read");
     const auto field = [&](const char* name) { return read.value(name, json()); };
     const json its_format = field("format");

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "ringshard/base/json_parser.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::checkpoint {
@@ -18,9 +18,8 @@ struct NoValue {};  // an object or a list must follow
 // Where to store the value of a key, which implies its type; monostate: skip a value of any type.
 using Field = std::variant<std::monostate, int64_t*, std::string*, bool*, NoValue>;
 
-// Receives tokens from nlohmann's SAX parser. Skips unknown keys, but refuses numbers with a
-// fraction anywhere in the file.
-class Receiver : public nlohmann::json_sax<json> {
+// Skips unknown keys, but refuses numbers with a fraction anywhere in the file.
+class Receiver : public JsonReceiver {
 public:
     enum class Place { outside, manifest, files, frames, ranges, range, unknown };
 
@@ -28,27 +27,20 @@ public:
     explicit Receiver(bool is_list_of_ranges) : is_list_of_ranges_(is_list_of_ranges) {}
 
     ManifestText& result() { return result_; }
-    std::string& why_not() { return why_not_; }
+    const std::string& why_not() const { return why_not_; }
 
     bool null() override { return assign(nullptr); }
     bool boolean(bool value) override { return assign(value); }
-    bool number_integer(number_integer_t value) override { return assign(value); }
-    bool number_unsigned(number_unsigned_t value) override {
-        if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-            return refuse(concat("counts to ", value));
-        return assign(static_cast<int64_t>(value));
-    }
-    bool number_float(number_float_t, const string_t&) override {
-        return refuse("counts in fractions");
-    }
-    bool string(string_t& value) override { return assign(std::move(value)); }
-    bool binary(binary_t&) override { return refuse("holds binary values"); }
-    bool key(string_t& name) override {
+    bool integer(int64_t value) override { return assign(value); }
+    bool large(uint64_t value) override { return refuse(concat("counts to ", value)); }
+    bool real(double) override { return refuse("counts in fractions"); }
+    bool string(std::string value) override { return assign(std::move(value)); }
+    bool name(std::string name) override {
         name_ = std::move(name);
         return true;
     }
 
-    bool start_object(std::size_t) override {
+    bool begin_object() override {
         switch (place()) {
             case Place::outside:
                 return !is_list_of_ranges_ ? enter(Place::manifest) : refuse("is no list");
@@ -88,7 +80,7 @@ public:
         return true;
     }
 
-    bool start_array(std::size_t) override {
+    bool begin_list() override {
         const bool is_ranges = place() == Place::manifest && name_ == "ranges";
         if (is_ranges || (place() == Place::outside && is_list_of_ranges_)) {
             result_.manifest.ranges.clear();
@@ -96,14 +88,9 @@ public:
         }
         return place() == Place::unknown ? enter(Place::unknown) : enter_unknown();
     }
-    bool end_array() override {
+    bool end_list() override {
         leave();
         return true;
-    }
-
-    bool parse_error(std::size_t, const std::string&,
-                     const nlohmann::detail::exception& error) override {
-        return refuse(concat("cannot be read: ", error.what()));
     }
 
 private:
@@ -212,8 +199,11 @@ private:
 
 Expected<ManifestText> parse(std::string_view text, bool is_list_of_ranges) {
     Receiver receiver(is_list_of_ranges);
-    if (!json::sax_parse(text, &receiver))
-        return Failure{ExitCode::bad_data, std::move(receiver.why_not())};
+    if (const auto failure = read_json(text, receiver)) {
+        const std::string& why_not = receiver.why_not();
+        return Failure{ExitCode::bad_data,
+                       !why_not.empty() ? why_not : concat("cannot be read: ", failure->message)};
+    }
     return std::move(receiver.result());
 }
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -89,9 +90,10 @@ PiecesOfNode gather_pieces(const SaveJob& job, const comm::Group& node) {
     for (const OwnPiece& piece : job.pieces)
         mine.push_back({piece.dataset, piece.first, piece.count});
     PiecesOfNode pieces;
-    for (const std::string& text : node.gather(mine.dump()))
-        for (const json& piece : json::parse(text))
-            pieces[piece[0]][piece[1]] = piece[2].get<int64_t>();
+    for (const std::string& text : node.gather(mine.dump())) {
+        const json of_rank = parse_json<json>(text).value();
+        for (const json& piece : of_rank) pieces[piece[0]][piece[1]] = piece[2].get<int64_t>();
+    }
     return pieces;
 }
 

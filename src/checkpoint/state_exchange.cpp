@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/shared_file.hpp"
 
 namespace ringshard::checkpoint {
@@ -93,7 +94,7 @@ StateFile broadcast_layout(const StateFile& state, const comm::Group& group) {
         message["datasets"][name] = {placed.shape, placed.type, placed.offset};
     message["numbers"] = state.numbers;
     message["texts"] = state.texts;
-    message = json::parse(group.broadcast(message.dump()));
+    message = parse_json<json>(group.broadcast(message.dump())).value();
     StateFile received{{}, message["numbers"], message["texts"]};
     for (const auto& [name, placed] : message["datasets"].items())
         received.datasets[name] = {placed[0], placed[1], placed[2]};

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commit.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "state_exchange.hpp"
@@ -59,7 +60,7 @@ comm::Agreed<std::optional<Checkpoint>> Reader::newest(int64_t num_steps, Verifi
             damaged.push_back(entry.folder.string() +
                               ": was made with save_only_model, and no run can go on from it");
     }
-    folders = json::parse(world_.broadcast(folders.dump()));
+    folders = parse_json<json>(world_.broadcast(folders.dump())).value();
     for (const json& folder : folders) {
         auto checked = check_checkpoint(folder[0].get<std::string>(),
                                         folder[1] ? Contents::everything : Contents::weights,

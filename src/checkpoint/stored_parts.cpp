@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::checkpoint {
 
@@ -43,7 +44,8 @@ StoredParts broadcast_parts(const StoredParts& parts, const comm::Group& group) 
         datasets.push_back({dataset, some.size()});
         all.insert(all.end(), some.begin(), some.end());
     }
-    const json names = json::parse(group.broadcast(json{parts.files, datasets}.dump()));
+    const json names =
+        parse_json<json>(group.broadcast(json{parts.files, datasets}.dump())).value();
     const std::string numbers = group.broadcast(
         {reinterpret_cast<const char*>(all.data()), all.size() * sizeof(StoredParts::Part)});
     StoredParts received{.files = names[0], .parts = {}};

@@ -7,6 +7,7 @@
 
 #include "resolver.hpp"
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/sweep_file.hpp"
 #include "settle_adapters.hpp"
 #include "validate.hpp"
@@ -70,7 +71,8 @@ Resolution resolve_one(const OptionTable& table, const Settings& job, const Name
 
 std::vector<NamedSettings> parse(const std::string& json) {
     std::vector<NamedSettings> adapters;
-    for (const auto& object : ordered_json::parse(json)) {
+    const ordered_json list = parse_json<ordered_json>(json).value();
+    for (const auto& object : list) {
         NamedSettings& adapter = adapters.emplace_back();
         for (const auto& [key, value] : object.items()) {
             if (key == "name")
@@ -83,7 +85,7 @@ std::vector<NamedSettings> parse(const std::string& json) {
 }
 
 bool is_list_of_objects(const std::string& text) {
-    const auto list = ordered_json::parse(text, nullptr, false);
+    const auto list = json_or_null<ordered_json>(text);
     return list.is_array() && !list.empty() &&
            std::ranges::all_of(list, [](const auto& entry) { return entry.is_object(); });
 }

@@ -16,10 +16,11 @@ struct EnumNames<DeviceChoice> {
 };
 template <>
 struct EnumNames<CpuGemm> {
-    static constexpr NameTable<CpuGemm, 4> table{{{"auto", CpuGemm::automatic},
+    static constexpr NameTable<CpuGemm, 5> table{{{"auto", CpuGemm::automatic},
                                                   {"onednn", CpuGemm::onednn},
                                                   {"mkl", CpuGemm::mkl},
-                                                  {"aten", CpuGemm::aten}}};
+                                                  {"aten", CpuGemm::aten},
+                                                  {"native", CpuGemm::native}}};
 };
 template <>
 struct EnumNames<Precision> {

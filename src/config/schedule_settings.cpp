@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "enum_names.hpp"
+#include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::config {
 
@@ -146,11 +147,10 @@ bool is_of_deepspeed(Schedule schedule) {
 Expected<ScheduleSettings> read_schedule_settings(const TrainingSettings& training) {
     const Schedule schedule = training.lr_scheduler_type;
     const std::string& text = training.lr_scheduler_kwargs;
-    json content = text.empty() ? json::object() : json::parse(text, nullptr, false);
-    if (content.is_null()) content = json::object();
-    if (!content.is_object())
+    auto content = parse_json<json>(text.empty() || text == "null" ? "{}" : text);
+    if (!content || !content.value().is_object())
         return Failure{ExitCode::settings, "lr_scheduler_kwargs must be a JSON object"};
-    Reader reader(std::move(content));
+    Reader reader(std::move(content.value()));
     reader.check_keys(schedule);
     ScheduleSettings settings;
     const double usual_cycles = schedule == Schedule::cosine_with_restarts ? 1.0 : 0.5;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/error.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "value_text.hpp"
 
@@ -47,7 +48,7 @@ Settings Settings::with(const std::string& name, const std::string& text,
 
 Settings Settings::from_text(const std::string& text, const OptionTable& table) {
     Settings settings;
-    const ordered_json entries = ordered_json::parse(text);
+    const ordered_json entries = parse_json<ordered_json>(text).value();
     for (const auto& [name, entry] : entries.items()) {
         const Given given{entry.at(0),
                           {static_cast<Strength>(entry.at(1).get<int>()), entry.at(2)}};
@@ -117,8 +118,8 @@ std::string print_json(const Settings& settings, const OptionTable& table) {
         ordered_json typed = value;
         const bool is_structured =
             option.shape != Shape::word || value == "null" || value == "true" || value == "false";
-        if (is_structured) typed = ordered_json::parse(value, nullptr, false);
-        if (typed.is_discarded()) typed = value;
+        if (is_structured)
+            if (auto parsed = parse_json<ordered_json>(value)) typed = std::move(parsed.value());
         all[option.name] = {{"value", typed},
                             {"origin", settings.origin_of(option.name).place},
                             {"given", is_given}};

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "value_text.hpp"
 #include "yaml_value.hpp"
 
@@ -94,13 +94,13 @@ std::optional<BlockContent> read_block(const Statement& written, Problems& probl
         origin.place = content;
         content = *file;
     }
-    ordered_json mapping =
-        is_nested_deeply(content) ? ordered_json() : ordered_json::parse(content, nullptr, false);
-    if (!mapping.is_object()) {
-        problems.push_back(complaint(written, "must be a mapping, as JSON"));
+    auto mapping = parse_json<ordered_json>(content);
+    if (!mapping || !mapping.value().is_object()) {
+        const std::string why = mapping ? "" : concat(", and ", mapping.failure().message);
+        problems.push_back(complaint(written, concat("must be a mapping, as JSON", why)));
         return std::nullopt;
     }
-    return BlockContent{std::move(mapping), std::move(origin)};
+    return BlockContent{std::move(mapping.value()), std::move(origin)};
 }
 
 Statements open_block(const Block& block, const Statement& written, Problems& problems) {

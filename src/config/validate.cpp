@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "enum_names.hpp"
-#include "ringshard/config/adapter_init.hpp"
 #include "ringshard/config/schedule_settings.hpp"
+#include "rule_report.hpp"
 
 namespace ringshard::config {
 
@@ -13,8 +13,7 @@ namespace {
 
 class Checker {
 public:
-    Checker(Settings& settings, const std::set<std::string>& broken, Problems& problems)
-        : settings_(settings), broken_(broken), problems_(problems) {}
+    explicit Checker(RuleReport& report) : report_(report), settings_(report.settings()) {}
 
     void check_packing() {
         const DataSettings& data = settings_.values.data;
@@ -133,105 +132,6 @@ public:
         }
     }
 
-    void check_adapters() {
-        const AdapterSettings& adapter = settings_.values.adapter;
-        const auto init = read_adapter_init(adapter.init_lora_weights);
-        if (!init)
-            complain({"init_lora_weights"},
-                     "must be true, gaussian, pissa, pissa_niter_N (N iterations) or olora");
-        else if (init->takes_from_weights())
-            check_taken_from_weights();
-        check_joint_adapters();
-        if (adapter.use_peft || !adapter.adapter_name_or_path.empty() || !adapter.adapters.empty())
-            return;
-        const std::pair<const char*, bool> names[] = {
-            {"lora_r", true},
-            {"lora_alpha", true},
-            {"lora_dropout", true},
-            {"lora_target_modules", true},
-            {"lora_modules_to_save", true},
-            {"use_rslora", adapter.use_rslora},
-            {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
-            {"use_dora", adapter.use_dora},
-            {"init_lora_weights", adapter.init_lora_weights != "true"},
-            {"loraplus_lr_ratio", true}};
-        for (const auto& [name, asks_for_something] : names)
-            if (settings_.is_fixed(name) && asks_for_something)
-                complain({name, "use_peft"},
-                         "has a meaning with adapters only: give use_peft true, or leave it out");
-    }
-
-    void check_taken_from_weights() {
-        const Config& config = settings_.values;
-        const std::string where = "adapters that begin as a part of the weights ";
-        if (config.adapter.use_dora)
-            complain({"init_lora_weights", "use_dora"},
-                     where + "are written as plain ones, which have no magnitudes; leave one out");
-        if (config.quantization.load_in_4bit)
-            complain({"init_lora_weights", "load_in_4bit"},
-                     where + "leave others, which are not quantised; leave one of the two out");
-        if (config.checkpoint.save_model_in_checkpoints)
-            complain({"init_lora_weights", "save_model_in_checkpoints"},
-                     where +
-                         "are not copied into checkpoints; leave save_model_in_checkpoints out: "
-                         "trainer export CHECKPOINT writes the adapter of one");
-    }
-
-    void check_joint_adapters() {
-        const Config& config = settings_.values;
-        if (config.adapter.adapters.empty()) return;
-        const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
-            if (is_asked_for) complain({name, "adapters"}, why);
-        };
-        refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
-               "adapters that train together begin anew; leave one of them out");
-        refuse(config.adapter.use_dora, "use_dora",
-               "DoRA scales products that adapters which train together share; leave it out, or "
-               "train each adapter in a run of its own");
-        refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
-               "adapters that train together share all weights of the model; leave it out, or "
-               "train each adapter in a run of its own");
-        const bool evaluates =
-            config.evaluation.eval_strategy != Interval::no || config.evaluation.eval_on_start;
-        refuse(evaluates, config.evaluation.eval_on_start ? "eval_on_start" : "eval_strategy",
-               "a job of several adapters has no evaluations; leave it out, and evaluate the "
-               "results, with trainer score --adapter_name_or_path OUTPUT_DIR/NAME");
-        refuse(config.checkpoint.save_strategy == SaveStrategy::epoch, "save_strategy",
-               "adapters have epochs of their own; give steps or no");
-        refuse(config.logging.logging_strategy == Interval::epoch, "logging_strategy",
-               "adapters have epochs of their own; give steps or no");
-        refuse(config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
-               "each adapter is written into its folder when it ends; leave it out");
-        refuse(config.training.cuda_graphs, "cuda_graphs",
-               "the tokens of each adapter differ from step to step; leave it out");
-        refuse(!config.adapter.lora_target_parameters.empty(), "lora_target_parameters",
-               "adapters that train together are for linear layers; leave it out, or train each "
-               "adapter in a run of its own");
-        const auto init = read_adapter_init(config.adapter.init_lora_weights);
-        refuse(init && init->takes_from_weights(), "init_lora_weights",
-               "adapters that train together leave the weights of the model as they are; choose "
-               "true or gaussian");
-    }
-
-    void check_quantization() {
-        const Config& config = settings_.values;
-        const QuantizationSettings& quantization = config.quantization;
-        if (quantization.bnb_4bit_quant_type != "nf4")
-            complain({"bnb_4bit_quant_type"}, "must be nf4");
-        if (!quantization.load_in_4bit) {
-            for (const char* const name : {"bnb_4bit_quant_type", "use_bnb_nested_quant"})
-                if (settings_.is_fixed(name))
-                    complain({name, "load_in_4bit"},
-                             "has a meaning in four bits only: give load_in_4bit true, or leave it "
-                             "out");
-        } else if (!config.adapter.use_peft && config.adapter.adapter_name_or_path.empty() &&
-                   config.adapter.adapters.empty()) {
-            complain({"load_in_4bit", "use_peft"},
-                     "weights in four bits are frozen, and adapters are trained beside them: give "
-                     "use_peft true, or leave load_in_4bit out");
-        }
-    }
-
     void check_early_stopping() {
         const EvaluationSettings& evaluation = settings_.values.evaluation;
         if (!evaluation.early_stopping_patience) {
@@ -312,29 +212,33 @@ public:
 
 private:
     void complain(const std::vector<std::string>& names, const std::string& rule) {
-        std::vector<std::string> values;
-        for (const std::string& name : names) {
-            if (broken_.contains(name)) return;
-            const auto given = settings_.given.find(name);
-            if (given == settings_.given.end()) {
-                values.push_back(name + " [default]");
-                continue;
-            }
-            values.push_back(
-                concat(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
-        }
-        problems_.push_back({ExitCode::settings, concat(join(values, ", "), ": ", rule)});
+        report_.complain(names, rule);
     }
 
+    RuleReport& report_;
     Settings& settings_;
-    const std::set<std::string>& broken_;
-    Problems& problems_;
 };
 
 }  // namespace
 
+void RuleReport::complain(const std::vector<std::string>& names, const std::string& rule) {
+    std::vector<std::string> values;
+    for (const std::string& name : names) {
+        if (broken_.contains(name)) return;
+        const auto given = settings_.given.find(name);
+        if (given == settings_.given.end()) {
+            values.push_back(name + " [default]");
+            continue;
+        }
+        values.push_back(
+            concat(name, " = ", given->second.text, " [", given->second.origin.place, "]"));
+    }
+    problems_.push_back({ExitCode::settings, concat(join(values, ", "), ": ", rule)});
+}
+
 void check_together(Settings& settings, const std::set<std::string>& broken, Problems& problems) {
-    Checker checker(settings, broken, problems);
+    RuleReport report(settings, broken, problems);
+    Checker checker(report);
     checker.check_packing();
     checker.check_learning();
     checker.check_schedule();
@@ -343,8 +247,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_checkpoints();
     checker.check_loss();
     checker.check_evaluation();
-    checker.check_adapters();
-    checker.check_quantization();
+    check_adapters(report);
     checker.check_offload();
     checker.check_graphs();
     checker.settle_activation_policy();

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::config {
@@ -64,7 +64,7 @@ Rule read_value(const std::string& text, std::vector<std::string>& value) {
     value.clear();
     if (is_null(text)) return std::nullopt;
     if (trim(text).front() == '[') {
-        const auto list = nlohmann::json::parse(text, nullptr, false);
+        const auto list = json_or_null<nlohmann::json>(text);
         if (!list.is_array()) return "must be a list such as [\"a\", \"b\"]";
         for (const auto& item : list) {
             if (!item.is_string()) return "must be a list of words";
@@ -82,10 +82,9 @@ Rule read_value(const std::string& text, std::vector<std::string>& value) {
 Rule read_json(const std::string& text, std::string& value) {
     value.clear();
     if (is_null(text)) return std::nullopt;
-    const auto content = is_nested_deeply(text) ? nlohmann::json(nlohmann::json::value_t::discarded)
-                                                : nlohmann::json::parse(text, nullptr, false);
-    if (content.is_discarded()) return "must be JSON, such as {\"a\": 1}";
-    value = content.dump();
+    const auto content = parse_json<nlohmann::json>(text);
+    if (!content) return "must be JSON, such as {\"a\": 1}";
+    value = content.value().dump();
     return std::nullopt;
 }
 
@@ -115,8 +114,9 @@ bool same_meaning(Shape shape, const std::string& a, const std::string& b) {
             return !read_value(a, x) && !read_value(b, y) && x == y;
         }
         case Shape::json: {
-            const auto x = nlohmann::json::parse(a, nullptr, false);
-            return !x.is_discarded() && x == nlohmann::json::parse(b, nullptr, false);
+            const auto x = parse_json<nlohmann::json>(a);
+            const auto y = parse_json<nlohmann::json>(b);
+            return x && y && x.value() == y.value();
         }
         case Shape::word: break;
     }

@@ -1,5 +1,6 @@
 #include "yaml_value.hpp"
 
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/utf8.hpp"
 #include "value_text.hpp"
@@ -47,9 +48,10 @@ private:
     static json scalar(const YAML::Node& node) {
         const std::string& text = utf8_of(node);
         if (node.Tag() == "!") return text;
-        if (const auto number = read_number(text))
-            return json::parse(text, nullptr, false).is_discarded() ? json(*number)
-                                                                    : json::parse(text);
+        if (const auto number = read_number(text)) {
+            auto parsed = parse_json<json>(text);
+            return parsed ? std::move(parsed.value()) : json(*number);
+        }
         if (is_null(text)) return nullptr;
         if (text == "true" || text == "True") return true;
         if (text == "false" || text == "False") return false;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/model/adapters.hpp"
 
@@ -69,7 +69,7 @@ bool asks_for_nothing(const json& value) {
 
 // Returns a failure for the first field that asks for an unsupported feature.
 std::string find_unknown(const json& config) {
-    const json plain = json::parse(plain_config);
+    const json plain = parse_json<json>(plain_config).value();
     for (const auto& [name, value] : config.items()) {
         if (std::ranges::find(known_fields, name) != known_fields.end()) continue;
         if (asks_for_nothing(value) ||
@@ -221,7 +221,7 @@ Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::st
     const auto refuse = [&](const auto&... what) {
         return Failure{ExitCode::bad_data, concat(file, ": ", what...)};
     };
-    const json config = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
+    const json config = json_or_null<json>(text);
     if (!config.is_object()) return refuse("is not the configuration of an adapter");
     if (config.value("peft_type", json()) != "LORA")
         return refuse("peft_type is ", config.value("peft_type", json()).dump(),
@@ -232,11 +232,11 @@ Expected<LoraConfig> parse_adapter_config(const std::string& text, const std::st
     if (const std::string misfit = find_misfit(config); !misfit.empty()) return refuse(misfit);
     if (const std::string problem = find_contradiction(config); !problem.empty())
         return refuse(problem);
-    return read_fields(config, ordered_json::parse(text));
+    return read_fields(config, parse_json<ordered_json>(text).value());
 }
 
 std::string print_adapter_config(const LoraConfig& lora, const std::string& base) {
-    json config = json::parse(plain_config);
+    json config = parse_json<json>(plain_config).value();
     config["base_model_name_or_path"] = base;
     config["r"] = lora.r;
     config["lora_alpha"] = whole_if_it_is(lora.lora_alpha);
@@ -265,7 +265,7 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
 }
 
 std::string widened_adapter_config(const std::string& text) {
-    json config = json::parse(text);
+    json config = parse_json<json>(text).value();
     const double more = config["use_rslora"] == true ? std::sqrt(2.0) : 2.0;
     config["init_lora_weights"] = true;
     config["r"] = 2 * config["r"].get<int64_t>();

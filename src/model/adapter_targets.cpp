@@ -6,6 +6,7 @@
 
 #include "module_names.hpp"
 #include "name_patterns.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -120,7 +121,7 @@ namespace {
 
 // PEFT's choice by the type of the model, as far as models of that type are served.
 std::vector<std::string> defaults_of_peft(const ModelSpec& spec) {
-    const auto config = nlohmann::json::parse(spec.config_json, nullptr, false);
+    const auto config = json_or_null<nlohmann::json>(spec.config_json);
     const auto type = config.is_object() ? config.value("model_type", "") : std::string();
     if (type == "phi") return {"q_proj", "v_proj", "fc1", "fc2"};
     if (type == "gpt_neox") return {"query_key_value"};

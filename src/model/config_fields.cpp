@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 
 namespace ringshard::model {
@@ -209,8 +209,7 @@ void add_unknown(const json& fields, const std::string& prefix, std::vector<std:
 
 std::vector<std::string> unknown_fields(const std::filesystem::path& config_json) {
     const auto text = read_file(config_json);
-    if (!text || is_nested_deeply(*text)) return {};
-    const json content = json::parse(*text, nullptr, false);
+    const json content = json_or_null<json>(text.value_or(""));
     if (!content.is_object()) return {};
     std::vector<std::string> found;
     add_unknown(content, "", found);

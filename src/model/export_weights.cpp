@@ -11,6 +11,7 @@
 #include "pass_through.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/finite.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "stored_type.hpp"
@@ -33,7 +34,7 @@ std::string export_name(StoredType type) {
 }  // namespace
 
 Expected<std::string> config_with_type(const std::string& config_json, StoredType type) {
-    nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_json, nullptr, false);
+    nlohmann::ordered_json config = json_or_null<nlohmann::ordered_json>(config_json);
     if (!config.is_object())
         return Failure{ExitCode::bad_data, "the model's config.json is not readable JSON"};
     config["dtype"] = export_name(type);
@@ -271,7 +272,7 @@ private:
 }  // namespace
 
 StoredType type_in_config(const std::string& config_json) {
-    const auto config = nlohmann::json::parse(config_json, nullptr, false);
+    const auto config = json_or_null<nlohmann::json>(config_json);
     for (const auto* name : {"dtype", "torch_dtype"})
         if (config.is_object() && config.contains(name) && config[name].is_string())
             return read_export_type(config[name].get<std::string>()).value_or(StoredType::fp32);

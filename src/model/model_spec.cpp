@@ -6,7 +6,7 @@
 #include "architectures/architecture.hpp"
 #include "conversion.hpp"
 #include "ringshard/base/files.hpp"
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::model {
 
@@ -30,7 +30,7 @@ namespace {
 
 // Weights are written as floats.
 std::string without_quantization(const std::string& config_json) {
-    auto config = nlohmann::ordered_json::parse(config_json);
+    auto config = parse_json<nlohmann::ordered_json>(config_json).value();
     config.erase("quantization_config");
     if (auto text = config.find("text_config"); text != config.end() && text->is_object())
         text->erase("quantization_config");
@@ -41,11 +41,13 @@ std::string without_quantization(const std::string& config_json) {
 
 Expected<ModelSpec> parse_model_spec(const std::filesystem::path& config_json,
                                      const std::string& text) {
-    json content = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
-    if (!content.is_object())
-        return Failure{ExitCode::bad_data, concat(config_json.string(), ": is not readable JSON")};
+    auto content = parse_json<json>(text);
+    if (!content || !content.value().is_object())
+        return Failure{ExitCode::bad_data,
+                       concat(config_json.string(), ": is not readable JSON",
+                              content ? "" : concat(": ", content.failure().message))};
 
-    ConfigReader config(config_json, std::move(content));
+    ConfigReader config(config_json, std::move(content.value()));
     const Architecture* const architecture = find_architecture(config);
     if (architecture == nullptr) return *config.failure();
     ModelSpec spec = architecture->read(config);
@@ -81,7 +83,7 @@ std::string ModelSpec::why_experts_do_not_split(int64_t ranks) const {
 
 void ModelSpec::set_router_aux_loss(double coefficient) {
     router_aux_loss_coef = coefficient;
-    auto config = nlohmann::ordered_json::parse(config_json);
+    auto config = parse_json<nlohmann::ordered_json>(config_json).value();
     auto& of_text = text_config.empty() ? config : config[text_config];
     of_text["router_aux_loss_coef"] = coefficient;
     of_text["output_router_logits"] = coefficient != 0;
@@ -90,7 +92,7 @@ void ModelSpec::set_router_aux_loss(double coefficient) {
 
 void ModelSpec::untie() {
     tied = false;
-    auto config = nlohmann::ordered_json::parse(config_json);
+    auto config = parse_json<nlohmann::ordered_json>(config_json).value();
     config["tie_word_embeddings"] = false;
     if (!text_config.empty() && config[text_config].contains("tie_word_embeddings"))
         config[text_config]["tie_word_embeddings"] = false;
@@ -99,7 +101,7 @@ void ModelSpec::untie() {
 
 void ModelSpec::resize(int64_t rows) {
     vocabulary = rows;
-    auto config = nlohmann::ordered_json::parse(config_json);
+    auto config = parse_json<nlohmann::ordered_json>(config_json).value();
     auto& of_text = text_config.empty() ? config : config[text_config];
     of_text["vocab_size"] = rows;
     if (padding_token && *padding_token >= rows) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/sidecar_files.hpp"
@@ -91,7 +92,7 @@ std::optional<Failure> check_space(const std::filesystem::path& folder,
 // The tokens at which generation begins and ends, as transformers takes them from config.json: from
 // its top, else from the text model's fields.
 std::string generation_config(const ModelSpec& spec) {
-    const ordered_json config = ordered_json::parse(spec.config_json);
+    const ordered_json config = parse_json<ordered_json>(spec.config_json).value();
     const ordered_json of_text = config.value(spec.text_config, ordered_json::object());
     ordered_json generation = ordered_json::object();
     for (const auto* name : {"bos_token_id", "eos_token_id", "pad_token_id"})

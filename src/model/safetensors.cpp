@@ -14,7 +14,7 @@
 #include "conversion.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
-#include "ringshard/base/nesting.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "safetensors_header.hpp"
 #include "stored_type.hpp"
 
@@ -107,7 +107,7 @@ Expected<std::vector<std::string>> weight_files(const std::filesystem::path& fol
     const auto index_file = folder / "model.safetensors.index.json";
     const auto content = read_file(index_file);
     if (!content) return no_weights_in(folder);
-    const json index = is_nested_deeply(*content) ? json() : json::parse(*content, nullptr, false);
+    const json index = json_or_null<json>(*content);
     const json map = index.is_object() ? index.value("weight_map", json()) : json();
     if (!map.is_object()) return damaged(index_file, "has no weight_map");
     std::set<std::string> files;
@@ -146,7 +146,7 @@ std::optional<Failure> StoredModel::add_file(const std::filesystem::path& file) 
         return damaged(file, "is shorter than its header says, or not a safetensors file");
     const auto* const text_begin = reinterpret_cast<const char*>(bytes.data() + length_field);
     const std::string_view text(text_begin, header_length);
-    const json header = is_nested_deeply(text) ? json() : json::parse(text, nullptr, false);
+    const json header = json_or_null<json>(text);
     if (!header.is_object()) return damaged(file, "has no readable header");
 
     const size_t data_begin = length_field + header_length;
@@ -189,7 +189,7 @@ std::string StoredModel::to_text() const {
 }
 
 StoredModel StoredModel::from_text(const std::string& text) {
-    const json read = json::parse(text);
+    const json read = parse_json<json>(text).value();
     StoredModel model;
     for (const json& file : read[0]) model.files_.push_back({file.get<std::string>(), nullptr});
     for (const auto& [name, tensor] : read[1].items())

@@ -1,19 +1,13 @@
 #pragma once
 
 #include "attention_kernels.hpp"
-#include "attention_products.hpp"
+#include "vector_products.hpp"
 
 // Which queries of a task meet which keys of a block, and the memory that both passes work in.
 namespace ringshard::ops {
 namespace {
 
 constexpr int64_t keys_of_block = 64;
-
-RINGSHARD_KERNEL int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-RINGSHARD_KERNEL int64_t greatest(int64_t a, int64_t b) { return a > b ? a : b; }
-RINGSHARD_KERNEL int64_t rounded_up(int64_t n, int64_t step) {
-    return (n + step - 1) / step * step;
-}
 
 // Hands out pieces of the caller's memory, each from an address that 64 divides. Without memory it
 // counts what would be needed.

@@ -57,7 +57,6 @@ struct AttentionGradientTask {
 };
 
 struct AttentionKernels {
-    const char* name;
     // Bytes of `memory` that one call needs, from an address that 64 divides.
     int64_t (*forward_bytes)(int64_t group, int64_t count, int64_t width);
     int64_t (*backward_bytes)(int64_t group, int64_t count, int64_t width);

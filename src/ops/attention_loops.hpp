@@ -3,7 +3,7 @@
 #include "attention_backward.hpp"
 #include "attention_forward.hpp"
 
-// Both passes with the products of a class M (attention_products.hpp), as a table.
+// Both passes with the products of a class M (vector_products.hpp), as a table.
 namespace ringshard::ops {
 namespace {
 
@@ -23,9 +23,8 @@ int64_t greater_bytes(int64_t group, int64_t count, int64_t width) {
 
 // OfFp32 for numbers of fp32, OfBf16 for those of bf16.
 template <class OfFp32, class OfBf16>
-constexpr AttentionKernels kernels_of(const char* name) {
-    return {name,
-            greater_bytes<forward_bytes<OfFp32>, forward_bytes<OfBf16>>,
+constexpr AttentionKernels attention_kernels_of() {
+    return {greater_bytes<forward_bytes<OfFp32>, forward_bytes<OfBf16>>,
             greater_bytes<backward_bytes<OfFp32>, backward_bytes<OfBf16>>,
             forward<OfFp32, float>,
             forward<OfBf16, uint16_t>,

@@ -306,7 +306,7 @@ bool suits_block_attention(const AttentionInput& input) {
 }
 
 void block_attention(const AttentionInput& input, const at::Tensor& out, const at::Tensor& lse) {
-    attend_with(*attention_kernels_here(0), input, out, lse);
+    attend_with(kernels_here(0)->attention, input, out, lse);
 }
 
 bool suits_block_attention_backward(const AttentionInput& input) {
@@ -320,7 +320,7 @@ void block_attention_backward(const AttentionInput& input, const at::Tensor& d_o
     if (uses_mkl(input))
         attend_backward_with_mkl(input, d_out, out, lse, gradients);
     else
-        attend_backward_with(*attention_kernels_here(0), input, d_out, out, lse, gradients);
+        attend_backward_with(kernels_here(0)->attention, input, d_out, out, lse, gradients);
 }
 
 }  // namespace ringshard::ops

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attention_choice.hpp"
+#include "kernel_choice.hpp"
 #include "ringshard/ops/block_attention.hpp"
 
 namespace ringshard::ops {

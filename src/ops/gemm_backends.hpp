@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernel_choice.hpp"
 #include "ringshard/ops/gemm.hpp"
 
 // One file each; where a build lacks a library another file stands in for it and returns null.
@@ -8,6 +9,7 @@ namespace ringshard::ops {
 Expected<std::unique_ptr<GemmBackend>> open_onednn_gemm();
 std::unique_ptr<GemmBackend> make_mkl_gemm();
 std::unique_ptr<GemmBackend> make_aten_gemm();
+std::unique_ptr<GemmBackend> make_native_gemm(const Kernels& kernels);
 
 // Returns a backend that multiplies bf16 as fp32: it converts both matrices block by block, sums in
 // fp32 with `inner`, and rounds once. Products of fp32 go to `inner` as they are.

@@ -16,13 +16,16 @@ std::string Processor::description() const {
 
 Processor parse_processor(std::string_view cpuinfo) {
     Processor processor;
+    std::string generation;
     for (const std::string& line : split(cpuinfo, '\n')) {
         if (line.empty()) break;  // the next core
         const size_t colon = line.find(':');
         if (colon == std::string::npos) continue;
         const std::string_view key = trim(std::string_view(line).substr(0, colon));
         const std::string_view value = trim(std::string_view(line).substr(colon + 1));
-        if (key == "model name") processor.name = value;
+        if (key == "cpu family") generation = concat(", family ", value);
+        if (key == "model") generation += concat(" model ", value);
+        if (key == "model name") processor.name = concat(value, generation);
         // Arm's processors have no name there, but numbers.
         if (key == "CPU implementer") processor.name = concat("Arm implementer ", value);
         if (key == "CPU part") processor.name += concat(" part ", value);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/parse_json.hpp"
+
 namespace ringshard::train {
 
 namespace {
@@ -153,12 +155,13 @@ std::vector<Generator::Tokens> Generator::generate_mine() const {
 
 std::vector<TextSample> Generator::generate() const {
     using nlohmann::json;
-    const std::vector<std::string> all = world_.gather_to_root(json(generate_mine()).dump());
+    std::vector<std::vector<Tokens>> all;  // by rank
+    for (const std::string& of_rank : world_.gather_to_root(json(generate_mine()).dump()))
+        all.push_back(parse_json<json>(of_rank).value().get<std::vector<Tokens>>());
     if (!world_.is_root()) return {};
     std::vector<TextSample> samples(prompts_.size());
     for (size_t prompt = 0; prompt < prompts_.size(); ++prompt) {
-        const size_t rank = prompt % all.size();
-        const auto tokens = json::parse(all[rank])[prompt / all.size()].get<Tokens>();
+        const Tokens& tokens = all[prompt % all.size()][prompt / all.size()];
         const auto end = std::ranges::find_first_of(tokens, options_.end_tokens);
         samples[prompt] = {.prompt = prompts_[prompt].text,
                            .text = options_.to_text({tokens.begin(), end}),

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/checkpoint/attempts.hpp"
 #include "ringshard/train/metrics.hpp"
@@ -57,9 +58,9 @@ bool for_valid_lines(const std::filesystem::path& file, const checkpoint::Attemp
     std::ifstream lines(file);
     bool is_whole = true;
     for (std::string line; std::getline(lines, line);) {
-        const ordered_json read = ordered_json::parse(line, nullptr, false);
-        const bool is_valid = !read.is_discarded() && !is_void(read, attempts);
-        if (is_valid) use(line, read);
+        const auto read = parse_json<ordered_json>(line);
+        const bool is_valid = read && !is_void(read.value(), attempts);
+        if (is_valid) use(line, read.value());
         is_whole = is_whole && is_valid && !lines.eof();  // the last one ends with a newline, too
     }
     return is_whole;

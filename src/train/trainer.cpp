@@ -12,6 +12,25 @@
 
 namespace ringshard::train {
 
+namespace {
+
+// Divides the losses of each curve by its weight.
+void divide_losses(MicroBatches& micro_batches, const StepWork& work) {
+    std::vector<double> scales;
+    for (const CurveWork& curve : work.curves) scales.push_back(1.0 / curve.weight);
+    for (data::FlatBatch& batch : micro_batches) data::scale_losses(batch, scales);
+}
+
+void copy_sums(const StepNumbers& from, StepNumbers& to) {
+    to.loss = from.loss;
+    to.entropy = from.entropy;
+    to.accuracy = from.accuracy;
+    to.grad_norm = from.grad_norm;
+    to.learning_rate = from.learning_rate;
+}
+
+}  // namespace
+
 int64_t count_steps(const config::TrainingSettings& settings, int64_t steps_per_epoch) {
     if (settings.max_steps > 0) return settings.max_steps;
     // Beyond this many no run ends, and the count no longer fits.
@@ -222,38 +241,27 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     // The divisor of every gradient has to be known before the first of them.
     const StepWork work = count_work(world_, mesh_, model_, of_curves, micro_batches);
     counted(count_longest(world_, model_, micro_batches));
-    double gradient_scale = 1.0 / work.curves.front().weight;
-    if (is_joint()) {
-        std::vector<double> scales;
-        for (const CurveWork& curve : work.curves) scales.push_back(1.0 / curve.weight);
-        for (data::FlatBatch& batch : micro_batches) data::scale_losses(batch, scales);
-        gradient_scale = 1;
-    }
+    if (is_joint()) divide_losses(micro_batches, work);
 
     StepNumbers numbers = work.numbers();
-    for (size_t curve = 0; curve < curves_.size(); ++curve) numbers.rows += num_rows(curve);
-    StepSums sums = run(std::move(micro_batches), gradient_scale, numbers.attention);
+    StepSums sums = run(std::move(micro_batches), is_joint() ? 1 : 1.0 / work.curves.front().weight,
+                        numbers.attention);
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
     world_.flight_recorder().set_activity("summing the numbers of the step");
     sums = sum_over(world_, std::move(sums));
     world_.flight_recorder().set_activity("updating the weights");
-    const model::ModelSpec& spec = model_.spec();
     for (size_t curve = 0; curve < curves_.size(); ++curve) {
         const StepNumbers mine = numbers_of(curve, work.curves[curve], sums);
-        if (is_joint()) {
+        numbers.rows += mine.rows;
+        if (is_joint())
             numbers.adapters.push_back(mine);
-            continue;
-        }
-        numbers.loss = mine.loss;
-        numbers.entropy = mine.entropy;
-        numbers.accuracy = mine.accuracy;
-        numbers.grad_norm = mine.grad_norm;
-        numbers.learning_rate = mine.learning_rate;
+        else
+            copy_sums(mine, numbers);
     }
-    numbers.routers = {.has_aux_loss = spec.router_aux_loss_coef > 0,
+    numbers.routers = {.has_aux_loss = model_.spec().router_aux_loss_coef > 0,
                        .aux_loss = sums.aux_loss,
-                       .num_experts = spec.num_experts(),
+                       .num_experts = model_.spec().num_experts(),
                        .choices = std::move(sums.expert_choices)};
     numbers.flags = sums.flags;
     numbers.ranks = std::move(sums.ranks);

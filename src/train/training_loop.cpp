@@ -1,13 +1,10 @@
 #include "ringshard/train/training_loop.hpp"
 
 #include <cmath>
-#include <iomanip>
-#include <sstream>
 
 #include "adapter_logs.hpp"
-#include "best_model.hpp"
 #include "checkpoint_manager.hpp"
-#include "early_stopping.hpp"
+#include "evaluations.hpp"
 #include "event_schedule.hpp"
 #include "load_best.hpp"
 #include "log.hpp"
@@ -19,11 +16,10 @@
 #include "ringshard/checkpoint/manifest.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/device/device.hpp"
-#include "ringshard/model/adapters.hpp"
-#include "ringshard/model/export_weights.hpp"
 #include "step_profile.hpp"
 #include "summary.hpp"
 #include "trainer_state.hpp"
+#include "write_model.hpp"
 
 namespace ringshard::train {
 
@@ -38,8 +34,7 @@ public:
     explicit Run(RunParts parts)
         : parts_(std::move(parts)),
           events_(parts_.config, parts_.trainer.num_steps()),
-          best_(parts_.config.evaluation),
-          early_stopping_(parts_.config.evaluation),
+          evaluations_(parts_),
           requests_(parts_.store.claim(), parts_.deadline, expected_save_seconds(parts_.zero),
                     parts_.world),
           log_(parts_.config.logging, parts_.world, parts_.store, step(),
@@ -56,7 +51,9 @@ public:
     MaybeFailure begin();
     comm::Agreed<StepNumbers> next_step();
     bool is_complete();
-    bool has_steps_left() const { return !stops_early_ && step() < parts_.trainer.num_steps(); }
+    bool has_steps_left() const {
+        return !evaluations_.stops_early() && step() < parts_.trainer.num_steps();
+    }
     MaybeFailure confirm_complete();
     MaybeFailure after_step(const StepNumbers& numbers);
     MaybeFailure leave_for_rewind(const StepNumbers& numbers);
@@ -67,22 +64,17 @@ private:
     MemoryByKind memory() const;
     int64_t step() const { return parts_.trainer.progress().step; }
     std::function<checkpoint::SaveNotes()> notes_maker(std::optional<int64_t> coming) const;
-    bool take_evaluation(const MetricsLine& line);
-    MaybeFailure evaluate(bool& is_new_best);
+    MaybeFailure stop_or_save(const ControlFlags& flags, const Due& due, bool found_best);
     MaybeFailure start_save(checkpoint::Contents contents);
     MaybeFailure save_for_good();
     MaybeFailure write_state() const;
     MaybeFailure end_adapters(const StepNumbers& numbers);
     MaybeFailure end_adapter(size_t adapter);
-    MaybeFailure write_model(const std::filesystem::path& folder,
-                             const std::optional<model::ExportForm::JointAdapter>& joint);
     std::string result() const;
 
     RunParts parts_;
     EventSchedule events_;
-    BestModel best_;
-    EarlyStopping early_stopping_;  // of the root
-    bool stops_early_ = false;      // agreed on
+    Evaluations evaluations_;
     Requests requests_;
     Log log_;
     AdapterLogs adapter_logs_;
@@ -93,12 +85,10 @@ private:
 };
 
 MaybeFailure Run::begin() {
-    if (const auto failure = log_.begin(parts_.peak_operations,
-                                        [this](const MetricsLine& line) { take_evaluation(line); }))
+    if (const auto failure = log_.begin(
+            parts_.peak_operations, [this](const MetricsLine& line) { evaluations_.take(line); }))
         return failure;
-    // Only rank 0 knows what earlier attempts found.
-    const bool stopped = parts_.world.is_root() && early_stopping_.asks_to_stop();
-    stops_early_ = parts_.world.maximum(stopped ? 1 : 0) == 1;
+    evaluations_.share_end();
     if (parts_.config.evaluation.early_stopping_patience &&
         !parts_.config.evaluation.load_best_model_at_end && step() == 0)
         log_.say(
@@ -113,9 +103,10 @@ MaybeFailure Run::begin() {
     if (const auto failure = adapter_logs_.begin()) return failure;
     for (const size_t adapter : adapter_logs_.cut_off_at(step()))
         if (const auto failure = end_adapter(adapter)) return failure;
-    bool is_new_best = false;
-    const bool is_asked_for = parts_.config.evaluation.eval_on_start && step() == 0;
-    return is_asked_for ? evaluate(is_new_best) : std::nullopt;
+    if (parts_.config.evaluation.eval_on_start && step() == 0)
+        if (const auto found_best = evaluations_.run(log_); !found_best)
+            return found_best.failure();
+    return std::nullopt;
 }
 
 bool Run::is_complete() {
@@ -187,11 +178,14 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
         if (const auto failure = adapter_logs_.write_steps(log_.usage())) return failure;
     }
     if (const auto failure = end_adapters(numbers)) return failure;
-    bool is_new_best = false;
-    if (due.evaluate)
-        if (const auto failure = evaluate(is_new_best)) return failure;
+    const auto found_best = due.evaluate ? evaluations_.run(log_) : comm::Agreed<bool>(false);
+    if (!found_best) return found_best.failure();
+    return stop_or_save(numbers.flags, due, found_best.value());
+}
 
-    const Requests::Answer asked = Requests::read(numbers.flags);
+// Saves if a save is due or asked for, and ends the run if something asks it to stop.
+MaybeFailure Run::stop_or_save(const ControlFlags& flags, const Due& due, bool found_best) {
+    const Requests::Answer asked = Requests::read(flags);
     if (asked.is_superseded)
         if (const auto failure = comm::first_failure(
                 parts_.world, parts_.world.is_root() ? check_newest(parts_.store.claim())
@@ -207,9 +201,10 @@ MaybeFailure Run::after_step(const StepNumbers& numbers) {
                     " is whole, and the same command goes on from there")});
     }
     const bool saves_best = parts_.config.checkpoint.save_strategy == config::SaveStrategy::best;
-    const bool is_end = stops_early_ && events_.saves_last_step();
-    if (due.save || (saves_best && is_new_best) || asked.wants_save || stops || is_end)
-        return start_save(parts_.config.checkpoint.save_only_model && !stops_early_
+    const bool stops_early = evaluations_.stops_early();
+    const bool is_end = stops_early && events_.saves_last_step();
+    if (due.save || (saves_best && found_best) || asked.wants_save || stops || is_end)
+        return start_save(parts_.config.checkpoint.save_only_model && !stops_early
                               ? checkpoint::Contents::weights
                               : checkpoint::Contents::everything);
     return std::nullopt;
@@ -228,60 +223,21 @@ MemoryByKind Run::memory() const {
     return memory;
 }
 
-MaybeFailure Run::evaluate(bool& is_new_best) {
-    parts_.world.flight_recorder().set_activity("evaluating");
-    parts_.faults.reach("evaluate");
-    const EvaluationNumbers numbers = parts_.evaluator->evaluate([this](double operations) {
-        parts_.watchdog.begin(watch::Work::evaluation);
-        parts_.watchdog.expect(operations);
-    });
-    parts_.watchdog.begin(watch::Work::other);
-    const MetricsLine line = evaluation_line(step(), parts_.trainer.epochs_done(),
-                                             parts_.trainer.progress().num_tokens, numbers);
-    std::vector<int64_t> found{0, 0};
-    if (parts_.world.is_root()) {
-        found[0] = take_evaluation(line) ? 1 : 0;
-        found[1] = early_stopping_.asks_to_stop() ? 1 : 0;
-    }
-    found = parts_.world.maximum(std::move(found));
-    is_new_best = found[0] == 1;
-    stops_early_ = found[1] == 1;
-    totals_.evaluated = numbers;
-    std::vector<TextSample> samples;
-    if (parts_.generator != nullptr) {
-        parts_.world.flight_recorder().set_activity("generating texts");
-        samples = parts_.generator->generate();
-    }
-    if (const auto failure = log_.write(line, evaluation_text(step(), numbers), samples))
-        return failure;
-    if (stops_early_)
-        log_.say(concat("early stopping after step ", step(), " of ", parts_.trainer.num_steps(),
-                        ": early_stopping_patience is ", *early_stopping_.patience(), ", and ",
-                        best_.metric(), " was not better than before for as many evaluations"));
-    return std::nullopt;
-}
-
-// Returns true if the line is of an evaluation that is better than all before. On rank 0.
-bool Run::take_evaluation(const MetricsLine& line) {
-    early_stopping_.take(line, best_);
-    return best_.consider(line);
-}
-
 // Makes trainer_state.json from the numbers as they stand now. The maker may outlive this run.
 std::function<checkpoint::SaveNotes()> Run::notes_maker(std::optional<int64_t> coming) const {
     if (!parts_.world.is_root()) return {};
-    return
-        [&config = parts_.config, events = events_, best = best_, early_stopping = early_stopping_,
-         history = log_.history().view(), num_steps = parts_.trainer.num_steps(), step = step(),
-         coming, folder = parts_.store.output_dir()] {
-            checkpoint::SaveNotes notes;
-            std::optional<int64_t> saved;
-            if (asks_for_best(config)) saved = best_checkpoint(best, folder, coming);
-            if (keeps_best(config)) notes.kept_step = saved;
-            notes.files["trainer_state.json"] = trainer_state(
-                config, events, num_steps, step, best, early_stopping, saved, folder, history);
-            return notes;
-        };
+    return [&config = parts_.config, events = events_, best = evaluations_.best(),
+            early_stopping = evaluations_.early_stopping(), history = log_.history().view(),
+            num_steps = parts_.trainer.num_steps(), step = step(), coming,
+            folder = parts_.store.output_dir()] {
+        checkpoint::SaveNotes notes;
+        std::optional<int64_t> saved;
+        if (asks_for_best(config)) saved = best_checkpoint(best, folder, coming);
+        if (keeps_best(config)) notes.kept_step = saved;
+        notes.files["trainer_state.json"] = trainer_state(config, events, num_steps, step, best,
+                                                          early_stopping, saved, folder, history);
+        return notes;
+    };
 }
 
 MaybeFailure Run::write_state() const {
@@ -327,32 +283,12 @@ MaybeFailure Run::end_adapter(size_t adapter) {
     parts_.world.flight_recorder().set_activity("writing an adapter");
     parts_.faults.reach("export");
     const std::string& name = parts_.trainer.name_of(adapter);
-    if (const auto failure = write_model(adapter_logs_.folder(adapter), {{adapter, name}}))
+    if (const auto failure = write_model(parts_, adapter_logs_.folder(adapter), {{adapter, name}}))
         return failure;
     if (const auto failure = adapter_logs_.write_end(adapter, log_.usage())) return failure;
     log_.say(concat("adapter ", name, ": done after step ", parts_.trainer.num_steps_of(adapter),
                     ", in ", adapter_logs_.folder(adapter).string()));
     return std::nullopt;
-}
-
-MaybeFailure Run::write_model(const std::filesystem::path& folder,
-                              const std::optional<model::ExportForm::JointAdapter>& joint) {
-    std::map<std::string, std::string> files = parts_.extras.files;
-    model::ExportForm form = parts_.model_form;
-    if (model::has_adapters(parts_.zero.units())) {
-        form = {.type = model::StoredType::fp32,
-                .content = model::ExportContent::adapter,
-                .initial = parts_.initial_adapter,
-                .joint = joint};
-        if (parts_.world.is_root())
-            model::turn_into_adapter_files(files,
-                                           joint ? parts_.adapter_configs[joint->number]
-                                                 : parts_.extras.texts.at(model::adapter_text));
-    }
-    return model::export_weights(
-        parts_.zero, folder, std::move(files), form, parts_.world,
-        [this] { return check_newest(parts_.store.claim()); },
-        parts_.frozen_source ? &*parts_.frozen_source : nullptr);
 }
 
 std::string Run::result() const {
@@ -368,18 +304,21 @@ MaybeFailure Run::end() {
     if (const auto failure = log_.write_steps(memory())) return failure;
     if (const auto failure = checkpoints_.wait(step())) return failure;
     if (parts_.config.evaluation.load_best_model_at_end)
-        if (const auto failure = load_best(best_, step(), parts_, log_)) return failure;
+        if (const auto failure = load_best(evaluations_.best(), step(), parts_, log_))
+            return failure;
     const std::filesystem::path& folder = parts_.store.output_dir();
     if (parts_.trainer.num_adapters() == 0) {
         parts_.world.flight_recorder().set_activity("writing the model");
         parts_.faults.reach("export");
-        if (const auto failure = write_model(folder, {})) return failure;
+        if (const auto failure = write_model(parts_, folder)) return failure;
     }
+    totals_.evaluated = evaluations_.last();
     MetricsLine last = totals_.end_line(step(), parts_.trainer.epochs_done());
     last.emplace_back("total_flos", log_.operations());
     if (const auto failure = log_.write(last, {})) return failure;
     if (const auto failure = log_.end()) return failure;
-    log_.say(totals_.summary(step(), log_.peak_memory_bytes(), best_, folder, result()));
+    log_.say(
+        totals_.summary(step(), log_.peak_memory_bytes(), evaluations_.best(), folder, result()));
     return write_state();
 }
 

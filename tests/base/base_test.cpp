@@ -12,7 +12,6 @@
 #include "ringshard/base/expected.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
-#include "ringshard/base/nesting.hpp"
 #include "ringshard/base/shared_file.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/utf8.hpp"
@@ -46,14 +45,6 @@ BOOST_AUTO_TEST_CASE(numbers_are_written_as_short_as_they_read_back) {
     BOOST_TEST(shortest(2e-5) == "2e-05");
     BOOST_TEST(shortest(0.1) == "0.1");
     BOOST_TEST(shortest(3) == "3");
-}
-
-BOOST_AUTO_TEST_CASE(brackets_in_texts_nest_nothing) {
-    BOOST_TEST(!is_nested_deeply(std::string(100, '[') + std::string(100, '{')));
-    BOOST_TEST(is_nested_deeply(std::string(100, '[') + std::string(101, '{')));
-    BOOST_TEST(!is_nested_deeply("\"" + std::string(300, '[') + "\""));
-    BOOST_TEST(!is_nested_deeply("\"\\\"" + std::string(300, '[')));
-    BOOST_TEST(is_nested_deeply("\"\\\\\"" + std::string(300, '[')));
 }
 
 BOOST_AUTO_TEST_CASE(whole_numbers_are_digits_and_nothing_else) {

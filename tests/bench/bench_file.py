@@ -19,8 +19,10 @@ def machine():
         lines = file.read().splitlines()
     field = {line.split(":")[0].strip(): line.split(":", 1)[1].strip() for line in lines if ":" in line}
     wanted = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+    # A virtual machine gives the same name to processors of several generations.
+    generation = f", family {field['cpu family']} model {field['model']}" if "cpu family" in field else ""
     return {
-        "processor": field.get("model name", platform.processor()),
+        "processor": field.get("model name", platform.processor()) + generation,
         "cores": os.cpu_count(),
         "flags": [flag for flag in field.get("flags", "").split() if flag in wanted],
     }

@@ -228,9 +228,10 @@ class MatrixProducts(TrainerTest):
     def test_a_library_can_be_fixed(self):
         self.expect(self.train("fixed", "--cpu_gemm", "aten", ranks=2), 0, "matrix products: all by aten (cpu_gemm = aten)")
         self.assertEqual(set(self.record("fixed")["products"].values()), {"aten"})
+        self.expect(self.train("own", "--cpu_gemm", "native"), 0, "matrix products: all by native (cpu_gemm = native)")
         self.expect(self.train("by-rule", "--full_determinism", "true"), 0, "(by rule, as full_determinism has it)")
         self.expect_one_message(self.train("wrong", "--cpu_gemm", "blas", ranks=2), 78, "cpu_gemm = blas [command line]",
-                                "auto", "onednn", "mkl", "aten")
+                                "auto", "onednn", "mkl", "aten", "native")
         absent = {"onednn", "mkl"} - {library.split()[0] for library in self.record("fixed")["libraries"].split(", ")}
         for name in absent:
             self.expect_one_message(self.train("wrong", "--cpu_gemm", name, ranks=2), 78, f"cpu_gemm = {name} [command line]: ")

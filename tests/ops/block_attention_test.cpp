@@ -119,19 +119,20 @@ struct Way {
         backward;
 };
 
-Way way_of(const ops::AttentionKernels& kernels) {
+Way way_of(const ops::Kernels& kernels) {
     return {kernels.name,
             [&kernels](const auto& input, const auto& out, const auto& lse) {
-                ops::attend_with(kernels, input, out, lse);
+                ops::attend_with(kernels.attention, input, out, lse);
             },
             [&kernels](const auto& input, const Problem& p, const auto& gradients) {
-                ops::attend_backward_with(kernels, input, p.d_out, p.out, p.lse, gradients);
+                ops::attend_backward_with(kernels.attention, input, p.d_out, p.out, p.lse,
+                                          gradients);
             }};
 }
 
 std::vector<Way> ways_here() {
     std::vector<Way> ways;
-    for (int i = 0; const auto* kernels = ops::attention_kernels_here(i); ++i)
+    for (int i = 0; const auto* kernels = ops::kernels_here(i); ++i)
         ways.push_back(way_of(*kernels));
     if (ops::has_block_products())
         ways.push_back({"MKL", {}, [](const auto& input, const Problem& p, const auto& gradients) {

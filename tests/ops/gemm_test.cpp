@@ -7,6 +7,7 @@
 #include <set>
 
 #include "autograd.hpp"
+#include "gemm_backends.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/ops/linear.hpp"
 
@@ -85,7 +86,7 @@ ops::Gemms gemms_of(const std::vector<std::pair<std::string, int64_t>>& backends
 
 std::string rule_of(const ops::Processor& processor, const GemmKind& kind,
                     const std::vector<std::pair<std::string, int64_t>>& backends = {
-                        {"onednn", 1}, {"mkl", 1}, {"aten", 1}}) {
+                        {"onednn", 1}, {"mkl", 1}, {"aten", 1}, {"native", 1}}) {
     return std::string(gemms_of(backends, processor).by_rule(kind).name());
 }
 
@@ -271,24 +272,70 @@ BOOST_AUTO_TEST_CASE(the_same_bits_again) {
     });
 }
 
+// The kernels of every kind that this processor can run, with sides that end inside a block and
+// with more than one block in each direction; and on one thread as on three.
+BOOST_AUTO_TEST_CASE(native_kernels_in_blocks) {
+    at::manual_seed(8);
+    const auto check = [](const ops::Gemms& gemms, at::TensorOptions options, int64_t tokens,
+                          int64_t in, int64_t out) {
+        BOOST_TEST_INFO_SCOPE(gemms.backends().front()->version()
+                              << " " << options.dtype().name() << " " << tokens << " tokens, "
+                              << out << " x " << in);
+        const double tolerance = test::tolerance(options.dtype().toScalarType());
+        const at::Tensor x = columns_of_more(tokens, in, options);
+        const at::Tensor weight = at::randn({out, in}, options);
+        const at::Tensor bias = at::randn({out}, options);
+        const at::Tensor dy = at::randn({tokens, out}, options);
+        const auto products = [&] {
+            const at::Tensor d_weight = at::ones({out, in});
+            ops::add_weight_gradient(gemms, d_weight, dy, x);
+            return std::vector{ops::linear(gemms, x, weight, bias),
+                               ops::linear_backward_input(gemms, dy, weight), d_weight};
+        };
+        const std::vector<at::Tensor> on_one_thread = products();
+        BOOST_TEST(distance(on_one_thread[0], wide(x).mm(wide(weight).t()) + wide(bias)) <
+                   tolerance);
+        BOOST_TEST(distance(on_one_thread[1], wide(dy).mm(wide(weight))) < tolerance);
+        BOOST_TEST(distance(on_one_thread[2], wide(dy).t().mm(wide(x)) + 1) < tolerance);
+        const int threads = at::get_num_threads();
+        at::set_num_threads(3);
+        const std::vector<at::Tensor> on_three = products();
+        at::set_num_threads(threads);
+        for (size_t i = 0; i < on_three.size(); ++i)
+            BOOST_TEST(at::equal(on_three[i], on_one_thread[i]));
+    };
+    for (int number = 0; const ops::Kernels* kernels = ops::kernels_here(number); ++number) {
+        std::vector<std::unique_ptr<ops::GemmBackend>> backends;
+        backends.push_back(ops::make_native_gemm(*kernels));
+        const ops::Gemms gemms(std::move(backends), with_bf16);
+        for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+            if (!gemms.backends().front()->serves(type)) continue;
+            check(gemms, type, 1931, 3, 70);
+            check(gemms, type, 5, 1037, 1090);
+            check(gemms, type, 250, 2055, 33);
+            check(gemms, type, 1027, 47, 2049);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(rules_of_processors) {
     const auto bf16 = [](GemmPass pass, int64_t out) {
         return GemmKind{pass, at::kBFloat16, out, 512};
     };
-    BOOST_TEST(rule_of(amd, bf16(GemmPass::forward, 512)) == "onednn");
-    BOOST_TEST(rule_of(amd, bf16(GemmPass::weight_gradient, 512)) == "onednn");
+    BOOST_TEST(rule_of(amd, bf16(GemmPass::forward, 512)) == "native");
+    BOOST_TEST(rule_of(amd, bf16(GemmPass::weight_gradient, 512)) == "native");
     BOOST_TEST(rule_of(intel, bf16(GemmPass::forward, 512)) == "aten");
     BOOST_TEST(rule_of(intel, bf16(GemmPass::input_gradient, 512)) == "aten");
     BOOST_TEST(rule_of(intel, bf16(GemmPass::input_gradient, 2816)) == "mkl");
     BOOST_TEST(rule_of(intel, bf16(GemmPass::weight_gradient, 512)) == "mkl");
     const GemmKind fp32{GemmPass::forward, at::kFloat, 512, 512};
-    BOOST_TEST(rule_of(amd, fp32) == "onednn");
+    BOOST_TEST(rule_of(amd, fp32) == "native");
     BOOST_TEST(rule_of(intel, fp32) == "mkl");
     BOOST_TEST(rule_of(old, fp32) == "mkl");
     // Without instructions for bf16 the rule is that of fp32, and LibTorch sums in fp32 too.
     BOOST_TEST(rule_of(old, bf16(GemmPass::forward, 512)) == "mkl");
     BOOST_TEST(rule_of(ops::Processor{"old", "AuthenticAMD", {"avx2", "avx512f"}},
-                       bf16(GemmPass::forward, 512)) == "onednn");
+                       bf16(GemmPass::forward, 512)) == "native");
     const auto candidates_of = [&](const ops::Processor& processor) {
         return gemms_of({{"mkl", 1}, {"aten", 1}}, processor)
             .candidates(bf16(GemmPass::weight_gradient, 512))
@@ -339,13 +386,14 @@ BOOST_AUTO_TEST_CASE(a_choice_stands_in_place_of_the_rule) {
 
 BOOST_AUTO_TEST_CASE(processors_by_what_linux_says) {
     const ops::Processor processor = ops::parse_processor(
-        "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n"
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\n"
+        "model name\t: AMD EPYC\n"
         "flags\t\t: fpu avx2 avx512f avx512_bf16\n\nprocessor\t: 1\nflags\t\t: amx_bf16\n");
-    BOOST_TEST(processor.name == "AMD EPYC");
+    BOOST_TEST(processor.name == "AMD EPYC, family 26 model 2");
     BOOST_TEST(processor.vendor == "AuthenticAMD");
     BOOST_TEST(processor.has("avx512_bf16"));
     BOOST_TEST(!processor.has("amx_bf16"));
-    BOOST_TEST(processor.description() == "AMD EPYC avx2 avx512f avx512_bf16");
+    BOOST_TEST(processor.description() == "AMD EPYC, family 26 model 2 avx2 avx512f avx512_bf16");
     BOOST_TEST(ops::parse_processor("").description() == "unknown processor");
     const ops::Processor arm = ops::parse_processor(
         "processor\t: 0\nFeatures\t: fp asimd sve bf16\nCPU implementer\t: 0x41\n"

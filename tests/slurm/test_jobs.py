@@ -8,7 +8,7 @@ import unittest
 from cluster import FOUR_RANKS, TINY, Job, SlurmTest, read_steps
 
 # So many that a signal meets the run in the middle.
-STEPS = "400"
+STEPS = "200"
 # A job's first start is slow, with messages that come late, so that a signal meets it however busy this machine is.
 SLOW_START = '[ -z "$SLURM_RESTART_COUNT$FAST" ] && export RINGSHARD_TEST_COMM_DELAY_US=2000'
 

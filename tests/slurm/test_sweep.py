@@ -11,7 +11,7 @@ from cluster import DATA, PATIENCE, SlurmTest, read_steps
 SETTINGS = {"model_name_or_path": os.path.join(DATA, "models", "qwen2-tiny"),
             "dataset_name": os.path.join(DATA, "rows", "pretokenized.jsonl"), "bf16": False, "max_steps": 6,
             "max_length": 48, "logging_steps": 1, "save_steps": 3, "save_total_limit": 1}
-WRONG, KILLED = 9, 5  # three ranks to a sequence, where there is one; long enough to be met
+RUNS, WRONG, KILLED = 8, 6, 3  # three ranks to a sequence, where there is one; long enough to be met
 
 
 class Sweep(SlurmTest):
@@ -51,9 +51,9 @@ class Sweep(SlurmTest):
         self.assertGreater(killed, 1)
 
     def test_an_array_with_holes(self):
-        runs = [{"seed": seed} for seed in range(16)]
+        runs = [{"seed": seed} for seed in range(RUNS)]
         runs[WRONG]["sp_size"] = 3
-        runs[KILLED] |= {"max_steps": 2000, "save_steps": 50}
+        runs[KILLED] |= {"max_steps": 1000, "save_steps": 50}
         file = self.cluster.path("seeds.yaml")
         with open(file, "w") as written:
             json.dump({"settings": SETTINGS, "list": runs}, written)
@@ -63,19 +63,19 @@ class Sweep(SlurmTest):
 
         self.wait_for(lambda states: (states[KILLED]["step"] or 0) > 100, 240)
         self.assertEqual(self.status()[KILLED]["state"], "running")
-        self.assertEqual(self.status()[15]["state"], "waiting")
+        self.assertEqual(self.status()[RUNS - 1]["state"], "waiting")
         self.kill_element(job, KILLED)
         self.wait_for(lambda states: {index for index, line in states.items() if line["state"] != "complete"} ==
                       {WRONG, KILLED} and states[KILLED]["state"] == "lost", 300)
         self.assertEqual(self.status()[WRONG]["state"], "failed")
 
         folder = os.path.join(self.cluster.root, "runs", "seeds")
-        attempts = {index: sorted(os.listdir(os.path.join(folder, str(index)))) for index in range(16)}
+        attempts = {index: sorted(os.listdir(os.path.join(folder, str(index)))) for index in range(RUNS)}
         line, *_ = self.sweep("submit", file, *flags).splitlines()
         self.assertIn(f"--array={KILLED},{WRONG}%2 ", line)
         self.wait_for(lambda states: states[KILLED]["state"] == "complete" and states[WRONG]["state"] == "failed", 480)
-        self.assertEqual([step["step"] for step in read_steps(os.path.join(folder, str(KILLED)))], list(range(1, 2001)))
-        for index in set(range(16)) - {WRONG, KILLED}:  # nothing was done twice
+        self.assertEqual([step["step"] for step in read_steps(os.path.join(folder, str(KILLED)))], list(range(1, 1001)))
+        for index in set(range(RUNS)) - {WRONG, KILLED}:  # nothing was done twice
             self.assertEqual(sorted(os.listdir(os.path.join(folder, str(index)))), attempts[index])
         best = json.loads(self.sweep("best", "runs/seeds", "--metric", "loss", "--json"))
         self.assertEqual(best["run"], f"runs/seeds/{KILLED}")

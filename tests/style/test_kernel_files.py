@@ -13,7 +13,7 @@ symbols = subprocess.run(["nm", "-A", "-C", library], capture_output=True, text=
 failed = False
 for name in names:
     own = [line for line in symbols if re.search(rf"[:(]{name}\.cpp\.o", line)]
-    tables = [line for line in own if re.search(r" [DR] .*_attention$", line)]
+    tables = [line for line in own if re.search(r" [DR] .*_kernels$", line)]
     shared = [line for line in own if re.search(r"[0-9a-f]+ [Wu] ", line)]
     if len(tables) != 1:
         print(f"{name}: {len(tables)} tables of kernels in {library}, not one")

@@ -26,7 +26,7 @@ COMMON = ["--model_name_or_path", os.path.join(DATA, "models", "qwen2-tiny"),
           "--learning_rate", "0.002", "--max_length", "48", "--logging_steps", "1", "--full_determinism",
           "--per_device_train_batch_size", "4"]
 FOUR_RANKS = ["--profile", "zero3", "--sp_size", "2"]
-delayed_steps = 60
+delayed_steps = 20  # by hand: --steps 1000
 
 
 class Watchdog(TrainerTest):
@@ -68,6 +68,8 @@ class Watchdog(TrainerTest):
                     self.assertIn(f"rank {other} on {HOST}, step 5", self.read(other))
                 if place:
                     self.assertIn(place, self.read(rank).split("the thread that trains")[1])
+                if (action, rank) in (("stop", 3), ("read", 2)):  # what is left is as after the others
+                    continue
                 again = self.train(*flags)
                 # A save that rank 0 had under way may not have been finished.
                 self.expect(again, 0)

@@ -7,7 +7,7 @@
 namespace ringshard::config {
 
 enum class DeviceChoice { automatic, cpu, cuda };
-enum class CpuGemm { automatic, onednn, mkl, aten };
+enum class CpuGemm { automatic, onednn, mkl, aten, native };
 
 struct RunSettings {
     std::string output_dir = "trainer_output";

@@ -48,7 +48,7 @@ struct GemmSizes {
 class GemmBackend {
 public:
     virtual ~GemmBackend() = default;
-    virtual std::string_view name() const = 0;  // "onednn", "mkl", "aten"
+    virtual std::string_view name() const = 0;  // "onednn", "mkl", "aten", "native"
     virtual std::string version() const = 0;
     // True if this processor has such products.
     virtual bool serves(at::ScalarType type) const = 0;

@@ -8,7 +8,7 @@ namespace ringshard::ops {
 
 // The properties that decide how fast the matrix products of a library are.
 struct Processor {
-    std::string name;    // "AMD EPYC 9654 96-Core Processor", "Arm implementer 0x41 part 0xd40"
+    std::string name;    // "AMD EPYC, family 26 model 2", "Arm implementer 0x41 part 0xd40"
     std::string vendor;  // "AuthenticAMD", "GenuineIntel"; empty on Arm
     std::set<std::string> features;  // "avx512_bf16", "amx_bf16", as Linux names them
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/resolve.hpp"
 
 namespace ringshard::cli {
@@ -22,8 +23,8 @@ comm::Agreed<AgreedSettings> agree_on_settings(const comm::Group& world,
             message["failure"] = {static_cast<int>(failure.code), failure.message};
         }
     }
-    message =
-        json::parse(world.broadcast(message.dump(-1, ' ', false, json::error_handler_t::replace)));
+    const std::string sent = message.dump(-1, ' ', false, json::error_handler_t::replace);
+    message = parse_json<json>(world.broadcast(sent)).value();
     if (message.contains("failure"))
         return comm::found_by_all(
             {static_cast<ExitCode>(message["failure"][0].get<int>()), message["failure"][1]});

@@ -1,4 +1,5 @@
 #include "architecture.hpp"
+#include "ringshard/base/parse_json.hpp"
 
 namespace ringshard::model {
 
@@ -135,7 +136,7 @@ const Architecture* find_text_architecture(const std::string& model_type) {
 }
 
 std::string with_architecture(const std::string& config_json, const Architecture& architecture) {
-    nlohmann::ordered_json config = nlohmann::ordered_json::parse(config_json);
+    nlohmann::ordered_json config = parse_json<nlohmann::ordered_json>(config_json).value();
     const bool has_name = !first_architecture(config).empty();
     const bool has_type = config.contains("model_type") && config["model_type"].is_string();
     if (has_name && has_type) return config_json;

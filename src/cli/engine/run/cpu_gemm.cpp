@@ -9,6 +9,7 @@
 
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/hub_cache.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/data/choose_data.hpp"
@@ -32,6 +33,7 @@ const char* to_text(config::CpuGemm named) {
         case config::CpuGemm::onednn: return "onednn";
         case config::CpuGemm::mkl: return "mkl";
         case config::CpuGemm::aten: return "aten";
+        case config::CpuGemm::native: return "native";
     }
     return "";
 }
@@ -70,7 +72,7 @@ struct AutomaticChoice {
 void read_former_run(const config::Config& config, GemmTable& table) {
     const auto text = read_file(std::filesystem::path(config.run.output_dir) / "run.json");
     if (!text) return;
-    const ordered_json record = ordered_json::parse(*text, nullptr, false);
+    const ordered_json record = json_or_null<ordered_json>(*text);
     if (!record.is_object() || !record.contains("cpu_gemm")) return;
     const auto former = parse_table(record["cpu_gemm"].dump());
     if (!former || former.value().processor != table.processor ||
@@ -128,7 +130,7 @@ std::string record_of(const ops::Gemms& gemms, const std::vector<GemmKind>& kind
     GemmTable table = empty_table(gemms, threads);
     for (const GemmKind& kind : kinds)
         table.products[name_of(kind)] = gemms.backend_of(kind).name();
-    ordered_json record = ordered_json::parse(to_json(table));
+    ordered_json record = parse_json<ordered_json>(to_json(table)).value();
     record["chosen_by"] = chosen_by;
     return record.dump();
 }
@@ -207,7 +209,7 @@ std::string to_json(const GemmTable& table) {
 
 Expected<GemmTable> parse_table(const std::string& text) {
     const Failure damaged{ExitCode::bad_data, "is no table of matrix products"};
-    const ordered_json json = ordered_json::parse(text, nullptr, false);
+    const ordered_json json = json_or_null<ordered_json>(text);
     const auto has = [&](const char* key, ordered_json::value_t type) {
         return json.contains(key) && json[key].type() == type;
     };

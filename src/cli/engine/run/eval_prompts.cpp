@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/config.hpp"
 #include "ringshard/data/choose_data.hpp"
 
@@ -56,9 +57,11 @@ comm::Agreed<std::optional<EvalPrompts>> read_eval_prompts(const CommandContext&
         return all.dump();
     });
     if (!tokens) return tokens.failure();
-    if (!context.world.is_root())
-        for (const json& prompt : json::parse(tokens.value()))
+    if (!context.world.is_root()) {
+        const json received = parse_json<json>(tokens.value()).value();
+        for (const json& prompt : received)
             prompts.prompts.push_back({{}, prompt.get<std::vector<int32_t>>()});
+    }
     return std::optional(std::move(prompts));
 }
 
@@ -68,14 +71,14 @@ std::vector<int32_t> find_end_tokens(const std::map<std::string, std::string>& s
     for (const char* const name : {"generation_config.json", "config.json"}) {
         const auto file = sidecar_files.find(name);
         if (file == sidecar_files.end() || !found.empty()) continue;
-        const json read = json::parse(file->second, nullptr, false);
+        const json read = json_or_null<json>(file->second);
         json eos = read.is_object() ? read.value("eos_token_id", json()) : json();
         if (eos.is_null() && read.is_object() && read.contains("text_config"))
             eos = read["text_config"].value("eos_token_id", json());
         for (const json& id : eos.is_array() ? eos : json::array({eos}))
             if (id.is_number_integer()) found.push_back(id);
     }
-    return json::parse(world.broadcast(found.dump())).get<std::vector<int32_t>>();
+    return parse_json<json>(world.broadcast(found.dump())).value().get<std::vector<int32_t>>();
 }
 
 }  // namespace ringshard::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/data/choose_data.hpp"
 #include "ringshard/data/text_tools.hpp"
 
@@ -17,7 +18,7 @@ class EditedFile {
 public:
     EditedFile(std::map<std::string, std::string>& files, const std::string& name)
         : file_(files.find(name)), is_there_(file_ != files.end()) {
-        if (is_there_) json_ = ordered_json::parse(file_->second, nullptr, false);
+        if (is_there_) json_ = json_or_null<ordered_json>(file_->second);
         is_there_ = is_there_ && json_.is_object();
     }
     ~EditedFile() {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/option_table.hpp"
 
 namespace ringshard::cli {
@@ -56,14 +57,14 @@ std::string to_text(const LossFingerprint& fingerprint) { return json(fingerprin
 std::string setting_then(const checkpoint::Checkpoint& checkpoint, const std::string& name) {
     const auto found = checkpoint.state.texts.find("curve");
     if (found == checkpoint.state.texts.end()) return {};
-    const json read = json::parse(found->second, nullptr, false);
+    const json read = json_or_null<json>(found->second);
     const json value = read.is_object() ? read.value(name, json()) : json();
     return value.is_string() ? value.get<std::string>() : "";
 }
 
 std::vector<std::string> differences(const std::string& then, const LossFingerprint& now,
                                      const char* then_word, const char* now_word) {
-    const json read = json::parse(then, nullptr, false);
+    const json read = json_or_null<json>(then);
     if (!read.is_object()) return {};
     LossFingerprint names = now;
     for (const auto& [name, value] : read.items()) names.emplace(name, "");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ringshard/base/files.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/config/adapter_runs.hpp"
 #include "ringshard/model/freeze.hpp"
@@ -195,7 +196,7 @@ Expected<StoredJointAdapters> joint_adapters_of(const checkpoint::Checkpoint& ch
     StoredJointAdapters stored;
     const auto text = checkpoint.state.texts.find(model::joint_adapters_text);
     if (text == checkpoint.state.texts.end()) return stored;
-    const auto by_name = nlohmann::ordered_json::parse(text->second, nullptr, false);
+    const auto by_name = json_or_null<nlohmann::ordered_json>(text->second);
     if (!by_name.is_object())
         return Failure{ExitCode::bad_data,
                        concat(checkpoint.folder.string(), ": its text ", model::joint_adapters_text,

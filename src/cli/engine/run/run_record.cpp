@@ -5,6 +5,7 @@
 #include "library_versions.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/base/parse_json.hpp"
 #include "ringshard/config/option_table.hpp"
 #include "ringshard/config/settings.hpp"
 
@@ -31,10 +32,11 @@ std::optional<comm::AgreedFailure> write_run_record(const CommandContext& contex
     if (context.world.is_root()) {
         const config::Config& config = context.settings.values;
         const mesh::MeshShape& shape = placement.shape;
+        const std::string settings = config::print_json(context.settings, config::OptionTable());
         const ordered_json record{
             {"attempt", attempt},
             {"command", context.command},
-            {"versions", ordered_json::parse(versions_text())},
+            {"versions", parse_json<ordered_json>(versions_text()).value()},
             {"mesh",
              {{"dp_replicate", shape.replicate},
               {"dp_shard", shape.shard},
@@ -48,10 +50,9 @@ std::optional<comm::AgreedFailure> write_run_record(const CommandContext& contex
             {"memory_of_rank_0", placement.memory},
             {"activations_kept",
              describe(config.training.activations_kept(), narrow<int64_t>(spec.blocks.size()))},
-            {"cpu_gemm", ordered_json::parse(gemms)},
+            {"cpu_gemm", parse_json<ordered_json>(gemms).value()},
             {"ranks", describe_ranks(placement)},
-            {"settings",
-             ordered_json::parse(config::print_json(context.settings, config::OptionTable()))}};
+            {"settings", parse_json<ordered_json>(settings).value()}};
         failure = write_file_atomically(
             std::filesystem::path(config.run.output_dir) / "run.json",
             record.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");

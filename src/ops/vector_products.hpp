@@ -16,6 +16,12 @@ namespace {
 
 #define RINGSHARD_KERNEL inline __attribute__((always_inline))
 
+RINGSHARD_KERNEL int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+RINGSHARD_KERNEL int64_t greatest(int64_t a, int64_t b) { return a > b ? a : b; }
+RINGSHARD_KERNEL int64_t rounded_up(int64_t n, int64_t step) {
+    return (n + step - 1) / step * step;
+}
+
 constexpr float minus_infinity = -__builtin_inff();
 
 template <class M>
@@ -52,13 +58,44 @@ RINGSHARD_KERNEL typename M::Float keep_first(typename M::Float values, int32_t 
     return M::index() < count ? values : rest;
 }
 
+// The numbers of a vector's lanes.
+template <int... number>
+struct LaneNumbers {};
+
+// Lanes change places with those whose number differs in the bit `by`.
+template <int by, class Float, int... lane>
+RINGSHARD_KERNEL Float exchanged(Float a, LaneNumbers<lane...>) {
+    return __builtin_shufflevector(a, a, (lane ^ by)...);
+}
+
+// Rows a and b of a square, whose numbers differ in the bit `by`: the numbers of a in lanes with
+// that bit change places with those of b in lanes without it.
+template <int by, class Float, int... lane>
+RINGSHARD_KERNEL void exchange_corners(Float& a, Float& b, LaneNumbers<lane...>) {
+    constexpr int count = sizeof...(lane);
+    const Float upper =
+        __builtin_shufflevector(a, b, ((lane & by) != 0 ? count + lane - by : lane)...);
+    b = __builtin_shufflevector(a, b, ((lane & by) != 0 ? count + lane : lane + by)...);
+    a = upper;
+}
+
+// A square of as many rows as lanes.
+template <class M, int by = M::lanes / 2>
+RINGSHARD_KERNEL void transpose(typename M::Float* rows) {
+#pragma GCC unroll 16
+    for (int r = 0; r < M::lanes; ++r)
+        if ((r & by) == 0) exchange_corners<by>(rows[r], rows[r + by], typename M::Lanes());
+    if constexpr (by > 1) transpose<M, by / 2>(rows);
+}
+
 // Every lane gets the greater of itself and of another, until all are the same.
 template <class M, int by = M::lanes / 2>
 RINGSHARD_KERNEL float greatest_lane(typename M::Float values) {
     if constexpr (by == 0)
         return values[0];
     else
-        return greatest_lane<M, by / 2>(greater<M>(values, M::template exchanged<by>(values)));
+        return greatest_lane<M, by / 2>(
+            greater<M>(values, exchanged<by>(values, typename M::Lanes())));
 }
 
 // e^x to two units in the last place, for x of at most about 80; 0 below what normal numbers hold.
@@ -109,7 +146,8 @@ struct Left {
     int64_t step;
 };
 
-// c [rows, vectors of lanes] = the sum over `steps` of left times right, on top of c where `adds`.
+// c [rows, vectors of lanes] = the sum over `steps` of left times right, added to c where `adds`:
+// at the end, since c may come from far.
 template <class M, int rows, int vectors>
 void multiply_tile(Left<typename M::Element> left, const typename M::Element* right,
                    int64_t right_step, int64_t steps, float* c, int64_t c_row, bool adds) {
@@ -118,8 +156,10 @@ void multiply_tile(Left<typename M::Element> left, const typename M::Element* ri
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v)
-            sums[r][v] = adds ? load<M>(c + r * c_row + v * M::lanes) : Float{};
+        for (int v = 0; v < vectors; ++v) sums[r][v] = Float{};
+    if (adds)
+        for (int r = 0; r < rows; ++r)
+            for (int v = 0; v < vectors; ++v) __builtin_prefetch(c + r * c_row + v * M::lanes, 1);
     const typename M::Element* a = left.data;
     for (int64_t k = 0; k < steps; ++k) {
         typename M::Right b[vectors];
@@ -138,7 +178,10 @@ void multiply_tile(Left<typename M::Element> left, const typename M::Element* ri
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) put<M>(c + r * c_row + v * M::lanes, sums[r][v]);
+        for (int v = 0; v < vectors; ++v) {
+            float* const place = c + r * c_row + v * M::lanes;
+            put<M>(place, adds ? load<M>(place) + sums[r][v] : sums[r][v]);
+        }
 }
 
 template <class M>
@@ -188,23 +231,48 @@ void pack_left(typename M::Element* into, const T* rows, int64_t stride, int64_t
     }
 }
 
+// M::lanes rows -> M::lanes columns of a right matrix with `in_memory` columns.
+template <class M, class T>
+RINGSHARD_KERNEL void pack_squares(typename M::Element* into, int64_t in_memory, const T* rows,
+                                   int64_t stride, int64_t width) {
+    constexpr int64_t numbers = M::lanes * M::per_element;
+    int64_t i = 0;
+    for (; i + numbers <= width; i += numbers) {
+        typename M::Float square[M::lanes];
+        for (int r = 0; r < M::lanes; ++r)
+            __builtin_memcpy(&square[r], rows + r * stride + i, sizeof square[r]);
+        transpose<M>(square);
+        for (int r = 0; r < M::lanes; ++r)
+            __builtin_memcpy(into + (i / M::per_element + r) * in_memory, &square[r],
+                             sizeof square[r]);
+    }
+    for (int c = 0; c < M::lanes; ++c)
+        M::pack_column(into + i / M::per_element * in_memory + c, in_memory, rows + c * stride + i,
+                       width - i);
+}
+
 // Rows [count, width] -> a right matrix whose columns are the rows, and whose steps are Elements of
 // a row. Columns are zero behind the last.
 template <class M, class T>
 void pack_columns(typename M::Element* into, const T* rows, int64_t stride, int64_t count,
                   int64_t width) {
     constexpr int64_t panel = M::vectors * M::lanes;
-    const int64_t columns = (count + M::lanes - 1) / M::lanes * M::lanes;
+    constexpr bool holds_numbers_as_they_are = sizeof(float) == M::per_element * sizeof(T);
+    const int64_t columns = rounded_up(count, M::lanes);
     const int64_t steps = elements_of<M>(width);
     for (int64_t begin = 0; begin < columns; begin += panel) {
-        const int64_t in_memory = columns - begin < panel ? columns - begin : panel;
-        for (int64_t c = 0; c < in_memory; ++c)
+        const int64_t in_memory = least(panel, columns - begin);
+        typename M::Element* const first = into + begin * steps;
+        int64_t c = 0;
+        if constexpr (holds_numbers_as_they_are)
+            for (; c < in_memory && begin + c + M::lanes <= count; c += M::lanes)
+                pack_squares<M>(first + c, in_memory, rows + (begin + c) * stride, stride, width);
+        for (; c < in_memory; ++c)
             if (begin + c < count)
-                M::pack_column(into + begin * steps + c, in_memory, rows + (begin + c) * stride,
-                               width);
+                M::pack_column(first + c, in_memory, rows + (begin + c) * stride, width);
             else
                 for (int64_t k = 0; k < steps; ++k)
-                    into[begin * steps + c + k * in_memory] = typename M::Element{};
+                    first[c + k * in_memory] = typename M::Element{};
     }
 }
 
@@ -235,24 +303,14 @@ struct VectorsOf16 {
     static RINGSHARD_KERNEL Word index() {
         return Word{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     }
-    // Lanes change places with those whose number differs in the bit `by`.
-    template <int by>
-    static RINGSHARD_KERNEL Float exchanged(Float a) {
-        return __builtin_shufflevector(a, a, 0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by,
-                                       7 ^ by, 8 ^ by, 9 ^ by, 10 ^ by, 11 ^ by, 12 ^ by, 13 ^ by,
-                                       14 ^ by, 15 ^ by);
-    }
+    using Lanes = LaneNumbers<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
 };
 struct VectorsOf8 {
     static constexpr int lanes = 8;
     typedef float Float __attribute__((vector_size(32)));
     typedef int32_t Word __attribute__((vector_size(32)));
     static RINGSHARD_KERNEL Word index() { return Word{0, 1, 2, 3, 4, 5, 6, 7}; }
-    template <int by>
-    static RINGSHARD_KERNEL Float exchanged(Float a) {
-        return __builtin_shufflevector(a, a, 0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by,
-                                       7 ^ by);
-    }
+    using Lanes = LaneNumbers<0, 1, 2, 3, 4, 5, 6, 7>;
 };
 
 struct VectorsOf4 {
@@ -260,10 +318,7 @@ struct VectorsOf4 {
     typedef float Float __attribute__((vector_size(16)));
     typedef int32_t Word __attribute__((vector_size(16)));
     static RINGSHARD_KERNEL Word index() { return Word{0, 1, 2, 3}; }
-    template <int by>
-    static RINGSHARD_KERNEL Float exchanged(Float a) {
-        return __builtin_shufflevector(a, a, 0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by);
-    }
+    using Lanes = LaneNumbers<0, 1, 2, 3>;
 };
 
 // Products in fp32 of numbers of either type; an Element is one number.

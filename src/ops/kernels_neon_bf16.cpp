@@ -1,9 +1,8 @@
-// Compiled for Arm processors with products of bf16; choose_attention_*.cpp knows where it may be
+// Compiled for Arm processors with products of bf16; choose_kernels_*.cpp knows where it may be
 // called.
 #include <arm_neon.h>
 
-#include "attention_choice.hpp"
-#include "attention_loops.hpp"
+#include "processor_kernels.hpp"
 
 namespace ringshard::ops {
 
@@ -32,7 +31,6 @@ struct Bfdot {
 
 }  // namespace
 
-constinit const AttentionKernels neon_bf16_attention =
-    kernels_of<Single, Pairs<Single, Bfdot>>("neon_bf16");
+constinit const Kernels neon_bf16_kernels = kernels_of<Single, Pairs<Single, Bfdot>>("neon_bf16");
 
 }  // namespace ringshard::ops

@@ -1,6 +1,5 @@
 // For any processor, in vectors that the compiler cuts up as it must.
-#include "attention_choice.hpp"
-#include "attention_loops.hpp"
+#include "processor_kernels.hpp"
 
 namespace ringshard::ops {
 
@@ -13,6 +12,6 @@ struct Portable : Numbers<VectorsOf8> {
 
 }  // namespace
 
-constinit const AttentionKernels portable_attention = kernels_of<Portable, Portable>("portable");
+constinit const Kernels portable_kernels = kernels_of<Portable, Portable>("portable");
 
 }  // namespace ringshard::ops

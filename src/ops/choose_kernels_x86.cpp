@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "attention_choice.hpp"
+#include "kernel_choice.hpp"
 
 namespace ringshard::ops {
 
@@ -18,12 +18,12 @@ bool has_avx512() {
 
 }  // namespace
 
-const AttentionKernels* attention_kernels_here(int number) {
-    const std::array<const AttentionKernels*, 4> all{
-        has_avx512() && __builtin_cpu_supports("avx512bf16") ? &avx512_bf16_attention : nullptr,
-        has_avx512() ? &avx512_attention : nullptr, has_avx2() ? &avx2_attention : nullptr,
-        &portable_attention};
-    for (const AttentionKernels* const kernels : all)
+const Kernels* kernels_here(int number) {
+    const std::array<const Kernels*, 4> all{
+        has_avx512() && __builtin_cpu_supports("avx512bf16") ? &avx512_bf16_kernels : nullptr,
+        has_avx512() ? &avx512_kernels : nullptr, has_avx2() ? &avx2_kernels : nullptr,
+        &portable_kernels};
+    for (const Kernels* const kernels : all)
         if (kernels != nullptr && number-- == 0) return kernels;
     return nullptr;
 }

@@ -1,6 +1,5 @@
 // Compiled for any 64-bit Arm processor.
-#include "attention_choice.hpp"
-#include "attention_loops.hpp"
+#include "processor_kernels.hpp"
 
 namespace ringshard::ops {
 
@@ -13,6 +12,6 @@ struct Neon : Numbers<VectorsOf4> {
 
 }  // namespace
 
-constinit const AttentionKernels neon_attention = kernels_of<Neon, Neon>("neon");
+constinit const Kernels neon_kernels = kernels_of<Neon, Neon>("neon");
 
 }  // namespace ringshard::ops

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "attention_choice.hpp"
+#include "kernel_choice.hpp"
 
 namespace ringshard::ops {
 
@@ -13,11 +13,11 @@ constexpr unsigned long bf16_products = 1UL << 14;
 
 }  // namespace
 
-const AttentionKernels* attention_kernels_here(int number) {
+const Kernels* kernels_here(int number) {
     const bool has_bf16 = (getauxval(AT_HWCAP2) & bf16_products) != 0;
-    const std::array<const AttentionKernels*, 3> all{has_bf16 ? &neon_bf16_attention : nullptr,
-                                                     &neon_attention, &portable_attention};
-    for (const AttentionKernels* const kernels : all)
+    const std::array<const Kernels*, 3> all{has_bf16 ? &neon_bf16_kernels : nullptr, &neon_kernels,
+                                            &portable_kernels};
+    for (const Kernels* const kernels : all)
         if (kernels != nullptr && number-- == 0) return kernels;
     return nullptr;
 }

@@ -1,9 +1,8 @@
-// Compiled for AVX-512 with its products of bf16; choose_attention_*.cpp knows where it may be
+// Compiled for AVX-512 with its products of bf16; choose_kernels_*.cpp knows where it may be
 // called.
 #include <immintrin.h>
 
-#include "attention_choice.hpp"
-#include "attention_loops.hpp"
+#include "processor_kernels.hpp"
 
 namespace ringshard::ops {
 
@@ -29,7 +28,7 @@ struct Dpbf16 {
 
 }  // namespace
 
-constinit const AttentionKernels avx512_bf16_attention =
+constinit const Kernels avx512_bf16_kernels =
     kernels_of<Single, Pairs<Single, Dpbf16>>("avx512_bf16");
 
 }  // namespace ringshard::ops

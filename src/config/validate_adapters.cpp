@@ -1,0 +1,118 @@
+#include "ringshard/config/adapter_init.hpp"
+#include "rule_report.hpp"
+
+namespace ringshard::config {
+
+namespace {
+
+void check_taken_from_weights(RuleReport& report) {
+    const Config& config = report.settings().values;
+    const std::string where = "adapters that begin as a part of the weights ";
+    if (config.adapter.use_dora)
+        report.complain(
+            {"init_lora_weights", "use_dora"},
+            where + "are written as plain ones, which have no magnitudes; leave one out");
+    if (config.quantization.load_in_4bit)
+        report.complain({"init_lora_weights", "load_in_4bit"},
+                        where + "leave others, which are not quantised; leave one of the two out");
+    if (config.checkpoint.save_model_in_checkpoints)
+        report.complain({"init_lora_weights", "save_model_in_checkpoints"},
+                        where +
+                            "are not copied into checkpoints; leave save_model_in_checkpoints out: "
+                            "trainer export CHECKPOINT writes the adapter of one");
+}
+
+void check_joint_adapters(RuleReport& report) {
+    const Config& config = report.settings().values;
+    if (config.adapter.adapters.empty()) return;
+    const auto refuse = [&](bool is_asked_for, const char* name, const char* why) {
+        if (is_asked_for) report.complain({name, "adapters"}, why);
+    };
+    refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
+           "adapters that train together begin anew; leave one of them out");
+    refuse(config.adapter.use_dora, "use_dora",
+           "DoRA scales products that adapters which train together share; leave it out, or "
+           "train each adapter in a run of its own");
+    refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
+           "adapters that train together share all weights of the model; leave it out, or "
+           "train each adapter in a run of its own");
+    const bool evaluates =
+        config.evaluation.eval_strategy != Interval::no || config.evaluation.eval_on_start;
+    refuse(evaluates, config.evaluation.eval_on_start ? "eval_on_start" : "eval_strategy",
+           "a job of several adapters has no evaluations; leave it out, and evaluate the "
+           "results, with trainer score --adapter_name_or_path OUTPUT_DIR/NAME");
+    refuse(config.checkpoint.save_strategy == SaveStrategy::epoch, "save_strategy",
+           "adapters have epochs of their own; give steps or no");
+    refuse(config.logging.logging_strategy == Interval::epoch, "logging_strategy",
+           "adapters have epochs of their own; give steps or no");
+    refuse(config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
+           "each adapter is written into its folder when it ends; leave it out");
+    refuse(config.training.cuda_graphs, "cuda_graphs",
+           "the tokens of each adapter differ from step to step; leave it out");
+    refuse(!config.adapter.lora_target_parameters.empty(), "lora_target_parameters",
+           "adapters that train together are for linear layers; leave it out, or train each "
+           "adapter in a run of its own");
+    const auto init = read_adapter_init(config.adapter.init_lora_weights);
+    refuse(init && init->takes_from_weights(), "init_lora_weights",
+           "adapters that train together leave the weights of the model as they are; choose "
+           "true or gaussian");
+}
+
+void check_quantization(RuleReport& report) {
+    const Config& config = report.settings().values;
+    const QuantizationSettings& quantization = config.quantization;
+    if (quantization.bnb_4bit_quant_type != "nf4")
+        report.complain({"bnb_4bit_quant_type"}, "must be nf4");
+    if (!quantization.load_in_4bit) {
+        for (const char* const name : {"bnb_4bit_quant_type", "use_bnb_nested_quant"})
+            if (report.settings().is_fixed(name))
+                report.complain(
+                    {name, "load_in_4bit"},
+                    "has a meaning in four bits only: give load_in_4bit true, or leave it "
+                    "out");
+    } else if (!config.adapter.use_peft && config.adapter.adapter_name_or_path.empty() &&
+               config.adapter.adapters.empty()) {
+        report.complain(
+            {"load_in_4bit", "use_peft"},
+            "weights in four bits are frozen, and adapters are trained beside them: give "
+            "use_peft true, or leave load_in_4bit out");
+    }
+}
+
+void check_lora(RuleReport& report) {
+    const AdapterSettings& adapter = report.settings().values.adapter;
+    const auto init = read_adapter_init(adapter.init_lora_weights);
+    if (!init)
+        report.complain({"init_lora_weights"},
+                        "must be true, gaussian, pissa, pissa_niter_N (N iterations) or olora");
+    else if (init->takes_from_weights())
+        check_taken_from_weights(report);
+    check_joint_adapters(report);
+    if (adapter.use_peft || !adapter.adapter_name_or_path.empty() || !adapter.adapters.empty())
+        return;
+    const std::pair<const char*, bool> names[] = {
+        {"lora_r", true},
+        {"lora_alpha", true},
+        {"lora_dropout", true},
+        {"lora_target_modules", true},
+        {"lora_modules_to_save", true},
+        {"use_rslora", adapter.use_rslora},
+        {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
+        {"use_dora", adapter.use_dora},
+        {"init_lora_weights", adapter.init_lora_weights != "true"},
+        {"loraplus_lr_ratio", true}};
+    for (const auto& [name, asks_for_something] : names)
+        if (report.settings().is_fixed(name) && asks_for_something)
+            report.complain(
+                {name, "use_peft"},
+                "has a meaning with adapters only: give use_peft true, or leave it out");
+}
+
+}  // namespace
+
+void check_adapters(RuleReport& report) {
+    check_lora(report);
+    check_quantization(report);
+}
+
+}  // namespace ringshard::config

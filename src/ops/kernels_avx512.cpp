@@ -1,0 +1,17 @@
+// Compiled for AVX-512; choose_kernels_*.cpp knows where it may be called.
+#include "processor_kernels.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+struct Avx512 : Numbers<VectorsOf16> {
+    static constexpr int64_t rows = 6;
+    static constexpr int64_t vectors = 4;
+};
+
+}  // namespace
+
+constinit const Kernels avx512_kernels = kernels_of<Avx512, Avx512>("avx512");
+
+}  // namespace ringshard::ops

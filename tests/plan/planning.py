@@ -1,0 +1,91 @@
+"""The models, devices and flags with which tests ask `trainer plan`."""
+
+import itertools
+import json
+import os
+import random
+import sys
+import tempfile
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(FOLDER, "..", "cli"))
+from trainer import TrainerTest, run  # noqa: E402
+
+CONFIG = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_act": "silu", "hidden_size": 256,
+          "intermediate_size": 704, "num_hidden_layers": 5, "num_attention_heads": 8, "num_key_value_heads": 4,
+          "vocab_size": 2048, "max_position_embeddings": 65536, "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
+          "initializer_range": 0.02, "use_sliding_window": False,
+          "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
+SIZES = {"hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4,
+         "head_dim": 32, "vocab_size": 2048, "pad_token_id": None}
+RATES = ("products", "products_backward", "attention", "attention_backward", "attention_extra_keys",
+         "attention_backward_extra_keys", "peak", "row_bytes")
+OTHERS = ("loss_logits", "optimizer_bytes", "host_copy_bytes", "scratch_bytes", "link_bytes", "network_bytes", "save_bytes",
+          "host_memory_bytes", "scratch_room_bytes")
+
+
+class PlanTest(TrainerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = cls.made("model", CONFIG)
+        cls.number = itertools.count()
+        cls.host = cls.device(is_host="true")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def made(cls, name, config):
+        """A random model."""
+        wanted, folder = (os.path.join(cls.folder.name, name + end) for end in (".json", ""))
+        with open(wanted, "w") as file:
+            json.dump(config, file)
+        made = run("init", "--config_json", wanted, "--output_dir", folder)
+        assert made.returncode == 0, made.stderr
+        return folder
+
+    def rows(self, length):
+        """Every row has just that length."""
+        path = os.path.join(self.folder.name, f"rows-{length}.jsonl")
+        if not os.path.exists(path):
+            draw = random.Random(length)
+            with open(path, "w") as file:
+                for _ in range(32):
+                    file.write(json.dumps({"input_ids": [draw.randrange(2048) for _ in range(length)]}) + "\n")
+        return path
+
+    def flags(self, profile, ring, ulysses, length, policy, number_type, more):
+        flags = ["--model_name_or_path", self.model, "--profile", profile, "--cp_size", str(ring), "--sp_size",
+                 str(ulysses), "--max_length", str(length), "--activation_policy", policy, "--bf16",
+                 str(number_type == "bf16"), "--per_device_train_batch_size", "2", *more]
+        if "nvme" in more:
+            flags += ["--offload_optimizer_nvme_path", self.folder.name]
+        return flags
+
+    def begun(self, ranks, *case, **environment):
+        """Two steps: from the second on, all are alike."""
+        output = os.path.join(self.folder.name, f"out-{next(self.number)}")
+        result = run("train", *self.flags(*case), "--dataset_name", self.rows(case[3]), "--output_dir", output, "--max_steps", "2",
+                     "--logging_steps", "1", "--save_strategy", "no", ranks=ranks, timeout=300, **environment)
+        return output, result
+
+    def planned(self, flags, *more):
+        """For a device that is written down: this host would be measured for each question, which takes seconds."""
+        device = () if "--gpu" in (*flags, *more) else ("--gpu", self.host)
+        result = run("plan", *flags, *device, *more, "--json")
+        self.expect(result, 0)
+        return json.loads(result.stdout)
+
+    @classmethod
+    def device(cls, **numbers):
+        """A file for --gpu: a terabyte of everything, 1e12 operations and 1e10 bytes a second, but for these."""
+        path = os.path.join(cls.folder.name, f"device-{next(cls.number)}")
+        all_numbers = {f"{kind}_{rate}": "1e12" for kind in ("bf16", "fp32") for rate in RATES}
+        all_numbers |= {name: "1e12" if name.endswith(("memory_bytes", "room_bytes")) else "1e10" for name in OTHERS}
+        all_numbers |= {name: "1" for name in all_numbers if name.endswith("extra_keys")}
+        all_numbers |= {"memory_bytes": "1e12"} | numbers
+        with open(path, "w") as file:
+            file.write("name: made\n" + "".join(f"{name}: {number}\n" for name, number in all_numbers.items()))
+        return path

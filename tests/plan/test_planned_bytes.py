@@ -1,0 +1,127 @@
+"""The bytes of a step that `trainer plan` counts, beside those that runs account for: equal within 2 %."""
+
+import concurrent.futures
+import json
+import os
+import unittest
+
+from planning import SIZES, PlanTest
+from trainer import read_metrics
+
+KINDS = ("weights", "gathered", "gradients", "optimizer", "activations", "communication", "staging", "save_copy")
+
+# ranks, profile, cp, sp, length, policy, type, more
+CASES = [
+    (1, "single_gpu", 1, 1, 512, "all", "fp32", []),
+    (1, "single_gpu", 1, 1, 512, "input", "bf16", []),
+    (1, "single_gpu", 1, 1, 4096, "attention", "bf16", ["--per_device_train_batch_size", "1"]),
+    (1, "single_gpu", 1, 1, 256, "attention", "fp32", ["--per_device_train_batch_size", "6"]),
+    (1, "single_gpu", 1, 1, 512, "attention", "fp32", ["--optimizer_state_dtype", "bf16"]),
+    (2, "multi_gpu", 1, 1, 512, "attention", "bf16", ["--gradient_accumulation_steps", "2"]),
+    (2, "zero1", 1, 1, 512, "all", "bf16", []),
+    (2, "zero2", 1, 1, 512, "attention", "fp32", ["--gradient_accumulation_steps", "2"]),
+    (2, "zero3", 1, 1, 512, "attention", "fp32", []),
+    (2, "zero3", 2, 1, 2048, "input", "bf16", []),
+    (2, "zero3", 1, 2, 2048, "attention", "fp32", []),
+    (2, "zero2", 2, 1, 1024, "attention", "bf16", ["--cp_comm_strategy", "allgather"]),
+    (4, "zero3", 2, 2, 2048, "input", "bf16", []),
+    (4, "zero3", 1, 1, 512, "attention", "fp32", ["--dp_replicate_size", "2"]),
+    (4, "fsdp2", 1, 1, 512, "attention", "bf16", []),
+    (2, "zero3", 1, 1, 512, "attention", "fp32", ["--offload_optimizer_device", "nvme"]),
+    (2, "zero3", 1, 1, 2048, "all", "fp32", ["--activation_offloading", "true"]),
+]
+# The same kinds with other policies, types and layouts, if ALL_CASES is set.
+MORE_CASES = [
+    (1, "single_gpu", 1, 1, 512, "attention", "fp32", []),
+    (1, "single_gpu", 1, 1, 512, "input", "fp32", []),
+    (1, "single_gpu", 1, 1, 512, "all", "bf16", []),
+    (1, "single_gpu", 1, 1, 512, "attention", "bf16", []),
+    (1, "single_gpu", 1, 1, 4096, "input", "fp32", ["--per_device_train_batch_size", "1"]),
+    (2, "multi_gpu", 1, 1, 512, "attention", "fp32", []),
+    (2, "zero1", 1, 1, 512, "attention", "fp32", []),
+    (2, "zero2", 1, 1, 1024, "input", "bf16", []),
+    (2, "zero3", 1, 1, 512, "all", "bf16", []),
+    (2, "zero3", 2, 1, 2048, "attention", "fp32", []),
+    (2, "zero3", 1, 2, 2048, "all", "bf16", []),
+    (4, "zero3", 2, 2, 2048, "attention", "fp32", []),
+    (4, "zero3", 4, 1, 4096, "attention", "fp32", ["--per_device_train_batch_size", "1"]),
+]
+if "ALL_CASES" in os.environ:
+    CASES += MORE_CASES
+# Kinds of layers: four norms, caps and windows; LayerNorms around an MLP without a gate; attention and MLP in parallel; positions that
+# depend on the length of a document; xIELU; experts with a clamped SwiGLU, sinks.
+LAYERS = {"gemma2": {"architectures": ["Gemma2ForCausalLM"], "sliding_window": 128, "query_pre_attn_scalar": 32},
+          "starcoder2": {"architectures": ["Starcoder2ForCausalLM"], "sliding_window": 128},
+          "cohere": {"architectures": ["CohereForCausalLM"]},
+          "apertus": {"architectures": ["ApertusForCausalLM"]},
+          "gpt_oss": {"architectures": ["GptOssForCausalLM"], "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 128,
+                      "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+          "phi3": {"architectures": ["Phi3ForCausalLM"], "original_max_position_embeddings": 256, "max_position_embeddings": 1024,
+                   "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 16, "long_factor": [2.0] * 16}}}
+LAYER_CASES = [(1, "single_gpu", 1, 1, 512, "input", "bf16", []), (1, "single_gpu", 1, 1, 512, "attention", "fp32", []),
+               (2, "zero3", 2, 1, 1024, "attention", "fp32", [])]
+
+
+class PlannedBytes(PlanTest):
+    def all_begun(self):
+        """Of one rank, two at a time."""
+        alone, together = ([case for case in CASES if (case[0] == 1) is is_alone] for is_alone in (True, False))
+        for case in alone:
+            self.rows(case[4])
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            yield from zip(alone, list(pool.map(lambda case: self.begun(*case), alone)))
+        for case in together:
+            yield case, self.begun(*case)
+
+    def check_bytes(self, ranks, case, output, result):
+        self.expect(result, 0)
+        line = [line for line in read_metrics(output) if "loss" in line][-1]
+        run_bytes = {kind: line[f"memory_{kind}_bytes"] for kind in KINDS}
+        plan = self.planned(self.flags(*case), "--world", str(ranks))["memory_bytes"]
+        plan["save_copy"] = 0
+        total, real = sum(plan.values()), sum(run_bytes.values())
+        print(f"{total / real:.4f} {ranks} {' '.join(map(str, case))}", flush=True)
+        self.assertLess(abs(total - real), 0.02 * real,
+                        "\n".join(f"{kind}: {plan[kind]} planned, {run_bytes[kind]} held" for kind in KINDS))
+
+    def test_bytes(self):
+        for (ranks, *case), (output, result) in self.all_begun():
+            with self.subTest(ranks=ranks, case=case):
+                self.check_bytes(ranks, case, output, result)
+
+    def test_bytes_of_other_layers(self):
+        for name, config in LAYERS.items():
+            self.model = self.made(name, {**SIZES, **config})  # of this test alone
+            for ranks, *case in LAYER_CASES if name == "gemma2" else LAYER_CASES[:1]:
+                with self.subTest(name, ranks=ranks, case=case):
+                    self.check_bytes(ranks, case, *self.begun(ranks, *case))
+
+    def test_bytes_of_experts_that_ranks_share(self):
+        experts = {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 192}
+        self.model = self.made("experts", {**SIZES, **experts})  # of this test alone
+        for case in (("zero3", 1, 1, 512, "attention", "bf16", ["--ep_size", "2"]),
+                     ("zero1", 1, 1, 512, "attention", "fp32", ["--ep_size", "2"])):
+            with self.subTest(case):
+                self.check_bytes(2, case, *self.begun(2, *case))
+        plan = self.planned(self.flags(*case), "--world", "2")
+        self.assertGreater(next(group["bytes"] for group in plan["traffic"] if group["group"] == "experts"), 0)
+
+    def test_bytes_of_adapters(self):
+        lora = ["--use_peft", "--lora_r", "8", "--lora_target_modules", "all-linear"]
+        four_bits = [*lora, "--load_in_4bit", "--use_bnb_nested_quant"]
+        together = ["--adapters", json.dumps([{"name": f"r{rank}", "lora_r": rank} for rank in (4, 8, 16)])]
+        for ranks, *case in ((1, "single_gpu", 1, 1, 512, "attention", "bf16", lora),
+                             (1, "single_gpu", 1, 1, 512, "all", "fp32", [*lora, "--lora_dropout", "0"]),
+                             (1, "single_gpu", 1, 1, 512, "attention", "bf16", [*lora, "--use_dora"]),
+                             (1, "single_gpu", 1, 1, 512, "attention", "bf16", four_bits),
+                             (1, "single_gpu", 1, 1, 512, "input", "fp32", together),
+                             (2, "zero3", 2, 1, 1024, "attention", "bf16", lora),
+                             (2, "zero3", 1, 2, 1024, "attention", "bf16", four_bits),
+                             (2, "zero3", 1, 1, 512, "input", "bf16", [*together, "--load_in_4bit"]),
+                             (2, "zero1", 1, 1, 512, "attention", "bf16", [*lora, "--lora_modules_to_save", "norm"])):
+            with self.subTest(ranks=ranks, case=case):
+                self.check_bytes(ranks, case, *self.begun(ranks, *case))
+
+
+if __name__ == "__main__":
+    unittest.main()
