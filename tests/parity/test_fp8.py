@@ -111,6 +111,19 @@ class Fp8(TrainerTest):
             self.assertEqual(settings["mixed_precision"]["value"], "fp8")
             self.assertEqual(settings["fp8_format"]["value"], "HYBRID")
 
+    def test_plan(self):
+        model = os.path.join(DATA, "models", "qwen2-tiny")
+        common = ("plan", "--model_name_or_path", model, "--world", "1", "--profile", "single_gpu", "--max_length", "1024", "--json")
+        seconds = {}
+        for precision in ("bf16", "fp8"):
+            result = run(*common, "--gpu", "h100-80", "--mixed_precision", precision)
+            self.expect(result, 0)
+            seconds[precision] = json.loads(result.stdout)["step_seconds"]
+        self.assertLess(seconds["fp8"]["products"], seconds["bf16"]["products"])
+        self.assertGreater(seconds["fp8"]["products"], 0.5 * seconds["bf16"]["products"])
+        self.assertGreater(seconds["fp8"]["rows"], seconds["bf16"]["rows"])
+        self.expect(run(*common, "--gpu", "a100-80", "--mixed_precision", "fp8"), 78, "a100-80 has no products in FP8", "bf16")
+
 
 if __name__ == "__main__":
     unittest.main()

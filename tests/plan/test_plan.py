@@ -33,6 +33,7 @@ CASES = [
     (1, "single_gpu", 1, 1, 512, "all", "bf16", []),
     (1, "single_gpu", 1, 1, 512, "attention", "bf16", []),
     (1, "single_gpu", 1, 1, 512, "input", "bf16", []),
+    (1, "single_gpu", 1, 1, 512, "all", "fp8", []),
     (1, "single_gpu", 1, 1, 4096, "attention", "bf16", ["--per_device_train_batch_size", "1"]),
     (1, "single_gpu", 1, 1, 4096, "input", "fp32", ["--per_device_train_batch_size", "1"]),
     (1, "single_gpu", 1, 1, 256, "attention", "fp32", ["--per_device_train_batch_size", "6"]),
@@ -156,8 +157,8 @@ class Plan(TrainerTest):
 
     def flags(self, profile, ring, ulysses, length, policy, number_type, more):
         flags = ["--model_name_or_path", self.model, "--profile", profile, "--cp_size", str(ring), "--sp_size",
-                 str(ulysses), "--max_length", str(length), "--activation_policy", policy, "--bf16",
-                 str(number_type == "bf16"), "--per_device_train_batch_size", "2", *more]
+                 str(ulysses), "--max_length", str(length), "--activation_policy", policy, "--mixed_precision",
+                 "no" if number_type == "fp32" else number_type, "--per_device_train_batch_size", "2", *more]
         if "nvme" in more:
             flags += ["--offload_optimizer_nvme_path", self.folder.name]
         return flags
