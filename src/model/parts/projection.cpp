@@ -6,6 +6,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/linear.hpp"
+#include "weight_product.hpp"
 
 namespace ringshard::model {
 
@@ -125,7 +126,7 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     const LowRank* const adapter = only_adapter();
     // Magnitudes scale what is computed without the bias.
     const bool bias_follows = adapter != nullptr && adapter->has_magnitudes();
-    at::Tensor y = ops::linear(context.gemms, x, base, bias_follows ? at::Tensor() : bias);
+    at::Tensor y = weight_product(context, x, base, bias_follows ? at::Tensor() : bias);
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         low_rank.forward({of_one, weights, base}, rows(x), rows(y));
@@ -145,7 +146,7 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
         adapter->add_gradients(operands, gradients, gradient, x);
         return adapter->input_gradient(operands, gradient);
     }
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    at::Tensor dx = weight_product_backward(context, dy, base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
@@ -163,7 +164,7 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
         const LowRank::Operands operands{context, weights, base};
         return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
     }
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    at::Tensor dx = weight_product_backward(context, dy, base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),
