@@ -33,11 +33,18 @@ struct EnumNames<Precision> {
 };
 template <>
 struct EnumNames<ActivationPolicy> {
-    static constexpr NameTable<ActivationPolicy, 4> table{
-        {{"all", ActivationPolicy::all},
+    static constexpr NameTable<ActivationPolicy, 5> table{
+        {{"everything", ActivationPolicy::everything},
+         {"all", ActivationPolicy::all},
          {"all_but_gate_up", ActivationPolicy::all_but_gate_up},
          {"attention", ActivationPolicy::attention},
          {"input", ActivationPolicy::input}}};
+};
+template <>
+struct EnumNames<TrainedBiases> {
+    static constexpr NameTable<TrainedBiases, 3> table{{{"none", TrainedBiases::none},
+                                                        {"all", TrainedBiases::all},
+                                                        {"lora_only", TrainedBiases::lora_only}}};
 };
 template <>
 struct EnumNames<LossType> {

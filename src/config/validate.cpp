@@ -193,7 +193,7 @@ public:
         if (how == whether)
             complain({"activation_policy", "gradient_checkpointing"},
                      "checkpointing means a policy of all_but_gate_up, attention or input, and no "
-                     "checkpointing means all; leave one out");
+                     "checkpointing means all or everything; leave one out");
         if (how < whether) training.activation_policy.reset();
     }
 

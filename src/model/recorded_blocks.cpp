@@ -131,6 +131,7 @@ at::Tensor RecordedBlocks::forward(size_t block, const shard::UnitTensors& weigh
 at::Tensor RecordedBlocks::backward(size_t block, const shard::UnitTensors& weights,
                                     const shard::UnitTensors& gradients, const at::Tensor& gradient,
                                     Saved saved) {
+    gradients.begin_all();  // a recording adds, in the first micro-batch too
     const Forward& f = shape_->forward[block];
     Backward& b = shape_->backward[block];
     const bool is_last = block + 1 == shape_->backward.size();

@@ -138,7 +138,7 @@ void Transformer::release(size_t module, NextUse next_use) const {
 shard::UnitTensors Transformer::gradients_of(size_t module) const {
     std::vector<shard::UnitTensors::Part> parts;
     for (const size_t unit : units_[module])
-        if (zero_.is_trained(unit)) parts.push_back({&zero_.units()[unit], zero_.gradients(unit)});
+        if (zero_.is_trained(unit)) parts.push_back(zero_.unbegun_gradients(unit));
     return shard::UnitTensors(std::move(parts));
 }
 

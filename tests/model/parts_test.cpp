@@ -354,7 +354,8 @@ BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
     all.merge(specs_with_experts());
     for (const auto& [name, spec] : all) {
         for (const ActivationPolicy policy :
-             {ActivationPolicy::all, ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
+             {ActivationPolicy::everything, ActivationPolicy::all,
+              ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
               ActivationPolicy::input}) {
             BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
             check(spec, policy, Freeze::nothing);

@@ -198,11 +198,12 @@ void add_precision_options(OptionTable& table) {
                 "Recompute parts of a block in the backward pass instead of keeping them.");
     group
         .serve("activation_policy", &TrainingSettings::activation_policy,
-               "What a block keeps: all, all_but_gate_up (the MLP's first product is computed "
-               "again), attention (input and attention output), input; for each block, "
+               "What a block keeps: everything, all (norms and the MLP's activation are computed "
+               "again), all_but_gate_up (the MLP's first product too), attention (input and "
+               "attention output), input; for each block, "
                "all:18,attention (the first 18 keep all, the others attention); or auto, as much "
                "as the memory has room for.")
-        .suggest({"all", "all_but_gate_up", "attention", "input", "auto"});
+        .suggest({"everything", "all", "all_but_gate_up", "attention", "input", "auto"});
     group.serve(
         "activation_offloading", &TrainingSettings::activation_offloading,
         "Keep saved activations elsewhere: beside a GPU in the host's memory, else in a file "

@@ -22,6 +22,7 @@ struct ProjectionSpec {
     std::vector<Layer> layers;
     int64_t in;
     bool has_bias = false;
+    bool has_biases_apart = false;                  // each layer's is a parameter by itself
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
     std::vector<JointAdapter> joint{};              // in their place
 };

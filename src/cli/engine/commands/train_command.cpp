@@ -139,8 +139,6 @@ MaybeFailure train(const CommandContext& given) {
         extras_of(context, placement.shape, fingerprint, sidecar_files.value());
     add_adapter_config(extras, config, inputs);
     if (passed.value()) extras.texts[passed_text] = passed.value()->folder;
-    if (config.checkpoint.save_model_in_checkpoints)
-        if (auto failure = add_model(extras, model.stack.zero, model_form, world)) return failure;
     const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
                                                         model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
@@ -159,6 +157,12 @@ MaybeFailure train(const CommandContext& given) {
         }
         if (const auto* initial = beginning.initial_adapter())
             extras.texts[model::initial_adapter_name] = initial->hash();
+        if (config.checkpoint.save_model_in_checkpoints)
+            if (auto failure = add_model(extras, model.stack.zero, model_form,
+                                         beginning.initial_adapter(), world)) {
+                note_end(attempt, *failure, world);
+                return failure;
+            }
         std::optional<shard::FrozenSource> frozen_source;
         if (!inputs.spec.frozen.empty()) {
             extras.texts[checkpoint::frozen_text] = to_text(beginning.frozen());
