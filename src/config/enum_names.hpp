@@ -24,12 +24,18 @@ struct EnumNames<CpuGemm> {
 };
 template <>
 struct EnumNames<Precision> {
-    static constexpr NameTable<Precision, 6> table{{{"bf16", Precision::bf16},
+    static constexpr NameTable<Precision, 7> table{{{"bf16", Precision::bf16},
                                                     {"bfloat16", Precision::bf16},
+                                                    {"fp8", Precision::fp8},
                                                     {"no", Precision::fp32},
                                                     {"false", Precision::fp32},
                                                     {"fp32", Precision::fp32},
                                                     {"float32", Precision::fp32}}};
+};
+template <>
+struct EnumNames<Fp8Format> {
+    static constexpr NameTable<Fp8Format, 2> table{
+        {{"E4M3", Fp8Format::e4m3}, {"HYBRID", Fp8Format::hybrid}}};
 };
 template <>
 struct EnumNames<ActivationPolicy> {

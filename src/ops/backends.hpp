@@ -22,8 +22,9 @@
     each(linear) each(linear_add) each(linear_backward_input) each(add_weight_gradient) \
     each(add_bias_gradient) \
     each(round_to_fp8) each(fp8_linear) each(fp8_linear_backward_input) \
-    each(grouped_linear) each(grouped_linear_backward_input) each(rows_by_expert) \
-    each(counts_on_host) each(arrived_rows) \
+    each(grouped_linear) each(grouped_linear_backward_input) each(add_grouped_weight_gradient) \
+    each(rows_by_expert) each(counts_on_host) each(arrived_rows) each(take_rows) \
+    each(sum_of_experts) \
     each(rms_norm) each(add_rms_norm) each(rms_norm_again) each(rms_norm_backward) \
     each(head_norm) each(head_norm_backward) \
     each(make_rope_table) each(rope) \

@@ -95,10 +95,7 @@ void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights
                                  const at::Tensor& dy, const at::Tensor& x,
                                  const std::vector<int64_t>& counts) {
     if (!d_weights.defined()) return;
-    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
-        add_weight_gradient(gemms, d_weights.select(0, group), dy.narrow(0, begin, count),
-                            x.narrow(0, begin, count));
-    });
+    backend_of(dy).add_grouped_weight_gradient(gemms, d_weights, dy, x, counts);
 }
 
 void add_group_biases(const at::Tensor& y, const at::Tensor& biases, const at::Tensor& factors,
@@ -131,6 +128,14 @@ std::vector<int64_t> counts_on_host(const at::Tensor& counts,
 
 ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
     return backend_of(counts).arrived_rows(counts, expected);
+}
+
+at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places) {
+    return backend_of(x).take_rows(x, places);
+}
+
+at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
+    return backend_of(rows).sum_of_experts(rows, places);
 }
 
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {

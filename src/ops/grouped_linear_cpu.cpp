@@ -1,5 +1,7 @@
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <bit>
 
 #include "backends.hpp"
 #include "groups.hpp"
@@ -11,16 +13,39 @@ namespace {
 // Libraries have kernels of their own for fewer rows, whose sums have another order.
 constexpr int64_t least_rows = 16;
 
-void multiply(const Gemms& gemms, const GemmKind& kind, const at::Tensor& y, const at::Tensor& x,
-              const at::Tensor& matrix) {
-    GemmBackend& backend = gemms.backend_of(kind);
-    const int64_t rows = x.size(0);
-    if (rows >= least_rows) return backend.multiply(y, x, matrix, {});
-    const at::Tensor wide_x = at::zeros({least_rows, x.size(1)}, x.options());
-    const at::Tensor wide_y = at::empty({least_rows, y.size(1)}, y.options());
-    wide_x.narrow(0, 0, rows).copy_(x);
-    backend.multiply(wide_y, wide_x, matrix, {});
-    y.copy_(wide_y.narrow(0, 0, rows));
+// oneDNN compiles a product for its number of rows, which takes longer than the product, and
+// experts have any number. So it gets multiples of this number: at most a sixteenth of
+// the rows, or 15, are computed in vain.
+int64_t granule_of(const GemmBackend& backend, int64_t rows) {
+    if (backend.name() != "onednn") return 1;
+    return std::max(least_rows,
+                    static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows))) / least_rows);
+}
+
+int64_t round_up(int64_t rows, int64_t granule) { return (rows + granule - 1) / granule * granule; }
+
+// Returns a copy of the rows, with zeros behind them.
+at::Tensor padded(const at::Tensor& rows, int64_t count) {
+    at::Tensor wide = at::empty({count, rows.size(1)}, rows.options());
+    wide.narrow(0, 0, rows.size(0)).copy_(rows);
+    wide.narrow(0, rows.size(0), count - rows.size(0)).zero_();
+    return wide;
+}
+
+// Fills the rows of a group, and may write over rows of later groups.
+void multiply(GemmBackend& backend, const at::Tensor& y, const at::Tensor& x,
+              const at::Tensor& matrix, int64_t begin, int64_t count) {
+    const auto multiply_rows = [&](int64_t rows) {
+        backend.multiply(y.narrow(0, begin, rows), x.narrow(0, begin, rows), matrix, {});
+    };
+    const int64_t granule = count < least_rows ? least_rows : granule_of(backend, count);
+    if (begin + round_up(count, granule) <= y.size(0))
+        return multiply_rows(round_up(count, granule));
+    const int64_t rest = count % granule;
+    if (rest < count) multiply_rows(count - rest);
+    const at::Tensor wide_y = at::empty({granule, y.size(1)}, y.options());
+    backend.multiply(wide_y, padded(x.narrow(0, begin + count - rest, rest), granule), matrix, {});
+    y.narrow(0, begin + count - rest, rest).copy_(wide_y.narrow(0, 0, rest));
 }
 
 }  // namespace
@@ -30,8 +55,8 @@ at::Tensor grouped_linear(const Gemms& gemms, const at::Tensor& x, const at::Ten
     at::Tensor y = at::empty({x.size(0), weights.size(1)}, x.options());
     for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
         const at::Tensor weight = weights.select(0, group);
-        multiply(gemms, kind_of(GemmPass::forward, weight, x), y.narrow(0, begin, count),
-                 x.narrow(0, begin, count), weight.t());
+        multiply(gemms.backend_of(kind_of(GemmPass::forward, weight, x)), y, x, weight.t(), begin,
+                 count);
     });
     return y;
 }
@@ -42,10 +67,27 @@ at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& d
     at::Tensor dx = at::empty({dy.size(0), weights.size(2)}, dy.options());
     for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
         const at::Tensor weight = weights.select(0, group);
-        multiply(gemms, kind_of(GemmPass::input_gradient, weight, dy), dx.narrow(0, begin, count),
-                 dy.narrow(0, begin, count), weight);
+        multiply(gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy)), dx, dy, weight,
+                 begin, count);
     });
     return dx;
+}
+
+void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
+                                 const at::Tensor& dy, const at::Tensor& x,
+                                 const std::vector<int64_t>& counts) {
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        const at::Tensor sum = d_weights.select(0, group);
+        GemmBackend& backend = gemms.backend_of(kind_of(GemmPass::weight_gradient, sum, x));
+        const int64_t granule = granule_of(backend, count);
+        const int64_t rest = count % granule;
+        const int64_t even = count - rest;
+        if (even > 0)
+            backend.add_product(sum, dy.narrow(0, begin, even).t(), x.narrow(0, begin, even));
+        if (rest > 0)
+            backend.add_product(sum, padded(dy.narrow(0, begin + even, rest), granule).t(),
+                                padded(x.narrow(0, begin + even, rest), granule));
+    });
 }
 
 ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {

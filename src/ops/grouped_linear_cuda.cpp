@@ -6,6 +6,7 @@
 #include <ATen/ops/sort.h>
 
 #include "backends.hpp"
+#include "by_index.hpp"
 #include "groups.hpp"
 
 namespace ringshard::ops::cuda {
@@ -29,6 +30,23 @@ at::Tensor grouped_linear_backward_input(const Gemms&, const at::Tensor& dy,
         at::mm_out(part, dy.narrow(0, begin, count), weights.select(0, group));
     });
     return dx;
+}
+
+void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
+                                 const at::Tensor& dy, const at::Tensor& x,
+                                 const std::vector<int64_t>& counts) {
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        cuda::add_weight_gradient(gemms, d_weights.select(0, group), dy.narrow(0, begin, count),
+                                  x.narrow(0, begin, count));
+    });
+}
+
+at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places) {
+    return take_rows_by_index(x, places);
+}
+
+at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
+    return sum_of_experts_by_index(rows, places);
 }
 
 // The host waits for the counts: it starts a product for each expert.

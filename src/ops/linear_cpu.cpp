@@ -40,10 +40,15 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
                          const at::Tensor& x, bool begins) {
-    if (begins) d_weight.zero_();  // MKL adds to zeros faster than it writes
-    if (x.size(0) == 0) return;
-    gemms.backend_of(kind_of(GemmPass::weight_gradient, d_weight, x))
-        .add_product(d_weight, dy.t(), x);
+    if (x.size(0) == 0) {
+        if (begins) d_weight.zero_();
+        return;
+    }
+    GemmBackend& backend = gemms.backend_of(kind_of(GemmPass::weight_gradient, d_weight, x));
+    if (begins)
+        backend.write_product(d_weight, dy.t(), x);
+    else
+        backend.add_product(d_weight, dy.t(), x);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {

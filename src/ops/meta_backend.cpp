@@ -94,6 +94,15 @@ at::Tensor grouped_linear_backward_input(const Gemms& gemms, const at::Tensor& d
     return dx;
 }
 
+void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights,
+                                 const at::Tensor& dy, const at::Tensor& x,
+                                 const std::vector<int64_t>& counts) {
+    for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        meta::add_weight_gradient(gemms, d_weights.select(0, group), dy.narrow(0, begin, count),
+                                  x.narrow(0, begin, count));
+    });
+}
+
 // The experts get equally many.
 ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
     const int64_t choices = experts.numel();
@@ -112,6 +121,16 @@ std::vector<int64_t> counts_on_host(const at::Tensor&, const std::vector<int64_t
 ArrivedRows arrived_rows(const at::Tensor& counts, const std::vector<int64_t>& expected) {
     const int64_t rows = std::accumulate(expected.begin(), expected.end(), int64_t{0});
     return {expected, at::empty({rows}, counts.options()), at::empty({rows}, counts.options())};
+}
+
+at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places) {
+    std::vector<int64_t> shape = x.sizes().vec();
+    shape.front() = places.size(0);
+    return at::empty(shape, x.options());
+}
+
+at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
+    return at::empty({places.size(0), rows.size(1)}, rows.options());
 }
 
 RmsNormed rms_norm(const at::Tensor& x, const NormWeight&, double) {

@@ -11,6 +11,8 @@
 #include <limits>
 #include <optional>
 
+#include "by_index.hpp"
+
 namespace ringshard::ops {
 
 at::Tensor router_probabilities(const at::Tensor& logits, const RouterForm& form) {
@@ -80,13 +82,13 @@ at::Tensor router_backward(const RouterGradients& gradients, const at::Tensor& p
 }
 
 // LibTorch's index_select knows no tensors without numbers.
-at::Tensor take_rows(const at::Tensor& x, const at::Tensor& places) {
+at::Tensor take_rows_by_index(const at::Tensor& x, const at::Tensor& places) {
     return at::index(x, {std::optional<at::Tensor>(places)});
 }
 
-at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
+at::Tensor sum_of_experts_by_index(const at::Tensor& rows, const at::Tensor& places) {
     const auto of_choice = [&](int64_t choice) {
-        return take_rows(rows, places.select(1, choice));
+        return take_rows_by_index(rows, places.select(1, choice));
     };
     at::Tensor sum = of_choice(0).to(at::kFloat);
     for (int64_t choice = 1; choice < places.size(1); ++choice) sum.add_(of_choice(choice));

@@ -36,6 +36,23 @@ BOOST_AUTO_TEST_CASE(rows_lie_by_expert_in_the_order_of_tokens) {
         sum_of_experts(values, rows.places).flatten().equal(at::tensor({5.0F, 24.0F, 34.0F})));
 }
 
+// In fp32, one after the other, and rounded once.
+BOOST_AUTO_TEST_CASE(a_token_adds_the_rows_of_its_experts_in_their_order) {
+    at::manual_seed(5);
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+        for (const int64_t per_token : {1, 2, 8}) {
+            const at::Tensor rows = at::randn({40 * per_token, 19}).to(type);
+            const at::Tensor places = at::randperm(40 * per_token, at::kLong).view({40, per_token});
+            at::Tensor sum = at::zeros({40, 19});
+            for (int64_t choice = 0; choice < per_token; ++choice)
+                sum.add_(rows.index({places.select(1, choice)}));
+            BOOST_TEST(sum_of_experts(rows, places).equal(sum.to(type)));
+            BOOST_TEST(take_rows(rows, places.flatten()).equal(rows.index({places.flatten()})));
+        }
+    const at::Tensor flat = at::arange(9, at::kLong);
+    BOOST_TEST(take_rows(flat, flat.flip(0)).equal(flat.flip(0)));
+}
+
 // torch.topk alone decides: the experts of a token depend on its own probabilities.
 BOOST_AUTO_TEST_CASE(equal_probabilities_are_decided_as_by_topk) {
     at::manual_seed(1);
@@ -100,8 +117,8 @@ BOOST_AUTO_TEST_CASE(rows_of_a_group_go_through_its_layer) {
     at::manual_seed(3);
     const Gemms gemms = Gemms::open().value();
     // All rows of one group, groups without rows, and one row.
-    for (const std::vector<int64_t>& counts :
-         std::vector<std::vector<int64_t>>{{0, 40, 0}, {3, 36, 1}, {20, 0, 20}, {0, 0, 0}}) {
+    for (const std::vector<int64_t>& counts : std::vector<std::vector<int64_t>>{
+             {0, 40, 0}, {3, 36, 1}, {20, 0, 20}, {0, 0, 0}, {5, 1, 2}, {700, 33, 1100}}) {
         const int64_t rows = counts[0] + counts[1] + counts[2];
         const at::Tensor x = at::randn({rows, 12});
         const at::Tensor dy = at::randn({rows, 7});
@@ -116,7 +133,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_group_go_through_its_layer) {
             const auto part = [&](const at::Tensor& all) { return all.narrow(0, begin, count); };
             BOOST_TEST(at::allclose(part(y), part(x).matmul(weights[group].t()), 1e-5, 1e-5));
             BOOST_TEST(at::allclose(part(dx), part(dy).matmul(weights[group]), 1e-5, 1e-5));
-            BOOST_TEST(at::allclose(gradient[group], part(dy).t().matmul(part(x)), 1e-5, 1e-5));
+            BOOST_TEST(at::allclose(gradient[group], part(dy).t().matmul(part(x)), 1e-5, 1e-4));
             begin += count;
         }
     }

@@ -57,6 +57,9 @@ public:
                           const at::Tensor& bias) = 0;
     // c += a b, c fp32.
     virtual void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) = 0;
+    // c = a b, c fp32, whatever was there. MKL adds to zeros faster than it writes, so the default
+    // does that.
+    virtual void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b);
     // Bytes of tensors that a product takes while it runs, beside its matrices.
     virtual int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const = 0;
 };

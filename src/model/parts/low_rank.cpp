@@ -9,6 +9,7 @@
 #include "ringshard/ops/dropout.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "row_norms.hpp"
+#include "weight_product.hpp"
 
 namespace ringshard::model {
 
@@ -155,9 +156,8 @@ LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Te
 }
 
 at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gradient) const {
-    at::Tensor dx = ops::linear_backward_input(
-        operands.context.gemms, drops(operands.context) ? gradient.y : gradient.scaled,
-        operands.base);
+    at::Tensor dx = weight_product_backward(
+        operands.context, drops(operands.context) ? gradient.y : gradient.scaled, operands.base);
     add_input_gradient(operands, gradient, dx);
     return dx;
 }

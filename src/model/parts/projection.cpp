@@ -6,6 +6,7 @@
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/linear.hpp"
+#include "weight_product.hpp"
 
 namespace ringshard::model {
 
@@ -18,7 +19,8 @@ int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
 }
 
 shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
-    shard::ParameterGroup group{.begins_with_product = true};
+    shard::ParameterGroup group;
+    group.begins_with_product = true;
     for (const auto& [name, out] : spec.layers)
         group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
     return group;
@@ -114,7 +116,7 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     if (!addend.defined()) return forward_chunk(context, weights, x);
     // What adapters add is small beside the addend, and is rounded without it.
     if (!low_ranks_.empty()) return forward_chunk(context, weights, x).add_(addend);
-    return ops::linear_add(context.gemms, x, weights[weight_], bias_of(weights), addend);
+    return weight_product_add(context, x, weights[weight_], bias_of(weights), addend);
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
@@ -124,7 +126,7 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     const LowRank* const adapter = only_adapter();
     // Magnitudes scale what is computed without the bias.
     const bool bias_follows = adapter != nullptr && adapter->has_magnitudes();
-    at::Tensor y = ops::linear(context.gemms, x, base, bias_follows ? at::Tensor() : bias);
+    at::Tensor y = weight_product(context, x, base, bias_follows ? at::Tensor() : bias);
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         low_rank.forward({of_one, weights, base}, rows(x), rows(y));
@@ -144,7 +146,7 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
         adapter->add_gradients(operands, gradients, gradient, x);
         return adapter->input_gradient(operands, gradient);
     }
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    at::Tensor dx = weight_product_backward(context, dy, base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
@@ -162,7 +164,7 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
         const LowRank::Operands operands{context, weights, base};
         return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
     }
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    at::Tensor dx = weight_product_backward(context, dy, base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),

@@ -15,6 +15,7 @@
 #include "open_recorder.hpp"
 #include "passed_tensors.hpp"
 #include "placement.hpp"
+#include "report_fp8.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/job/stop_signals.hpp"
@@ -85,6 +86,7 @@ MaybeFailure train(const CommandContext& given) {
         if (const auto unused =
                 check_rows_are_dealt(given.settings, rows->size(), placement.shape.data()))
             return comm::found_by_all(*unused);
+    if (const auto failure = report_fp8(given, inputs.spec)) return failure;
     const auto gemms = choose_gemms(given, placement, inputs.spec);
     if (!gemms) return gemms.failure();
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
