@@ -245,8 +245,7 @@ class Adapters(TrainerTest):
             for dora in ("false", "true"):
                 output = self.path(dropout + dora)
                 self.expect(self.train(output, "--max_steps", "1", "--save_strategy", "no",
-                                       lora=["--use_peft", "--lora_target_modules", "all-linear", "--use_dora", dora, "--lora_dropout", dropout],
-                                       model=os.path.join(DATA, "models", "llama3-tiny")), 0)
+                                       lora=["--use_peft", "--lora_target_modules", "all-linear", "--use_dora", dora, "--lora_dropout", dropout]), 0)
                 losses.append(read_steps(output)[0]["loss"])
             self.assertEqual(*losses, dropout)
 

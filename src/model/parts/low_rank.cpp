@@ -20,18 +20,20 @@ std::string matrix_name(const char* matrix, const std::string& adapter) {
     return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
 }
 
-// Columns become row x (columns + factor x update), rounded once from fp32. Where inputs were
-// dropped, `of_base` has the columns of these, and row x of_base takes the place of row x columns:
-// columns + (row - 1) x of_base + factor x row x update. Conversions are written out: within an
-// operator a plan, which has no numbers, would not see their memory.
-void scale_sum(const at::Tensor& columns, const at::Tensor& of_base, const at::Tensor& update,
-               double factor, const at::Tensor& row) {
+// Columns become row x (columns - bias + factor x update) + bias, rounded once from fp32. Where
+// inputs were dropped, `of_base` has the columns of these, and row x of_base takes the place of row
+// x columns: columns + (row - 1) x of_base + factor x row x update. Conversions are written out:
+// within an operator a plan, which has no numbers, would not see their memory.
+void scale_sum(const at::Tensor& columns, const at::Tensor& bias, const at::Tensor& of_base,
+               const at::Tensor& update, double factor, const at::Tensor& row) {
     const at::Tensor sum = columns.to(at::kFloat);
     if (of_base.defined()) {
         sum.add_(of_base.to(at::kFloat).mul_(row - 1));
         sum.add_(update.to(at::kFloat).mul_(row), factor);
     } else {
+        if (bias.defined()) sum.sub_(bias.to(at::kFloat));
         sum.add_(update.to(at::kFloat), factor).mul_(row);
+        if (bias.defined()) sum.add_(bias.to(at::kFloat));
     }
     if (!sum.is_same(columns)) columns.copy_(sum);
 }
@@ -115,7 +117,8 @@ at::Tensor LowRank::norms_of(const Operands& operands, const Layer& layer) const
     return shared;
 }
 
-void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::Tensor& y) const {
+void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::Tensor& bias,
+                      const at::Tensor& y) const {
     const auto& [context, weights, base] = operands;
     const bool drops = this->drops(context);
     const at::Tensor inner = drops ? at::Tensor() : ops::linear(context.gemms, x, weights[a_]);
@@ -133,7 +136,9 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
         const at::Tensor of_base =
             drops ? ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out))
                   : at::Tensor();
-        scale_sum(columns, of_base, update, layer.scaling, scale);
+        const at::Tensor of_bias =
+            bias.defined() ? bias.narrow(0, layer.column, layer.out) : at::Tensor();
+        scale_sum(columns, of_bias, of_base, update, layer.scaling, scale);
     }
 }
 

@@ -39,8 +39,9 @@ public:
         const shard::UnitTensors& weights;
         at::Tensor base;
     };
-    // y: x W^T without the bias.
-    void forward(const Operands& operands, const at::Tensor& x, const at::Tensor& y) const;
+    // y: x W^T + bias. Magnitudes do not scale the bias [out], which may be undefined.
+    void forward(const Operands& operands, const at::Tensor& x, const at::Tensor& bias,
+                 const at::Tensor& y) const;
 
     // The gradients that a backward pass needs more than once.
     struct Gradient {

@@ -124,14 +124,12 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     const at::Tensor bias = bias_of(weights);
     const at::Tensor base = weights[weight_];
     const LowRank* const adapter = only_adapter();
-    // Magnitudes scale what is computed without the bias.
-    const bool bias_follows = adapter != nullptr && adapter->has_magnitudes();
-    at::Tensor y = weight_product(context, x, base, bias_follows ? at::Tensor() : bias);
-    if (adapter != nullptr) adapter->forward({context, weights, base}, x, y);
+    const at::Tensor y = weight_product(context, x, base, bias);
+    if (adapter != nullptr) adapter->forward({context, weights, base}, x, bias, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        low_rank.forward({of_one, weights, base}, rows(x), rows(y));
+        low_rank.forward({of_one, weights, base}, rows(x), {}, rows(y));
     });
-    return bias_follows && bias.defined() ? y.add_(bias) : y;
+    return y;
 }
 
 at::Tensor Projection::backward_chunk(const ProjectionContext& context,
