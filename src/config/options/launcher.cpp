@@ -70,8 +70,10 @@ void add_refused_options(OptionTable& table) {
     ForeignGroup group(table, "Not served");
     table.add(
         RefusedFamily{"megatron_lm_", "Megatron-LM is another program; use FSDP or DEEPSPEED"});
-    table.add(RefusedFamily{"fp8_", "a product in FP8 has a scale for each row, of its numbers alone, and gradients of "
-                            "weights are products in bf16; leave it out"});
+    table.add(RefusedFamily{
+        "fp8_",
+        "a product in FP8 has a scale for each row, of its numbers alone, and gradients of "
+        "weights are products in bf16; leave it out"});
     table.add(
         RefusedFamily{"aws_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
     table.add(RefusedFamily{"sagemaker_",
