@@ -182,7 +182,15 @@ def adapters_together():
                  "adapters-together")
 
 
-TABLES = [adapters, adapters_together, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
+def experts():
+    return table(["precision", "measured", "128 experts beside", "experts ms", "its ms", "experts / it", "experts MB", "its MB"],
+                 [[row["precision"], row["what"], {"dense": "a dense model of the same work"}.get(row["way"], f"transformers, {row['way']}"),
+                   f"{row['cpu_ms'] * row['experts_over_it']:.0f}", f"{row['cpu_ms']:.0f}", f"{row['experts_over_it']:.2f}",
+                   f"{row['experts_mb']:.0f}", f"{row['peak_mb']:.0f}"] for row in rows_of("experts") if row["way"] != "experts"],
+                 "experts")
+
+
+TABLES = [adapters, adapters_together, experts, step, sharded, whole_run, tokenizing, packing, collectives, checkpoint, offloading, planned, split_attention,
           ring_beside_pytorch, split_steps, very_long, activations]
 
 

@@ -13,10 +13,11 @@ namespace {
 // Libraries have kernels of their own for fewer rows, whose sums have another order.
 constexpr int64_t least_rows = 16;
 
-// A library compiles a product for its number of rows, which takes longer than the product, and
-// experts have any number. So products are of multiples of this number: at most a sixteenth of the
-// rows, or 15.
-int64_t granule_of(int64_t rows) {
+// oneDNN compiles a product for its number of rows, which takes longer than the product, and
+// experts have any number. So it gets multiples of this number: at most a sixteenth of
+// the rows, or 15, are computed in vain.
+int64_t granule_of(const GemmBackend& backend, int64_t rows) {
+    if (backend.name() != "onednn") return 1;
     return std::max(least_rows,
                     static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows))) / least_rows);
 }
@@ -37,7 +38,7 @@ void multiply(GemmBackend& backend, const at::Tensor& y, const at::Tensor& x,
     const auto multiply_rows = [&](int64_t rows) {
         backend.multiply(y.narrow(0, begin, rows), x.narrow(0, begin, rows), matrix, {});
     };
-    const int64_t granule = granule_of(count);
+    const int64_t granule = count < least_rows ? least_rows : granule_of(backend, count);
     if (begin + round_up(count, granule) <= y.size(0))
         return multiply_rows(round_up(count, granule));
     const int64_t rest = count % granule;
@@ -78,7 +79,7 @@ void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights
     for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
         const at::Tensor sum = d_weights.select(0, group);
         GemmBackend& backend = gemms.backend_of(kind_of(GemmPass::weight_gradient, sum, x));
-        const int64_t granule = granule_of(count);
+        const int64_t granule = granule_of(backend, count);
         const int64_t rest = count % granule;
         const int64_t even = count - rest;
         if (even > 0)

@@ -1,9 +1,9 @@
-// bench_step MODEL_FOLDER ROWS fp32|bf16 all|all_but_gate_up|attention|input [ADAPTER_FOLDER]: one
-// rank's training steps on command. MODEL_FOLDER is a Hugging Face folder, ROWS a file with one row
-// of tokens per line; every step is over all rows. Prints a line when it is ready; then a line of
-// numbers for each line on stdin: "step" is one step, by Trainer::step() as in `trainer train`.
-// With ADAPTER_FOLDER a PEFT adapter is trained beside the frozen model; "save FOLDER" writes it,
-// and "load" reads it again.
+// bench_step MODEL_FOLDER ROWS fp32|bf16 all|all_but_gate_up|attention|input [ADAPTER_FOLDER |
+// --rows_of_step N]: one rank's training steps on command. MODEL_FOLDER is a Hugging Face folder,
+// ROWS a file with one row of tokens per line; every step is over all rows, or over the next N.
+// Prints a line when it is ready; then a line of numbers for each line on stdin: "step" is one
+// step, by Trainer::step() as in `trainer train`. With ADAPTER_FOLDER a PEFT adapter is trained
+// beside the frozen model; "save FOLDER" writes it, and "load" reads it again.
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <sys/resource.h>
@@ -118,7 +118,15 @@ void load_base(const std::filesystem::path& folder, const model::ModelSpec& spec
     zero.refresh_compute_weights();
 }
 
-void step(train::Trainer& trainer) {
+// The end of a pass: the times at which the model reports the phase behind it.
+struct PassEnd {
+    Times times;
+    void note(const std::string& phase) {
+        if (phase == "after the pass") times = Times();
+    }
+};
+
+void step(train::Trainer& trainer, const PassEnd& pass_end) {
     device::restart_host_memory_peak();
     const device::HostMemoryUse before = device::host_memory_use();
     const Times begin;
@@ -126,7 +134,9 @@ void step(train::Trainer& trainer) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     print_times(begin);
-    std::cout << ", \"loss\": " << numbers.value().loss
+    std::cout << ", \"pass_ms\": " << 1e3 * (pass_end.times.wall - begin.wall)
+              << ", \"pass_cpu_ms\": " << 1e3 * (pass_end.times.cpu - begin.cpu)
+              << ", \"loss\": " << numbers.value().loss
               << ", \"norm\": " << numbers.value().grad_norm
               << ", \"peak_activations\": " << device::host_memory_use().peak - before.live
               << ", \"peak_rss\": " << usage.ru_maxrss * int64_t{1024} << "}" << std::endl;
@@ -135,7 +145,8 @@ void step(train::Trainer& trainer) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 5 && argc != 6) return 64;
+    const bool takes_some_rows = argc == 7 && std::string_view(argv[5]) == "--rows_of_step";
+    if (argc != 5 && argc != 6 && !takes_some_rows) return 64;
     const Environment environment = Environment::of_this_process();
     device::prepare_environment(environment);
     const comm::MpiSession mpi;
@@ -147,7 +158,8 @@ int main(int argc, char** argv) {
     const data::Rows rows = read_rows(argv[2]);
     config::Config config;
     config.training.max_steps = 1'000'000;
-    config.training.per_device_train_batch_size = rows.size();
+    config.training.per_device_train_batch_size =
+        takes_some_rows ? std::stoll(argv[6]) : rows.size();
     const mesh::Mesh mesh(mpi.world(), {}, at::kCPU);
     const std::filesystem::path folder = argv[1];
     Adapter adapter;
@@ -160,7 +172,9 @@ int main(int argc, char** argv) {
     config.training.mixed_precision =
         std::string_view(argv[3]) == "bf16" ? config::Precision::bf16 : config::Precision::fp32;
     config.training.activation_policy = policy_named(argv[4]);
-    train::TrainingStack stack(config, spec, mesh, {});
+    PassEnd pass_end;
+    train::TrainingStack stack(
+        config, spec, mesh, {.on_phase = [&](const std::string& phase) { pass_end.note(phase); }});
     load_base(folder, spec, stack.zero);
     if (!adapter.folder.empty()) adapter.load(spec, stack.zero, mpi.world());
     data::Loader loader(rows, data::sampler_options(config, rows, {}), 0, 1);
@@ -170,7 +184,7 @@ int main(int argc, char** argv) {
     std::cout << "{\"ready\": true}" << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
         if (line == "step") {
-            step(trainer);
+            step(trainer, pass_end);
             continue;
         }
         const Times begin;

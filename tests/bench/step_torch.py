@@ -1,9 +1,10 @@
-"""step_torch.py MODEL_FOLDER ROWS PRECISION OPTIMIZER CHECKPOINTING [memory]: PyTorch's side of step.cpp.
+"""step_torch.py MODEL_FOLDER ROWS PRECISION OPTIMIZER CHECKPOINTING [memory | EXPERTS]: PyTorch's side of step.cpp.
 
 transformers' model in eager mode with sdpa attention; PRECISION is fp32, autocast (bf16 compute, fp32 weights) or bf16
 (everything, as .to(bf16) makes it), OPTIMIZER fused or foreach, CHECKPOINTING yes or no. One step for each line on stdin.
 With memory: gradients and moments are there before the first of them, and from the second on the answers hold the
-greatest sum of live allocations within the step, as the profiler records them.
+greatest sum of live allocations within the step, as the profiler records them. EXPERTS is the implementation of a model's
+experts, grouped_mm or eager.
 """
 
 import contextlib
@@ -18,11 +19,12 @@ import transformers
 
 folder, rows, precision, optimizer_kind, checkpointing = sys.argv[1:6]
 watches_memory = sys.argv[6:] == ["memory"]
+experts = {"experts_implementation": sys.argv[6]} if sys.argv[6:] and not watches_memory else {}
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 transformers.logging.set_verbosity_error()
 with open(rows) as file:
     tokens = torch.tensor([[int(token) for token in line.split()] for line in file])
-model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa", **experts)
 if precision == "bf16":
     model.to(torch.bfloat16)
 model.config.use_cache = False
