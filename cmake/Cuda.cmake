@@ -25,8 +25,9 @@ find_library(cudart_library NAMES cudart libcudart.so.13 PATHS ${nvidia_wheels}/
 target_link_libraries(ringshard_cudart INTERFACE ${cudart_library})
 
 find_library(cublas_library NAMES cublas libcublas.so.13 PATHS ${nvidia_wheels}/cu13/lib NO_DEFAULT_PATH REQUIRED)
+find_library(cublas_lt_library NAMES cublasLt libcublasLt.so.13 PATHS ${nvidia_wheels}/cu13/lib NO_DEFAULT_PATH REQUIRED)
 add_library(ringshard_cublas INTERFACE)
-target_link_libraries(ringshard_cublas INTERFACE ${cublas_library} ringshard_cudart)
+target_link_libraries(ringshard_cublas INTERFACE ${cublas_library} ${cublas_lt_library} ringshard_cudart)
 
 find_path(nccl_include nccl.h PATHS ${nvidia_wheels}/nccl/include NO_DEFAULT_PATH REQUIRED)
 find_library(nccl_library NAMES nccl libnccl.so.2 PATHS ${nvidia_wheels}/nccl/lib NO_DEFAULT_PATH REQUIRED)

@@ -59,6 +59,28 @@ std::optional<Failure> write_piece(const OwnPiece& piece, ElementType type, int6
     return failure;
 }
 
+// The numbers are fp32, in the file too. `begin`: of the dataset in the file.
+std::optional<Failure> write_changed(const OwnPiece& piece, const ChangeElements& change,
+                                     int64_t begin, ChunkReader& chunks, DirectFile& file,
+                                     ByteCounter& written) {
+    std::optional<Failure> failure;
+    const WriteElements write = [&](int64_t first, std::span<const float> values) {
+        const auto bytes = std::as_bytes(values);
+        written.add(std::ssize(bytes));
+        return file.write_at(bytes, begin + first * bytes_of(ElementType::fp32));
+    };
+    int64_t first = piece.first;
+    piece.for_numbers(chunks, [&](const at::Tensor& numbers) {
+        if (failure) return;
+        const at::Tensor values = numbers.to(at::kCPU, at::kFloat).contiguous();
+        failure =
+            change(piece.dataset, first,
+                   {values.const_data_ptr<float>(), static_cast<size_t>(values.numel())}, write);
+        first += values.numel();
+    });
+    return failure;
+}
+
 std::optional<Failure> write_frozen(const FrozenPart& part, const shard::ReadWeight& read,
                                     ElementType type, int64_t offset, shard::TensorSums& sums,
                                     DirectFile& file, ByteCounter& written) {
@@ -124,7 +146,10 @@ std::optional<Failure> write_model(const std::filesystem::path& folder, const Ex
             if (!offset) return offset.failure();
             if (!offset.value()) continue;
             if (auto failure =
-                    write_piece(piece, model.type, *offset.value(), chunks, *file, written))
+                    model.change
+                        ? write_changed(piece, model.change, model.offsets.at(piece.dataset),
+                                        chunks, *file, written)
+                        : write_piece(piece, model.type, *offset.value(), chunks, *file, written))
                 return failure;
         }
         for (const FrozenPart& part : extras.frozen) {

@@ -19,14 +19,15 @@ int64_t counted_blocks(const ActivationPolicies& policies) {
 }
 
 const char* const rule =
-    "must be auto, or one of all, all_but_gate_up, attention and input; or several of them for "
-    "blocks in their order, each but the last with a number of blocks, as all:18,attention";
+    "must be auto, or one of everything, all, all_but_gate_up, attention and input; or several of "
+    "them for blocks in their order, each but the last with a number of blocks, as "
+    "all:18,attention";
 
 }  // namespace
 
 bool ActivationPolicies::keeps_everything() const {
     return !is_automatic() && std::ranges::all_of(runs_, [](const Run& run) {
-        return run.policy == ActivationPolicy::all;
+        return run.policy <= ActivationPolicy::all;
     });
 }
 

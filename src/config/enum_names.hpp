@@ -24,20 +24,33 @@ struct EnumNames<CpuGemm> {
 };
 template <>
 struct EnumNames<Precision> {
-    static constexpr NameTable<Precision, 6> table{{{"bf16", Precision::bf16},
+    static constexpr NameTable<Precision, 7> table{{{"bf16", Precision::bf16},
                                                     {"bfloat16", Precision::bf16},
+                                                    {"fp8", Precision::fp8},
                                                     {"no", Precision::fp32},
                                                     {"false", Precision::fp32},
                                                     {"fp32", Precision::fp32},
                                                     {"float32", Precision::fp32}}};
 };
 template <>
+struct EnumNames<Fp8Format> {
+    static constexpr NameTable<Fp8Format, 2> table{
+        {{"E4M3", Fp8Format::e4m3}, {"HYBRID", Fp8Format::hybrid}}};
+};
+template <>
 struct EnumNames<ActivationPolicy> {
-    static constexpr NameTable<ActivationPolicy, 4> table{
-        {{"all", ActivationPolicy::all},
+    static constexpr NameTable<ActivationPolicy, 5> table{
+        {{"everything", ActivationPolicy::everything},
+         {"all", ActivationPolicy::all},
          {"all_but_gate_up", ActivationPolicy::all_but_gate_up},
          {"attention", ActivationPolicy::attention},
          {"input", ActivationPolicy::input}}};
+};
+template <>
+struct EnumNames<TrainedBiases> {
+    static constexpr NameTable<TrainedBiases, 3> table{{{"none", TrainedBiases::none},
+                                                        {"all", TrainedBiases::all},
+                                                        {"lora_only", TrainedBiases::lora_only}}};
 };
 template <>
 struct EnumNames<LossType> {

@@ -171,6 +171,13 @@ public:
                      "optimizer state is sharded from stage 1 on");
     }
 
+    void check_fp8() {
+        if (settings_.is_fixed("fp8_format") && !settings_.values.training.has_fp8())
+            complain({"fp8_format", "mixed_precision"},
+                     "has a meaning with mixed_precision fp8 only: give it, or leave fp8_format "
+                     "out");
+    }
+
     void check_graphs() {
         const TrainingSettings& training = settings_.values.training;
         if (training.cuda_graphs && training.activation_offloading)
@@ -193,7 +200,7 @@ public:
         if (how == whether)
             complain({"activation_policy", "gradient_checkpointing"},
                      "checkpointing means a policy of all_but_gate_up, attention or input, and no "
-                     "checkpointing means all; leave one out");
+                     "checkpointing means all or everything; leave one out");
         if (how < whether) training.activation_policy.reset();
     }
 
@@ -249,6 +256,7 @@ void check_together(Settings& settings, const std::set<std::string>& broken, Pro
     checker.check_evaluation();
     check_adapters(report);
     checker.check_offload();
+    checker.check_fp8();
     checker.check_graphs();
     checker.settle_activation_policy();
     checker.check_automatic_policy();

@@ -15,11 +15,6 @@ void check_taken_from_weights(RuleReport& report) {
     if (config.quantization.load_in_4bit)
         report.complain({"init_lora_weights", "load_in_4bit"},
                         where + "leave others, which are not quantised; leave one of the two out");
-    if (config.checkpoint.save_model_in_checkpoints)
-        report.complain({"init_lora_weights", "save_model_in_checkpoints"},
-                        where +
-                            "are not copied into checkpoints; leave save_model_in_checkpoints out: "
-                            "trainer export CHECKPOINT writes the adapter of one");
 }
 
 void check_joint_adapters(RuleReport& report) {
@@ -34,6 +29,9 @@ void check_joint_adapters(RuleReport& report) {
            "DoRA scales products that adapters which train together share; leave it out, or "
            "train each adapter in a run of its own");
     refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
+           "adapters that train together share all weights of the model; leave it out, or "
+           "train each adapter in a run of its own");
+    refuse(config.adapter.bias != TrainedBiases::none, "bias",
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");
     const bool evaluates =
@@ -100,6 +98,7 @@ void check_lora(RuleReport& report) {
         {"lora_target_parameters", !adapter.lora_target_parameters.empty()},
         {"use_dora", adapter.use_dora},
         {"init_lora_weights", adapter.init_lora_weights != "true"},
+        {"bias", adapter.bias != TrainedBiases::none},
         {"loraplus_lr_ratio", true}};
     for (const auto& [name, asks_for_something] : names)
         if (report.settings().is_fixed(name) && asks_for_something)

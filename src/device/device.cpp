@@ -29,6 +29,19 @@ Expected<c10::Device> choose_device(DeviceChoice choice, int64_t local_rank,
     return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(gpu.index));
 }
 
+std::optional<Failure> check_fp8(c10::Device device, const std::vector<Gpu>& visible) {
+    if (device.is_cpu()) return std::nullopt;
+    constexpr double oldest = 8.9;  // Ada
+    for (const Gpu& gpu : visible)
+        if (gpu.index == device.index() && std::stod(gpu.capability) < oldest)
+            return Failure{ExitCode::settings,
+                           concat("mixed_precision = fp8: ", gpu.name, " has compute capability ",
+                                  gpu.capability,
+                                  ", and products in FP8 need 8.9 or newer (H100 has 9.0): ask the "
+                                  "scheduler for such a GPU, or give bf16")};
+    return std::nullopt;
+}
+
 MemoryUse take_memory_use(c10::Device device) {
     if (device.is_cuda()) return take_gpu_memory_use(device);
     const int64_t tensors = host_memory_use().peak;

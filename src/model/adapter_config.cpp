@@ -10,6 +10,7 @@
 
 namespace ringshard::model {
 
+using config::TrainedBiases;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -31,9 +32,10 @@ constexpr const char* plain_config = R"({
   "use_rslora": false, "velora_config": null})";
 
 // Fields that the reader uses, and fields that change no number.
-constexpr std::array<std::string_view, 23> known_fields{"alpha_pattern",
+constexpr std::array<std::string_view, 24> known_fields{"alpha_pattern",
                                                         "auto_mapping",
                                                         "base_model_name_or_path",
+                                                        "bias",
                                                         "eva_config",
                                                         "exclude_modules",
                                                         "inference_mode",
@@ -61,6 +63,23 @@ std::string text_of(const config::AdapterInit& init) {
     if (init.kind == Kind::uniform) return "true";
     if (init.kind == Kind::normal) return "gaussian";
     return init.kind == Kind::pissa ? "pissa" : "olora";
+}
+
+constexpr std::pair<const char*, TrainedBiases> names_of_biases[] = {
+    {"none", TrainedBiases::none},
+    {"all", TrainedBiases::all},
+    {"lora_only", TrainedBiases::lora_only}};
+
+const char* text_of(TrainedBiases biases) {
+    for (const auto& [name, value] : names_of_biases)
+        if (value == biases) return name;
+    return "";
+}
+
+std::optional<TrainedBiases> read_biases(const std::string& text) {
+    for (const auto& [name, value] : names_of_biases)
+        if (name == text) return value;
+    return std::nullopt;
 }
 
 bool asks_for_nothing(const json& value) {
@@ -146,6 +165,7 @@ bool is_flag(const json& value) { return value.is_boolean(); }
 bool is_number(const json& value) { return value.is_number(); }
 bool is_dropout(const json& value) { return value.is_number() && value >= 0 && value < 1; }
 bool is_served_task(const json& value) { return value.is_null() || value == "CAUSAL_LM"; }
+bool are_biases(const json& value) { return value.is_string() && read_biases(value).has_value(); }
 bool are_blocks(const json& value) {
     return value.is_null() || is_whole(value) || is_list_of(value, is_whole);
 }
@@ -157,12 +177,13 @@ bool are_alphas(const json& value) {
 }
 
 constexpr const char* targets_rule = "must be names, one expression, or null";
-constexpr std::array<FieldRule, 13> field_rules{{
+constexpr std::array<FieldRule, 14> field_rules{{
     {"r", "must be a whole number", is_whole},
     {"lora_alpha", "must be a number", is_number},
     {"lora_dropout", "must be at least 0 and below 1", is_dropout},
     {"use_rslora", "must be true or false", is_flag},
     {"use_dora", "must be true or false", is_flag},
+    {"bias", "must be none, all or lora_only", are_biases},
     {"target_modules", targets_rule, are_targets},
     {"exclude_modules", targets_rule, are_targets},
     {"target_parameters", "must be a list of names, or null", are_names},
@@ -191,6 +212,7 @@ LoraConfig read_fields(const json& config, const ordered_json& in_order) {
     lora.use_dora = config.value("use_dora", false);
     if (const json init = config.value("init_lora_weights", json()); init.is_string())
         lora.init = config::read_adapter_init(init).value_or(config::AdapterInit());
+    if (config.contains("bias")) lora.bias = *read_biases(config["bias"]);
     const auto given = [&](const char* name) {
         return config.contains(name) && !config[name].is_null();
     };
@@ -245,6 +267,7 @@ std::string print_adapter_config(const LoraConfig& lora, const std::string& base
     config["use_dora"] = lora.use_dora;
     if (const std::string init = text_of(lora.init); init != "true")
         config["init_lora_weights"] = init;
+    config["bias"] = text_of(lora.bias);
     config["task_type"] = lora.task_type;
     if (lora.targets_are_expression)
         config["target_modules"] = lora.target_modules.front();

@@ -51,8 +51,9 @@ std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec&
         return Failure{ExitCode::bad_data, concat(folder, ": ", what...)};
     };
     std::set<std::string> wanted;
+    const std::set<std::string> adapters = adapter_tensors(spec);
     for (const auto& [name, shape] : shapes_in_adapter(spec)) {
-        const std::string stored_name = name_in_adapter(name);
+        const std::string stored_name = name_in_adapter(name, adapters);
         wanted.insert(stored_name);
         const StoredTensor* const found = stored.find(stored_name);
         if (found == nullptr)
@@ -82,7 +83,7 @@ shard::ReadWeight with_adapters(shard::ReadWeight model, const ModelSpec& spec,
         if (shape == shapes->end() || (stored == nullptr && !is_adapter))
             return model(tensor, first, into);
         if (stored != nullptr) {
-            const StoredTensor* const found = stored->find(name_in_adapter(tensor));
+            const StoredTensor* const found = stored->find(name_in_adapter(tensor, *adapters));
             return found == nullptr ? model(tensor, first, into)
                                     : stored->read(*found, first, into);
         }

@@ -110,6 +110,50 @@ void name_wholly(LoraConfig& config, const std::vector<const LinearLayer*>& targ
     config.modules_to_save = whole_names(config.modules_to_save, tensors);
 }
 
+bool is_bias(const std::string& tensor) { return tensor.ends_with(".bias"); }
+
+// The biases that train, in PEFT's way.
+std::set<std::string> find_biases(const ModelSpec& spec, const LoraConfig& config,
+                                  const std::vector<std::string>& tensors) {
+    std::set<std::string> adapted;
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        for (const auto& [layer, adapter] : spec.blocks[block].adapters)
+            adapted.insert(block_prefix(spec, block) + layer);
+    const std::set<std::string> never = spec.never_trained();
+    std::set<std::string> biases;
+    for (const std::string& tensor : tensors)
+        if (is_bias(tensor) && !never.contains(tensor) &&
+            (config.bias == config::TrainedBiases::all || adapted.contains(module_of(tensor))))
+            biases.insert(tensor);
+    return biases;
+}
+
+std::optional<Failure> train_biases(ModelSpec& spec, const LoraConfig& config) {
+    if (config.bias == config::TrainedBiases::none) return std::nullopt;
+    const ModelParts parts(spec);
+    const std::set<std::string> biases = find_biases(spec, config, tensor_names(parts));
+    const bool is_all = config.bias == config::TrainedBiases::all;
+    if (is_all && spec.is_wrapped)
+        return refuse(
+            "bias = all: PEFT trains the biases of all parts of a wrapped model, and its text "
+            "model is trained here; give bias lora_only");
+    for (const std::string& bias : biases)
+        if (is_all && is_saved(module_of(bias), config.modules_to_save))
+            return refuse("bias = all: ", bias,
+                          " is of lora_modules_to_save, and PEFT stores its frozen original too; "
+                          "leave the module out, or give bias lora_only");
+    for (const std::string& bias : biases) spec.frozen.erase(bias);
+    for (size_t block = 0; block < spec.blocks.size(); ++block)
+        for (const shard::ParameterGroup& group :
+             parts.modules[ModuleIndex::block(block)].groups()) {
+            const auto count = std::ranges::count_if(
+                group.tensors, [&](const auto& tensor) { return biases.contains(tensor.name); });
+            if (count != 0 && count != std::ssize(group.tensors))
+                spec.blocks[block].has_biases_apart = true;
+        }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
@@ -144,6 +188,7 @@ std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config) {
             return refuse("lora_target_parameters: ", parameter.name,
                           " is of a layer that lora_target_modules names too; name it once");
     }
+    if (auto failure = train_biases(spec, config)) return failure;
     if (spec.is_wrapped) name_wholly(config, targets.value(), tensor_names(ModelParts(spec)));
     return std::nullopt;
 }
@@ -191,6 +236,20 @@ void turn_into_adapter_files(std::map<std::string, std::string>& files,
                                      : adapter_config;
 }
 
+bool trains_biases(const ModelSpec& spec, const LoraConfig& config) {
+    const std::vector<std::string> names = tensor_names(ModelParts(spec));
+    return std::ranges::any_of(names, [&](const std::string& name) {
+        return is_bias(name) && !spec.frozen.contains(name) &&
+               !is_saved(module_of(name), config.modules_to_save);
+    });
+}
+
 std::string name_in_adapter(const std::string& tensor) { return adapter_prefix + tensor; }
+
+std::string name_in_adapter(const std::string& tensor, const std::set<std::string>& adapters) {
+    const std::string layer = module_of(tensor);
+    const bool is_below = is_bias(tensor) && adapters.contains(layer + ".lora_A.weight");
+    return name_in_adapter(is_below ? layer + ".base_layer.bias" : tensor);
+}
 
 }  // namespace ringshard::model

@@ -8,6 +8,7 @@
 #include "parts/attention.hpp"
 #include "parts/delta_net.hpp"
 #include "parts/mamba.hpp"
+#include "ringshard/ops/linear.hpp"
 
 namespace ringshard::model {
 
@@ -29,6 +30,14 @@ at::Tensor behind_backward(const Norm& norm, const UnitTensors& weights,
     at::Tensor dx = at::zeros_like(x);
     norm.backward(weights, gradients, dy, x, norm.forward(weights, x).inverse_rms, dx);
     return dx;
+}
+
+// Returns the normed rows: those that were kept, or made again; without a norm, the rows.
+at::Tensor normed_again(const std::optional<Norm>& norm, const UnitTensors& weights,
+                        const at::Tensor& x, const at::Tensor& inverse_rms,
+                        const at::Tensor& kept) {
+    if (kept.defined()) return kept;
+    return norm ? norm->again(weights, x, inverse_rms) : x;
 }
 
 std::unique_ptr<const Mixer> make_mixer(shard::UnitLayout& unit, SavedLayout& slots,
@@ -65,17 +74,20 @@ Block::Block(shard::UnitLayout& unit, const BlockSpec& spec)
       mlp_norms_(unit, spec, spec.mlp_norms),
       input_(slots_.add(ActivationPolicy::input)),
       attention_inverse_rms_(slots_.add(ActivationPolicy::all_but_gate_up)),
+      attention_normed_(slots_.add(ActivationPolicy::everything)),
       mixer_(make_mixer(unit, slots_, spec)),
       attention_out_(slots_.add(ActivationPolicy::all_but_gate_up)),
       attention_residual_(slots_.add(ActivationPolicy::all_but_gate_up)),
       mlp_(mlp_of(unit, spec)),
       mlp_inverse_rms_(slots_.add(ActivationPolicy::all)),
+      mlp_normed_(slots_.add(ActivationPolicy::everything)),
       gate_up_(slots_.add(ActivationPolicy::all)),
       probabilities_(slots_.add(ActivationPolicy::all)),
       experts_(slots_.add(ActivationPolicy::all)),
       arrivals_(slots_.add(ActivationPolicy::all)),
       shared_(slots_.add(ActivationPolicy::all)),
       shared_gate_(slots_.add(ActivationPolicy::all)),
+      product_(slots_.add(ActivationPolicy::everything)),
       mlp_out_(slots_.add(ActivationPolicy::all)) {}
 
 Saved Block::begin(const at::Tensor& input) const {
@@ -98,10 +110,14 @@ void Block::backward(const BlockContext& context, const UnitTensors& weights,
     // In a parallel block the output's gradient is that of both branches.
     const at::Tensor d_output = is_parallel_ ? gradient.clone() : gradient;
     mlp_backward(context, weights, gradients, gradient, saved, addend);
-    for (const SavedSlot& slot : {gate_up_, probabilities_, experts_, arrivals_, shared_,
-                                  shared_gate_, mlp_out_, attention_residual_})
+    for (const SavedSlot& slot : {mlp_normed_, gate_up_, probabilities_, experts_, arrivals_,
+                                  shared_, shared_gate_, product_, mlp_out_, attention_residual_})
         saved[slot].reset();
     attention_backward(context, weights, gradients, branch_gradient(d_output), gradient, saved);
+}
+
+bool Block::adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const {
+    return !norms.behind && residual_multiplier_ == 1 && ops::products_add(rows);
 }
 
 at::Tensor Block::add_branch(at::Tensor branch, const at::Tensor& residual) const {
@@ -120,11 +136,17 @@ at::Tensor Block::complete(const BlockContext& context, const UnitTensors& weigh
         ops::RmsNormed normed{input, {}};
         if (attention_norms_.before) normed = attention_norms_.before->forward(weights, input);
         saved[attention_inverse_rms_] = normed.inverse_rms;
+        if (attention_norms_.before && attention_normed_.is_kept(context.policy))
+            saved[attention_normed_] = normed.y;
         mixer_->project(context, weights, normed.y, saved);
     }
     mixer_->mix(context, weights, saved);
     if (saved[attention_residual_].defined()) return {};
-    at::Tensor out = mixer_->output(context, weights, saved);
+    if (adds_in_product(attention_norms_, input)) {
+        saved[attention_residual_] = mixer_->output(context, weights, saved, input);
+        return {};
+    }
+    at::Tensor out = mixer_->output(context, weights, saved, {});
     if (attention_norms_.behind) {
         saved[attention_out_] = out;
         out = attention_norms_.behind->forward(weights, out).y;
@@ -148,7 +170,8 @@ void Block::attention_backward(const BlockContext& context, const UnitTensors& w
                : d_branch,
         saved);
     const at::Tensor& inverse_rms = saved[attention_inverse_rms_];
-    const at::Tensor x = before ? before->again(weights, input, inverse_rms) : input;
+    const at::Tensor x =
+        normed_again(before, weights, input, inverse_rms, saved[attention_normed_]);
     const at::Tensor dx = mixer_->project_backward(context, weights, gradients, d_rows, x);
     if (before)
         before->backward(weights, gradients, dx, input, inverse_rms, gradient);
@@ -162,8 +185,23 @@ MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weigh
 }
 
 at::Tensor Block::output_of_mlp(const MlpContext& context, const UnitTensors& weights,
-                                const MlpInner& inner) const {
-    return std::visit([&](const auto& mlp) { return mlp.output(context, weights, inner); }, mlp_);
+                                const MlpInner& inner, const at::Tensor& addend) const {
+    return std::visit([&](const auto& mlp) { return mlp.output(context, weights, inner, addend); },
+                      mlp_);
+}
+
+at::Tensor Block::add_mlp(const MlpContext& context, const UnitTensors& weights,
+                          const MlpInner& inner, const at::Tensor& residual,
+                          at::Tensor* kept_out) const {
+    std::visit([&](const auto& mlp) { mlp.count_choices(context.routers, inner); }, mlp_);
+    if (adds_in_product(mlp_norms_, residual))
+        return output_of_mlp(context, weights, inner, residual);
+    at::Tensor out = output_of_mlp(context, weights, inner);
+    if (mlp_norms_.behind) {
+        if (kept_out != nullptr) *kept_out = out;
+        out = mlp_norms_.behind->forward(weights, out).y;
+    }
+    return add_branch(std::move(out), residual);
 }
 
 double Block::inner_operations_of_mlp() const {
@@ -189,13 +227,11 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
                               const at::Tensor& addend) const {
     const at::Tensor& input = mlp_input(saved);
     const at::Tensor& residual = saved[attention_residual_];
-    const auto& behind = mlp_norms_.behind;
-    const auto output_of = [&](const MlpContext& of_chunk, const MlpInner& inner) {
-        std::visit([&](const auto& mlp) { mlp.count_choices(of_chunk.routers, inner); }, mlp_);
-        return output_of_mlp(of_chunk, weights, inner);
-    };
     if (gate_up_.is_kept(context.policy)) {
-        const MlpChunk whole = make_chunk(context.mlp(), weights, input, addend);
+        MlpChunk whole = make_chunk(context.mlp(), weights, input, addend);
+        if (before_mlp() && mlp_normed_.is_kept(context.policy)) saved[mlp_normed_] = whole.x;
+        if (const Mlp* const mlp = std::get_if<Mlp>(&mlp_); mlp && product_.is_kept(context.policy))
+            saved[product_] = whole.inner.product = mlp->product(weights, whole.inner);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.inner.gate_up;
         saved[probabilities_] = whole.inner.probabilities;
@@ -203,12 +239,7 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         saved[arrivals_] = whole.inner.arrivals;
         saved[shared_] = whole.inner.shared;
         saved[shared_gate_] = whole.inner.shared_gate;
-        at::Tensor out = output_of(context.mlp(), whole.inner);
-        if (behind) {
-            saved[mlp_out_] = out;
-            out = behind->forward(weights, out).y;
-        }
-        return add_branch(std::move(out), residual);
+        return add_mlp(context.mlp(), weights, whole.inner, residual, &saved[mlp_out_]);
     }
     at::Tensor output = at::empty_like(residual);
     RowNorms norms;
@@ -217,10 +248,9 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
             return rows.defined() ? rows.narrow(0, begin, length) : rows;
         };
         const MlpContext of_chunk = context.mlp(begin, length, norms);
-        at::Tensor out = output_of(
-            of_chunk, make_chunk(of_chunk, weights, chunk_of(input), chunk_of(addend)).inner);
-        if (behind) out = behind->forward(weights, out).y;
-        chunk_of(output).copy_(add_branch(std::move(out), chunk_of(residual)));
+        const MlpChunk chunk = make_chunk(of_chunk, weights, chunk_of(input), chunk_of(addend));
+        chunk_of(output).copy_(
+            add_mlp(of_chunk, weights, chunk.inner, chunk_of(residual), nullptr));
     });
     return output;
 }
@@ -232,11 +262,12 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
     if (saved[gate_up_].defined()) {
         const at::Tensor& inverse_rms = saved[mlp_inverse_rms_];
         const auto& before = before_mlp();
-        const MlpChunk whole{before ? before->again(weights, input, inverse_rms) : input,
-                             inverse_rms,
-                             {saved[gate_up_], saved[probabilities_], saved[experts_],
-                              saved[arrivals_], saved[shared_], saved[shared_gate_]},
-                             saved[mlp_out_]};
+        const MlpChunk whole{
+            normed_again(before, weights, input, inverse_rms, saved[mlp_normed_]),
+            inverse_rms,
+            {saved[gate_up_], saved[probabilities_], saved[experts_], saved[arrivals_],
+             saved[shared_], saved[shared_gate_], saved[product_]},
+            saved[mlp_out_]};
         return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;

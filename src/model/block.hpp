@@ -71,6 +71,8 @@ private:
     const std::optional<Norm>& before_mlp() const {
         return is_parallel_ && !mlp_norms_.before ? attention_norms_.before : mlp_norms_.before;
     }
+    // Whether the product that a branch ends with adds the residual.
+    bool adds_in_product(const BranchNorms& norms, const at::Tensor& rows) const;
     // Returns branch * multiplier + residual; may write over the branch.
     at::Tensor add_branch(at::Tensor branch, const at::Tensor& residual) const;
     // Returns the gradient of a branch, from that of the sum.
@@ -78,8 +80,14 @@ private:
 
     MlpInner inner_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
                           const at::Tensor& x) const;
+    // addend: undefined, or is added.
     at::Tensor output_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
-                             const MlpInner& inner) const;
+                             const MlpInner& inner, const at::Tensor& addend = {}) const;
+    // Returns the residual and the branch. kept_out: null, or takes the branch before the norm
+    // behind it, if there is one.
+    at::Tensor add_mlp(const MlpContext& context, const shard::UnitTensors& weights,
+                       const MlpInner& inner, const at::Tensor& residual,
+                       at::Tensor* kept_out) const;
     double inner_operations_of_mlp() const;
     double outer_operations_of_mlp() const;
 
@@ -106,17 +114,20 @@ private:
     BranchNorms mlp_norms_;
     SavedSlot input_;                  // [t, w]
     SavedSlot attention_inverse_rms_;  // of the norm before the attention
+    SavedSlot attention_normed_;       // [t, w], what that norm makes
     std::unique_ptr<const Mixer> mixer_;
     SavedSlot attention_out_;       // [t, w], before the norm behind the attention
     SavedSlot attention_residual_;  // [t, w]: input + attention
     std::variant<Mlp, Experts> mlp_;
     SavedSlot mlp_inverse_rms_;  // of the norm before the MLP
+    SavedSlot mlp_normed_;       // [t, w]
     SavedSlot gate_up_;          // [t, 2i]
     SavedSlot probabilities_;    // [t, e], of experts
     SavedSlot experts_;          // [t, k]
     SavedSlot arrivals_;         // of rows, where ranks share experts
     SavedSlot shared_;           // [t, 2i], of the MLP beside experts
     SavedSlot shared_gate_;      // [t, 1]
+    SavedSlot product_;          // [t, i], of an MLP without experts
     SavedSlot mlp_out_;          // [t, w], before the norm behind the MLP
 };
 

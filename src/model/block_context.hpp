@@ -28,16 +28,17 @@ struct BlockContext {
     int64_t longest_of_experts = 0;
     AdapterRows rows{};
     int64_t most_product_elements = int64_t{1} << 30;
+    std::optional<ops::Fp8Format> fp8_gradients{};  // if products with weights are in FP8
 
     ProjectionContext projections() const {
-        return {gemms, dropout_keys, nullptr, rows, most_product_elements};
+        return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8_gradients};
     }
     MlpContext mlp() const { return {projections(), routers, experts}; }
     // Of some tokens of the batch.
     MlpContext mlp(int64_t begin, int64_t length, RowNorms& norms) const {
         return {
             {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-             &norms, rows.of_tokens(begin, length), most_product_elements},
+             &norms, rows.of_tokens(begin, length), most_product_elements, fp8_gradients},
             routers.of_tokens(begin, length),
             experts};
     }

@@ -19,6 +19,8 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
     if (!config.modules_to_save.empty())
         return refuse("lora_modules_to_save",
                       "it trains weights of the model, which all adapters share");
+    if (config.bias != config::TrainedBiases::none)
+        return refuse("bias", "biases are weights of the model, which all adapters share");
     return std::nullopt;
 }
 

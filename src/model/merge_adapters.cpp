@@ -45,14 +45,18 @@ void add_experts(std::map<std::string, Factors>& factors, const BlockSpec& block
     }
 }
 
-// The adapters of a block by the name of the weight that they belong to.
-std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::string& prefix,
-                                          const shard::FlatUnit& unit, const at::Tensor& flat) {
-    std::map<std::string, at::Tensor> tensors;
+using Tensors = std::map<std::string, at::Tensor>;
+
+void add_adapter_tensors(Tensors& tensors, const shard::FlatUnit& unit, const at::Tensor& flat) {
     for (const shard::PlacedTensor& tensor : unit.tensors())
         if (tensor.is_adapter)
             tensors[tensor.spec.name] =
                 flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape).clone();
+}
+
+// The adapters of a block by the name of the weight that they belong to.
+std::map<std::string, Factors> factors_of(const BlockSpec& block, const std::string& prefix,
+                                          const Tensors& tensors) {
     std::map<std::string, Factors> factors;
     for (const auto& [layer, adapter] : block.adapters) {
         if (block.experts && (layer == experts_gate_up || layer == experts_down)) {
@@ -124,7 +128,7 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
     RINGSHARD_CHECK(zero.compute_type() == at::kFloat, "weights are merged in fp32");
     for (size_t block = 0; block < spec.blocks.size(); ++block) {
         if (spec.blocks[block].adapters.empty()) continue;
-        std::map<std::string, Factors> factors;
+        Tensors tensors;
         std::vector<size_t> frozen;
         for (size_t unit = 0; unit < zero.num_units(); ++unit) {
             if (zero.units()[unit].module() != ModuleIndex::block(block)) continue;
@@ -133,10 +137,11 @@ void merge_adapters(const ModelSpec& spec, shard::Zero& zero) {
                 continue;
             }
             zero.begin_pass({unit});
-            factors = factors_of(spec.blocks[block], block_prefix(spec, block), zero.units()[unit],
-                                 zero.weights(unit));
+            add_adapter_tensors(tensors, zero.units()[unit], zero.weights(unit));
             zero.release(unit, shard::Zero::NextUse::none);
         }
+        std::map<std::string, Factors> factors =
+            factors_of(spec.blocks[block], block_prefix(spec, block), tensors);
         for (const size_t unit : frozen) {
             if (has_magnitudes(spec.blocks[block])) find_row_factors(factors, unit, zero);
             merge_unit(factors, unit, zero);

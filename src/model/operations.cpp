@@ -4,6 +4,7 @@
 
 #include "model_parts.hpp"
 #include "ringshard/base/narrow.hpp"
+#include "ringshard/ops/fp8.hpp"
 
 namespace ringshard::model {
 
@@ -26,6 +27,21 @@ void count_backward(const Block& block, const shard::UnitLayout& module, Operati
         operations.products_backward += projection->more_operations_backward();
     for (auto& [mask, of_pair] : operations.of_pair)
         of_pair.attention_backward = 2 * of_pair.attention;
+}
+
+// The products of a block have the same share in FP8 when the backward pass makes them again.
+void count_fp8(const Block& block, bool has_backward, Operations& operations) {
+    Operations::InFp8& in_fp8 = operations.in_fp8;
+    for (const Projection* projection : block.projections()) {
+        const auto out = static_cast<double>(projection->shape().out);
+        const auto in = static_cast<double>(projection->shape().in);
+        if (!ops::fits_fp8(projection->shape().out, projection->shape().in)) continue;
+        in_fp8.products += 2 * out * in;
+        in_fp8.products_backward += has_backward ? 2 * out * in : 0;
+        in_fp8.numbers += has_backward ? in + out : in;
+        in_fp8.numbers_of_weights += has_backward ? 2 * out * in : out * in;
+    }
+    in_fp8.products_again = operations.products_again * in_fp8.products / operations.products;
 }
 
 void leave_out_backward(Operations& operations) {
@@ -51,6 +67,7 @@ Operations operations_of(const ModelSpec& spec, const config::ActivationPolicies
             count_backward(block, parts.modules[ModuleIndex::block(number)], of_block);
         else
             leave_out_backward(of_block);
+        count_fp8(block, number >= first_backward, of_block);
         operations += of_block;
     }
     return operations;
@@ -60,6 +77,11 @@ Operations& Operations::operator+=(const Operations& other) {
     products += other.products;
     products_again += other.products_again;
     products_backward += other.products_backward;
+    in_fp8.products += other.in_fp8.products;
+    in_fp8.products_again += other.in_fp8.products_again;
+    in_fp8.products_backward += other.in_fp8.products_backward;
+    in_fp8.numbers += other.in_fp8.numbers;
+    in_fp8.numbers_of_weights += other.in_fp8.numbers_of_weights;
     for (const auto& [mask, more] : other.of_pair) {
         of_pair[mask].attention += more.attention;
         of_pair[mask].attention_again += more.attention_again;

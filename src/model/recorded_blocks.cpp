@@ -51,9 +51,14 @@ struct RecordedBlocks::Shape {
           backward(blocks.blocks_.size()) {}
 
     BlockContext context_of(size_t block) const {
-        return {blocks.attention_, blocks.delta_, plans.at(blocks.plan_of_block_[block]),
-                positions,         blocks.gemms_, blocks.policies_[block],
-                blocks.mlp_chunk_};
+        return {.attention = blocks.attention_,
+                .delta = blocks.delta_,
+                .plan = plans.at(blocks.plan_of_block_[block]),
+                .positions = positions,
+                .gemms = blocks.gemms_,
+                .policy = blocks.policies_[block],
+                .mlp_chunk = blocks.mlp_chunk_,
+                .fp8_gradients = blocks.fp8_gradients_};
     }
 
     const RecordedBlocks& blocks;
@@ -68,7 +73,7 @@ RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
                                const attention::SequenceAttention& attention,
                                const attention::SequenceDelta& delta, const ops::Gemms& gemms,
                                std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
-                               Recorder& recorder)
+                               std::optional<ops::Fp8Format> fp8_gradients, Recorder& recorder)
     : blocks_(blocks),
       plan_of_block_(plan_of_block),
       attention_(attention),
@@ -76,6 +81,7 @@ RecordedBlocks::RecordedBlocks(const std::vector<Block>& blocks,
       gemms_(gemms),
       policies_(std::move(policies)),
       mlp_chunk_(mlp_chunk),
+      fp8_gradients_(fp8_gradients),
       recorder_(recorder) {}
 
 RecordedBlocks::~RecordedBlocks() = default;
@@ -131,6 +137,7 @@ at::Tensor RecordedBlocks::forward(size_t block, const shard::UnitTensors& weigh
 at::Tensor RecordedBlocks::backward(size_t block, const shard::UnitTensors& weights,
                                     const shard::UnitTensors& gradients, const at::Tensor& gradient,
                                     Saved saved) {
+    gradients.begin_all();  // a recording adds, in the first micro-batch too
     const Forward& f = shape_->forward[block];
     Backward& b = shape_->backward[block];
     const bool is_last = block + 1 == shape_->backward.size();

@@ -20,7 +20,7 @@ public:
                    const attention::SequenceAttention& attention,
                    const attention::SequenceDelta& delta, const ops::Gemms& gemms,
                    std::vector<config::ActivationPolicy> policies, int64_t mlp_chunk,
-                   Recorder& recorder);
+                   std::optional<ops::Fp8Format> fp8_gradients, Recorder& recorder);
     ~RecordedBlocks();
 
     // Begins a batch that has a backward pass. Returns true if recordings serve its shape: then
@@ -44,6 +44,7 @@ private:
     const ops::Gemms& gemms_;
     std::vector<config::ActivationPolicy> policies_;  // of the blocks
     int64_t mlp_chunk_;
+    std::optional<ops::Fp8Format> fp8_gradients_;
     Recorder& recorder_;
     Plans last_plans_;
     std::unique_ptr<Shape> shape_;

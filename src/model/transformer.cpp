@@ -100,6 +100,7 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       gemms_(own_gemms_ ? *own_gemms_ : *options.gemms),
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
       loss_(options.loss),
+      fp8_gradients_(options.fp8_gradients),
       chunks_(chunks_of(options.planned_device.value_or(mesh.device().type()))),
       activations_(options.activations != nullptr
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
@@ -111,9 +112,9 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
     if (options.recorder != nullptr) {
         RINGSHARD_CHECK(spec_.num_experts() == 0, "the host reads how many rows each expert has");
         RINGSHARD_CHECK(options.activations == nullptr, "recordings keep activations in memory");
-        recorded_ =
-            std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_, delta_,
-                                             gemms_, policies_, chunks_.mlp, *options.recorder);
+        recorded_ = std::make_unique<RecordedBlocks>(parts_->blocks, plan_of_block_, attention_,
+                                                     delta_, gemms_, policies_, chunks_.mlp,
+                                                     fp8_gradients_, *options.recorder);
     }
 }
 
@@ -138,7 +139,7 @@ void Transformer::release(size_t module, NextUse next_use) const {
 shard::UnitTensors Transformer::gradients_of(size_t module) const {
     std::vector<shard::UnitTensors::Part> parts;
     for (const size_t unit : units_[module])
-        if (zero_.is_trained(unit)) parts.push_back({&zero_.units()[unit], zero_.gradients(unit)});
+        if (zero_.is_trained(unit)) parts.push_back(zero_.unbegun_gradients(unit));
     return shard::UnitTensors(std::move(parts));
 }
 
@@ -148,19 +149,20 @@ void Transformer::reduce(size_t module) const {
 }
 
 BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
-    return {attention_,
-            delta_,
-            pass.batch.plans.at(plan_of_block_[block]),
-            pass.positions,
-            gemms_,
-            policies_[block],
-            chunks_.mlp,
-            pass.caches.empty() ? nullptr : &pass.caches[block],
-            pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
-            pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
-            experts_,
-            pass.longest_of_experts,
-            {pass.batch.adapter_bounds}};
+    return {.attention = attention_,
+            .delta = delta_,
+            .plan = pass.batch.plans.at(plan_of_block_[block]),
+            .positions = pass.positions,
+            .gemms = gemms_,
+            .policy = policies_[block],
+            .mlp_chunk = chunks_.mlp,
+            .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
+            .dropout_keys = pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
+            .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
+            .experts = experts_,
+            .longest_of_experts = pass.longest_of_experts,
+            .rows = {pass.batch.adapter_bounds},
+            .fp8_gradients = fp8_gradients_};
 }
 
 int64_t Transformer::longest_of_experts(const TokenBatch& batch) const {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "ringshard/base/text.hpp"
@@ -32,9 +33,13 @@ struct Entry {
 std::vector<Entry> all_entries(const std::vector<shard::FlatUnit>& units, const ExportForm& form) {
     std::vector<Entry> entries;
     const bool is_adapter = form.content == ExportContent::adapter;
+    std::set<std::string> adapters;
+    for (const shard::FlatUnit& unit : units)
+        for (const shard::PlacedTensor& tensor : unit.tensors())
+            if (tensor.is_adapter) adapters.insert(tensor.spec.name);
     const auto written_name = [&](const std::string& name) {
         if (form.joint) return name_in_adapter(own_name(name, form.joint->name));
-        if (is_adapter) return name_in_adapter(name);
+        if (is_adapter) return name_in_adapter(name, adapters);
         return form.wrapped == nullptr ? name : form.wrapped->stored_name(name);
     };
     for (const shard::FlatUnit& unit : units)

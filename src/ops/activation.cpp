@@ -44,14 +44,14 @@ at::Tensor activate(Activation activation, bool gated, const at::Tensor& inner) 
 }
 
 void activate_backward(Activation activation, bool gated, const at::Tensor& d_product,
-                       const at::Tensor& inner) {
+                       const at::Tensor& inner, bool makes_product) {
     if (!gated) {
         const at::Tensor product = value(activation, inner);
         inner.copy_(gradient(activation, d_product, inner));
         d_product.copy_(product);
         return;
     }
-    if (activation == Activation::silu) return swiglu_backward(d_product, inner);
+    if (activation == Activation::silu) return swiglu_backward(d_product, inner, makes_product);
     const int64_t width = inner.size(1) / 2;
     const at::Tensor gate = inner.narrow(1, 0, width);
     const at::Tensor up = inner.narrow(1, width, width);

@@ -6,6 +6,7 @@
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/flat.hpp"
+#include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/grouped_linear.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/merge_attention.hpp"
@@ -18,7 +19,9 @@
 // The operations that every backend has, with the arguments of ops.
 // clang-format off
 #define RINGSHARD_FOR_OPERATIONS(each) \
-    each(linear) each(linear_backward_input) each(add_weight_gradient) each(add_bias_gradient) \
+    each(linear) each(linear_add) each(linear_backward_input) each(add_weight_gradient) \
+    each(add_bias_gradient) \
+    each(round_to_fp8) each(fp8_linear) each(fp8_linear_backward_input) \
     each(grouped_linear) each(grouped_linear_backward_input) each(add_grouped_weight_gradient) \
     each(rows_by_expert) each(counts_on_host) each(arrived_rows) each(take_rows) \
     each(sum_of_experts) \

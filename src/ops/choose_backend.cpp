@@ -43,20 +43,41 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
     return backend_of(x).linear(gemms, x, weight, bias);
 }
 
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend) {
+    return backend_of(x).linear_add(gemms, x, weight, bias, addend);
+}
+
+bool products_add(const at::Tensor& tensor) { return has_gpu_kernels && uses_gpu_kernels(tensor); }
+
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight) {
     return backend_of(dy).linear_backward_input(gemms, dy, weight);
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
-                         const at::Tensor& x) {
+                         const at::Tensor& x, bool begins) {
     if (!d_weight.defined()) return;
-    backend_of(dy).add_weight_gradient(gemms, d_weight, dy, x);
+    backend_of(dy).add_weight_gradient(gemms, d_weight, dy, x, begins);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     if (!d_bias.defined()) return;
     backend_of(dy).add_bias_gradient(d_bias, dy);
+}
+
+at::Tensor round_to_fp8(const at::Tensor& x, Fp8Format format, Fp8Scales scales) {
+    return backend_of(x).round_to_fp8(x, format, scales);
+}
+
+at::Tensor fp8_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias) {
+    return backend_of(x).fp8_linear(gemms, x, weight, bias);
+}
+
+at::Tensor fp8_linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                     const at::Tensor& weight, Fp8Format format) {
+    return backend_of(dy).fp8_linear_backward_input(gemms, dy, weight, format);
 }
 
 at::Tensor grouped_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weights,
@@ -165,8 +186,8 @@ void merge_attention(const SeenKeys& seen, const SeenKeys& more) {
 
 at::Tensor swiglu(const at::Tensor& gate_up) { return backend_of(gate_up).swiglu(gate_up); }
 
-void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up) {
-    backend_of(gate_up).swiglu_backward(d_product, gate_up);
+void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up, bool makes_product) {
+    backend_of(gate_up).swiglu_backward(d_product, gate_up, makes_product);
 }
 
 at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {

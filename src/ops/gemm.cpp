@@ -19,6 +19,11 @@ GemmKind kind_of(GemmPass pass, const at::Tensor& weight, const at::Tensor& rows
     return {pass, rows.scalar_type(), weight.size(0), weight.size(1)};
 }
 
+void GemmBackend::write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) {
+    c.zero_();
+    add_product(c, a, b);
+}
+
 Expected<Gemms> Gemms::open(Processor processor) {
     std::vector<std::unique_ptr<GemmBackend>> backends;
     auto onednn = open_onednn_gemm();

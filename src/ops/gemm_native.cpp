@@ -85,10 +85,10 @@ public:
     }
 
     void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
-        if (a.scalar_type() == at::kFloat)
-            run(kernels_.gemm.fp32, into_sums<float>(c, a, b, {}, true));
-        else
-            run(kernels_.gemm.bf16, into_sums<uint16_t>(c, a, b, {}, true));
+        run_into_sums(c, a, b, true);
+    }
+    void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) override {
+        run_into_sums(c, a, b, false);
     }
 
     int64_t workspace_bytes(const GemmKind&, const GemmSizes&) const override { return 0; }
@@ -107,6 +107,13 @@ private:
                 adds,
                 nullptr,
                 c.stride(0)};
+    }
+
+    void run_into_sums(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, bool adds) {
+        if (a.scalar_type() == at::kFloat)
+            run(kernels_.gemm.fp32, into_sums<float>(c, a, b, {}, adds));
+        else
+            run(kernels_.gemm.bf16, into_sums<uint16_t>(c, a, b, {}, adds));
     }
 
     template <class T>

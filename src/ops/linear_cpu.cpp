@@ -25,6 +25,11 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
     return y;
 }
 
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend) {
+    return cpu::linear(gemms, x, weight, bias).add_(addend);
+}
+
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight) {
     at::Tensor dx = at::empty({dy.size(0), weight.size(1)}, dy.options());
@@ -34,10 +39,16 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
-                         const at::Tensor& x) {
-    if (x.size(0) == 0) return;
-    gemms.backend_of(kind_of(GemmPass::weight_gradient, d_weight, x))
-        .add_product(d_weight, dy.t(), x);
+                         const at::Tensor& x, bool begins) {
+    if (x.size(0) == 0) {
+        if (begins) d_weight.zero_();
+        return;
+    }
+    GemmBackend& backend = gemms.backend_of(kind_of(GemmPass::weight_gradient, d_weight, x));
+    if (begins)
+        backend.write_product(d_weight, dy.t(), x);
+    else
+        backend.add_product(d_weight, dy.t(), x);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {

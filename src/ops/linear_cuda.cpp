@@ -1,10 +1,12 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <cublas_v2.h>
 
 #include "backends.hpp"
+#include "gpu_products.hpp"
 #include "ringshard/base/error.hpp"
 #include "ringshard/base/narrow.hpp"
 
@@ -12,16 +14,17 @@ namespace ringshard::ops::cuda {
 
 namespace {
 
-// into [m, n] += a^T b, for bf16 a [t, m] and b [t, n] and fp32 sums. LibTorch has no operator for
-// it. To cuBLAS, whose matrices go by columns, into is [n, m] = b' a'^T with b' [n, t] and a' [m,
-// t].
-void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Tensor& b) {
+// into [m, n] = share * into + a^T b, for bf16 a [t, m] and b [t, n] and fp32 sums. LibTorch has no
+// operator for it. To cuBLAS, whose matrices go by columns, into is [n, m] = b' a'^T with b' [n, t]
+// and a' [m, t].
+void add_bf16_product(const at::Tensor& into, const at::Tensor& a, const at::Tensor& b,
+                      float share) {
     RINGSHARD_CHECK(into.stride(1) == 1 && a.stride(1) == 1 && b.stride(1) == 1);
     constexpr float one = 1;
     const cublasStatus_t status = cublasGemmEx(
         at::cuda::getCurrentCUDABlasHandle(), CUBLAS_OP_N, CUBLAS_OP_T, narrow<int>(into.size(1)),
         narrow<int>(into.size(0)), narrow<int>(a.size(0)), &one, b.const_data_ptr(), CUDA_R_16BF,
-        narrow<int>(b.stride(0)), a.const_data_ptr(), CUDA_R_16BF, narrow<int>(a.stride(0)), &one,
+        narrow<int>(b.stride(0)), a.const_data_ptr(), CUDA_R_16BF, narrow<int>(a.stride(0)), &share,
         into.mutable_data_ptr(), CUDA_R_32F, narrow<int>(into.stride(0)), CUBLAS_COMPUTE_32F,
         CUBLAS_GEMM_DEFAULT);
     RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasGemmEx of ", into.size(0), " x ",
@@ -35,19 +38,34 @@ at::Tensor linear(const Gemms&, const at::Tensor& x, const at::Tensor& weight,
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
 }
 
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend) {
+    if (x.is_cuda()) {
+        at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+        if (y.numel() > 0) gemms.on_gpu().multiply({y, x, weight.t(), addend, bias});
+        return y;
+    }
+    const at::Tensor y = at::addmm(addend, x, weight.t());
+    return bias.defined() ? y.add_(bias) : y;
+}
+
 at::Tensor linear_backward_input(const Gemms&, const at::Tensor& dy, const at::Tensor& weight) {
     return at::mm(dy, weight);
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
-                         const at::Tensor& x) {
-    if (x.size(0) == 0) return;
+                         const at::Tensor& x, bool begins) {
+    if (x.size(0) == 0) {
+        if (begins) d_weight.zero_();
+        return;
+    }
+    const int share = begins ? 0 : 1;  // of what is there: times 0, it is not even read
     if (x.scalar_type() == at::kFloat)
-        d_weight.addmm_(dy.t(), x);
+        d_weight.addmm_(dy.t(), x, share);
     else if (x.is_cuda())
-        add_bf16_product(d_weight, dy, x);
+        add_bf16_product(d_weight, dy, x, static_cast<float>(share));
     else  // without a GPU there is no kernel to walk through
-        cpu::add_weight_gradient(gemms, d_weight, dy, x);
+        cpu::add_weight_gradient(gemms, d_weight, dy, x, begins);
 }
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {

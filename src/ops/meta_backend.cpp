@@ -38,6 +38,11 @@ at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& wei
     return y;
 }
 
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor&) {
+    return meta::linear(gemms, x, weight, bias);
+}
+
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight) {
     at::Tensor dx = at::empty({dy.size(0), weight.size(1)}, dy.options());
@@ -48,7 +53,7 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
 }
 
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
-                         const at::Tensor& x) {
+                         const at::Tensor& x, bool) {
     if (x.size(0) == 0) return;
     workspace_of(gemms, kind_of(GemmPass::weight_gradient, d_weight, x),
                  {d_weight.size(0), d_weight.size(1), dy.size(0)}, x);
@@ -56,6 +61,18 @@ void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const a
 
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy) {
     sums_of_threads(dy.size(1), d_bias);
+}
+
+at::Tensor round_to_fp8(const at::Tensor& x, Fp8Format, Fp8Scales) { return at::empty_like(x); }
+
+at::Tensor fp8_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias) {
+    return meta::linear(gemms, at::empty_like(x), at::empty_like(weight), bias);
+}
+
+at::Tensor fp8_linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
+                                     const at::Tensor& weight, Fp8Format) {
+    return meta::linear_backward_input(gemms, at::empty_like(dy), at::empty_like(weight));
 }
 
 at::Tensor grouped_linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weights,
@@ -163,7 +180,7 @@ at::Tensor swiglu(const at::Tensor& gate_up) {
     return at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
 }
 
-void swiglu_backward(const at::Tensor&, const at::Tensor&) {}
+void swiglu_backward(const at::Tensor&, const at::Tensor&, bool) {}
 
 at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {
     return at::empty({tokens.size(0), table.size(1)}, table.options());

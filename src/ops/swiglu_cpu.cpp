@@ -30,6 +30,19 @@ RINGSHARD_SIMD void backward_row(T* __restrict gate, T* __restrict up, T* __rest
     }
 }
 
+template <class T>
+RINGSHARD_SIMD void gradient_row(T* __restrict gate, T* __restrict up,
+                                 const T* __restrict d_product, int64_t width) {
+    for (int64_t i = 0; i < width; ++i) {
+        const float g = load(gate[i]);
+        const float u = load(up[i]);
+        const float d = load(d_product[i]);
+        const float s = sigmoid(g);
+        store(gate[i], d * u * s * (1.0F + g * (1.0F - s)));
+        store(up[i], d * g * s);
+    }
+}
+
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate_up) {
@@ -48,7 +61,7 @@ at::Tensor swiglu(const at::Tensor& gate_up) {
     return product;
 }
 
-void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up) {
+void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up, bool makes_product) {
     const int64_t width = gate_up.size(1) / 2;
     with_type(gate_up, [&]<class T>(T*) {
         T* const rows = data<T>(gate_up);
@@ -56,7 +69,10 @@ void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up) {
         at::parallel_for(0, gate_up.size(0), grain(2 * width), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t) {
                 T* row = rows + 2 * t * width;
-                backward_row(row, row + width, products + t * width, width);
+                if (makes_product)
+                    backward_row(row, row + width, products + t * width, width);
+                else
+                    gradient_row(row, row + width, products + t * width, width);
             }
         });
     });

@@ -25,8 +25,10 @@ at::Tensor swiglu(const at::Tensor& gate_up) {
     return product;
 }
 
-void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up) {
-    gpu::swiglu_backward(queue_of(gate_up), work_of(gate_up, d_product));
+void swiglu_backward(const at::Tensor& d_product, const at::Tensor& gate_up, bool makes_product) {
+    gpu::SwiGlu work = work_of(gate_up, d_product);
+    work.makes_product = makes_product;
+    gpu::swiglu_backward(queue_of(gate_up), work);
 }
 
 }  // namespace ringshard::ops::cuda

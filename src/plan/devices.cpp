@@ -25,15 +25,16 @@ struct Known {
     double bandwidth;   // of its memory, 1e9 bytes a second
     double link;        // 1e9 bytes a second in one direction, like the next
     double network;
+    double fp8;          // products as a multiple of those in bf16; 0: none
     double host;         // to and from the memory of the host
     double host_memory;  // 1e12 bytes of the makers' nodes of eight, like the next
     double drives;
 };
-constexpr std::array known{Known{"a100-40", 39.6, 312, 1555, 250, 25, 25, 1, 15},
-                           Known{"a100-80", 79.3, 312, 2039, 250, 25, 25, 2, 30},
-                           Known{"h100-80", 79.6, 989.4, 3350, 400, 45, 50, 2, 30},
-                           Known{"h200-141", 140.4, 989.4, 4800, 400, 45, 50, 2, 30},
-                           Known{"b200", 179.1, 2250, 8000, 800, 90, 50, 2, 30}};
+constexpr std::array known{Known{"a100-40", 39.6, 312, 1555, 250, 25, 0, 25, 1, 15},
+                           Known{"a100-80", 79.3, 312, 2039, 250, 25, 0, 25, 2, 30},
+                           Known{"h100-80", 79.6, 989.4, 3350, 400, 45, 2, 50, 2, 30},
+                           Known{"h200-141", 140.4, 989.4, 4800, 400, 45, 2, 50, 2, 30},
+                           Known{"b200", 179.1, 2250, 8000, 800, 90, 2, 50, 2, 30}};
 // Bytes a second that a node writes to a shared file system: 40 Gbit/s.
 constexpr double usual_save_bytes = 5e9;
 // Of the memory, the driver, the libraries' workspaces and what fragments take.
@@ -69,6 +70,7 @@ Device of_table(const Known& device) {
                      .attention_backward_extra_keys = half_a_block,
                      .row_bytes = bandwidth,
                      .peak = fp32_share * peak},
+            .fp8_products = device.fp8,
             .loss_logits = bandwidth / loss_bytes,
             .optimizer_bytes = bandwidth,
             .host_copy_bytes = device.host * giga,

@@ -27,6 +27,21 @@ double attention_seconds(const model::Operations& operations, double tokens, dou
     return seconds;
 }
 
+// Changes the time for products in FP8. Each quantised number is read, and its code written (on the
+// host: a number of bf16); those of weights once for each micro-batch.
+void add_fp8(const model::Operations::InFp8& in_fp8, double tokens, double micro_batches,
+             const Device& device, StepTime& time) {
+    const double saved = 1 - 1 / device.fp8_products;
+    time.products -= saved * tokens *
+                     ((in_fp8.products + in_fp8.products_again) / device.bf16.products +
+                      in_fp8.products_backward / device.bf16.products_backward);
+    const double bytes = device.is_host ? 4 : 3;
+    const double again = in_fp8.products_again / in_fp8.products;
+    const double numbers =
+        (1 + again / 2) * (tokens * in_fp8.numbers + micro_batches * in_fp8.numbers_of_weights);
+    time.rows += bytes * numbers / device.bf16.row_bytes;
+}
+
 int64_t widths_of(const model::ExpertsSpec& experts) {
     return experts.per_token * experts.intermediate +
            (experts.shared ? experts.shared->intermediate : 0);
@@ -52,7 +67,7 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
                           int64_t ranks_per_node) {
     const config::TrainingSettings& training = question.config.training;
     const model::ModelSpec& spec = question.spec;
-    const bool is_bf16 = training.mixed_precision == config::Precision::bf16;
+    const bool is_bf16 = training.computes_in_bf16();
     const double number_bytes = is_bf16 ? 2 : 4;
     const int64_t num_adapters = std::max<int64_t>(1, std::ssize(spec.blocks.front().joint));
     const auto rows = static_cast<double>(num_adapters * training.per_device_train_batch_size *
@@ -70,6 +85,9 @@ StepTime estimate_seconds(const Question& question, const StepPlan& plan, const 
     // About so many times the residual stream and the MLP's inner rows are read or written.
     constexpr double passes_of_rows = 14;
     time.rows = tokens * passes_of_rows * row_numbers(spec) * number_bytes / rates.row_bytes;
+    if (training.has_fp8())
+        add_fp8(operations.in_fp8, tokens,
+                static_cast<double>(training.gradient_accumulation_steps), device, time);
     time.loss = tokens * static_cast<double>(spec.vocabulary) / device.loss_logits;
     const int64_t copied = static_cast<int64_t>(sizeof(float)) + optim::state_bytes(training);
     const double weights_here =

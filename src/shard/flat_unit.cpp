@@ -28,6 +28,7 @@ FlatUnit::FlatUnit(std::string name, const std::vector<ParameterGroup>& groups, 
                    UnitKind kind, size_t module)
     : name_(std::move(name)), kind_(kind), module_(module) {
     groups_.resize(groups.size());
+    begun_by_products_.resize(groups.size());
     if (kind_.num_sections > 1) {
         place_experts(groups, num_parts);
         return;
@@ -69,6 +70,7 @@ void FlatUnit::place(const std::vector<ParameterGroup>& groups, UpdateKind kind,
         size_ = round_up(size_, alignment);
         groups_[g] = {size_, first, tensors_.size(), groups[g].tensors.size()};
         groups_[g].shape[0] = 0;
+        begun_by_products_[g] = groups[g].begins_with_product;
         for (const TensorSpec& spec : groups[g].tensors) {
             groups_[g].shape[0] += spec.shape[0];
             add_tensor(groups[g], spec, adapter);
@@ -181,11 +183,45 @@ at::Tensor FlatUnit::dense(const at::Tensor& flat, const PlacedGroup& group,
     return weights;
 }
 
-at::Tensor UnitTensors::operator[](ParameterId id) const {
+std::vector<Range> FlatUnit::begun_with_zeros() const {
+    std::vector<Range> ranges;
+    int64_t end = 0;
+    const auto add_until = [&](int64_t begin) {
+        if (begin > end) ranges.push_back({end, begin});
+    };
+    for (size_t g = 0; g < groups_.size(); ++g) {  // groups that agree in this lie in their order
+        if (!begun_by_products_[g]) continue;
+        add_until(groups_[g].offset);
+        end = groups_[g].offset + num_elements(groups_[g].shape);
+    }
+    add_until(section_size());
+    return ranges;
+}
+
+const UnitTensors::Part* UnitTensors::find(ParameterId id) const {
     for (const Part& part : parts_)
-        if (part.unit->holds(id))
-            return part.flat.defined() ? part.unit->view(part.flat, id, part.type) : at::Tensor();
-    return {};
+        if (part.unit->holds(id)) return part.flat.defined() ? &part : nullptr;
+    return nullptr;
+}
+
+at::Tensor UnitTensors::operator[](ParameterId id) const {
+    const auto [numbers, begins] = sum(id);
+    if (begins) numbers.zero_();
+    return numbers;
+}
+
+UnitTensors::Sum UnitTensors::sum(ParameterId id) const {
+    const Part* const part = find(id);
+    if (part == nullptr) return {{}, false};
+    const bool begins = part->unbegun != nullptr && part->unbegun->at(id.group);
+    if (begins) part->unbegun->at(id.group) = false;
+    return {part->unit->view(part->flat, id, part->type), begins};
+}
+
+void UnitTensors::begin_all() const {
+    for (const Part& part : parts_)
+        for (size_t group = 0; part.unbegun != nullptr && group < part.unbegun->size(); ++group)
+            if (part.unbegun->at(group)) (*this)[{group}];
 }
 
 std::vector<const void*> UnitTensors::addresses() const {
@@ -227,6 +263,7 @@ std::vector<FlatUnit> UnitLayout::finish(int64_t num_parts, size_t module,
             units.emplace_back(module_name_ + ending, groups, num_parts, kind, module);
     };
     add({Role::trained, Form::numbers}, "");
+    add({Role::trained, Form::wide}, " (trained in fp32)");
     add({Role::frozen, Form::numbers}, " (frozen)");
     add({Role::frozen, Form::wide}, " (in fp32)");
     add({Role::frozen, Form::nf4}, " (in four bits)");

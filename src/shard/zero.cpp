@@ -113,7 +113,8 @@ std::unique_ptr<FlatStore> Zero::make_compute_weights(const Chunks& chunks, Shel
     for (size_t unit = 0; unit < units_.size(); ++unit) {
         if (shelf_of(units_[unit]) != shelf) continue;
         at::Tensor& whole = states_[unit].whole_weights;
-        whole = at::zeros({units_[unit].section_size()}, options(type));
+        whole = at::zeros({units_[unit].section_size()}, options(gathered_type(unit)));
+        if (whole.scalar_type() != type) continue;
         const Range& shard = chunks.shard(unit);
         parts[unit] = whole.narrow(0, shard.begin - section_of(units_[unit]).begin, shard.size());
     }
@@ -131,6 +132,7 @@ Zero::Weights Zero::weights_at_rest_of(size_t unit) const {
 }
 
 FlatStore& Zero::compute_shards(size_t unit) const {
+    if (gathers_masters(unit)) return *masters_;
     return is_trained(unit) ? *compute_ : weights_at_rest_of(unit).shards;
 }
 
@@ -198,8 +200,8 @@ void Zero::begin_pass(std::vector<size_t> order) {
 void Zero::gather(size_t unit) {
     UnitState& state = states_[unit];
     if (state.gathered) return;
-    const at::ScalarType type = type_of(shelf_of(units_[unit]));
-    at::Tensor whole = weight_buffers_.take(units_[unit].section_size(), options(type));
+    at::Tensor whole =
+        weight_buffers_.take(units_[unit].section_size(), options(gathered_type(unit)));
     comm::Pending arriving =
         parts_of(units_[unit]).all_gather(whole, compute_shards(unit).load_shard(unit));
     state.gathered = Gathered{std::move(whole), std::move(arriving)};
@@ -294,6 +296,8 @@ void Zero::refresh_compute_weights() {
             state.publication =
                 parts_of(units_[unit])
                     .all_gather(state.whole_weights, compute_shards(unit).load_shard(unit));
+        else if (!cuts_.optimizer && gathers_masters(unit))
+            state.whole_weights.copy_(masters_->load_shard(unit));
     }
     frozen_are_whole_ = true;
 }

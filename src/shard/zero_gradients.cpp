@@ -10,15 +10,29 @@
 // The way of gradients: from whole buffers, to which a backward pass adds, to the shards.
 namespace ringshard::shard {
 
-at::Tensor Zero::gradients(size_t unit) {
+UnitTensors::Part Zero::unbegun_gradients(size_t unit) {
     RINGSHARD_CHECK(is_trained(unit), units_[unit].name(), " is frozen and has no gradient");
     UnitState& state = states_[unit];
     if (!state.whole_gradient.defined()) {
         state.whole_gradient =
             gradient_buffers_.take(units_[unit].section_size(), options(at::kFloat));
-        state.whole_gradient.zero_();
+        begin_gradient(unit);
     }
-    return state.whole_gradient;
+    return {&units_[unit], state.whole_gradient, at::kFloat, &state.unbegun};
+}
+
+at::Tensor Zero::gradients(size_t unit) {
+    const UnitTensors::Part part = unbegun_gradients(unit);
+    UnitTensors({part}).begin_all();
+    return part.flat;
+}
+
+// Sets to 0 what no product begins.
+void Zero::begin_gradient(size_t unit) {
+    UnitState& state = states_[unit];
+    for (const Range& range : units_[unit].begun_with_zeros())
+        state.whole_gradient.narrow(0, range.begin, range.size()).zero_();
+    state.unbegun = units_[unit].begun_by_products();
 }
 
 // The buffer itself, or a copy of it in the type in which gradients are summed over ranks.
@@ -39,6 +53,7 @@ void Zero::reduce(size_t unit) {
 }
 
 void Zero::start_reduction(size_t unit) {
+    gradients(unit);  // of which a part may not have begun
     at::Tensor& whole = states_[unit].whole_gradient;
     Reduction reduction{
         .unit = unit, .whole = whole, .sent = as_sent(whole), .is_last = is_last_micro_batch_};
@@ -137,11 +152,15 @@ void Zero::finish_gradients() {
 }
 
 void Zero::clear_gradients() {
-    for (UnitState& state : states_) {
+    for (size_t unit = 0; unit < units_.size(); ++unit) {
+        UnitState& state = states_[unit];
         state.has_gradient = false;
         state.sums_copies = false;
         const bool is_kept = !cuts_.gradients && state.whole_gradient.defined();
-        if (is_kept && !whole_gradients_are_clear_) state.whole_gradient.zero_();
+        if (is_kept && whole_gradients_are_clear_)
+            state.unbegun = units_[unit].begun_by_products();
+        else if (is_kept)
+            begin_gradient(unit);
     }
     whole_gradients_are_clear_ = false;  // from here on they are added to
     is_last_micro_batch_ = false;

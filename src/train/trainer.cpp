@@ -241,11 +241,11 @@ comm::Agreed<StepNumbers> Trainer::step(const std::function<ControlFlags()>& loo
     // The divisor of every gradient has to be known before the first of them.
     const StepWork work = count_work(world_, mesh_, model_, of_curves, micro_batches);
     counted(count_longest(world_, model_, micro_batches));
+    const double gradient_scale = is_joint() ? 1 : 1.0 / work.curves.front().weight;
     if (is_joint()) divide_losses(micro_batches, work);
 
     StepNumbers numbers = work.numbers();
-    StepSums sums = run(std::move(micro_batches), is_joint() ? 1 : 1.0 / work.curves.front().weight,
-                        numbers.attention);
+    StepSums sums = run(std::move(micro_batches), gradient_scale, numbers.attention);
     sums.flags = look();
     sums.ranks[static_cast<size_t>(world_.rank())] = clock.begin_sum();
     world_.flight_recorder().set_activity("summing the numbers of the step");

@@ -1,13 +1,14 @@
 #include "ringshard/train/training_stack.hpp"
 
 #include "ringshard/config/config.hpp"
+#include "ringshard/model/fp8_products.hpp"
 
 namespace ringshard::train {
 
 namespace {
 
 shard::Zero::Types types_of(const config::Config& config) {
-    const bool computes_bf16 = config.training.mixed_precision == config::Precision::bf16;
+    const bool computes_bf16 = config.training.computes_in_bf16();
     const bool reduces_bf16 = config.parallel.reduce_dtype == config::NumberType::bf16;
     return {computes_bf16 ? at::kBFloat16 : at::kFloat, reduces_bf16 ? at::kBFloat16 : at::kFloat};
 }
@@ -25,6 +26,7 @@ TrainingStack::Options options_of(const config::Config& config,
             .transformer = {.policies = config.training.activations_kept(),
                             .loss = loss_form_of(config.training),
                             .context_parallel = model::context_parallel_options(config.parallel),
+                            .fp8_gradients = model::fp8_gradients(config.training),
                             .gemms = surroundings.gemms,
                             .activations = surroundings.activations,
                             .recorder = surroundings.recorder,

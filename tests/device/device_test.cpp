@@ -38,6 +38,17 @@ BOOST_AUTO_TEST_CASE(without_gpus) {
     BOOST_TEST(refused.failure().message.find("--device cpu") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(old_gpus_have_no_products_in_fp8) {
+    std::vector<device::Gpu> two = gpus(2);
+    two[1].capability = "8.0";
+    BOOST_TEST(!device::check_fp8(c10::Device(c10::kCPU), two));
+    BOOST_TEST(!device::check_fp8(c10::Device(c10::kCUDA, 0), two));
+    const auto refused = device::check_fp8(c10::Device(c10::kCUDA, 1), two);
+    BOOST_TEST_REQUIRE(refused.has_value());
+    BOOST_TEST(number(refused->code) == 78);
+    BOOST_TEST(refused->message.find("give bf16") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(two_ranks_on_one_gpu_are_found) {
     BOOST_TEST(!device::check_distinct({"", "", ""}));
     BOOST_TEST(!device::check_distinct({"a 0000:01", "a 0000:02", "b 0000:01"}));

@@ -26,6 +26,7 @@ CASES = {"llama3-tiny": ["--lora_target_modules", "q_proj,v_proj", "--lora_modul
          "phi3-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "gaussian"],
          "llama-mha-tiny": ["--lora_target_modules", "q_proj,down_proj", "--init_lora_weights", "pissa", "--use_rslora"],
          "mistral-tiny": ["--lora_target_modules", "all-linear", "--init_lora_weights", "olora", "--lora_modules_to_save", "norm"],
+         "qwen2-sharded-tiny": ["--lora_target_modules", "q_proj,v_proj,down_proj", "--bias", "lora_only", "--use_dora"],
          "qwen3-tiny": ["--lora_target_modules", "all-linear", "--use_dora", "--lora_dropout", "0.1"]}
 
 
@@ -93,6 +94,13 @@ class Adapters(TrainerTest):
             self.check({model: ["--lora_target_parameters", "experts.gate_up_proj,experts.down_proj,o_proj.weight",
                                 "--lora_dropout", "0", "--use_rslora"]})
 
+    def test_all_biases(self):
+        """Of norms and of the output layer too."""
+        with open(os.path.join(DATA, "families", "phi.json")) as file, tempfile.TemporaryDirectory() as model:
+            write_model(json.load(file), model)
+            add_tokenizer(os.path.join(FOLDERS, "qwen2-tiny"), model)
+            self.check({model: ["--lora_target_modules", "q_proj,fc1", "--bias", "all", "--lora_dropout", "0"]})
+
     def test_loading_and_merging(self):
         self.check(CASES)
 
@@ -111,6 +119,7 @@ class Adapters(TrainerTest):
                 model.save_pretrained(again)
                 theirs, ours = (load_file(os.path.join(path, "adapter_model.safetensors")) for path in (again, output))
                 self.assertEqual(set(theirs), set(ours))
+                self.assertTrue(all(torch.equal(theirs[tensor], ours[tensor]) for tensor in ours))
                 self.check_merging(model.merge_and_unload(), output, os.path.join(folder, "merged"), "bfloat16",
                                    *(["float32"] if name in ("phi3-tiny", "qwen3-tiny") else []))
 

@@ -295,7 +295,10 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const Block block(layout, spec);
     freeze(frozen, layout);
     const std::vector<shard::FlatUnit> units = layout.finish(1);
-    BOOST_TEST(units.size() == (frozen == Freeze::nothing ? 1U : 2U));
+    // Magnitudes have a unit of their own, which is gathered in fp32.
+    const bool has_magnitudes = std::ranges::any_of(
+        spec.adapters, [](const auto& adapter) { return adapter.second.has_magnitude; });
+    BOOST_TEST(units.size() == (frozen == Freeze::nothing ? 1U : 2U) + (has_magnitudes ? 1U : 0U));
     std::vector<shard::UnitTensors::Part> weights;
     std::vector<shard::UnitTensors::Part> gradients;
     for (const shard::FlatUnit& unit : units) {
@@ -322,7 +325,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const auto part = [](const at::Tensor& flat, const shard::PlacedTensor& tensor) {
         return flat.narrow(0, tensor.offset, tensor.size).view(tensor.spec.shape);
     };
-    for (const auto& [unit, flat, type] : weights)
+    for (const auto& [unit, flat, type, unbegun] : weights)
         for (const shard::PlacedTensor& tensor : unit->tensors())
             leaves[tensor.spec.name] = test::leaf(part(flat, tensor));
     add_masks(spec, units, dropout_keys, leaves);
@@ -333,7 +336,7 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     constexpr double tolerance = 1e-5;
     BOOST_TEST(test::distance(y, wished) < tolerance);
     BOOST_TEST(test::distance(gradient, input.grad()) < tolerance);
-    for (const auto& [unit, flat, type] : gradients)
+    for (const auto& [unit, flat, type, unbegun] : gradients)
         for (const shard::PlacedTensor& tensor : unit->tensors()) {
             BOOST_TEST_INFO_SCOPE(tensor.spec.name);
             const at::Tensor wished_gradient = leaves.at(tensor.spec.name).grad();
@@ -354,7 +357,8 @@ BOOST_AUTO_TEST_CASE(blocks_have_the_gradients_of_autograd) {
     all.merge(specs_with_experts());
     for (const auto& [name, spec] : all) {
         for (const ActivationPolicy policy :
-             {ActivationPolicy::all, ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
+             {ActivationPolicy::everything, ActivationPolicy::all,
+              ActivationPolicy::all_but_gate_up, ActivationPolicy::attention,
               ActivationPolicy::input}) {
             BOOST_TEST_INFO_SCOPE(name << ", policy " << static_cast<int>(policy));
             check(spec, policy, Freeze::nothing);

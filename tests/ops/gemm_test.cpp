@@ -139,6 +139,8 @@ BOOST_AUTO_TEST_CASE(every_library_in_every_direction) {
                     const at::Tensor d_weight = at::ones({out, in});
                     ops::add_weight_gradient(gemms, d_weight, dy, x);
                     BOOST_TEST(distance(d_weight, wide(dy).t().mm(wide(x)) + 1) < tolerance);
+                    ops::add_weight_gradient(gemms, d_weight.fill_(NAN), dy, x, true);
+                    BOOST_TEST(distance(d_weight + 1, wide(dy).t().mm(wide(x)) + 1) < tolerance);
                 }
         });
 }

@@ -1,5 +1,6 @@
 // Every kernel on a GPU gives what the same kernel gives when the host walks through it.
 #include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
 
 #include <boost/test/unit_test.hpp>
 #include <iostream>
@@ -208,6 +209,36 @@ BOOST_AUTO_TEST_CASE(gradients_of_weights_are_summed_in_fp32) {
     // Tensor cores may cut off the last bits of a sum instead of rounding: simulated, 0.7e-6 over
     // 700 tokens. A sum in bf16 would be off by 1e-3.
     BOOST_TEST(distance(sum, expected) < 3e-6);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_and_products_in_fp8) {
+    const Gemms gemms = Gemms::open().value();
+    const auto* const gpu = at::cuda::getCurrentDeviceProperties();
+    const bool has_products = 10 * gpu->major + gpu->minor >= 89;
+    for (const auto& [tokens, in, out] :
+         {std::array<int64_t, 3>{5, 32, 16}, {1, 1024, 256}, {300, 208, 144}, {777, 896, 1152}}) {
+        BOOST_TEST_INFO_SCOPE(tokens << " x " << in << " x " << out);
+        const at::Tensor x = random({at::kBFloat16, tokens, in}, tokens, in);
+        const at::Tensor dy = random({at::kBFloat16, tokens, out}, tokens, out);
+        const at::Tensor weight = random({at::kBFloat16, out, in}, out, in);
+        const at::Tensor bias = random({at::kBFloat16, 1, out}, 1, out)[0];
+        for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::e5m2}) {
+            for (const Fp8Scales scales : {Fp8Scales::of_rows, Fp8Scales::of_columns})
+                BOOST_TEST(cuda::round_to_fp8(weight.cuda(), format, scales)
+                               .cpu()
+                               .equal(cuda::round_to_fp8(weight, format, scales)));
+            if (has_products)
+                BOOST_TEST(
+                    distance(
+                        cuda::fp8_linear_backward_input(gemms, dy.cuda(), weight.cuda(), format),
+                        cuda::fp8_linear_backward_input(gemms, dy, weight, format)) < 4e-3);
+        }
+        if (!has_products) continue;
+        for (const at::Tensor& added : {at::Tensor(), bias})
+            BOOST_TEST(distance(cuda::fp8_linear(gemms, x.cuda(), weight.cuda(),
+                                                 added.defined() ? added.cuda() : added),
+                                cuda::fp8_linear(gemms, x, weight, added)) < 4e-3);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(attention_is_merged) {

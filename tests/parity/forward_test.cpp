@@ -129,6 +129,9 @@ BOOST_AUTO_TEST_CASE(rows_and_packed_documents_give_transformers_numbers) {
         const auto attention = check_against(file, ActivationPolicy::attention);
         for (const auto& [name, gradient] : all)
             BOOST_TEST(test::relative_distance(attention.at(name), gradient) < 1e-6);
+        // Kept rows are those that would be made again.
+        for (const auto& [name, gradient] : check_against(file, ActivationPolicy::everything))
+            BOOST_TEST(all.at(name).equal(gradient));
         // All that keep no inner rows of the MLP make the same products.
         for (const ActivationPolicy policy :
              {ActivationPolicy::all_but_gate_up, ActivationPolicy::input})
@@ -159,8 +162,9 @@ namespace {
 void check_bf16(const std::string& file) {
     const Golden golden = test::read_golden(test::golden_folder() / "forward" / file);
     const Case made = make_case(golden);
-    for (const ActivationPolicy policy : {ActivationPolicy::all, ActivationPolicy::all_but_gate_up,
-                                          ActivationPolicy::attention, ActivationPolicy::input}) {
+    for (const ActivationPolicy policy :
+         {ActivationPolicy::everything, ActivationPolicy::all, ActivationPolicy::all_but_gate_up,
+          ActivationPolicy::attention, ActivationPolicy::input}) {
         TestModel model(test::world(), model_folder(file),
                         {.compute = at::kBFloat16, .policies = policy});
         BOOST_TEST(test::largest_difference(model.logits(made.batch), at::cat(made.logits)) < 0.15);

@@ -58,8 +58,8 @@ class PlanTest(TrainerTest):
 
     def flags(self, profile, ring, ulysses, length, policy, number_type, more):
         flags = ["--model_name_or_path", self.model, "--profile", profile, "--cp_size", str(ring), "--sp_size",
-                 str(ulysses), "--max_length", str(length), "--activation_policy", policy, "--bf16",
-                 str(number_type == "bf16"), "--per_device_train_batch_size", "2", *more]
+                 str(ulysses), "--max_length", str(length), "--activation_policy", policy, "--mixed_precision",
+                 "no" if number_type == "fp32" else number_type, "--per_device_train_batch_size", "2", *more]
         if "nvme" in more:
             flags += ["--offload_optimizer_nvme_path", self.folder.name]
         return flags

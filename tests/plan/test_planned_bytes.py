@@ -14,6 +14,7 @@ KINDS = ("weights", "gathered", "gradients", "optimizer", "activations", "commun
 CASES = [
     (1, "single_gpu", 1, 1, 512, "all", "fp32", []),
     (1, "single_gpu", 1, 1, 512, "input", "bf16", []),
+    (1, "single_gpu", 1, 1, 512, "all", "fp8", []),
     (1, "single_gpu", 1, 1, 4096, "attention", "bf16", ["--per_device_train_batch_size", "1"]),
     (1, "single_gpu", 1, 1, 256, "attention", "fp32", ["--per_device_train_batch_size", "6"]),
     (1, "single_gpu", 1, 1, 512, "attention", "fp32", ["--optimizer_state_dtype", "bf16"]),

@@ -199,6 +199,38 @@ BOOST_AUTO_TEST_CASE(updated_weights_are_published_and_frozen_ones_stay) {
     });
 }
 
+// Beside a unit of the compute type, in every profile.
+BOOST_AUTO_TEST_CASE(a_trained_unit_in_fp32_is_not_rounded) {
+    const c10::InferenceMode no_autograd;
+    shard::UnitLayout layout("module");
+    layout.add({{{"matrix", {7, 11}}}});
+    layout.add({.tensors = {{"magnitudes", {77}}}, .form = shard::Form::wide});
+    const mesh::Mesh mesh(test::world(), {.shard = test::world().size()}, at::kCPU);
+    for (const Profile& profile : profiles) {
+        BOOST_TEST_INFO_SCOPE(profile.name);
+        Zero zero(layout.finish(mesh.shape().zero()), profile.cuts, {at::kBFloat16, at::kFloat},
+                  mesh);
+        BOOST_REQUIRE(zero.num_units() == 2 && zero.units()[1].is_wide());
+        load(zero);
+        for (int step = 1; step <= 2; ++step) {
+            for (size_t chunk = 0; chunk < zero.chunks().size(); ++chunk) {
+                const at::Tensor weights = zero.weight_shards().load(chunk, Access::read);
+                weights.add_(0x1p-12);
+                zero.weight_shards().store(chunk, weights);
+            }
+            zero.refresh_compute_weights();
+            zero.begin_pass({0, 1});
+            for (const size_t unit : order_of(zero)) {
+                const at::Tensor expected = numbers_of(zero.units()[unit], 1) + step * 0x1p-12;
+                const at::Tensor weights = zero.weights(unit);
+                BOOST_TEST((weights.scalar_type() == at::kFloat) == (unit == 1));
+                BOOST_TEST(weights.equal(unit == 1 ? expected : expected.to(at::kBFloat16)));
+                zero.release(unit, Zero::NextUse::none);
+            }
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(ranges_that_are_a_ranks_own_cover_each_unit_once) {
     in_every_profile([](Zero& zero, const mesh::Mesh&, const mesh::Cuts&, at::ScalarType) {
         for (const size_t unit : order_of(zero)) {

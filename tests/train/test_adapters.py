@@ -34,6 +34,24 @@ def tensors(file):
     return {name: entry["shape"] for name, entry in header.items()}
 
 
+def refusals_of_vllm(folder):
+    """The rules of vLLM 0.33 for adapter_config.json and the names of tensors, as far as no model has a part in them."""
+    config = json.loads(read_file(folder, "adapter_config.json"))
+    init = config.get("init_lora_weights", True)
+    found = [field for field in ("r", "lora_alpha", "target_modules") if config.get(field) is None]
+    found += [field for field in ("modules_to_save", "use_dora", "lora_bias", "alora_invocation_tokens", "layer_replication", "use_bdlora",
+                                  "use_qalora") if config.get(field)]
+    found += ["bias"] * (config.get("bias", "none") != "none")
+    found += ["init_lora_weights"] * (isinstance(init, str) and init not in ("gaussian", "eva", "orthogonal", "mica", "lora_ga"))
+    names = tensors(os.path.join(folder, "adapter_model.safetensors"))
+    layers = {name.removesuffix(f".lora_{matrix}.weight") for matrix in "AB" for name in names if name.endswith(f".lora_{matrix}.weight")}
+    for layer in layers:
+        (rank, _), (_, rank_of_b) = (names.get(f"{layer}.lora_{matrix}.weight", (0, 0)) for matrix in "AB")
+        found += ["r"] * (not 0 < rank == rank_of_b <= max([config["r"], *config["rank_pattern"].values()]))
+    found += ["names"] * (len(names) != 2 * len(layers) or not all(layer.startswith("base_model.model.") for layer in layers))
+    return sorted(set(found))
+
+
 class Adapters(TrainerTest):
     @classmethod
     def setUpClass(cls):
@@ -75,6 +93,7 @@ class Adapters(TrainerTest):
         for folder in (self.whole, os.path.join(self.whole, "checkpoint-6")):
             self.assertFalse(os.path.exists(os.path.join(folder, "model.safetensors")))
             self.expect_the_adapter(folder)
+        self.assertEqual(read_file(self.whole, "checkpoint-6", "adapter_config.json"), read_file(self.whole, "adapter_config.json"))
         self.assertFalse(os.path.exists(os.path.join(self.whole, "config.json")))
         config = json.loads(read_file(self.whole, "adapter_config.json"))
         self.assertEqual((config["r"], config["lora_alpha"], config["lora_dropout"], config["base_model_name_or_path"]),
@@ -136,12 +155,37 @@ class Adapters(TrainerTest):
         self.expect_one_message(run("export", os.path.join(self.path("next"), "checkpoint-1"), "--merge", "true", "--output_dir",
                                     self.path("no")), 78, "no adapters")
 
+    def test_biases(self):
+        """Those of adapted layers train: k_proj, of the same product, keeps its own."""
+        lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj,v_proj,down_proj", "--bias", "lora_only"]
+        whole, output = self.path("whole"), self.path("out")
+        self.expect(self.train(whole, *CUT, lora=lora, ranks=2), 0)
+        self.train(output, *CUT, lora=lora, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
+        self.expect(self.train(output, *CUT, lora=lora, ranks=2), 0, "checkpoint-3")
+        self.expect(run("export", os.path.join(whole, "checkpoint-6"), "--output_dir", self.path("exported"), ranks=3), 0)
+        for folder in (output, self.path("exported")):
+            self.assertEqual(read_file(folder, "adapter_model.safetensors"), read_file(whole, "adapter_model.safetensors"))
+        self.assertEqual(json.loads(read_file(whole, "adapter_config.json"))["bias"], "lora_only")
+        layer = "base_model.model.model.layers.0.self_attn."
+        names = {name.removeprefix(layer) for name in tensors(os.path.join(whole, "adapter_model.safetensors"))}
+        self.assertEqual({name for name in names if name.endswith("bias") and not name.startswith("base_model")},
+                         {"q_proj.base_layer.bias", "v_proj.base_layer.bias"})
+        self.expect(run("export", os.path.join(whole, "checkpoint-6"), "--merge", "true", "--output_dir", self.path("merged")), 0)
+        same = ["--max_steps", "1", "--learning_rate", "0"]
+        self.expect(self.train(self.path("next"), *same, lora=[], model=self.path("merged")), 0)
+        self.expect(self.train(self.path("same"), *same, lora=["--adapter_name_or_path", whole, "--lora_dropout", "0"]), 0)
+        self.assertAlmostEqual(read_steps(self.path("next"))[0]["loss"], read_steps(self.path("same"))[0]["loss"], delta=5e-3)
+        self.assertEqual(read_file(self.path("same"), "adapter_model.safetensors"), read_file(whole, "adapter_model.safetensors"))
+        self.expect(self.train(self.path("no"), lora=["--adapter_name_or_path", whole, "--bias", "all"]), 78, "leave the setting out")
+
     def test_taken_out_of_the_weights(self):
         """The first values are stored once: the same bits after a kill, and at another number of ranks."""
         pissa = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "q_proj,v_proj,down_proj", "--lora_dropout", "0",
                  "--init_lora_weights", "pissa_niter_4", "--lora_modules_to_save", "norm"]
         whole, output = self.path("whole"), self.path("out")
-        self.expect(self.train(whole, *CUT, lora=pissa, ranks=2), 0)
+        self.expect(self.train(whole, *CUT, "--save_model_in_checkpoints", lora=pissa, ranks=2), 0)
+        for name in ("adapter_model.safetensors", "adapter_config.json"):
+            self.assertEqual(read_file(whole, "checkpoint-6", name), read_file(whole, name))
         initial = read_file(whole, "initial_adapter", "adapter_model.safetensors")
         self.train(output, *CUT, lora=pissa, ranks=2, RINGSHARD_FAULT="save:written:2:kill")
         self.expect(self.train(output, *CUT, lora=pissa, ranks=2), 0, "checkpoint-3")
@@ -170,7 +214,7 @@ class Adapters(TrainerTest):
                    (2, "--per_device_train_batch_size", "4", "--profile", "zero3", "--offload_optimizer_device", "cpu",
                     "--offload_param_device", "cpu"))
         for name, *kind in (("plain",), ("four-bits", "--load_in_4bit", "--use_bnb_nested_quant"),
-                            ("pissa", "--init_lora_weights", "pissa", "--lora_dropout", "0")):
+                            ("pissa", "--init_lora_weights", "pissa", "--lora_dropout", "0"), ("biases", "--bias", "all", "--use_dora")):
             losses = []
             for ranks, *layout in layouts:
                 output = self.path(f"{name}-{ranks}")
@@ -180,6 +224,19 @@ class Adapters(TrainerTest):
             for other in losses[1:]:
                 for ours, one_rank in zip(other, losses[0], strict=True):
                     self.assertAlmostEqual(ours, one_rank, delta=1e-5, msg=name)
+
+    def test_what_vllm_takes(self):
+        for name, flags, refused in (
+                ("plain", ["--use_rslora", "--lora_target_modules", "all-linear"], []),
+                ("expression", ["--lora_target_modules", r".*\.(q_proj|v_proj)", "--init_lora_weights", "gaussian"], []),
+                ("four-bits", ["--load_in_4bit", "--loraplus_lr_ratio", "4"], []),
+                ("pissa", ["--init_lora_weights", "pissa", "--lora_dropout", "0"], []),
+                ("dora", ["--use_dora"], ["names", "use_dora"]),
+                ("biases", ["--bias", "lora_only"], ["bias", "names"]),
+                ("saved", ["--lora_modules_to_save", "norm"], ["modules_to_save", "names"])):
+            with self.subTest(name):
+                self.expect(self.train(self.path(name), "--max_steps", "1", "--save_strategy", "no", lora=["--use_peft", *flags]), 0)
+                self.assertEqual(refusals_of_vllm(self.path(name)), refused)
 
     def test_dropout_is_of_training(self):
         losses = []
@@ -216,7 +273,12 @@ class Adapters(TrainerTest):
                 (["--use_peft", "--init_lora_weights", "pissa_niter_x"], 78, ("init_lora_weights", "pissa_niter_N")),
                 (["--use_peft", "--init_lora_weights", "pissa", "--use_dora"], 78, ("use_dora", "no magnitudes")),
                 (["--use_peft", "--init_lora_weights", "olora", "--load_in_4bit"], 78, ("load_in_4bit", "leave one of the two out")),
-                (["--use_peft", "--init_lora_weights", "pissa", "--save_model_in_checkpoints"], 78, ("trainer export CHECKPOINT",)),
+                (["--bias", "all"], 78, ("has a meaning with adapters only", "use_peft")),
+                (["--use_peft", "--bias", "some"], 78, ("bias", "lora_only")),
+                (["--use_peft", "--lora_bias", "true"], 78, ("B of an adapter has no bias", "lora_only")),
+                (["--use_peft", "--bias", "lora_only", "--lora_target_modules", "down_proj"], 78, ("the model has no biases",)),
+                (["--use_peft", "--bias", "all", "--lora_target_modules", "down_proj", "--lora_modules_to_save", "self_attn"], 78,
+                 ("bias = all", "give bias lora_only")),
                 (["--use_peft", "--loraplus_lr_embedding", "1e-6"], 78, ("lora_modules_to_save embed_tokens",)),
                 ([*start, "--use_dora", "false"], 78, ("use_dora", "leave the setting out")),
                 (["--use_peft", "--load_in_8bit"], 78, ("load_in_8bit", "load_in_4bit")),

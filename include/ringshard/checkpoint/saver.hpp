@@ -40,6 +40,13 @@ struct CopiedBytes {
     Read read;  // those from `first` on of the `count`; the thread of a save calls it
 };
 
+// Writes other elements in the place of these of a dataset, each stretch of them with `write`.
+using WriteElements =
+    std::function<std::optional<Failure>(int64_t first, std::span<const float> values)>;
+using ChangeElements = std::function<std::optional<Failure>(
+    const std::string& dataset, int64_t first, std::span<const float> values,
+    const WriteElements& write)>;
+
 // A file with another copy of the weights, flat, for programs that do not read HDF5.
 struct ModelFile {
     std::string name;
@@ -47,6 +54,7 @@ struct ModelFile {
     std::map<std::string, int64_t> offsets;  // of the first byte of each dataset in the file
     ElementType type = ElementType::fp32;
     std::vector<CopiedBytes> copied{};
+    ChangeElements change{};  // of a file in fp32; unset: the file holds the elements of the state
 };
 
 // Files and a choice that rank 0 makes on the thread of a save before writing, so that training

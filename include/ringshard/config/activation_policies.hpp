@@ -8,7 +8,7 @@
 namespace ringshard::config {
 
 // The tensors that a block saves for its backward pass, from most to least.
-enum class ActivationPolicy { all, all_but_gate_up, attention, input };
+enum class ActivationPolicy { everything, all, all_but_gate_up, attention, input };
 
 // The policy of every block: "attention", "all:18,attention" (the first 18 blocks save all, the
 // others attention), or "auto", which the program resolves before it makes the model.
@@ -28,7 +28,7 @@ public:
     static ActivationPolicies automatic() { return ActivationPolicies(std::vector<Run>()); }
 
     bool is_automatic() const { return runs_.empty(); }
-    // Returns true if no backward pass recomputes anything.
+    // Returns true if no backward pass recomputes a product of matrices or attention.
     bool keeps_everything() const;
     const std::vector<Run>& runs() const { return runs_; }
 

@@ -6,6 +6,10 @@
 
 namespace ringshard::config {
 
+// Biases of the model that are trained beside adapters, in PEFT's words: none, all of them, or
+// those of layers that have an adapter.
+enum class TrainedBiases { none, all, lora_only };
+
 // Low-rank adapters, under the names of TRL's ModelConfig.
 struct AdapterSettings {
     bool use_peft = false;
@@ -18,6 +22,7 @@ struct AdapterSettings {
     bool use_rslora = false;
     bool use_dora = false;
     std::string init_lora_weights = "true";  // for read_adapter_init()
+    TrainedBiases bias = TrainedBiases::none;
     std::string lora_task_type = "CAUSAL_LM";
     std::string adapter_name_or_path;  // a folder with an adapter to go on from
     std::string adapters;              // JSON: several that train together, or a file of them

@@ -9,7 +9,9 @@
 
 namespace ringshard::config {
 
-enum class Precision { fp32, bf16 };
+enum class Precision { fp32, bf16, fp8 };
+// The formats of FP8: e4m3 for all numbers, or e5m2 for output gradients.
+enum class Fp8Format { e4m3, hybrid };
 enum class LossType { nll, dft };
 enum class Schedule {
     linear,
@@ -53,12 +55,16 @@ struct TrainingSettings {
     LossType loss_type = LossType::nll;
     double label_smoothing_factor = 0.0;
     Precision mixed_precision = Precision::bf16;
+    Fp8Format fp8_format = Fp8Format::e4m3;
     bool gradient_checkpointing = true;
     std::optional<ActivationPolicies>
         activation_policy;  // unset: attention if checkpointing, else all
     bool activation_offloading = false;
     bool cuda_graphs = false;
 
+    bool has_fp8() const { return mixed_precision == Precision::fp8; }
+    // Products in FP8 are of tensors in bf16.
+    bool computes_in_bf16() const { return mixed_precision != Precision::fp32; }
     ActivationPolicies activations_kept() const {
         const ActivationPolicies usual =
             gradient_checkpointing ? ActivationPolicy::attention : ActivationPolicy::all;

@@ -46,6 +46,9 @@ void set_memory_report(std::function<std::string()> list);
 Expected<c10::Device> choose_device(config::DeviceChoice choice, int64_t local_rank,
                                     const std::vector<Gpu>& visible);
 
+// Fails if the device is a GPU without products in FP8.
+std::optional<Failure> check_fp8(c10::Device device, const std::vector<Gpu>& visible);
+
 // Fails if two ranks share a GPU, which NCCL refuses. `places`: host and bus id of every rank,
 // empty for a rank on the CPU.
 std::optional<Failure> check_distinct(const std::vector<std::string>& places);

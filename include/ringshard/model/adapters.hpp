@@ -8,6 +8,7 @@
 
 #include "ringshard/base/expected.hpp"
 #include "ringshard/config/adapter_init.hpp"
+#include "ringshard/config/adapter_settings.hpp"
 #include "ringshard/model/model_spec.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/shard/tensor_sums.hpp"
@@ -38,6 +39,7 @@ struct LoraConfig {
     bool use_rslora = false;
     bool use_dora = false;
     config::AdapterInit init{};  // init_lora_weights
+    config::TrainedBiases bias = config::TrainedBiases::none;
     Patterns<int64_t> rank_pattern{};
     Patterns<double> alpha_pattern{};
     std::optional<std::vector<int64_t>> layers_to_transform{};
@@ -60,8 +62,8 @@ std::string print_adapter_config(const LoraConfig& config, const std::string& ba
 std::string widened_adapter_config(const std::string& text);
 
 // Adds adapters to the linear layers that the configuration names, and freezes all weights of the
-// model but those of modules_to_save. Lists "all-linear" and missing targets are replaced by names.
-// Fails (78) where a name matches no layer, or a rank exceeds a matrix.
+// model but those of modules_to_save and `bias`. Lists "all-linear" and missing targets are
+// replaced by names. Fails (78) where a name matches no layer, or a rank exceeds a matrix.
 std::optional<Failure> add_adapters(ModelSpec& spec, LoraConfig& config);
 bool has_adapters(const ModelSpec& spec);
 bool has_dropout(const ModelSpec& spec);
@@ -77,8 +79,14 @@ std::set<std::string> adapter_tensors(const ModelSpec& spec);
 void turn_into_adapter_files(std::map<std::string, std::string>& files,
                              const std::string& adapter_config);
 
-// The name of a tensor in the file of an adapter.
+// Returns true if the configuration makes biases of the model train, beside modules_to_save.
+bool trains_biases(const ModelSpec& spec, const LoraConfig& config);
+
+// The name that a tensor of an adapter, or a module of modules_to_save, has in an adapter's file.
 std::string name_in_adapter(const std::string& tensor);
+// The same of every trained tensor: the bias of a layer that has an adapter is of the layer below
+// it. `adapters`: the names of the tensors of all adapters.
+std::string name_in_adapter(const std::string& tensor, const std::set<std::string>& adapters);
 
 // Fails unless the files of an adapter hold its tensors, in their shapes, and no others.
 std::optional<Failure> check_adapter(const StoredModel& stored, const ModelSpec& spec,

@@ -163,6 +163,8 @@ struct BlockSpec {
     std::optional<ExpertsSpec> experts{};           // in its place
     std::map<std::string, AdapterSpec> adapters{};  // by linear layer, as "mlp.down_proj"
     std::vector<JointAdapter> joint{};              // in their place; the same names in all blocks
+    // Each bias of layers that are one product is a parameter by itself: some of them are frozen.
+    bool has_biases_apart = false;
     // The MLP reads the input of the block, as the attention does. Without a norm before it, it
     // reads what the attention reads.
     bool is_parallel = false;

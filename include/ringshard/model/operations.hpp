@@ -18,6 +18,16 @@ struct Operations {
     // In the backward pass: twice as many, less the gradients of frozen weights, and none below the
     // lowest block that has something to train.
     double products_backward = 0;
+    // The part of these that a run with products in FP8 computes so, and the numbers that it
+    // quantises for them: of a token, and of all weights in a forward and a backward pass.
+    struct InFp8 {
+        double products = 0;
+        double products_again = 0;
+        double products_backward = 0;
+        double numbers = 0;
+        double numbers_of_weights = 0;
+    };
+    InFp8 in_fp8{};
     // Of a query and a key that it sees, in all blocks of a mask.
     struct OfPair {
         double attention = 0;

@@ -18,6 +18,7 @@
 #include "ringshard/model/router_load.hpp"
 #include "ringshard/model/token_batch.hpp"
 #include "ringshard/ops/cross_entropy.hpp"
+#include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/gemm.hpp"
 #include "ringshard/shard/zero.hpp"
 
@@ -51,6 +52,8 @@ public:
         config::ActivationPolicies policies{};
         ops::LossForm loss{};
         attention::ContextParallelOptions context_parallel{};
+        // The format of output gradients, if products of the blocks' linear layers are in FP8.
+        std::optional<ops::Fp8Format> fp8_gradients{};
         // The libraries of matrix products on the CPU; a set of its own, dealt by rule, where none
         // is given.
         const ops::Gemms* gemms = nullptr;
@@ -153,6 +156,7 @@ private:
     const ops::Gemms& gemms_;
     std::vector<config::ActivationPolicy> policies_;  // of the blocks
     ops::LossForm loss_;
+    std::optional<ops::Fp8Format> fp8_gradients_;
     Chunks chunks_;
     std::unique_ptr<ActivationStore> activations_;
     std::unique_ptr<RecordedBlocks> recorded_;  // where there is a recorder

@@ -12,8 +12,8 @@ enum class Activation { silu, gelu, gelu_tanh, relu, relu_squared };
 at::Tensor activate(Activation activation, bool gated, const at::Tensor& inner);
 
 // Turns inner into its gradient, and d_product [t, i], the gradient of the product, into the
-// product itself.
+// product itself; where the product was kept, d_product may stay as it is.
 void activate_backward(Activation activation, bool gated, const at::Tensor& d_product,
-                       const at::Tensor& inner);
+                       const at::Tensor& inner, bool makes_product = true);
 
 }  // namespace ringshard::ops

@@ -57,9 +57,15 @@ public:
                           const at::Tensor& bias) = 0;
     // c += a b, c fp32.
     virtual void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b) = 0;
+    // c = a b, c fp32, whatever was there. MKL adds to zeros faster than it writes, so the default
+    // does that.
+    virtual void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b);
     // Bytes of tensors that a product takes while it runs, beside its matrices.
     virtual int64_t workspace_bytes(const GemmKind& kind, const GemmSizes& sizes) const = 0;
 };
+
+// The products of a GPU that cuBLASLt makes (src/ops/gpu_products.hpp).
+class GpuProducts;
 
 // The backends of this build, and which of them makes which products.
 class Gemms {
@@ -86,12 +92,16 @@ public:
     void choose(const GemmKind& kind, GemmBackend& backend) { chosen_[kind] = &backend; }
     void choose_for_all(GemmBackend& backend);
 
+    // Of the current GPU; made when they are first asked for. In builds with CUDA alone.
+    GpuProducts& on_gpu() const;
+
 private:
     std::vector<std::unique_ptr<GemmBackend>> backends_;
     Processor processor_;
     // Chosen backends, and a cache of the rule's, since every product looks one up.
     mutable std::map<GemmKind, GemmBackend*> chosen_;
     GemmBackend* for_all_ = nullptr;
+    mutable std::shared_ptr<GpuProducts> on_gpu_;
 };
 
 // The fastest backend of each kind, by running all candidates; a kind that is not in the answer

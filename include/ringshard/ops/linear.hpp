@@ -11,13 +11,21 @@ namespace ringshard::ops {
 at::Tensor linear(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
                   const at::Tensor& bias = {});
 
+// y = addend + x w^T + bias, addend [t, out]. On a GPU the product adds it, and rounds the sum
+// once.
+at::Tensor linear_add(const Gemms& gemms, const at::Tensor& x, const at::Tensor& weight,
+                      const at::Tensor& bias, const at::Tensor& addend);
+// Whether products on the device of this tensor add without a pass of their own.
+bool products_add(const at::Tensor& tensor);
+
 // dx = dy w.
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight);
 
-// d_weight += dy^T x, d_weight fp32. Undefined: the weight is frozen, and nothing is computed.
+// d_weight += dy^T x, d_weight fp32; `begins`: d_weight = dy^T x, whatever was there. Undefined:
+// the weight is frozen, and nothing is computed.
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
-                         const at::Tensor& x);
+                         const at::Tensor& x, bool begins = false);
 
 // d_bias += sum of the rows of dy, d_bias fp32. Undefined: the bias is frozen.
 void add_bias_gradient(const at::Tensor& d_bias, const at::Tensor& dy);

@@ -35,8 +35,8 @@ enum class InitialValues {
 // weights beside those in the compute type; frozen weights have the compute type alone.
 enum class Role { trained, frozen };
 
-// How weights lie at rest: as numbers of the compute type; frozen ones in fp32, whatever that type
-// is (wide); or frozen matrices in four bits, with scales in fp32 or in 8 bits (nested).
+// How weights lie and are gathered: as numbers of the compute type; in fp32, whatever that type is
+// (wide); or frozen matrices in four bits, with scales in fp32 or in 8 bits (nested).
 enum class Form { numbers, wide, nf4, nested_nf4 };
 
 // Weights that lie in one unit.
@@ -63,6 +63,8 @@ struct ParameterGroup {
     // dimension is the experts.
     bool is_of_experts = false;
     size_t adapter = 0;  // which of the adapters that train together; 0 of all other parameters
+    // The first product of a backward pass writes its gradient, and the others add to it.
+    bool begins_with_product = false;
 };
 
 // A group of parameters, named by the layout that it was added to.
@@ -144,6 +146,10 @@ public:
     // stand for.
     at::Tensor view(const at::Tensor& flat, ParameterId id, at::ScalarType type) const;
 
+    // By groups: whose gradients begin with a product. And the rest of the buffer.
+    const std::vector<bool>& begun_by_products() const { return begun_by_products_; }
+    std::vector<Range> begun_with_zeros() const;
+
 private:
     struct PlacedGroup {
         int64_t offset = 0;
@@ -175,6 +181,7 @@ private:
     std::vector<PlacedTensor> tensors_;
     std::vector<Placement> placements_;  // in the order of the buffer
     std::vector<PlacedGroup> groups_;    // in the order of the constructor's list
+    std::vector<bool> begun_by_products_;
     std::vector<UpdateRange> update_ranges_;
     int64_t size_ = 0;
 };
@@ -194,9 +201,9 @@ public:
     void freeze(const std::set<std::string>& names);
     // Gives this form to the frozen matrices of the model.
     void set_form(Form form);
-    // Returns the unit of the trained parameters, that of the frozen ones, and that of the frozen
-    // ones in four bits, as far as there are such; each divides into num_parts equal parts. The
-    // experts are units of their own if several ranks share them.
+    // Returns the units of the trained parameters and of the frozen ones, by their form; each
+    // divides into num_parts equal parts. The experts are units of their own if several ranks share
+    // them.
     std::vector<FlatUnit> finish(int64_t num_parts, size_t module = 0,
                                  int64_t ranks_of_experts = 1) const;
 
@@ -216,15 +223,29 @@ public:
         const FlatUnit* unit;
         at::Tensor flat;
         at::ScalarType type = at::kFloat;  // of weights that lie in four bits
+        // Of gradients: the groups, by their numbers, to which nothing was added so far, so that
+        // old numbers lie there. Null: there are none.
+        std::vector<bool>* unbegun = nullptr;
     };
     UnitTensors(const FlatUnit& unit, at::Tensor flat) : parts_{{&unit, std::move(flat)}} {}
     explicit UnitTensors(std::vector<Part> parts) : parts_(std::move(parts)) {}
 
+    // A gradient to which nothing was added is set to 0 first.
     at::Tensor operator[](ParameterId id) const;
+    // The same, for a product that writes over what is there if `begins` is true.
+    struct Sum {
+        at::Tensor numbers;
+        bool begins;
+    };
+    Sum sum(ParameterId id) const;
+    // Sets all gradients to 0 to which nothing was added.
+    void begin_all() const;
     // Returns where the buffers lie: equal lists mean the same memory.
     std::vector<const void*> addresses() const;
 
 private:
+    const Part* find(ParameterId id) const;
+
     std::vector<Part> parts_;
 };
 

@@ -30,7 +30,7 @@ namespace ringshard::shard {
 class Zero {
 public:
     struct Types {
-        at::ScalarType compute;  // of gathered weights
+        at::ScalarType compute;  // of gathered weights, but those of units in fp32
         at::ScalarType reduce;   // in which gradients are summed over ranks
     };
     // Where offloaded state goes; nullptr: it stays in memory.
@@ -68,6 +68,8 @@ public:
     // nothing is sharded.
     void begin_last_micro_batch() { is_last_micro_batch_ = true; }
     at::Tensor gradients(size_t unit);
+    // The same, where products write the first numbers of some matrices.
+    UnitTensors::Part unbegun_gradients(size_t unit);
     void reduce(size_t unit);
     // After the last micro-batch: the shards hold the gradient of the step. Collective over the
     // world.
@@ -148,6 +150,7 @@ private:
         mutable comm::Pending publication;  // of the updated weights, on their way there
         // Where gradients are whole, or while a backward pass adds to them.
         at::Tensor whole_gradient;
+        std::vector<bool> unbegun;         // UnitTensors::Part's
         bool has_gradient = false;         // what was reduced, of this step
         bool sums_copies = false;          // of its shards, from the last micro-batch on
         std::optional<Gathered> gathered;  // where weights are sharded: from gather() to release()
@@ -191,6 +194,13 @@ private:
         if (shelf == Shelf::wide) return at::kFloat;
         return shelf == Shelf::nf4 ? at::kByte : types_.compute;
     }
+    at::ScalarType gathered_type(size_t unit) const {
+        return units_[unit].is_wide() ? at::kFloat : type_of(shelf_of(units_[unit]));
+    }
+    // Of trained units in fp32 the masters are gathered, and their rounded copy is not used.
+    bool gathers_masters(size_t unit) const {
+        return masters_ && is_trained(unit) && units_[unit].is_wide();
+    }
     std::vector<at::Tensor> zeros(const Chunks& chunks, at::ScalarType type) const;
     void make_weights(const Offloading& offloading);
     std::unique_ptr<FlatStore> make_compute_weights(const Chunks& chunks, Shelf shelf,
@@ -213,6 +223,7 @@ private:
     std::vector<Range> cut_shards(Shelf shelf) const;
     void gather(size_t unit);
     void gather_ahead();
+    void begin_gradient(size_t unit);
     void start_reduction(size_t unit);
     void record_bytes_under_way();
     void finish_oldest_reduction();

@@ -60,6 +60,14 @@ void add_adapter_options(OptionTable& table) {
         .but_not({"loftq", "corda", "lora_ga", "eva", "orthogonal", "mica"},
                  "use true, gaussian, pissa or olora");
     group
+        .serve("bias", &AdapterSettings::bias,
+               "Biases of the model that are trained beside the adapters and stored with them, "
+               "PEFT's LoraConfig.bias: none, all, or those of layers that have an adapter.")
+        .shapes_loss_if_set();
+    group.refuse("lora_bias", Shape::boolean, "false",
+                 "B of an adapter has no bias of its own; biases of the model are trained by bias "
+                 "lora_only or all");
+    group
         .serve("lora_task_type", &AdapterSettings::lora_task_type,
                "PEFT's name of the task, written into adapter_config.json.")
         .but_not({"SEQ_CLS", "SEQ_2_SEQ_LM", "TOKEN_CLS", "QUESTION_ANS", "FEATURE_EXTRACTION"},

@@ -34,7 +34,8 @@ void add_deepspeed_options(OptionTable& table) {
     group.accept("deepspeed_moe_layer_cls_names", Shape::word, "null", units);
     group.accept("transformer_moe_cls_names", Shape::word, "null", units);
     group.accept("is_train_batch_min", Shape::boolean, "true", "batches are dealt out evenly");
-    group.refuse("enable_msamp", Shape::boolean, "false", "fp8 is not served; use bf16");
+    group.refuse("enable_msamp", Shape::boolean, "false",
+                 "MS-AMP is not served; give mixed_precision fp8 for products in FP8");
     group.accept("msamp_opt_level", Shape::word, "null", "it concerns fp8");
 }
 

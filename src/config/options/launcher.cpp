@@ -62,7 +62,7 @@ void add_launcher_options(OptionTable& table) {
     group.refuse("no_python", Shape::boolean, "false", "there is no Python script to start");
     group.refuse("env", Shape::json, "null", "environment variables belong into the batch script");
     group.block("megatron_lm_config", "Settings of Megatron-LM.", "megatron_lm_");
-    group.block("fp8_config", "Settings of FP8 training.", "fp8_");
+    group.block("fp8_config", "Settings of FP8 training.", "fp8_", {{"fp8_format", "fp8_format"}});
 }
 
 // Adds refused settings: features of TRL that this program does not have.
@@ -70,7 +70,8 @@ void add_refused_options(OptionTable& table) {
     ForeignGroup group(table, "Not served");
     table.add(
         RefusedFamily{"megatron_lm_", "Megatron-LM is another program; use FSDP or DEEPSPEED"});
-    table.add(RefusedFamily{"fp8_", "fp8 is not served; use mixed_precision bf16"});
+    table.add(RefusedFamily{"fp8_", "a product in FP8 has a scale for each row, of its numbers alone, and gradients of "
+                            "weights are products in bf16; leave it out"});
     table.add(
         RefusedFamily{"aws_", "SageMaker is not served; jobs are started by SLURM or mpirun"});
     table.add(RefusedFamily{"sagemaker_",

@@ -186,23 +186,47 @@ void add_training_options(OptionTable& table) {
     group.refuse("do_predict", Shape::boolean, "false", "this program trains and evaluates");
 }
 
+namespace {
+
+// Settings of Accelerate's recipes for FP8.
+void add_fp8_options(ForeignGroup& group) {
+    const std::string own = "products in FP8 are the program's own; give AO, or leave it out";
+    group.refuse("fp8_backend", Shape::word, "null", own).also_harmless({"AO", "ao"});
+    group.accept("fp8_pad_inner_dim", Shape::boolean, "true",
+                 "weights whose sizes are no multiples of 16 have products in bf16");
+    group.accept("fp8_enable_fsdp_float8_all_gather", Shape::boolean, "true",
+                 "weights are gathered in bf16");
+    group.refuse("fp8_use_autocast_during_eval", Shape::boolean, "true",
+                 "evaluation computes as training does; leave it out");
+    const std::string now = "a scale follows from the numbers of its row alone; leave it out";
+    group.refuse("fp8_margin", Shape::integer, "0", now);
+    group.refuse("fp8_interval", Shape::integer, "1", now);
+}
+
+}  // namespace
+
 void add_precision_options(OptionTable& table) {
     OptionGroup group(table, "Precision and memory", &Config::training);
     group
         .serve(
             "mixed_precision", &TrainingSettings::mixed_precision,
-            "Type of the computation: bf16, or no for fp32. Master weights and moments are fp32.")
-        .but_not({"fp16"}, "fp16 needs loss scaling, which is not served; use bf16")
-        .but_not({"fp8"}, "fp8 is not served; use bf16");
+            "Type of the computation: bf16, no for fp32, or fp8: bf16 with products of the blocks' "
+            "linear layers in FP8. Master weights and moments are fp32.")
+        .but_not({"fp16"}, "fp16 needs loss scaling, which is not served; use bf16");
+    group
+        .serve("fp8_format", &TrainingSettings::fp8_format,
+               "Formats of FP8: E4M3 for all numbers, or HYBRID, which has E5M2 for gradients.")
+        .but_not({"E5M2"}, "two bits of mantissa are too few for weights; give E4M3 or HYBRID");
     group.serve("gradient_checkpointing", &TrainingSettings::gradient_checkpointing,
                 "Recompute parts of a block in the backward pass instead of keeping them.");
     group
         .serve("activation_policy", &TrainingSettings::activation_policy,
-               "What a block keeps: all, all_but_gate_up (the MLP's first product is computed "
-               "again), attention (input and attention output), input; for each block, "
+               "What a block keeps: everything, all (norms and the MLP's activation are computed "
+               "again), all_but_gate_up (the MLP's first product too), attention (input and "
+               "attention output), input; for each block, "
                "all:18,attention (the first 18 keep all, the others attention); or auto, as much "
                "as the memory has room for.")
-        .suggest({"all", "all_but_gate_up", "attention", "input", "auto"});
+        .suggest({"everything", "all", "all_but_gate_up", "attention", "input", "auto"});
     group.serve(
         "activation_offloading", &TrainingSettings::activation_offloading,
         "Keep saved activations elsewhere: beside a GPU in the host's memory, else in a file "
@@ -213,6 +237,7 @@ void add_precision_options(OptionTable& table) {
                 "of a batch's activations for good.");
 
     group.alias("bf16", "mixed_precision", Shape::boolean, {{"true", "bf16"}, {"false", "no"}});
+    group.alias("fp8", "mixed_precision", Shape::boolean, {{"true", "fp8"}, {"false", "bf16"}});
     group.alias("activation_checkpointing", "gradient_checkpointing", Shape::boolean);
     group.alias("fsdp_activation_checkpointing", "gradient_checkpointing", Shape::boolean);
     group.alias("fsdp_activation_checkpointing_offload", "activation_offloading", Shape::boolean);
@@ -228,6 +253,7 @@ void add_precision_options(OptionTable& table) {
     const std::string evaluation = "evaluation computes in the type of training";
     group.accept("bf16_full_eval", Shape::boolean, "false", evaluation);
     group.accept("downcast_bf16", Shape::word, "no", "it concerns TPUs");
+    add_fp8_options(group);
     const std::string no_fp16 = "fp16 needs loss scaling, which is not served; use bf16";
     group.refuse("fp16", Shape::boolean, "false", no_fp16).also_harmless({"null"});
     group.refuse("fp16_full_eval", Shape::boolean, "false", no_fp16);

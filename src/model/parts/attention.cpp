@@ -21,6 +21,7 @@ ProjectionSpec qkv_of(const BlockSpec& block) {
                                    {"self_attn.v_proj", keys}},
                         .in = block.width,
                         .has_bias = block.attention.has_bias,
+                        .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
                         .joint = block.joint};
     if (block.attention.is_fused)
@@ -153,7 +154,9 @@ at::Tensor Attention::project_backward(const BlockContext& context,
                                        const at::Tensor& d_rows, const at::Tensor& x) const {
     return qkv_projection_.backward(
         context.projections(), weights, gradients, deal_backward(d_rows), x,
-        has_projected_rows(context) ? BiasGradient::is_added : BiasGradient::is_missing);
+        has_projected_rows(context) && !qkv_projection_.has_biases_apart()
+            ? BiasGradient::is_added
+            : BiasGradient::is_missing);
 }
 
 attention::GradientFinish Attention::finish_of(const BlockContext& context,
@@ -180,8 +183,8 @@ void Attention::mix(const BlockContext& context, const shard::UnitTensors& weigh
 }
 
 at::Tensor Attention::output(const BlockContext& context, const shard::UnitTensors& weights,
-                             const Saved& saved) const {
-    return out_.forward(context.projections(), weights, gated(saved));
+                             const Saved& saved, const at::Tensor& addend) const {
+    return out_.forward(context.projections(), weights, gated(saved), addend);
 }
 
 at::Tensor Attention::output_backward(const BlockContext& context,

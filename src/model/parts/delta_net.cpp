@@ -122,8 +122,8 @@ void DeltaNet::mix(const BlockContext& context, const shard::UnitTensors& weight
 }
 
 at::Tensor DeltaNet::output(const BlockContext& context, const shard::UnitTensors& weights,
-                            const Saved& saved) const {
-    return out_.forward(context.projections(), weights, normed(weights, saved));
+                            const Saved& saved, const at::Tensor& addend) const {
+    return out_.forward(context.projections(), weights, normed(weights, saved), addend);
 }
 
 at::Tensor DeltaNet::output_backward(const BlockContext& context, const shard::UnitTensors& weights,

@@ -169,7 +169,7 @@ MlpInner Experts::inner(const MlpContext& context, const shard::UnitTensors& wei
 }
 
 at::Tensor Experts::output(const MlpContext& context, const shard::UnitTensors& weights,
-                           const MlpInner& inner) const {
+                           const MlpInner& inner, const at::Tensor& addend) const {
     const ops::ExpertRows rows = ops::rows_by_expert(inner.experts, spec_.count);
     const ExpertExchange exchange(context.experts, rows, inner.arrivals);
     auto moving_weights = exchange.send_to_experts(row_weights(inner, rows));
@@ -187,7 +187,8 @@ at::Tensor Experts::output(const MlpContext& context, const shard::UnitTensors& 
     auto moving_back = exchange.send_to_tokens(of_experts);
     const at::Tensor of_shared = shared_output(context, weights, inner);
     at::Tensor output = ops::sum_of_experts(wait_for(std::move(moving_back)), rows.places);
-    return of_shared.defined() ? output.add_(of_shared) : output;
+    if (of_shared.defined()) output.add_(of_shared);
+    return addend.defined() ? output.add_(addend) : output;
 }
 
 at::Tensor Experts::logits(const MlpContext& context, const shard::UnitTensors& weights,

@@ -23,7 +23,7 @@ public:
                    const at::Tensor& x) const;
     // Returns [t, w].
     at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
-                      const MlpInner& inner) const;
+                      const MlpInner& inner, const at::Tensor& addend = {}) const;
     // Returns the gradient of x; writes over inner.gate_up.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,

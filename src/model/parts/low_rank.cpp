@@ -9,6 +9,7 @@
 #include "ringshard/ops/dropout.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "row_norms.hpp"
+#include "weight_product.hpp"
 
 namespace ringshard::model {
 
@@ -19,11 +20,26 @@ std::string matrix_name(const char* matrix, const std::string& adapter) {
     return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
 }
 
-// Multiplies columns of any type by a row of fp32, and returns them. The conversion is written out:
-// within mul_ a plan, which has no numbers, would not see its memory.
-const at::Tensor& scale_columns(const at::Tensor& columns, const at::Tensor& row) {
-    if (columns.scalar_type() == at::kFloat) return columns.mul_(row);
-    return columns.copy_(columns.to(at::kFloat).mul_(row));
+// Columns become row x (columns + factor x update), rounded once from fp32. Where inputs were
+// dropped, `of_base` has the columns of these, and row x of_base takes the place of row x columns:
+// columns + (row - 1) x of_base + factor x row x update. Conversions are written out: within an
+// operator a plan, which has no numbers, would not see their memory.
+void scale_sum(const at::Tensor& columns, const at::Tensor& of_base, const at::Tensor& update,
+               double factor, const at::Tensor& row) {
+    const at::Tensor sum = columns.to(at::kFloat);
+    if (of_base.defined()) {
+        sum.add_(of_base.to(at::kFloat).mul_(row - 1));
+        sum.add_(update.to(at::kFloat).mul_(row), factor);
+    } else {
+        sum.add_(update.to(at::kFloat), factor).mul_(row);
+    }
+    if (!sum.is_same(columns)) columns.copy_(sum);
+}
+
+// Multiplies columns of any type by a row of fp32.
+void scale_columns(const at::Tensor& columns, const at::Tensor& row) {
+    const at::Tensor scaled = columns.to(at::kFloat).mul_(row);
+    if (!scaled.is_same(columns)) columns.copy_(scaled);
 }
 
 }  // namespace
@@ -62,6 +78,7 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
     if (adapter.has_magnitude)
         magnitude = unit.add({.tensors = {{concat(name, ".lora_magnitude_vector"), {out}}},
                               .initial = shard::InitialValues::ones,
+                              .form = shard::Form::wide,
                               .is_adapter = true,
                               .is_adapter_output = true});
     layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling,
@@ -113,14 +130,10 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
             continue;
         }
         const at::Tensor scale = weights[*layer.magnitude] / norms_of(operands, layer);
-        if (drops) {
-            const at::Tensor of_base =
-                ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out));
-            columns.add_(scale_columns(of_base, scale - 1));
-            columns.add_(scale_columns(update, scale), layer.scaling);
-        } else {
-            scale_columns(columns.add_(update, layer.scaling), scale);
-        }
+        const at::Tensor of_base =
+            drops ? ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out))
+                  : at::Tensor();
+        scale_sum(columns, of_base, update, layer.scaling, scale);
     }
 }
 
@@ -143,9 +156,8 @@ LowRank::Gradient LowRank::begin_backward(const Operands& operands, const at::Te
 }
 
 at::Tensor LowRank::input_gradient(const Operands& operands, const Gradient& gradient) const {
-    at::Tensor dx = ops::linear_backward_input(
-        operands.context.gemms, drops(operands.context) ? gradient.y : gradient.scaled,
-        operands.base);
+    at::Tensor dx = weight_product_backward(
+        operands.context, drops(operands.context) ? gradient.y : gradient.scaled, operands.base);
     add_input_gradient(operands, gradient, dx);
     return dx;
 }

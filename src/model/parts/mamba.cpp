@@ -83,8 +83,8 @@ void Mamba::mix(const BlockContext& context, const shard::UnitTensors& weights,
 }
 
 at::Tensor Mamba::output(const BlockContext& context, const shard::UnitTensors& weights,
-                         const Saved& saved) const {
-    return out_.forward(context.projections(), weights, normed(weights, saved));
+                         const Saved& saved, const at::Tensor& addend) const {
+    return out_.forward(context.projections(), weights, normed(weights, saved), addend);
 }
 
 at::Tensor Mamba::output_backward(const BlockContext& context, const shard::UnitTensors& weights,

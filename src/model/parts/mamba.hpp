@@ -22,7 +22,7 @@ public:
     void mix(const BlockContext& context, const shard::UnitTensors& weights,
              Saved& saved) const override;
     at::Tensor output(const BlockContext& context, const shard::UnitTensors& weights,
-                      const Saved& saved) const override;
+                      const Saved& saved, const at::Tensor& addend) const override;
     at::Tensor output_backward(const BlockContext& context, const shard::UnitTensors& weights,
                                const shard::UnitTensors& gradients, const at::Tensor& dy,
                                const Saved& saved) const override;

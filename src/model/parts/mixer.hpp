@@ -24,9 +24,9 @@ public:
     // Does nothing where its result was kept. Collective over the sequence group.
     virtual void mix(const BlockContext& context, const shard::UnitTensors& weights,
                      Saved& saved) const = 0;
-    // Returns [t, w].
+    // Returns [t, w]. addend [t, w], or undefined: is added to it.
     virtual at::Tensor output(const BlockContext& context, const shard::UnitTensors& weights,
-                              const Saved& saved) const = 0;
+                              const Saved& saved, const at::Tensor& addend) const = 0;
 
     // Returns the gradient of the rows as they were projected. Collective over the sequence group.
     virtual at::Tensor output_backward(const BlockContext& context,

@@ -10,6 +10,7 @@ ProjectionSpec gate_up_of(const BlockSpec& block, const MlpSpec& mlp) {
     ProjectionSpec spec{.layers = {{mlp.up, mlp.intermediate}},
                         .in = block.width,
                         .has_bias = mlp.has_bias,
+                        .has_biases_apart = block.has_biases_apart,
                         .adapters = block.adapters,
                         .joint = block.joint};
     if (mlp.is_gated) spec.layers = {{mlp.gate, mlp.intermediate}, {mlp.up, mlp.intermediate}};
@@ -48,11 +49,12 @@ at::Tensor Mlp::activated(const shard::UnitTensors& weights, const at::Tensor& i
 }
 
 void Mlp::activated_backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
-                             const at::Tensor& d_product, const at::Tensor& inner) const {
+                             const at::Tensor& d_product, const at::Tensor& inner,
+                             bool makes_product) const {
     if (alpha_p_)
         ops::xielu_backward(d_product, inner, scalars_of(weights), scalars_of(gradients));
     else
-        ops::activate_backward(activation_, is_gated_, d_product, inner);
+        ops::activate_backward(activation_, is_gated_, d_product, inner, makes_product);
 }
 
 MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights,
@@ -61,17 +63,19 @@ MlpInner Mlp::inner(const MlpContext& context, const shard::UnitTensors& weights
 }
 
 at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weights,
-                       const MlpInner& inner) const {
-    return down_.forward(context.projections, weights, activated(weights, inner.gate_up));
+                       const MlpInner& inner, const at::Tensor& addend) const {
+    return down_.forward(context.projections, weights,
+                         inner.product.defined() ? inner.product : product(weights, inner), addend);
 }
 
 at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& weights,
                          const shard::UnitTensors& gradients, const at::Tensor& dy,
                          const MlpInner& inner, const at::Tensor& x) const {
     const at::Tensor d_product = down_.backward_input(context.projections, weights, dy);
-    activated_backward(weights, gradients, d_product, inner.gate_up);
-    const at::Tensor& product = d_product;        // written over
-    const at::Tensor& d_gate_up = inner.gate_up;  // written over
+    const bool is_kept = inner.product.defined();
+    activated_backward(weights, gradients, d_product, inner.gate_up, !is_kept);
+    const at::Tensor& product = is_kept ? inner.product : d_product;  // written over
+    const at::Tensor& d_gate_up = inner.gate_up;                      // written over
     down_.add_gradients(context.projections, weights, gradients, dy, product);
     return gate_up_.backward(context.projections, weights, gradients, d_gate_up, x);
 }

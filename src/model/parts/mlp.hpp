@@ -19,6 +19,7 @@ struct MlpInner {
     at::Tensor arrivals{};       // ExpertExchange's
     at::Tensor shared{};         // [t, 2i], of the MLP beside experts
     at::Tensor shared_gate{};    // [t, 1], before its sigmoid
+    at::Tensor product{};        // [t, i], of an MLP: what the second product takes, if it is kept
 };
 
 // down(activation(gate) * up), or down(activation(up)).
@@ -28,9 +29,13 @@ public:
 
     MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
                    const at::Tensor& x) const;
-    // Returns [t, w].
+    // Returns MlpInner::product.
+    at::Tensor product(const shard::UnitTensors& weights, const MlpInner& inner) const {
+        return activated(weights, inner.gate_up);
+    }
+    // Returns [t, w]. addend [t, w], or undefined: is added to it.
     at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
-                      const MlpInner& inner) const;
+                      const MlpInner& inner, const at::Tensor& addend = {}) const;
     // Returns the gradient of x; writes over inner.gate_up.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
@@ -48,7 +53,8 @@ private:
     at::Tensor activated(const shard::UnitTensors& weights, const at::Tensor& inner) const;
     // As ops::activate_backward().
     void activated_backward(const shard::UnitTensors& weights, const shard::UnitTensors& gradients,
-                            const at::Tensor& d_product, const at::Tensor& inner) const;
+                            const at::Tensor& d_product, const at::Tensor& inner,
+                            bool makes_product) const;
     ops::XieluScalars scalars_of(const shard::UnitTensors& tensors) const;
 
     ops::Activation activation_;

@@ -1,9 +1,12 @@
 #include "projection.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "ringshard/base/text.hpp"
 #include "ringshard/ops/linear.hpp"
+#include "weight_product.hpp"
 
 namespace ringshard::model {
 
@@ -17,15 +20,15 @@ int64_t width_of(const std::vector<ProjectionSpec::Layer>& layers) {
 
 shard::ParameterGroup weights_of(const ProjectionSpec& spec) {
     shard::ParameterGroup group;
+    group.begins_with_product = true;
     for (const auto& [name, out] : spec.layers)
         group.tensors.push_back({concat(name, ".weight"), {out, spec.in}});
     return group;
 }
 
-shard::ParameterGroup biases_of(const ProjectionSpec& spec) {
+shard::ParameterGroup biases_of(const std::vector<ProjectionSpec::Layer>& layers) {
     shard::ParameterGroup group{{}, shard::InitialValues::zeros};
-    for (const auto& [name, out] : spec.layers)
-        group.tensors.push_back({concat(name, ".bias"), {out}});
+    for (const auto& [name, out] : layers) group.tensors.push_back({concat(name, ".bias"), {out}});
     return group;
 }
 
@@ -35,7 +38,7 @@ Projection::Projection(shard::UnitLayout& unit, const ProjectionSpec& spec)
     : shape_{width_of(spec.layers), spec.in},
       weight_(unit.add(weights_of(spec))),
       is_joint_(!spec.joint.empty()) {
-    if (spec.has_bias) bias_ = unit.add(biases_of(spec));
+    if (spec.has_bias) add_biases(unit, spec);
     for (size_t number = 0; number < spec.joint.size(); ++number) {
         const auto& [name, layers] = spec.joint[number];
         low_ranks_.push_back(LowRank::of(unit, spec, {layers, name, number}));
@@ -76,9 +79,9 @@ at::Tensor Projection::by_chunks(const ProjectionContext& context, int64_t token
 }
 
 at::Tensor Projection::forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                               const at::Tensor& x) const {
+                               const at::Tensor& x, const at::Tensor& addend) const {
     return by_chunks(context, x.size(0), [&](const ProjectionContext& of_chunk, auto rows) {
-        return forward_chunk(of_chunk, weights, rows(x));
+        return forward_chunk(of_chunk, weights, rows(x), addend.defined() ? rows(addend) : addend);
     });
 }
 
@@ -108,13 +111,22 @@ void Projection::add_gradients(const ProjectionContext& context, const shard::Un
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,
+                                     const shard::UnitTensors& weights, const at::Tensor& x,
+                                     const at::Tensor& addend) const {
+    if (!addend.defined()) return forward_chunk(context, weights, x);
+    // What adapters add is small beside the addend, and is rounded without it.
+    if (!low_ranks_.empty()) return forward_chunk(context, weights, x).add_(addend);
+    return ops::linear_add(context.gemms, x, weights[weight_], bias_of(weights), addend);
+}
+
+at::Tensor Projection::forward_chunk(const ProjectionContext& context,
                                      const shard::UnitTensors& weights, const at::Tensor& x) const {
-    const at::Tensor bias = bias_ ? weights[*bias_] : at::Tensor();
+    const at::Tensor bias = bias_of(weights);
     const at::Tensor base = weights[weight_];
     const LowRank* const adapter = only_adapter();
     // Magnitudes scale what is computed without the bias.
     const bool bias_follows = adapter != nullptr && adapter->has_magnitudes();
-    at::Tensor y = ops::linear(context.gemms, x, base, bias_follows ? at::Tensor() : bias);
+    at::Tensor y = weight_product(context, x, base, bias_follows ? at::Tensor() : bias);
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         low_rank.forward({of_one, weights, base}, rows(x), rows(y));
@@ -134,7 +146,7 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
         adapter->add_gradients(operands, gradients, gradient, x);
         return adapter->input_gradient(operands, gradient);
     }
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    at::Tensor dx = weight_product_backward(context, dy, base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
@@ -152,7 +164,7 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
         const LowRank::Operands operands{context, weights, base};
         return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
     }
-    at::Tensor dx = ops::linear_backward_input(context.gemms, dy, base);
+    at::Tensor dx = weight_product_backward(context, dy, base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),
@@ -180,8 +192,41 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
 void Projection::add_base_gradients(const ProjectionContext& context,
                                     const shard::UnitTensors& gradients, const at::Tensor& dy,
                                     const at::Tensor& x, BiasGradient of_bias) const {
-    ops::add_weight_gradient(context.gemms, gradients[weight_], dy, x);
-    if (of_bias == BiasGradient::is_missing) ops::add_bias_gradient(bias_gradient(gradients), dy);
+    const auto [d_weight, begins] = gradients.sum(weight_);
+    ops::add_weight_gradient(context.gemms, d_weight, dy, x, begins);
+    if (of_bias == BiasGradient::is_missing) add_bias_gradients(gradients, dy);
+}
+
+void Projection::add_biases(shard::UnitLayout& unit, const ProjectionSpec& spec) {
+    if (!spec.has_biases_apart) {
+        biases_ = {{unit.add(biases_of(spec.layers)), shape_.out}};
+        return;
+    }
+    for (const ProjectionSpec::Layer& layer : spec.layers)
+        biases_.push_back({unit.add(biases_of({layer})), layer.out});
+}
+
+at::Tensor Projection::bias_of(const shard::UnitTensors& weights) const {
+    if (biases_.empty()) return {};
+    std::vector<at::Tensor> biases;
+    for (const Bias& bias : biases_) biases.push_back(weights[bias.parameter]);
+    return biases.size() == 1 ? biases.front() : at::cat(biases);
+}
+
+void Projection::add_bias_gradients(const shard::UnitTensors& gradients,
+                                    const at::Tensor& dy) const {
+    if (!has_biases_apart()) {
+        ops::add_bias_gradient(bias_gradient(gradients), dy);
+        return;
+    }
+    const at::Tensor sums = at::zeros({shape_.out}, dy.options().dtype(at::kFloat));
+    ops::add_bias_gradient(sums, dy);
+    int64_t column = 0;
+    for (const auto& [parameter, out] : biases_) {
+        const at::Tensor gradient = gradients[parameter];
+        if (gradient.defined()) gradient.add_(sums.narrow(0, column, out));
+        column += out;
+    }
 }
 
 }  // namespace ringshard::model

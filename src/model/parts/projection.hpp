@@ -29,16 +29,18 @@ class Projection {
 public:
     Projection(shard::UnitLayout& unit, const ProjectionSpec& spec);
 
+    // addend [t, out], or undefined: is added to y, on a GPU by the product itself.
     at::Tensor forward(const ProjectionContext& context, const shard::UnitTensors& weights,
-                       const at::Tensor& x) const;
+                       const at::Tensor& x, const at::Tensor& addend = {}) const;
     // Returns the gradient of x, and adds to the gradients of weight and bias.
     at::Tensor backward(const ProjectionContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
                         const at::Tensor& x, BiasGradient of_bias = BiasGradient::is_missing) const;
-    // Returns an undefined tensor where there is no bias, or a frozen one.
+    // Returns an undefined tensor where there is no bias, a frozen one, or one of each layer apart.
     at::Tensor bias_gradient(const shard::UnitTensors& gradients) const {
-        return bias_ ? gradients[*bias_] : at::Tensor();
+        return biases_.size() == 1 ? gradients[biases_.front().parameter] : at::Tensor();
     }
+    bool has_biases_apart() const { return biases_.size() > 1; }
 
     // The halves of backward(), for a part that makes x again between them.
     at::Tensor backward_input(const ProjectionContext& context, const shard::UnitTensors& weights,
@@ -65,6 +67,8 @@ private:
     template <class Work>
     at::Tensor by_chunks(const ProjectionContext& context, int64_t tokens, Work work) const;
     at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
+                             const at::Tensor& x, const at::Tensor& addend) const;
+    at::Tensor forward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                              const at::Tensor& x) const;
     at::Tensor backward_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                               const shard::UnitTensors& gradients, const at::Tensor& dy,
@@ -75,6 +79,9 @@ private:
     void add_gradients_of_chunk(const ProjectionContext& context, const shard::UnitTensors& weights,
                                 const shard::UnitTensors& gradients, const at::Tensor& dy,
                                 const at::Tensor& x) const;
+    void add_biases(shard::UnitLayout& unit, const ProjectionSpec& spec);
+    at::Tensor bias_of(const shard::UnitTensors& weights) const;
+    void add_bias_gradients(const shard::UnitTensors& gradients, const at::Tensor& dy) const;
     void add_base_gradients(const ProjectionContext& context, const shard::UnitTensors& gradients,
                             const at::Tensor& dy, const at::Tensor& x,
                             BiasGradient of_bias = BiasGradient::is_missing) const;
@@ -97,7 +104,11 @@ private:
 
     WeightShape shape_;
     shard::ParameterId weight_;
-    std::optional<shard::ParameterId> bias_;
+    struct Bias {
+        shard::ParameterId parameter;
+        int64_t out;
+    };
+    std::vector<Bias> biases_;  // none, one of all layers, or one of each
     bool is_joint_ = false;
     // One or none; or one of each of those that train together, which may have none here.
     std::vector<std::optional<LowRank>> low_ranks_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ringshard/model/block_spec.hpp"
+#include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/gemm.hpp"
 
 namespace ringshard::model {
@@ -22,6 +23,7 @@ struct ProjectionSpec {
     std::vector<Layer> layers;
     int64_t in;
     bool has_bias = false;
+    bool has_biases_apart = false;                  // each layer's is a parameter by itself
     std::map<std::string, AdapterSpec> adapters{};  // by layer, as far as it has one
     std::vector<JointAdapter> joint{};              // in their place
 };
@@ -51,12 +53,17 @@ struct ProjectionContext {
     AdapterRows rows{};
     // Of the input or output of one product. LibTorch's and cuBLAS's are not proven from 2^31 on.
     int64_t most_elements = int64_t{1} << 30;
+    // The format of output gradients, if products with weights are in FP8.
+    std::optional<ops::Fp8Format> fp8_gradients{};
 
     // Of some of the tokens.
     ProjectionContext of_tokens(int64_t begin, int64_t length) const {
         return {gemms,
                 dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
-                norms, rows.of_tokens(begin, length), most_elements};
+                norms,
+                rows.of_tokens(begin, length),
+                most_elements,
+                fp8_gradients};
     }
     // Of some of the tokens, all of one adapter.
     ProjectionContext of_one(int64_t begin, int64_t length) const {

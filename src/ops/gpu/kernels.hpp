@@ -131,10 +131,11 @@ struct SwiGlu {
     void* product;  // [rows, width]
     int64_t rows;
     int64_t width;
+    bool makes_product = true;
 };
 void swiglu(const Queue& queue, const SwiGlu& work);
 void swiglu_backward(const Queue& queue,
-                     const SwiGlu& work);  // writes both over
+                     const SwiGlu& work);  // writes gate_up over, and the product if it is made
 
 // Tokens in ascending order, and the place of each in the batch, equal ones in the order of the
 // batch.

@@ -52,7 +52,7 @@ struct Backward {
             }
             store<n>(gate + i * n, g);
             store<n>(up + i * n, u);
-            store<n>(product + i * n, d);
+            if (work.makes_product) store<n>(product + i * n, d);
         });
     }
 };

@@ -20,6 +20,7 @@
 #include "ringshard/ops/cross_entropy.hpp"
 #include "ringshard/ops/embedding.hpp"
 #include "ringshard/ops/flat.hpp"
+#include "ringshard/ops/fp8.hpp"
 #include "ringshard/ops/linear.hpp"
 #include "ringshard/ops/rms_norm.hpp"
 #include "ringshard/ops/rope.hpp"
@@ -116,6 +117,10 @@ void Bench::products() const {
         measure("forward", [&] { ops::linear(gemms_, x, weight); });
         measure("input gradient", [&] { ops::linear_backward_input(gemms_, dy, weight); });
         measure("weight gradient", [&] { ops::add_weight_gradient(gemms_, sum, dy, x); });
+        if (!ops::fits_fp8(out, in) || device::check_fp8(device_, device::visible_gpus())) continue;
+        measure("forward in FP8", [&] { ops::fp8_linear(gemms_, x, weight); });
+        measure("input gradient in FP8",
+                [&] { ops::fp8_linear_backward_input(gemms_, dy, weight, ops::Fp8Format::e4m3); });
     }
 }
 

@@ -49,6 +49,9 @@ STARTS = {
                                           alpha_pattern={r"layers\.0\..*": 12, "v_proj": 5})),
     "llama3_all": ("llama3-tiny", dict(target_modules="all-linear")),
     "llama3_lm_head": ("llama3-tiny", dict(target_modules=["q_proj", "v_proj"], modules_to_save=["lm_head"])),
+    # The bias of k_proj stays as it is.
+    "qwen2_lora_only": ("qwen2-tiny", dict(target_modules=["q_proj", "v_proj", "down_proj"], bias="lora_only")),
+    "qwen2_all_biases": ("qwen2-tiny", dict(target_modules=["v_proj", "up_proj"], bias="all", use_dora=True)),
 }
 
 # The same, of adapters that PEFT takes out of the weights when a run begins: they have no folder to start from.
@@ -84,6 +87,9 @@ CASES = {
     # PEFT's groups of LoRA+: the output layer has the rate of A; of DoRA the magnitudes have that of B.
     "loraplus": case("llama3_lm_head", SHORT, weight_decay=0.1, loraplus_lr_ratio=8, **HEADERS),
     "loraplus_dora": case("qwen2_dora", CHAT, weight_decay=0.1, loraplus_lr_ratio=4),
+    # Biases do not decay; with LoRA+ they have the rate of B.
+    "lora_only": case("qwen2_lora_only", CHAT, weight_decay=0.1),
+    "all_biases": case("qwen2_all_biases", CHAT, weight_decay=0.1, loraplus_lr_ratio=4),
     # The last window of an epoch has one micro-batch.
     "accumulation_packed": case("llama3_all", SHORT, **{**PACKED, "per_device_train_batch_size": 5, "gradient_accumulation_steps": 2}),
     "pissa": case("qwen3_pissa", COMPLETION),
@@ -119,7 +125,7 @@ def make_start(name, out):
                 noise = torch.randn(parameter.shape, generator=random)
                 if "lora_magnitude_vector" in parameter_name:
                     parameter.mul_(1 + 0.05 * noise)
-                elif "modules_to_save" in parameter_name:
+                elif "modules_to_save" in parameter_name or parameter_name.endswith(".bias"):
                     parameter.add_(0.01 * noise)
                 else:
                     parameter.copy_((0.1 if "lora_A" in parameter_name else 0.05) * noise)
@@ -137,7 +143,7 @@ def settings_of(start, dtype):
     for key in ("use_rslora", "use_dora", "init_lora_weights"):
         if key in settings:
             model_args[key] = settings[key]
-    rest = {key: settings[key] for key in ("layers_to_transform", "rank_pattern", "alpha_pattern") if key in settings}
+    rest = {key: settings[key] for key in ("layers_to_transform", "rank_pattern", "alpha_pattern", "bias") if key in settings}
     return model_args, rest
 
 
@@ -237,7 +243,8 @@ if __name__ == "__main__":
     where.mkdir(exist_ok=True)
     if not args.noise and args.only == ",".join(CASES):
         shutil.rmtree(where / "start", ignore_errors=True)
-        for which in STARTS:
+    for which in STARTS:
+        if not args.noise and not (where / "start" / which).exists():
             make_start(which, where)
     for which in args.only.split(","):
         (report_noise if args.noise else write_case)(which, where)

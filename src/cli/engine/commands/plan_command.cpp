@@ -15,6 +15,7 @@
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/device/host.hpp"
 #include "ringshard/model/config_fields.hpp"
+#include "ringshard/model/fp8_products.hpp"
 #include "ringshard/model/tied_head.hpp"
 #include "ringshard/model/wrapped_files.hpp"
 #include "run_adapters.hpp"
@@ -75,6 +76,21 @@ ordered_json to_json(const Answer& answer) {
         {"utilisation", answer.seconds.utilisation}};
 }
 
+std::string describe_fp8(const config::TrainingSettings& training, const model::ModelSpec& spec) {
+    return training.has_fp8() ? model::describe_fp8(spec, training).value() + "\n" : "";
+}
+
+std::optional<Failure> check_fp8(const config::TrainingSettings& training,
+                                 const model::ModelSpec& spec, const plan::Device& device) {
+    if (!training.has_fp8()) return std::nullopt;
+    if (device.fp8_products == 0)
+        return Failure{ExitCode::settings,
+                       concat("mixed_precision = fp8: ", device.name,
+                              " has no products in FP8; plan with bf16, or with h100-80")};
+    const auto text = model::describe_fp8(spec, training);
+    return text ? std::nullopt : std::optional(text.failure());
+}
+
 void print(const Answer& answer, const PlanContext& context, const model::ModelSpec& spec,
            const plan::Device& device) {
     const int64_t ranks_per_node = context.args.ranks_per_node();
@@ -85,7 +101,8 @@ void print(const Answer& answer, const PlanContext& context, const model::ModelS
               << (context.settings.values.training.activations_kept().is_automatic()
                       ? describe_automatic(answer.policies, spec) + "\n"
                       : "")
-              << "a rank holds at most " << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
+              << describe_fp8(context.settings.values.training, spec) << "a rank holds at most "
+              << bytes(answer.held) << ", at: " << plan.peak_at << '\n';
     for (const train::MemoryKind& kind : train::memory_kinds)
         if (const int64_t held = plan.memory.*kind.bytes; held > 0)
             std::cout << "  " << std::left << std::setw(14) << kind.name << bytes(held)
@@ -253,6 +270,8 @@ int run_plan(const PlanContext& context) {
     // Last, since this host is measured for it, which takes seconds.
     const auto device = find_device(args);
     if (!device) return report_failure(device.failure());
+    if (const auto failure = check_fp8(context.settings.values.training, spec, device.value()))
+        return report_failure(*failure);
     const Planner planner(spec, device.value(), args, context.environment, threads.value(),
                           passed_bytes);
     if (!args.curves.empty()) {

@@ -10,11 +10,13 @@
 #include "cpu_gemm.hpp"
 #include "placement.hpp"
 #include "pretrained.hpp"
+#include "report_fp8.hpp"
 #include "ringshard/base/files.hpp"
 #include "ringshard/base/text.hpp"
 #include "ringshard/base/timer.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/score_file.hpp"
+#include "ringshard/model/fp8_products.hpp"
 #include "ringshard/train/scorer.hpp"
 #include "ringshard/watch/watchdog.hpp"
 #include "run_inputs.hpp"
@@ -86,7 +88,7 @@ model::ModelSpec freeze_everything(model::ModelSpec spec) {
 // Makes the weights alone, in the compute type.
 shard::Zero make_weights(const config::Config& config, const model::ModelSpec& spec,
                          const mesh::Mesh& mesh) {
-    const bool computes_bf16 = config.training.mixed_precision == config::Precision::bf16;
+    const bool computes_bf16 = config.training.computes_in_bf16();
     return {model::make_units(spec, mesh.shape().zero(), mesh.shape().experts),
             mesh::cuts_of(config.parallel),
             {computes_bf16 ? at::kBFloat16 : at::kFloat, at::kFloat},
@@ -176,6 +178,7 @@ MaybeFailure score(const CommandContext& given) {
         return comm::found_by_all(
             {ExitCode::settings, concat("top_k = ", top_k, ": the model's vocabulary has only ",
                                         spec.vocabulary, " tokens")});
+    if (const auto failure = report_fp8(context, spec)) return failure;
     const auto gemms = choose_gemms(context, placement, spec);
     if (!gemms) return gemms.failure();
 
@@ -208,6 +211,7 @@ MaybeFailure score(const CommandContext& given) {
         spec, zero, mesh,
         {.policies = config::ActivationPolicy::input,
          .context_parallel = model::context_parallel_options(settings.values.parallel),
+         .fp8_gradients = model::fp8_gradients(settings.values.training),
          .gemms = &gemms.value().gemms,
          .on_phase = [&watchdog](const std::string&) { watchdog.made_progress(); }});
     const train::Scorer scorer(

@@ -15,6 +15,7 @@
 #include "open_recorder.hpp"
 #include "passed_tensors.hpp"
 #include "placement.hpp"
+#include "report_fp8.hpp"
 #include "ringshard/cli/report_failure.hpp"
 #include "ringshard/data/loader.hpp"
 #include "ringshard/job/stop_signals.hpp"
@@ -85,6 +86,7 @@ MaybeFailure train(const CommandContext& given) {
         if (const auto unused =
                 check_rows_are_dealt(given.settings, rows->size(), placement.shape.data()))
             return comm::found_by_all(*unused);
+    if (const auto failure = report_fp8(given, inputs.spec)) return failure;
     const auto gemms = choose_gemms(given, placement, inputs.spec);
     if (!gemms) return gemms.failure();
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
@@ -139,8 +141,6 @@ MaybeFailure train(const CommandContext& given) {
         extras_of(context, placement.shape, fingerprint, sidecar_files.value());
     add_adapter_config(extras, config, inputs);
     if (passed.value()) extras.texts[passed_text] = passed.value()->folder;
-    if (config.checkpoint.save_model_in_checkpoints)
-        if (auto failure = add_model(extras, model.stack.zero, model_form, world)) return failure;
     const double peak_operations = train::measured_peak(gemms.value().gemms, placement.device,
                                                         model.stack.zero.compute_type());
     const std::vector<std::string> hosts = world.gather_to_root(comm::host_name());
@@ -159,6 +159,12 @@ MaybeFailure train(const CommandContext& given) {
         }
         if (const auto* initial = beginning.initial_adapter())
             extras.texts[model::initial_adapter_name] = initial->hash();
+        if (config.checkpoint.save_model_in_checkpoints)
+            if (auto failure = add_model(extras, model.stack.zero, model_form,
+                                         beginning.initial_adapter(), world)) {
+                note_end(attempt, *failure, world);
+                return failure;
+            }
         std::optional<shard::FrozenSource> frozen_source;
         if (!inputs.spec.frozen.empty()) {
             extras.texts[checkpoint::frozen_text] = to_text(beginning.frozen());

@@ -24,7 +24,7 @@ using ops::GemmPass;
 namespace {
 
 at::ScalarType compute_type(const config::Config& config) {
-    return config.training.mixed_precision == config::Precision::bf16 ? at::kBFloat16 : at::kFloat;
+    return config.training.computes_in_bf16() ? at::kBFloat16 : at::kFloat;
 }
 
 const char* to_text(config::CpuGemm named) {

@@ -129,6 +129,10 @@ comm::Agreed<Placement> place_ranks(const CommandContext& context) {
     const auto device =
         comm::agreed(world, device::choose_device(run.device, neighbours.rank(), gpus));
     if (!device) return device.failure();
+    if (context.settings.values.training.has_fp8())
+        if (const auto failure =
+                comm::first_failure(world, device::check_fp8(device.value(), gpus)))
+            return *failure;
     const std::vector<RankDevice> devices =
         gather_devices(host, device.value(), gpus, shared_cores, world);
     const std::optional<Failure> shared = check_distinct(devices);

@@ -33,6 +33,7 @@ model::LoraConfig config_of(const config::AdapterSettings& settings) {
             .use_rslora = settings.use_rslora,
             .use_dora = settings.use_dora,
             .init = config::read_adapter_init(settings.init_lora_weights).value(),
+            .bias = settings.bias,
             .task_type = settings.lora_task_type};
 }
 
@@ -44,7 +45,8 @@ std::optional<Failure> check_against(const config::Settings& settings,
         {"lora_r", asked.lora_r == config.r},
         {"lora_alpha", asked.lora_alpha == config.lora_alpha},
         {"use_rslora", asked.use_rslora == config.use_rslora},
-        {"use_dora", asked.use_dora == config.use_dora}};
+        {"use_dora", asked.use_dora == config.use_dora},
+        {"bias", asked.bias == config.bias}};
     for (const auto& [name, is_same] : pairs)
         if (settings.is_fixed(name) && !is_same)
             return refuse(name, " [", settings.origin_of(name).place, "]: the adapter in ",
@@ -181,6 +183,11 @@ std::optional<Failure> choose_trained(model::ModelSpec& spec, const config::Sett
     if (auto failure = adapters.joint.empty() ? model::add_adapters(spec, adapters.config)
                                               : add_joint(spec, adapters.joint))
         return failure;
+    if (settings.values.adapter.bias != config::TrainedBiases::none &&
+        !model::trains_biases(spec, adapters.config))
+        return refuse("bias [", settings.origin_of("bias").place,
+                      "]: the model has no biases, or lora_only none in layers that have an "
+                      "adapter; leave it out");
     if (settings.values.parallel.ep_size > 1 && model::has_expert_adapters(spec))
         return refuse("ep_size = ", settings.values.parallel.ep_size, " [",
                       settings.origin_of("ep_size").place,

@@ -79,10 +79,22 @@ std::vector<std::vector<checkpoint::CopiedBytes>> copied_bytes(const model::Weig
     return files;
 }
 
+// An adapter that began as a part of the weights is written as one of twice the rank.
+checkpoint::ChangeElements widening_by(const model::InitialAdapter& initial) {
+    return [&initial](const std::string& dataset, int64_t first, std::span<const float> values,
+                      const checkpoint::WriteElements& write) {
+        return initial.write_widened(
+            dataset.substr(std::string_view(checkpoint::weights_group).size()), first, values,
+            write);
+    };
+}
+
 }  // namespace
 
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             model::ExportForm form, const comm::Group& world) {
+                                             model::ExportForm form,
+                                             const model::InitialAdapter* initial,
+                                             const comm::Group& world) {
     std::optional<Failure> failure;
     if (const auto config = extras.files.find("config.json"); config != extras.files.end()) {
         auto typed = model::config_with_type(config->second, form.type);
@@ -93,8 +105,15 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const s
     }
     if (const auto agreed = comm::first_failure(world, failure)) return agreed;
     const bool is_adapter = model::has_adapters(zero.units());
-    if (is_adapter)
-        form = {.type = model::StoredType::fp32, .content = model::ExportContent::adapter};
+    if (is_adapter) {
+        form = {.type = model::StoredType::fp32,
+                .content = model::ExportContent::adapter,
+                .initial = initial};
+        std::map<std::string, std::string> beside;
+        model::turn_into_adapter_files(beside, extras.texts.at(model::adapter_text));
+        extras.files.merge(beside);
+    }
+    extras.model.clear();
     const auto element = form.type == model::StoredType::bf16 ? checkpoint::ElementType::bf16
                                                               : checkpoint::ElementType::fp32;
     model::WeightFiles planned = model::plan_weight_files(zero.units(), form);
@@ -106,6 +125,7 @@ std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const s
             std::move(file.name), std::move(file.header), {}, element, std::move(copied[number])};
         for (const auto& [tensor, offset] : file.offsets)
             copy.offsets[checkpoint::weights_group + tensor] = offset;
+        if (initial != nullptr) copy.change = widening_by(*initial);
         extras.model.push_back(std::move(copy));
     }
     if (!planned.index.empty())

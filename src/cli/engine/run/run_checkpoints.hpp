@@ -33,9 +33,12 @@ void add_adapter_config(checkpoint::Extras& extras, const config::Config& config
 model::StoredType find_written_type(const CommandContext& context,
                                     const std::map<std::string, std::string>& sidecar_files);
 
-// Adds a Hugging Face model of these weights to every checkpoint. The files of a wrapped model in
-// the form must outlive the extras. Collective over the world.
+// Adds a Hugging Face model of these weights to every checkpoint, or the adapter that is trained,
+// in place of one added before. `initial`: as of ExportForm. This and the files of a wrapped model
+// in the form must outlive the extras. Collective over the world.
 std::optional<comm::AgreedFailure> add_model(checkpoint::Extras& extras, const shard::Zero& zero,
-                                             model::ExportForm form, const comm::Group& world);
+                                             model::ExportForm form,
+                                             const model::InitialAdapter* initial,
+                                             const comm::Group& world);
 
 }  // namespace ringshard::cli

@@ -1,0 +1,161 @@
+#include "gpu_products.hpp"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <cublasLt.h>
+#include <cublas_v2.h>
+
+#include "ringshard/base/error.hpp"
+#include "ringshard/base/narrow.hpp"
+#include "ringshard/ops/gemm.hpp"
+
+namespace ringshard::ops {
+
+namespace {
+
+void check(cublasStatus_t status, const char* call, const ProductShape& shape) {
+    RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, call, " of ", shape.result.columns, " x ",
+                    shape.result.rows, ", ",
+                    shape.turns_left ? shape.left.rows : shape.left.columns,
+                    " terms: ", cublasGetStatusString(status));
+}
+
+cudaDataType_t cuda_type(at::ScalarType type) {
+    RINGSHARD_CHECK(type == at::kFloat || type == at::kBFloat16, "products of ",
+                    at::toString(type));
+    return type == at::kFloat ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+template <class Handle, cublasStatus_t (*destroy)(Handle)>
+struct Destroy {
+    using pointer = Handle;
+    void operator()(Handle handle) const { destroy(handle); }
+};
+using Operation = std::unique_ptr<void, Destroy<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>>;
+using Layout = std::unique_ptr<void, Destroy<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>>;
+using Preference =
+    std::unique_ptr<void, Destroy<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>>;
+
+template <class Value>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t name, const Value& value,
+         const ProductShape& shape) {
+    check(cublasLtMatmulDescSetAttribute(operation.get(), name, &value, sizeof value),
+          "cublasLtMatmulDescSetAttribute", shape);
+}
+template <class Value>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t name,
+         const Value& value, const ProductShape& shape) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof value),
+          "cublasLtMatmulPreferenceSetAttribute", shape);
+}
+
+Layout layout_of(const MatrixLayout& matrix, at::ScalarType type, const ProductShape& shape) {
+    cublasLtMatrixLayout_t layout = nullptr;
+    check(cublasLtMatrixLayoutCreate(&layout, cuda_type(type), narrow<uint64_t>(matrix.rows),
+                                     narrow<uint64_t>(matrix.columns), matrix.stride),
+          "cublasLtMatrixLayoutCreate", shape);
+    return Layout(layout);
+}
+
+Operation operation_of(const ProductShape& shape) {
+    cublasLtMatmulDesc_t handle = nullptr;
+    check(cublasLtMatmulDescCreate(&handle, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "cublasLtMatmulDescCreate", shape);
+    Operation operation(handle);
+    const auto turned = [](bool turns) { return turns ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    set(operation, CUBLASLT_MATMUL_DESC_TRANSA, turned(shape.turns_left), shape);
+    set(operation, CUBLASLT_MATMUL_DESC_TRANSB, turned(shape.turns_right), shape);
+    if (shape.multiprocessors > 0)
+        set(operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, shape.multiprocessors, shape);
+    if (!shape.has_bias) return operation;
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS, shape);
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(shape.type), shape);
+    return operation;
+}
+
+}  // namespace
+
+// What cuBLASLt needs to know of a shape, and the kernel that it takes for it.
+class GpuProducts::Plan {
+public:
+    explicit Plan(const ProductShape& shape)
+        : shape_(shape),
+          operation_(operation_of(shape)),
+          left_(layout_of(shape.left, shape.type, shape)),
+          right_(layout_of(shape.right, shape.type, shape)),
+          addend_(layout_of(shape.addend, shape.type_of_result, shape)),
+          result_(layout_of(shape.result, shape.type_of_result, shape)) {
+        cublasLtMatmulPreference_t handle = nullptr;
+        check(cublasLtMatmulPreferenceCreate(&handle), "cublasLtMatmulPreferenceCreate", shape);
+        const Preference preference(handle);
+        set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+            uint64_t{at::cuda::getCUDABlasLtWorkspaceSize()}, shape);
+        // Parts of a sum are added in fp32.
+        set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+            uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}, shape);
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.alignments[0], shape);
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.alignments[1], shape);
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.alignments[2], shape);
+        set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.alignments[3], shape);
+        cublasLtMatmulHeuristicResult_t found{};
+        int count = 0;
+        check(cublasLtMatmulAlgoGetHeuristic(
+                  at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(), left_.get(),
+                  right_.get(), addend_.get(), result_.get(), preference.get(), 1, &found, &count),
+              "cublasLtMatmulAlgoGetHeuristic", shape);
+        RINGSHARD_CHECK(count > 0);
+        algorithm_ = found.algo;
+    }
+
+    void multiply(const GpuProduct& product) {
+        if (shape_.has_bias)
+            set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias.const_data_ptr(),
+                shape_);
+        const float one = 1;
+        const float share_of_addend = shape_.has_addend ? 1 : 0;
+        void* const result = product.result.mutable_data_ptr();
+        check(cublasLtMatmul(
+                  at::cuda::getCurrentCUDABlasLtHandle(), operation_.get(), &one,
+                  product.b.const_data_ptr(), left_.get(), product.a.const_data_ptr(), right_.get(),
+                  &share_of_addend, shape_.has_addend ? product.addend.const_data_ptr() : result,
+                  addend_.get(), result, result_.get(), &algorithm_,
+                  at::cuda::getCUDABlasLtWorkspace(), at::cuda::getCUDABlasLtWorkspaceSize(),
+                  at::cuda::getCurrentCUDAStream()),
+              "cublasLtMatmul", shape_);
+    }
+
+private:
+    ProductShape shape_;
+    Operation operation_;
+    Layout left_;
+    Layout right_;
+    Layout addend_;
+    Layout result_;
+    cublasLtMatmulAlgo_t algorithm_{};
+};
+
+GpuProducts::GpuProducts() = default;
+GpuProducts::~GpuProducts() = default;
+
+void GpuProducts::multiply(const GpuProduct& product) {
+    int32_t multiprocessors = 0;
+    const ProductShape shape = [&] {
+        const cublasStatus_t status =
+            cublasGetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), &multiprocessors);
+        RINGSHARD_CHECK(status == CUBLAS_STATUS_SUCCESS, cublasGetStatusString(status));
+        return shape_of(product, multiprocessors);
+    }();
+    plan_of(shape).multiply(product);
+}
+
+GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
+    std::unique_ptr<Plan>& plan = plans_[shape];
+    if (!plan) plan = std::make_unique<Plan>(shape);
+    return *plan;
+}
+
+GpuProducts& Gemms::on_gpu() const {
+    if (!on_gpu_) on_gpu_ = std::make_shared<GpuProducts>();
+    return *on_gpu_;
+}
+
+}  // namespace ringshard::ops
