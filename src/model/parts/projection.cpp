@@ -116,7 +116,7 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     if (!addend.defined()) return forward_chunk(context, weights, x);
     // What adapters add is small beside the addend, and is rounded without it.
     if (!low_ranks_.empty()) return forward_chunk(context, weights, x).add_(addend);
-    return ops::linear_add(context.gemms, x, weights[weight_], bias_of(weights), addend);
+    return weight_product_add(context, x, weights[weight_], bias_of(weights), addend);
 }
 
 at::Tensor Projection::forward_chunk(const ProjectionContext& context,

@@ -18,6 +18,13 @@ at::Tensor weight_product(const ProjectionContext& context, const at::Tensor& x,
                                       : ops::linear(context.gemms, x, weight, bias);
 }
 
+at::Tensor weight_product_add(const ProjectionContext& context, const at::Tensor& x,
+                              const at::Tensor& weight, const at::Tensor& bias,
+                              const at::Tensor& addend) {
+    return is_in_fp8(context, weight) ? ops::fp8_linear(context.gemms, x, weight, bias).add_(addend)
+                                      : ops::linear_add(context.gemms, x, weight, bias, addend);
+}
+
 at::Tensor weight_product_backward(const ProjectionContext& context, const at::Tensor& dy,
                                    const at::Tensor& weight) {
     return is_in_fp8(context, weight)
