@@ -4,11 +4,11 @@
     .deps/venv/bin/python tests/bench/experts.py [--precisions fp32 bf16] [--repetitions 7] [--only_ours]
 
 Qwen3-30B-A3B at a quarter of its width: 2 blocks of width 512, experts of 192, 8 heads of 128. The dense Qwen3 has an MLP
-of 8 x 192, so a token goes through the same products but for the router (1 % of them). A step has 4 rows of 1,024 tokens: an
+of 8 x 192, so a token goes through the same products but for the router (2 % of them). A step has 4 rows of 1,024 tokens: an
 expert gets 256 of them in the mean. The router is random, so it deals them unevenly, and each step has other rows.
 
 pass    forward and backward: the same work on both sides
-step    the pass, the norm of the gradient and AdamW, which goes over 8.6 times as many weights as in the dense model
+step    the pass, the norm of the gradient and AdamW, which goes over 9.4 times as many weights as in the dense model
 
 Every side is a process of its own that takes one step on command, so all are warm, and they take turns. A number is the
 median of the processor's milliseconds (one thread); a ratio is that of two medians. transformers' experts are grouped_mm (its default) or eager, a loop;

@@ -107,6 +107,16 @@ class PlannedBytes(PlanTest):
         plan = self.planned(self.flags(*case), "--world", "2")
         self.assertGreater(next(group["bytes"] for group in plan["traffic"] if group["group"] == "experts"), 0)
 
+    def test_activations_of_experts(self):
+        experts = {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 16, "num_experts_per_tok": 8, "moe_intermediate_size": 192}
+        self.model = self.made("experts-of-a-rank", {**SIZES, **experts})  # of this test alone
+        case = ("single_gpu", 1, 1, 512, "all", "bf16", [])
+        output, result = self.begun(1, *case)
+        self.expect(result, 0)
+        held = [line for line in read_metrics(output) if "loss" in line][-1]["memory_activations_bytes"]
+        planned = self.planned(self.flags(*case), "--world", "1")["memory_bytes"]["activations"]
+        self.assertLess(abs(planned - held), 0.002 * held, (planned, held))
+
     def test_bytes_of_adapters(self):
         lora = ["--use_peft", "--lora_r", "8", "--lora_target_modules", "all-linear"]
         four_bits = [*lora, "--load_in_4bit", "--use_bnb_nested_quant"]

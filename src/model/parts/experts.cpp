@@ -78,6 +78,9 @@ std::optional<Projection> gate_of(shard::UnitLayout& unit, const BlockSpec& bloc
                              .joint = block.joint});
 }
 
+// Rows of bf16 are copied to fp32 in either case by a sum on the CPU; plans count this copy.
+at::Tensor sums_of_rows(const at::Tensor& rows) { return rows.to(at::kFloat).sum(1); }
+
 std::optional<Mlp> shared_of(shard::UnitLayout& unit, const BlockSpec& block) {
     if (!block.experts->shared) return std::nullopt;
     return Mlp(unit, block, *block.experts->shared);
@@ -258,8 +261,7 @@ at::Tensor Experts::backward(const MlpContext& context, const shard::UnitTensors
     const ExpertAdapter::Rows adapted{gemms, weights, counts};
     at::Tensor d_inner;  // of the adapter
     if (down_adapter_) d_inner = down_adapter_->backward_input(adapted, dy_rows, d_product);
-    const at::Tensor d_row_weights =
-        activated(inner.gate_up).mul_(d_product).sum(1, false, at::kFloat);
+    const at::Tensor d_row_weights = sums_of_rows(activated(inner.gate_up).mul_(d_product));
     if (down_bias_) {
         const at::Tensor of_bias = at::zeros_like(dy_rows);
         ops::add_group_biases(of_bias, of_this_rank(context, weights[*down_bias_]), {}, counts);
