@@ -36,8 +36,9 @@ void add_grouped_weight_gradient(const Gemms& gemms, const at::Tensor& d_weights
                                  const at::Tensor& dy, const at::Tensor& x,
                                  const std::vector<int64_t>& counts) {
     for_groups(counts, [&](int64_t group, int64_t begin, int64_t count) {
+        constexpr bool begins = false;
         cuda::add_weight_gradient(gemms, d_weights.select(0, group), dy.narrow(0, begin, count),
-                                  x.narrow(0, begin, count));
+                                  x.narrow(0, begin, count), begins);
     });
 }
 
@@ -50,7 +51,7 @@ at::Tensor sum_of_experts(const at::Tensor& rows, const at::Tensor& places) {
 }
 
 // The host waits for the counts: it starts a product for each expert.
-ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts) {
+ExpertRows rows_by_expert(const at::Tensor& experts, int64_t num_experts, int64_t) {
     constexpr bool stable = true;
     const at::Tensor flat = experts.flatten();
     const at::Tensor choices = std::get<1>(at::sort(flat, stable, 0, false));

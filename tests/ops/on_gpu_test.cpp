@@ -116,8 +116,8 @@ BOOST_AUTO_TEST_CASE(swiglu_both_ways) {
         BOOST_TEST(distance(cuda::swiglu(gpu_gate_up), cuda::swiglu(gate_up)) < tolerance);
         const at::Tensor d = random(shape, shape.tokens, shape.width);
         const at::Tensor gpu_d = d.cuda();
-        cuda::swiglu_backward(d, gate_up);
-        cuda::swiglu_backward(gpu_d, gpu_gate_up);
+        cuda::swiglu_backward(d, gate_up, true);
+        cuda::swiglu_backward(gpu_d, gpu_gate_up, true);
         BOOST_TEST(distance(gpu_d, d) < tolerance);
         BOOST_TEST(distance(gpu_gate_up, gate_up) < tolerance);
     });
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_weights_are_summed_in_fp32) {
     const at::Tensor x = at::randn({700, 160}).to(at::kBFloat16);
     const at::Tensor expected = at::ones({96, 160}) + dy.to(at::kFloat).t().mm(x.to(at::kFloat));
     const at::Tensor sum = at::ones({96, 160}).cuda();
-    cuda::add_weight_gradient(Gemms(), sum, dy.cuda(), x.cuda());
+    cuda::add_weight_gradient(Gemms(), sum, dy.cuda(), x.cuda(), false);
     // Tensor cores may cut off the last bits of a sum instead of rounding: simulated, 0.7e-6 over
     // 700 tokens. A sum in bf16 would be off by 1e-3.
     BOOST_TEST(distance(sum, expected) < 3e-6);

