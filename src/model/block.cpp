@@ -52,12 +52,14 @@ std::variant<Mlp, Experts> mlp_of(shard::UnitLayout& unit, const BlockSpec& spec
     return Mlp(unit, spec, spec.mlp);
 }
 
-// Chunks beyond the tokens are empty.
+// Turns beyond the tokens are empty: ranks that share experts take equally many.
 template <class Work>
-void for_chunks(int64_t tokens, const BlockContext& context, Work work) {
-    for (int64_t begin = 0; begin < tokens || begin < context.longest_of_experts;
-         begin += context.mlp_chunk)
-        work(std::min(begin, tokens), std::clamp<int64_t>(tokens - begin, 0, context.mlp_chunk));
+void for_turns(int64_t tokens, const BlockContext& context, Work work) {
+    const int64_t most = std::max(tokens, context.experts.most_tokens);
+    for (int64_t begin = 0; begin < most; begin += context.mlp_chunk)
+        work(Turn{std::min(begin, tokens),
+                  std::clamp<int64_t>(tokens - begin, 0, context.mlp_chunk),
+                  std::min(most - begin, context.mlp_chunk)});
 }
 
 }  // namespace
@@ -184,23 +186,16 @@ MlpInner Block::inner_of_mlp(const MlpContext& context, const UnitTensors& weigh
     return std::visit([&](const auto& mlp) { return mlp.inner(context, weights, x); }, mlp_);
 }
 
-at::Tensor Block::output_of_mlp(const MlpContext& context, const UnitTensors& weights,
-                                const MlpInner& inner, const at::Tensor& addend) const {
-    return std::visit([&](const auto& mlp) { return mlp.output(context, weights, inner, addend); },
+MlpOutput Block::forward_of_mlp(const MlpContext& context, const UnitTensors& weights,
+                                const at::Tensor& x, const at::Tensor& addend) const {
+    return std::visit([&](const auto& mlp) { return mlp.forward(context, weights, x, addend); },
                       mlp_);
 }
 
-at::Tensor Block::add_mlp(const MlpContext& context, const UnitTensors& weights,
-                          const MlpInner& inner, const at::Tensor& residual,
-                          at::Tensor* kept_out) const {
-    std::visit([&](const auto& mlp) { mlp.count_choices(context.routers, inner); }, mlp_);
-    if (adds_in_product(mlp_norms_, residual))
-        return output_of_mlp(context, weights, inner, residual);
-    at::Tensor out = output_of_mlp(context, weights, inner);
-    if (mlp_norms_.behind) {
-        if (kept_out != nullptr) *kept_out = out;
-        out = mlp_norms_.behind->forward(weights, out).y;
-    }
+at::Tensor Block::add_mlp(const UnitTensors& weights, at::Tensor out,
+                          const at::Tensor& residual) const {
+    if (adds_in_product(mlp_norms_, residual)) return out;
+    if (mlp_norms_.behind) out = mlp_norms_.behind->forward(weights, out).y;
     return add_branch(std::move(out), residual);
 }
 
@@ -212,15 +207,35 @@ double Block::outer_operations_of_mlp() const {
     return std::visit([](const auto& mlp) { return mlp.outer_operations(); }, mlp_);
 }
 
-Block::MlpChunk Block::make_chunk(const MlpContext& context, const UnitTensors& weights,
-                                  const at::Tensor& input, const at::Tensor& addend) const {
-    ops::RmsNormed normed{input, {}};
+ops::RmsNormed Block::normed_for_mlp(const UnitTensors& weights, const at::Tensor& input,
+                                     const at::Tensor& addend) const {
     const auto& before = before_mlp();
-    if (addend.defined())
-        normed = before->add_forward(weights, input, residual_multiplier_, addend);
-    else if (before)
-        normed = before->forward(weights, input);
-    return {normed.y, normed.inverse_rms, inner_of_mlp(context, weights, normed.y)};
+    if (addend.defined()) return before->add_forward(weights, input, residual_multiplier_, addend);
+    if (before) return before->forward(weights, input);
+    return {input, {}};
+}
+
+Block::MlpChunk Block::make_chunk(const MlpContext& context, const UnitTensors& weights,
+                                  const at::Tensor& input, const at::Tensor& addend,
+                                  const at::Tensor& residual) const {
+    auto [x, inverse_rms] = normed_for_mlp(weights, input, addend);
+    auto [inner, out] = forward_of_mlp(
+        context, weights, x, adds_in_product(mlp_norms_, residual) ? residual : at::Tensor());
+    std::visit([&](const auto& mlp) { mlp.count_choices(context.routers, inner); }, mlp_);
+    return {std::move(x), std::move(inverse_rms), std::move(inner), std::move(out)};
+}
+
+// Only a norm behind the MLP needs its output again.
+Block::MlpChunk Block::make_chunk_again(MlpContext context, const UnitTensors& weights,
+                                        const at::Tensor& input, const at::Tensor& addend) const {
+    auto [x, inverse_rms] = normed_for_mlp(weights, input, addend);
+    if (!mlp_norms_.behind) {
+        MlpInner inner = inner_of_mlp(context, weights, x);
+        return {std::move(x), std::move(inverse_rms), std::move(inner)};
+    }
+    context.keeps_inner = true;
+    auto [inner, out] = forward_of_mlp(context, weights, x, {});
+    return {std::move(x), std::move(inverse_rms), std::move(inner), std::move(out)};
 }
 
 at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& weights, Saved& saved,
@@ -228,10 +243,10 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
     const at::Tensor& input = mlp_input(saved);
     const at::Tensor& residual = saved[attention_residual_];
     if (gate_up_.is_kept(context.policy)) {
-        MlpChunk whole = make_chunk(context.mlp(), weights, input, addend);
+        MlpContext of_all = context.mlp();
+        of_all.keeps_product = product_.is_kept(context.policy);
+        MlpChunk whole = make_chunk(of_all, weights, input, addend, residual);
         if (before_mlp() && mlp_normed_.is_kept(context.policy)) saved[mlp_normed_] = whole.x;
-        if (const Mlp* const mlp = std::get_if<Mlp>(&mlp_); mlp && product_.is_kept(context.policy))
-            saved[product_] = whole.inner.product = mlp->product(weights, whole.inner);
         saved[mlp_inverse_rms_] = whole.inverse_rms;
         saved[gate_up_] = whole.inner.gate_up;
         saved[probabilities_] = whole.inner.probabilities;
@@ -239,18 +254,20 @@ at::Tensor Block::mlp_forward(const BlockContext& context, const UnitTensors& we
         saved[arrivals_] = whole.inner.arrivals;
         saved[shared_] = whole.inner.shared;
         saved[shared_gate_] = whole.inner.shared_gate;
-        return add_mlp(context.mlp(), weights, whole.inner, residual, &saved[mlp_out_]);
+        saved[product_] = whole.inner.product;
+        if (mlp_norms_.behind) saved[mlp_out_] = whole.out;
+        return add_mlp(weights, std::move(whole.out), residual);
     }
     at::Tensor output = at::empty_like(residual);
     RowNorms norms;
-    for_chunks(residual.size(0), context, [&](int64_t begin, int64_t length) {
+    for_turns(residual.size(0), context, [&](const Turn& turn) {
         const auto chunk_of = [&](const at::Tensor& rows) {
-            return rows.defined() ? rows.narrow(0, begin, length) : rows;
+            return rows.defined() ? rows.narrow(0, turn.begin, turn.length) : rows;
         };
-        const MlpContext of_chunk = context.mlp(begin, length, norms);
-        const MlpChunk chunk = make_chunk(of_chunk, weights, chunk_of(input), chunk_of(addend));
-        chunk_of(output).copy_(
-            add_mlp(of_chunk, weights, chunk.inner, chunk_of(residual), nullptr));
+        const MlpContext of_turn = context.mlp(turn, norms);
+        at::Tensor out =
+            make_chunk(of_turn, weights, chunk_of(input), chunk_of(addend), chunk_of(residual)).out;
+        chunk_of(output).copy_(add_mlp(weights, std::move(out), chunk_of(residual)));
     });
     return output;
 }
@@ -271,14 +288,15 @@ void Block::mlp_backward(const BlockContext& context, const UnitTensors& weights
         return chunk_backward(context.mlp(), weights, gradients, input, whole, gradient);
     }
     RowNorms norms;
-    for_chunks(input.size(0), context, [&](int64_t begin, int64_t length) {
+    for_turns(input.size(0), context, [&](const Turn& turn) {
         const auto chunk_of = [&](const at::Tensor& rows) {
-            return rows.defined() ? rows.narrow(0, begin, length) : rows;
+            return rows.defined() ? rows.narrow(0, turn.begin, turn.length) : rows;
         };
         const at::Tensor of_chunk = chunk_of(input);
-        const MlpContext mlp = context.mlp(begin, length, norms);
+        const MlpContext mlp = context.mlp(turn, norms);
         chunk_backward(mlp, weights, gradients, of_chunk,
-                       make_chunk(mlp, weights, of_chunk, chunk_of(addend)), chunk_of(gradient));
+                       make_chunk_again(mlp, weights, of_chunk, chunk_of(addend)),
+                       chunk_of(gradient));
     });
 }
 
@@ -288,11 +306,7 @@ void Block::chunk_backward(const MlpContext& context, const UnitTensors& weights
     const auto& before = before_mlp();
     const auto& behind = mlp_norms_.behind;
     at::Tensor dy = branch_gradient(gradient);
-    if (behind) {
-        const at::Tensor out =
-            chunk.out.defined() ? chunk.out : output_of_mlp(context, weights, chunk.inner);
-        dy = behind_backward(*behind, weights, gradients, dy, out);
-    }
+    if (behind) dy = behind_backward(*behind, weights, gradients, dy, chunk.out);
     const at::Tensor dx = std::visit(
         [&](const auto& mlp) {
             return mlp.backward(context, weights, gradients, dy, chunk.inner, chunk.x);

@@ -49,7 +49,7 @@ private:
         at::Tensor x;
         at::Tensor inverse_rms;
         MlpInner inner;
-        at::Tensor out{};  // before the norm behind, where it was kept
+        at::Tensor out{};  // before the norm behind; with the residual if the product adds it
     };
 
     // Makes, in order, what is missing up to the attention residual: everything in the forward
@@ -80,14 +80,12 @@ private:
 
     MlpInner inner_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
                           const at::Tensor& x) const;
-    // addend: undefined, or is added.
-    at::Tensor output_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
-                             const MlpInner& inner, const at::Tensor& addend = {}) const;
-    // Returns the residual and the branch. kept_out: null, or takes the branch before the norm
-    // behind it, if there is one.
-    at::Tensor add_mlp(const MlpContext& context, const shard::UnitTensors& weights,
-                       const MlpInner& inner, const at::Tensor& residual,
-                       at::Tensor* kept_out) const;
+    // addend: undefined, or is added to the output.
+    MlpOutput forward_of_mlp(const MlpContext& context, const shard::UnitTensors& weights,
+                             const at::Tensor& x, const at::Tensor& addend) const;
+    // Returns the residual and the branch. out: of make_chunk().
+    at::Tensor add_mlp(const shard::UnitTensors& weights, at::Tensor out,
+                       const at::Tensor& residual) const;
     double inner_operations_of_mlp() const;
     double outer_operations_of_mlp() const;
 
@@ -101,8 +99,15 @@ private:
                       const shard::UnitTensors& gradients, const at::Tensor& gradient,
                       const Saved& saved, const at::Tensor& addend) const;
     // addend: is added to the input, in place; or undefined.
+    ops::RmsNormed normed_for_mlp(const shard::UnitTensors& weights, const at::Tensor& input,
+                                  const at::Tensor& addend) const;
+    // Counts the choices of experts.
     MlpChunk make_chunk(const MlpContext& context, const shard::UnitTensors& weights,
-                        const at::Tensor& input, const at::Tensor& addend) const;
+                        const at::Tensor& input, const at::Tensor& addend,
+                        const at::Tensor& residual) const;
+    // For a backward pass, where nothing was kept; `out` is there if a norm is behind it.
+    MlpChunk make_chunk_again(MlpContext context, const shard::UnitTensors& weights,
+                              const at::Tensor& input, const at::Tensor& addend) const;
     void chunk_backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& input,
                         const MlpChunk& chunk, const at::Tensor& gradient) const;

@@ -10,6 +10,13 @@
 
 namespace ringshard::model {
 
+// Tokens that the MLP works on at a time.
+struct Turn {
+    int64_t begin;
+    int64_t length;
+    int64_t most;  // tokens in this turn of one of the ranks that share experts
+};
+
 // The batch and the run, as far as a block needs them.
 struct BlockContext {
     const attention::SequenceAttention& attention;
@@ -22,10 +29,7 @@ struct BlockContext {
     const LayerCache* cache = nullptr;  // where a text is generated
     at::Tensor dropout_keys{};          // [t], of a batch that is trained on with dropout
     RouterContext routers{};
-    // The ranks that share experts (null: all are here), and the most tokens that one of them has:
-    // all take as many chunks.
-    comm::Communicator* experts = nullptr;
-    int64_t longest_of_experts = 0;
+    ExpertGroup experts{};  // all of its ranks take as many chunks
     AdapterRows rows{};
     int64_t most_product_elements = int64_t{1} << 30;
     std::optional<ops::Fp8Format> fp8_gradients{};  // if products with weights are in FP8
@@ -34,13 +38,15 @@ struct BlockContext {
         return {gemms, dropout_keys, nullptr, rows, most_product_elements, fp8_gradients};
     }
     MlpContext mlp() const { return {projections(), routers, experts}; }
-    // Of some tokens of the batch.
-    MlpContext mlp(int64_t begin, int64_t length, RowNorms& norms) const {
+    // Of some tokens of the batch, from which nothing is kept.
+    MlpContext mlp(const Turn& turn, RowNorms& norms) const {
+        const auto& [begin, length, most] = turn;
         return {
             {gemms, dropout_keys.defined() ? dropout_keys.narrow(0, begin, length) : at::Tensor(),
              &norms, rows.of_tokens(begin, length), most_product_elements, fp8_gradients},
             routers.of_tokens(begin, length),
-            experts};
+            {experts.ranks, most, experts.least_rows},
+            false};
     }
 };
 

@@ -101,7 +101,8 @@ Transformer::Transformer(ModelSpec spec, shard::Zero& zero, const mesh::Mesh& me
       policies_(options.policies.of_blocks(narrow<int64_t>(num_blocks()))),
       loss_(options.loss),
       fp8_gradients_(options.fp8_gradients),
-      chunks_(chunks_of(options.planned_device.value_or(mesh.device().type()))),
+      chunks_(options.chunks.value_or(
+          chunks_of(options.planned_device.value_or(mesh.device().type())))),
       activations_(options.activations != nullptr
                        ? keep_activations_offloaded(num_blocks(), *options.activations)
                        : keep_activations_in_memory(num_blocks())),
@@ -159,8 +160,7 @@ BlockContext Transformer::context_of(size_t block, const Pass& pass) const {
             .cache = pass.caches.empty() ? nullptr : &pass.caches[block],
             .dropout_keys = pass.has_backward ? pass.batch.dropout_keys : at::Tensor(),
             .routers = pass.routers == nullptr ? RouterContext{} : pass.routers->of_block(block),
-            .experts = experts_,
-            .longest_of_experts = pass.longest_of_experts,
+            .experts = {experts_, pass.longest_of_experts, chunks_.rows_of_expert},
             .rows = {pass.batch.adapter_bounds},
             .fp8_gradients = fp8_gradients_};
 }

@@ -313,9 +313,19 @@ void check(const BlockSpec& spec, ActivationPolicy policy, Freeze frozen,
     const attention::SequenceAttention attention(spec.attention.heads, setting.mesh.ring(),
                                                  setting.mesh.ulysses());
     const attention::SequenceDelta delta(setting.mesh.ring(), setting.mesh.ulysses());
-    const BlockContext context{attention, delta, setting.plan, setting.positions,    setting.gemms,
-                               policy,    5,     nullptr,      dropout_keys,         {},
-                               nullptr,   0,     {},           most_product_elements};
+    const BlockContext context{attention,
+                               delta,
+                               setting.plan,
+                               setting.positions,
+                               setting.gemms,
+                               policy,
+                               5,
+                               nullptr,
+                               dropout_keys,
+                               {},
+                               {},
+                               {},
+                               most_product_elements};
     Saved saved = block.begin(x.clone());
     const at::Tensor y = block.forward(context, views, saved);
     at::Tensor gradient = dy.clone();

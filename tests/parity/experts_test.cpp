@@ -20,6 +20,8 @@ constexpr mesh::Cuts zero1{true, false, false, true};
 constexpr mesh::Cuts zero2{true, true, false, true};
 constexpr mesh::Cuts zero3{true, true, true, false};
 constexpr int64_t num_rows = 16;
+// Tokens of all layouts take several turns, and rows travel in up to eight chunks of a turn.
+constexpr model::Chunks in_pieces{.mlp = 100, .rows_of_expert = 4};
 
 struct Layout {
     mesh::Cuts cuts;
@@ -130,7 +132,8 @@ test::LayoutRun run_of(const Model& model, const Layout& layout, int64_t accumul
             .shape = layout.shape,
             .accumulation = accumulation,
             .rows_per_device = num_rows / 2 / accumulation / layout.shape.data(),
-            .num_steps = num_steps};
+            .num_steps = num_steps,
+            .chunks = in_pieces};
 }
 
 void expect_routed_alike(const test::Outcome& outcome, const test::Outcome& reference) {
@@ -233,6 +236,7 @@ BOOST_AUTO_TEST_CASE(a_rank_takes_part_in_chunks_that_it_has_no_tokens_for) {
     const auto run = [&](const comm::Group& group, const Layout& layout) {
         test::LayoutRun wanted = run_of(model, layout, 1, 1);
         wanted.rows_per_device = 4 / layout.shape.data();
+        wanted.chunks = model::Chunks{.rows_of_expert = in_pieces.rows_of_expert};
         return test::train(group, wanted, rows);
     };
     const test::Outcome reference = run(alone, {{}, {1, 1, 1, 1}});
@@ -255,7 +259,7 @@ BOOST_AUTO_TEST_CASE(documents_do_not_see_each_other) {
         if (layout.shape.world() != test::world().size()) continue;
         BOOST_TEST_INFO_SCOPE(to_text(layout.shape) << ", experts " << layout.shape.experts);
         test::TestModel model(test::world(), folder.folder(),
-                              {.shape = layout.shape, .cuts = layout.cuts});
+                              {.shape = layout.shape, .cuts = layout.cuts, .chunks = in_pieces});
         const int64_t first = 4 / layout.shape.data() * model.mesh.data_rank();
         data::FlatBatch batch = data::flatten(rows, std::vector<int64_t>{first % 4});
         const at::Tensor before = model.logits(batch);

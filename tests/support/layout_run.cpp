@@ -55,7 +55,8 @@ Outcome train(const comm::Group& group, const LayoutRun& layout, const data::Row
                      .context_parallel = layout.context_parallel,
                      .recorder = nullptr,
                      .freeze = layout.freeze,
-                     .adapters = layout.adapters});
+                     .adapters = layout.adapters,
+                     .chunks = layout.chunks});
     data::Loader loader(rows, data::sampler_options(config, rows, layout.shape),
                         model.mesh.data_rank(), layout.accumulation);
     const auto optimizer = optim::make_optimizer(model.zero, config.training);

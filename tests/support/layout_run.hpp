@@ -32,6 +32,7 @@ struct LayoutRun {
     int64_t num_steps = 10;
     std::string freeze{};  // as the setting
     std::optional<model::LoraConfig> adapters{};
+    std::optional<model::Chunks> chunks{};
 };
 
 struct Outcome {

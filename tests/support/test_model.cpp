@@ -55,13 +55,16 @@ model::ModelSpec spec_of(const std::filesystem::path& folder, const TestModel::O
 
 TestModel::TestModel(const comm::Group& group, const std::filesystem::path& folder,
                      const Options& options)
-    : mesh(group, options.shape, device(), communicator_options(group)),
+    : mesh(options.make_communicator
+               ? mesh::Mesh(options.shape, group.rank(), device(), options.make_communicator)
+               : mesh::Mesh(group, options.shape, device(), communicator_options(group))),
       spec(spec_of(folder, options)),
       stack({.cuts = options.cuts,
              .types = {options.compute, at::kFloat},
              .transformer = {.policies = options.policies,
                              .context_parallel = options.context_parallel,
-                             .recorder = options.recorder}},
+                             .recorder = options.recorder,
+                             .chunks = options.chunks}},
             spec, mesh),
       sequence_(
           comm::make_communicator(group.split(group.rank() / options.shape.sequence(), "sequence"),

@@ -33,6 +33,8 @@ public:
         std::optional<model::LoraConfig> adapters = {};
         std::filesystem::path adapter = {};  // the folder of a PEFT adapter
         shard::Form frozen_form = shard::Form::numbers;
+        std::optional<model::Chunks> chunks = {};
+        mesh::Mesh::MakeCommunicator make_communicator = {};  // empty: those of a run
     };
     // Collective over the group.
     TestModel(const comm::Group& group, const std::filesystem::path& folder,

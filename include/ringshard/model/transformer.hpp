@@ -35,12 +35,15 @@ struct Positions;
 // Tokens that the head and the MLP work on at a time, where not everything is kept. Small chunks
 // stay in a processor's caches. On a GPU, the sums of the weights' gradients are read and written
 // with every chunk: 256 tokens would take four times as long for that as for the products.
+// Rows that travel to experts of other ranks go in chunks too, while the experts compute on those
+// before: an expert gets at least so many rows in each, in the mean.
 struct Chunks {
     int64_t head = 256;
     int64_t mlp = 2048;
+    int64_t rows_of_expert = 64;
 };
 inline Chunks chunks_of(c10::DeviceType device) {
-    if (device == c10::DeviceType::CUDA) return {.head = 4096, .mlp = 8192};
+    if (device == c10::DeviceType::CUDA) return {.head = 4096, .mlp = 8192, .rows_of_expert = 512};
     return {};
 }
 
@@ -64,6 +67,8 @@ public:
         Recorder* recorder = nullptr;
         // The type of the device that tensors without numbers (meta) stand for.
         std::optional<c10::DeviceType> planned_device{};
+        // Those of the device, where none are given.
+        std::optional<Chunks> chunks{};
         // Called when a phase begins: "forward of block 3".
         std::function<void(const std::string&)> on_phase{};
     };

@@ -4,11 +4,19 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace ringshard::model {
 
 namespace {
+
+// More chunks hide little more: the first way there and the last way back are in the open.
+constexpr int64_t most_chunks = 8;
+
+int64_t sum_of(const std::vector<int64_t>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
 
 // Sums of equal parts, one for each rank.
 comm::RowCounts sums_of_parts(const std::vector<int64_t>& counts, int ranks) {
@@ -19,55 +27,133 @@ comm::RowCounts sums_of_parts(const std::vector<int64_t>& counts, int ranks) {
     return sums;
 }
 
-at::Tensor on_device_of(const at::Tensor& like, std::vector<int64_t> counts, int ranks) {
-    return at::from_blob(counts.data(), {ranks, std::ssize(counts) / ranks},
-                         at::TensorOptions(at::kLong))
-        .to(like.options(), false, true);  // always copies
-}
-
 at::Tensor room_for(const at::Tensor& like, int64_t rows) {
     std::vector<int64_t> shape = like.sizes().vec();
     shape.front() = rows;
     return at::empty(shape, like.options());
 }
 
-}  // namespace
-
-ExpertExchange::ExpertExchange(comm::Communicator* group, const ops::ExpertRows& rows,
-                               at::Tensor arrivals)
-    : group_(group), counts_(rows.counts), arrivals_(std::move(arrivals)) {
-    if (group_ == nullptr) return;
-    if (!arrivals_.defined()) {
-        const at::Tensor sent = on_device_of(rows.tokens, rows.counts, group_->size());
-        arrivals_ = at::empty_like(sent);
-        group_->all_to_all(arrivals_, sent).wait();
+// Returns the rows chunk by chunk: experts of a chunk have numbers behind all of the chunk before.
+ops::ExpertRows rows_by_chunk(const at::Tensor& experts, const ExpertsSpec& spec,
+                              const std::vector<int64_t>& tokens_of_chunks) {
+    if (tokens_of_chunks.size() == 1)
+        return ops::rows_by_expert(experts, spec.count, spec.planned_experts);
+    const at::Tensor numbers = experts.clone();
+    std::vector<int64_t> planned;
+    int64_t begin = 0;
+    for (const int64_t tokens : tokens_of_chunks) {
+        const at::Tensor here = experts.narrow(0, begin, tokens);
+        if (begin > 0) numbers.narrow(0, begin, experts.size(0) - begin).add_(spec.count);
+        if (spec.planned_experts > 0) {
+            const auto rows = ops::rows_by_expert(here, spec.count, spec.planned_experts);
+            planned.insert(planned.end(), rows.counts.begin(), rows.counts.end());
+        }
+        begin += tokens;
     }
-    arrived_ = ops::arrived_rows(arrivals_, rows.counts);
-    sent_ = sums_of_parts(rows.counts, group_->size());
-    received_ = sums_of_parts(arrived_.counts, group_->size());
-    counts_.assign(rows.counts.size() / sent_.size(), 0);
-    for (size_t i = 0; i < arrived_.counts.size(); ++i)
-        counts_[i % counts_.size()] += arrived_.counts[i];
+    ops::ExpertRows rows = ops::rows_by_expert(numbers, std::ssize(tokens_of_chunks) * spec.count);
+    if (!planned.empty()) rows.counts = std::move(planned);
+    return rows;
 }
 
-ExpertExchange::Moving ExpertExchange::send_to_experts(const at::Tensor& rows) const {
+std::vector<int64_t> equal_parts(int64_t tokens, int64_t chunks) {
+    std::vector<int64_t> parts;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+        parts.push_back(tokens * (chunk + 1) / chunks - tokens * chunk / chunks);
+    return parts;
+}
+
+}  // namespace
+
+int64_t chunks_of_exchange(const ExpertGroup& group, int64_t per_token, int64_t num_experts) {
+    if (group.ranks == nullptr) return 1;
+    const int64_t rows = group.most_tokens * group.ranks->size() * per_token / num_experts;
+    return std::clamp<int64_t>(rows / group.least_rows, 1, most_chunks);
+}
+
+ExpertExchange::ExpertExchange(const ExpertGroup& group, const at::Tensor& experts,
+                               const ExpertsSpec& spec, at::Tensor arrivals)
+    : group_(group.ranks), per_token_(experts.size(1)), arrivals_(std::move(arrivals)) {
+    const std::vector<int64_t> tokens_of_chunks =
+        equal_parts(experts.size(0), chunks_of_exchange(group, per_token_, spec.count));
+    rows_ = rows_by_chunk(experts, spec, tokens_of_chunks);
+    auto counts = rows_.counts.begin();
+    int64_t begin = 0;
+    for (const int64_t tokens : tokens_of_chunks) {
+        const std::vector<int64_t> sent(counts, counts + spec.count);
+        chunks_.push_back({begin, tokens, sent, sent});
+        counts += spec.count;
+        begin += tokens;
+    }
+    if (group_ == nullptr) return;
+    if (!arrivals_.defined()) exchange_counts(spec.count);
+    for (int64_t chunk = 0; chunk < chunks(); ++chunk) find_arrivals(chunk);
+}
+
+void ExpertExchange::exchange_counts(int64_t num_experts) {
+    const int64_t ranks = group_->size();
+    const at::Tensor by_chunk = at::from_blob(
+        rows_.counts.data(), {chunks(), ranks, num_experts / ranks}, at::TensorOptions(at::kLong));
+    const at::Tensor sent = by_chunk.transpose(0, 1).contiguous().to(rows_.tokens.options(), false,
+                                                                     true);  // always copies
+    arrivals_ = at::empty_like(sent);
+    group_->all_to_all(arrivals_, sent).wait();
+}
+
+void ExpertExchange::find_arrivals(int64_t chunk) {
+    Chunk& here = chunks_[static_cast<size_t>(chunk)];
+    here.arrived = ops::arrived_rows(arrivals_.select(1, chunk).contiguous(), here.sent);
+    here.to_ranks = sums_of_parts(here.sent, group_->size());
+    here.from_ranks = sums_of_parts(here.arrived.counts, group_->size());
+    here.counts.assign(here.sent.size() / here.to_ranks.size(), 0);
+    for (size_t i = 0; i < here.arrived.counts.size(); ++i)
+        here.counts[i % here.counts.size()] += here.arrived.counts[i];
+}
+
+at::Tensor ExpertExchange::of_tokens(const at::Tensor& rows, int64_t chunk) const {
+    return rows.narrow(0, of(chunk).first_token * per_token_, of(chunk).tokens * per_token_);
+}
+
+at::Tensor ExpertExchange::tokens(int64_t chunk) const { return of_tokens(rows_.tokens, chunk); }
+
+at::Tensor ExpertExchange::places(int64_t chunk) const {
+    const at::Tensor places = rows_.places.narrow(0, of(chunk).first_token, of(chunk).tokens);
+    return chunk == 0 ? places : places - of(chunk).first_token * per_token_;
+}
+
+int64_t ExpertExchange::num_arriving() const {
+    int64_t rows = 0;
+    for (const Chunk& chunk : chunks_) rows += sum_of(chunk.counts);
+    return rows;
+}
+
+at::Tensor ExpertExchange::of_experts(const at::Tensor& rows, int64_t chunk) const {
+    int64_t first = 0;
+    for (int64_t before = 0; before < chunk; ++before) first += sum_of(of(before).counts);
+    return rows.narrow(0, first, sum_of(of(chunk).counts));
+}
+
+ExpertExchange::Moving ExpertExchange::send_to_experts(int64_t chunk,
+                                                       const at::Tensor& rows) const {
     if (group_ == nullptr) return {rows};
-    Moving moving{room_for(rows, arrived_.by_expert.size(0))};
-    moving.pending = group_->all_to_all_uneven(moving.rows, received_, rows, sent_);
+    Moving moving{room_for(rows, sum_of(of(chunk).counts))};
+    moving.pending =
+        group_->all_to_all_uneven(moving.rows, of(chunk).from_ranks, rows, of(chunk).to_ranks);
     return moving;
 }
 
-at::Tensor ExpertExchange::receive(Moving moving) const {
+at::Tensor ExpertExchange::receive(int64_t chunk, Moving moving) const {
     moving.pending.wait();
-    if (group_ == nullptr || counts_.size() == 1) return moving.rows;  // they lie in order
-    return ops::take_rows(moving.rows, arrived_.by_expert);
+    if (group_ == nullptr || of(chunk).counts.size() == 1) return moving.rows;  // they lie in order
+    return ops::take_rows(moving.rows, of(chunk).arrived.by_expert);
 }
 
-ExpertExchange::Moving ExpertExchange::send_to_tokens(const at::Tensor& rows) const {
+ExpertExchange::Moving ExpertExchange::send_to_tokens(int64_t chunk, const at::Tensor& rows) const {
     if (group_ == nullptr) return {rows};
-    const at::Tensor sent = counts_.size() == 1 ? rows : ops::take_rows(rows, arrived_.by_rank);
-    Moving moving{room_for(rows, std::accumulate(sent_.begin(), sent_.end(), int64_t{0}))};
-    moving.pending = group_->all_to_all_uneven(moving.rows, sent_, sent, received_);
+    const Chunk& here = of(chunk);
+    const at::Tensor sent =
+        here.counts.size() == 1 ? rows : ops::take_rows(rows, here.arrived.by_rank);
+    Moving moving{room_for(rows, sum_of(here.sent))};
+    moving.pending = group_->all_to_all_uneven(moving.rows, here.to_ranks, sent, here.from_ranks);
     return moving;
 }
 

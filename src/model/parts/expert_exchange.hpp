@@ -2,45 +2,77 @@
 
 #include <vector>
 
-#include "ringshard/comm/communicator.hpp"
+#include "mlp_context.hpp"
+#include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/routing.hpp"
 
 namespace ringshard::model {
 
-// The way of rows to the ranks of their experts, and back: an all-to-all of uneven parts. Every
-// rank of the group takes part, with or without tokens. Without a group all experts are here, and
-// rows stay where they are.
+// Returns in how many chunks the rows of the group travel: the same on all its ranks, since it
+// depends on sizes alone.
+int64_t chunks_of_exchange(const ExpertGroup& group, int64_t per_token, int64_t num_experts);
+
+// The way of rows to the ranks of their experts, and back, in chunks of tokens: all-to-alls of
+// uneven parts. Every rank of the group takes part, with or without tokens. Without a group all
+// experts are here, and rows stay where they are, in one chunk.
 class ExpertExchange {
 public:
-    // rows: of this rank's tokens. arrivals: those of an exchange of the same tokens; undefined:
-    // the ranks exchange how many rows each of them sends. Collective over the group.
-    ExpertExchange(comm::Communicator* group, const ops::ExpertRows& rows, at::Tensor arrivals);
+    // experts [t, k]: of this rank's tokens. arrivals: those of an exchange of the same tokens;
+    // undefined: the ranks exchange how many rows each of them sends. Collective over the group.
+    ExpertExchange(const ExpertGroup& group, const at::Tensor& experts, const ExpertsSpec& spec,
+                   at::Tensor arrivals);
 
-    // Rows of each expert of this rank, from all ranks.
-    const std::vector<int64_t>& counts() const { return counts_; }
-    // [ranks, experts of this rank] int64: rows that each rank sends; undefined without a group.
+    int64_t chunks() const { return std::ssize(chunks_); }
+    // [ranks, chunks, experts of this rank] int64: rows that each rank sends; undefined without a
+    // group.
     const at::Tensor& arrivals() const { return arrivals_; }
+    // Of this rank's tokens: chunk by chunk, and expert by expert in each.
+    const ops::ExpertRows& rows() const { return rows_; }
+    // Of a chunk: the token of each row [n].
+    at::Tensor tokens(int64_t chunk) const;
+    // Of a chunk: the row of a choice [t, k], in the chunk.
+    at::Tensor places(int64_t chunk) const;
+    // The chunk's part of a tensor with a row for each row of this rank's tokens.
+    at::Tensor of_tokens(const at::Tensor& rows, int64_t chunk) const;
+
+    // Rows of this rank's experts in all chunks.
+    int64_t num_arriving() const;
+    // Rows of each expert of this rank in a chunk, from all ranks.
+    const std::vector<int64_t>& counts(int64_t chunk) const { return of(chunk).counts; }
+    // The chunk's part of a tensor with a row for each row of this rank's experts, chunk by chunk.
+    at::Tensor of_experts(const at::Tensor& rows, int64_t chunk) const;
 
     // Rows that travel; the caller computes meanwhile.
     struct Moving {
-        at::Tensor rows;
+        at::Tensor rows{};
         comm::Pending pending{};
     };
     // rows [n, ...]: of this rank's tokens, expert by expert. Collective over the group.
-    Moving send_to_experts(const at::Tensor& rows) const;
+    Moving send_to_experts(int64_t chunk, const at::Tensor& rows) const;
     // Returns the rows of this rank's experts [m, ...], expert by expert.
-    at::Tensor receive(Moving moving) const;
-    at::Tensor to_experts(const at::Tensor& rows) const { return receive(send_to_experts(rows)); }
+    at::Tensor receive(int64_t chunk, Moving moving) const;
     // The way back: from [m, ...] to [n, ...]. Collective over the group.
-    Moving send_to_tokens(const at::Tensor& rows) const;
+    Moving send_to_tokens(int64_t chunk, const at::Tensor& rows) const;
 
 private:
+    struct Chunk {
+        int64_t first_token;
+        int64_t tokens;
+        std::vector<int64_t> sent;    // to each expert
+        std::vector<int64_t> counts;  // of each expert of this rank
+        comm::RowCounts to_ranks{};
+        comm::RowCounts from_ranks{};
+        ops::ArrivedRows arrived{};
+    };
+    const Chunk& of(int64_t chunk) const { return chunks_[static_cast<size_t>(chunk)]; }
+    void exchange_counts(int64_t num_experts);
+    void find_arrivals(int64_t chunk);
+
     comm::Communicator* group_;
-    std::vector<int64_t> counts_;
+    int64_t per_token_;
+    std::vector<Chunk> chunks_;
+    ops::ExpertRows rows_;
     at::Tensor arrivals_;
-    comm::RowCounts sent_;      // to each rank
-    comm::RowCounts received_;  // from each rank
-    ops::ArrivedRows arrived_;
 };
 
 // Returns rows that came back to their tokens.

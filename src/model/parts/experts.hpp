@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "expert_adapter.hpp"
+#include "expert_mlp.hpp"
 #include "mlp.hpp"
 #include "ringshard/model/block_spec.hpp"
 #include "ringshard/ops/routing.hpp"
@@ -13,18 +13,19 @@ namespace ringshard::model {
 // A router and its experts: the sum over the experts of a token of weight * down(activation(gate) *
 // up), and of an MLP through which every token goes, if there is one. A rank has all experts of the
 // block, gathered like other weights; or the ranks of a group have equally many each, in order, and
-// rows go to them and come back. Then inner(), output() and backward() are collective over that
-// group.
+// rows go to them and come back, in chunks: one travels while the experts compute on another. Then
+// forward() and backward() are collective over that group.
 class Experts {
 public:
     Experts(shard::UnitLayout& unit, const BlockSpec& block);
 
+    // Returns what backward() begins with where no forward pass has left it: all but gate and up.
     MlpInner inner(const MlpContext& context, const shard::UnitTensors& weights,
                    const at::Tensor& x) const;
-    // Returns [t, w].
-    at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
-                      const MlpInner& inner, const at::Tensor& addend = {}) const;
-    // Returns the gradient of x; writes over inner.gate_up.
+    // addend [t, w], or undefined: is added to the output.
+    MlpOutput forward(const MlpContext& context, const shard::UnitTensors& weights,
+                      const at::Tensor& x, const at::Tensor& addend) const;
+    // Returns the gradient of x; writes over inner.gate_up, or makes gate and up again.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,
                         const MlpInner& inner, const at::Tensor& x) const;
@@ -39,17 +40,12 @@ public:
     std::vector<WeightUse> other_weights() const;
 
 private:
-    // Of the experts of this rank, [count, out, in].
-    at::Tensor gate_up_of(const shard::UnitTensors& weights) const;
-    at::Tensor down_of(const shard::UnitTensors& weights) const;
-    // Adds to the gradient of these matrices.
-    void add_gradient(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
-                      shard::ParameterId matrices, const at::Tensor& dy, const at::Tensor& x,
-                      const std::vector<int64_t>& counts) const;
-    at::Tensor activated(const at::Tensor& gate_up) const;
-    void activated_backward(const at::Tensor& d_product, const at::Tensor& gate_up) const;
-    // Biases of the experts of this rank, as a view.
-    at::Tensor of_this_rank(const MlpContext& context, const at::Tensor& of_all) const;
+    // Returns the probabilities and the chosen experts.
+    MlpInner routed(const MlpContext& context, const shard::UnitTensors& weights,
+                    const at::Tensor& x) const;
+    // Adds gate and up of the MLP beside the experts, if there is one.
+    void add_shared(const MlpContext& context, const shard::UnitTensors& weights,
+                    const at::Tensor& x, MlpInner& inner) const;
     // Returns the result of the MLP beside the experts [t, w]; undefined: there is none.
     at::Tensor shared_output(const MlpContext& context, const shard::UnitTensors& weights,
                              const MlpInner& inner) const;
@@ -60,24 +56,19 @@ private:
     // Returns [t, e].
     at::Tensor logits(const MlpContext& context, const shard::UnitTensors& weights,
                       const at::Tensor& x) const;
-    // Returns the part of the gradient of x that goes through the router. d_logits [t, e] fp32.
+    // Returns the part of the gradient of x that goes through the router. d_weights [t, k] fp32.
     at::Tensor router_backward(const MlpContext& context, const shard::UnitTensors& weights,
-                               const shard::UnitTensors& gradients, const at::Tensor& d_logits,
-                               const at::Tensor& x) const;
-    ops::ExpertRows rows_of(const MlpInner& inner) const;
-    // The weight of each row of this rank's tokens [n, 1], in the type of the rows.
-    at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows) const;
+                               const shard::UnitTensors& gradients, const at::Tensor& d_weights,
+                               const MlpInner& inner, const at::Tensor& x) const;
+    // The weight of each row of this rank's tokens [n, 1].
+    at::Tensor row_weights(const MlpInner& inner, const ops::ExpertRows& rows,
+                           at::ScalarType type) const;
 
     ExpertsSpec spec_;
     int64_t width_;
     Projection router_;
     std::optional<shard::ParameterId> correction_;  // of the probabilities
-    shard::ParameterId gate_up_;
-    shard::ParameterId down_;
-    std::optional<shard::ParameterId> gate_up_bias_;  // [count, 2i]
-    std::optional<shard::ParameterId> down_bias_;     // [count, w]
-    std::optional<ExpertAdapter> gate_up_adapter_;
-    std::optional<ExpertAdapter> down_adapter_;
+    ExpertMlp experts_;
     std::optional<Mlp> shared_;
     std::optional<Projection> shared_gate_;
 };

@@ -68,6 +68,14 @@ at::Tensor Mlp::output(const MlpContext& context, const shard::UnitTensors& weig
                          inner.product.defined() ? inner.product : product(weights, inner), addend);
 }
 
+MlpOutput Mlp::forward(const MlpContext& context, const shard::UnitTensors& weights,
+                       const at::Tensor& x, const at::Tensor& addend) const {
+    MlpInner inner = this->inner(context, weights, x);
+    if (context.keeps_product) inner.product = product(weights, inner);
+    at::Tensor y = output(context, weights, inner, addend);
+    return {std::move(inner), std::move(y)};
+}
+
 at::Tensor Mlp::backward(const MlpContext& context, const shard::UnitTensors& weights,
                          const shard::UnitTensors& gradients, const at::Tensor& dy,
                          const MlpInner& inner, const at::Tensor& x) const {

@@ -13,13 +13,19 @@ namespace ringshard::model {
 // Some tokens between the products of an MLP, or of experts.
 struct MlpInner {
     at::Tensor gate_up;  // [t, 2i]: a row is gate, then up. Without a gate, [t, i]. Of experts,
-                         // [m, 2i]: the rows of the experts of this rank, expert by expert.
+                         // [m, 2i]: the rows of the experts of this rank, chunk by chunk, expert
+                         // by expert.
     at::Tensor probabilities{};  // [t, e] fp32, of experts
     at::Tensor experts{};        // [t, k] int64
     at::Tensor arrivals{};       // ExpertExchange's
     at::Tensor shared{};         // [t, 2i], of the MLP beside experts
     at::Tensor shared_gate{};    // [t, 1], before its sigmoid
     at::Tensor product{};        // [t, i], of an MLP: what the second product takes, if it is kept
+};
+
+struct MlpOutput {
+    MlpInner inner;     // of experts: whole where the context keeps it
+    at::Tensor output;  // [t, w]
 };
 
 // down(activation(gate) * up), or down(activation(up)).
@@ -36,6 +42,8 @@ public:
     // Returns [t, w]. addend [t, w], or undefined: is added to it.
     at::Tensor output(const MlpContext& context, const shard::UnitTensors& weights,
                       const MlpInner& inner, const at::Tensor& addend = {}) const;
+    MlpOutput forward(const MlpContext& context, const shard::UnitTensors& weights,
+                      const at::Tensor& x, const at::Tensor& addend) const;
     // Returns the gradient of x; writes over inner.gate_up.
     at::Tensor backward(const MlpContext& context, const shard::UnitTensors& weights,
                         const shard::UnitTensors& gradients, const at::Tensor& dy,

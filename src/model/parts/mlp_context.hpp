@@ -27,10 +27,19 @@ struct RouterContext {
     }
 };
 
+// The ranks that share experts.
+struct ExpertGroup {
+    comm::Communicator* ranks = nullptr;  // null: all experts are here
+    int64_t most_tokens = 0;              // of one of the ranks
+    int64_t least_rows = 1;               // of an expert in a chunk that travels, in the mean
+};
+
 struct MlpContext {
     ProjectionContext projections;
     RouterContext routers;
-    comm::Communicator* experts = nullptr;  // the ranks that share them; null: all are here
+    ExpertGroup experts{};
+    bool keeps_inner = true;     // a backward pass goes on from the tensors of the forward pass
+    bool keeps_product = false;  // and from MlpInner::product
 };
 
 }  // namespace ringshard::model

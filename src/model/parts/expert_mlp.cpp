@@ -1,0 +1,207 @@
+#include "expert_mlp.hpp"
+
+#include <ATen/ops/zeros_like.h>
+
+#include "ringshard/base/text.hpp"
+#include "ringshard/ops/activation.hpp"
+#include "ringshard/ops/clamped_swiglu.hpp"
+#include "ringshard/ops/grouped_linear.hpp"
+
+namespace ringshard::model {
+
+namespace {
+
+// Matrices of all experts, [out, in]: one tensor for each, in the order of the experts, or one for
+// all of them.
+shard::ParameterGroup tensors_of(const ExpertsSpec& spec, const std::vector<std::string>& layers,
+                                 const std::vector<int64_t>& shape) {
+    shard::ParameterGroup group;
+    const int64_t out = shape[0] * std::ssize(layers);
+    const std::string stacked = concat(spec.experts, ".", layers.back());
+    group.is_of_experts = true;
+    if (spec.tensors == ExpertTensors::stacked)
+        group.tensors = {{stacked, {spec.count, out, shape[1]}}};
+    if (spec.tensors == ExpertTensors::turned)
+        group.tensors = {{stacked, {spec.count, shape[1], out}}};
+    if (!group.tensors.empty()) return group;
+    for (int64_t expert = 0; expert < spec.count; ++expert)
+        for (const std::string& layer : layers)
+            group.tensors.push_back(
+                {concat(spec.experts, ".", expert, ".", layer, ".weight"), shape});
+    return group;
+}
+
+// Returns nothing if the matrix of the experts has no adapter.
+std::optional<ExpertAdapter> adapter_of(shard::UnitLayout& unit, const BlockSpec& block,
+                                        const char* parameter, const std::vector<int64_t>& shape) {
+    const auto found = block.adapters.find(parameter);
+    if (found == block.adapters.end()) return std::nullopt;
+    return ExpertAdapter(unit, expert_adapter_prefix(block, parameter), found->second,
+                         block.experts->count, shape);
+}
+
+// Returns the matrices as the files have them: [count, out, in], or [count, in, out]. `rows`: of
+// the matrix of one expert.
+at::Tensor by_expert(const at::Tensor& matrices, int64_t rows) {
+    if (!matrices.defined() || matrices.dim() == 3) return matrices;  // undefined: frozen
+    return matrices.view({matrices.size(0) / rows, rows, matrices.size(1)});
+}
+
+std::optional<shard::ParameterId> bias_of(shard::UnitLayout& unit, const ExpertsSpec& spec,
+                                          const std::string& layer, int64_t width) {
+    if (!spec.has_bias()) return std::nullopt;
+    return unit.add({.tensors = {{concat(spec.experts, ".", layer, "_bias"), {spec.count, width}}},
+                     .initial = shard::InitialValues::zeros,
+                     .is_bias = true});
+}
+
+// Rows of bf16 are copied to fp32 in either case by a sum on the CPU; plans count this copy.
+at::Tensor sums_of_rows(const at::Tensor& rows) { return rows.to(at::kFloat).sum(1); }
+
+// Biases of the experts of this rank, as a view.
+at::Tensor of_this_rank(const MlpContext& context, const at::Tensor& of_all) {
+    const comm::Communicator* const ranks = context.experts.ranks;
+    if (ranks == nullptr || !of_all.defined()) return of_all;  // undefined: frozen
+    const int64_t count = of_all.size(0) / ranks->size();
+    return of_all.narrow(0, ranks->rank() * count, count);
+}
+
+}  // namespace
+
+ExpertMlp::ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block)
+    : spec_(block.experts.value()),
+      width_(block.width),
+      gate_up_(unit.add(tensors_of(spec_, {spec_.gate, spec_.up}, {spec_.intermediate, width_}))),
+      down_(unit.add(tensors_of(spec_, {spec_.down}, {width_, spec_.intermediate}))),
+      gate_up_bias_(bias_of(unit, spec_, spec_.up, 2 * spec_.intermediate)),
+      down_bias_(bias_of(unit, spec_, spec_.down, width_)),
+      gate_up_adapter_(adapter_of(unit, block, experts_gate_up, {2 * spec_.intermediate, width_})),
+      down_adapter_(adapter_of(unit, block, experts_down, {width_, spec_.intermediate})) {}
+
+at::Tensor ExpertMlp::gate_up_of(const shard::UnitTensors& weights) const {
+    const at::Tensor matrices = by_expert(weights[gate_up_], 2 * spec_.intermediate);
+    return spec_.tensors == ExpertTensors::turned ? matrices.transpose(1, 2) : matrices;
+}
+
+at::Tensor ExpertMlp::down_of(const shard::UnitTensors& weights) const {
+    const at::Tensor matrices = by_expert(weights[down_], width_);
+    return spec_.tensors == ExpertTensors::turned ? matrices.transpose(1, 2) : matrices;
+}
+
+void ExpertMlp::add_gradient(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
+                             shard::ParameterId matrices, const at::Tensor& dy, const at::Tensor& x,
+                             const std::vector<int64_t>& counts) const {
+    const at::Tensor sums = by_expert(gradients[matrices], dy.size(1));
+    if (spec_.tensors == ExpertTensors::turned)
+        ops::add_grouped_weight_gradient(gemms, sums, x, dy, counts);
+    else
+        ops::add_grouped_weight_gradient(gemms, sums, dy, x, counts);
+}
+
+at::Tensor ExpertMlp::activated(const at::Tensor& gate_up) const {
+    if (spec_.tensors == ExpertTensors::turned)
+        return ops::clamped_swiglu(gate_up, {spec_.clamped.alpha, spec_.clamped.limit});
+    return ops::activate(spec_.activation, true, gate_up);
+}
+
+void ExpertMlp::activated_backward(const at::Tensor& d_product, const at::Tensor& gate_up) const {
+    if (spec_.tensors == ExpertTensors::turned)
+        ops::clamped_swiglu_backward(d_product, gate_up,
+                                     {spec_.clamped.alpha, spec_.clamped.limit});
+    else
+        ops::activate_backward(spec_.activation, true, d_product, gate_up);
+}
+
+at::Tensor ExpertMlp::inner(const Rows& rows, const at::Tensor& x) const {
+    const auto& [context, weights, counts] = rows;
+    const ops::Gemms& gemms = context.projections.gemms;
+    at::Tensor gate_up = ops::grouped_linear(gemms, x, gate_up_of(weights), counts);
+    if (gate_up_bias_)
+        ops::add_group_biases(gate_up, of_this_rank(context, weights[*gate_up_bias_]), {}, counts);
+    if (gate_up_adapter_) gate_up_adapter_->forward({gemms, weights, counts}, x, gate_up);
+    return gate_up;
+}
+
+at::Tensor ExpertMlp::output(const Rows& rows, const at::Tensor& gate_up,
+                             const at::Tensor& factors) const {
+    const auto& [context, weights, counts] = rows;
+    const ops::Gemms& gemms = context.projections.gemms;
+    const at::Tensor product = activated(gate_up).mul_(factors);
+    at::Tensor y = ops::grouped_linear(gemms, product, down_of(weights), counts);
+    if (down_bias_)
+        ops::add_group_biases(y, of_this_rank(context, weights[*down_bias_]), factors, counts);
+    if (down_adapter_) down_adapter_->forward({gemms, weights, counts}, product, y);
+    return y;
+}
+
+// With u = dy w_down, the gradient of a row's factor is u . product, and that of its product is
+// factor * u.
+at::Tensor ExpertMlp::backward_output(const Rows& rows, const shard::UnitTensors& gradients,
+                                      const at::Tensor& dy, const at::Tensor& factors,
+                                      const at::Tensor& gate_up) const {
+    const auto& [context, weights, counts] = rows;
+    const ops::Gemms& gemms = context.projections.gemms;
+    const at::Tensor d_product =
+        ops::grouped_linear_backward_input(gemms, dy, down_of(weights), counts);
+    const ExpertAdapter::Rows adapted{gemms, weights, counts};
+    at::Tensor d_inner;  // of the adapter
+    if (down_adapter_) d_inner = down_adapter_->backward_input(adapted, dy, d_product);
+    at::Tensor d_factors = sums_of_rows(activated(gate_up).mul_(d_product));
+    if (down_bias_) {
+        const at::Tensor of_bias = at::zeros_like(dy);
+        ops::add_group_biases(of_bias, of_this_rank(context, weights[*down_bias_]), {}, counts);
+        d_factors.add_(of_bias.mul_(dy).sum(1, false, at::kFloat));
+        ops::add_group_bias_gradient(of_this_rank(context, gradients[*down_bias_]), dy, factors,
+                                     counts);
+    }
+    d_product.mul_(factors);
+    activated_backward(d_product, gate_up);
+    const at::Tensor& product = d_product;  // written over
+    product.mul_(factors);
+    add_gradient(gemms, gradients, down_, dy, product, counts);
+    if (down_adapter_) down_adapter_->add_gradients(adapted, gradients, dy, d_inner, product);
+    return d_factors;
+}
+
+ExpertMlp::InputGradient ExpertMlp::backward_inner(const Rows& rows,
+                                                   const at::Tensor& d_gate_up) const {
+    const auto& [context, weights, counts] = rows;
+    const ops::Gemms& gemms = context.projections.gemms;
+    InputGradient made{
+        ops::grouped_linear_backward_input(gemms, d_gate_up, gate_up_of(weights), counts)};
+    if (gate_up_adapter_)
+        made.d_inner =
+            gate_up_adapter_->backward_input({gemms, weights, counts}, d_gate_up, made.dx);
+    return made;
+}
+
+void ExpertMlp::add_inner_gradients(const Rows& rows, const shard::UnitTensors& gradients,
+                                    const at::Tensor& d_gate_up, const at::Tensor& d_inner,
+                                    const at::Tensor& x) const {
+    const auto& [context, weights, counts] = rows;
+    const ops::Gemms& gemms = context.projections.gemms;
+    add_gradient(gemms, gradients, gate_up_, d_gate_up, x, counts);
+    if (gate_up_bias_)
+        ops::add_group_bias_gradient(of_this_rank(context, gradients[*gate_up_bias_]), d_gate_up,
+                                     {}, counts);
+    if (gate_up_adapter_)
+        gate_up_adapter_->add_gradients({gemms, weights, counts}, gradients, d_gate_up, d_inner, x);
+}
+
+double ExpertMlp::inner_operations() const {
+    return 4 * static_cast<double>(spec_.intermediate * width_) +
+           (gate_up_adapter_ ? gate_up_adapter_->operations() : 0);
+}
+
+double ExpertMlp::outer_operations() const {
+    return 2 * static_cast<double>(spec_.intermediate * width_) +
+           (down_adapter_ ? down_adapter_->operations() : 0);
+}
+
+std::vector<WeightUse> ExpertMlp::weights() const {
+    const auto rows = static_cast<double>(spec_.per_token);
+    return {{{2 * spec_.intermediate, width_}, gate_up_, rows},
+            {{width_, spec_.intermediate}, down_, rows}};
+}
+
+}  // namespace ringshard::model

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "expert_adapter.hpp"
+#include "mlp_context.hpp"
+#include "projection.hpp"
+#include "ringshard/model/block_spec.hpp"
+
+namespace ringshard::model {
+
+// The experts of this rank, on rows that are here, expert by expert: down(activation(gate) * up)
+// times the factor of the row.
+class ExpertMlp {
+public:
+    ExpertMlp(shard::UnitLayout& unit, const BlockSpec& block);
+
+    struct Rows {
+        const MlpContext& context;
+        const shard::UnitTensors& weights;
+        const std::vector<int64_t>& counts;  // of each expert of this rank
+    };
+    // Returns gate and up [m, 2i] of the rows x [m, w].
+    at::Tensor inner(const Rows& rows, const at::Tensor& x) const;
+    // Returns [m, w]. factors [m, 1].
+    at::Tensor output(const Rows& rows, const at::Tensor& gate_up, const at::Tensor& factors) const;
+    // Returns the gradient of the factors [m] fp32, and writes that of gate_up over it.
+    at::Tensor backward_output(const Rows& rows, const shard::UnitTensors& gradients,
+                               const at::Tensor& dy, const at::Tensor& factors,
+                               const at::Tensor& gate_up) const;
+    struct InputGradient {
+        at::Tensor dx;         // [m, w]
+        at::Tensor d_inner{};  // of the adapter
+    };
+    InputGradient backward_inner(const Rows& rows, const at::Tensor& d_gate_up) const;
+    // Adds to the gradients of what makes gate and up; the caller may have sent dx before.
+    void add_inner_gradients(const Rows& rows, const shard::UnitTensors& gradients,
+                             const at::Tensor& d_gate_up, const at::Tensor& d_inner,
+                             const at::Tensor& x) const;
+
+    // Of a row and the forward pass.
+    double inner_operations() const;
+    double outer_operations() const;
+    std::vector<WeightUse> weights() const;
+
+private:
+    // Of the experts of this rank, [count, out, in].
+    at::Tensor gate_up_of(const shard::UnitTensors& weights) const;
+    at::Tensor down_of(const shard::UnitTensors& weights) const;
+    // Adds to the gradient of these matrices.
+    void add_gradient(const ops::Gemms& gemms, const shard::UnitTensors& gradients,
+                      shard::ParameterId matrices, const at::Tensor& dy, const at::Tensor& x,
+                      const std::vector<int64_t>& counts) const;
+    at::Tensor activated(const at::Tensor& gate_up) const;
+    void activated_backward(const at::Tensor& d_product, const at::Tensor& gate_up) const;
+
+    ExpertsSpec spec_;
+    int64_t width_;
+    shard::ParameterId gate_up_;
+    shard::ParameterId down_;
+    std::optional<shard::ParameterId> gate_up_bias_;  // [count, 2i]
+    std::optional<shard::ParameterId> down_bias_;     // [count, w]
+    std::optional<ExpertAdapter> gate_up_adapter_;
+    std::optional<ExpertAdapter> down_adapter_;
+};
+
+}  // namespace ringshard::model
