@@ -49,6 +49,9 @@ std::optional<Failure> check_scales(const StoredModel& stored, const std::string
         return Failure{ExitCode::bad_data,
                        concat(weight, " is stored in FP8 (F8_E4M3), and ", what...)};
     };
+    if (tensor.shape.size() > 2)  // transformers 5.23 reads these without their scales
+        return refuse("it has ", tensor.shape.size(), " dimensions",
+                      ": FP8 is read in matrices, and in experts of one matrix each");
     const StoredTensor* const scales = find_scales(stored, weight);
     if (scales == nullptr)
         return refuse("its scales, ", weight, ending, ", are not in the model's files");

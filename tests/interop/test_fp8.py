@@ -22,6 +22,9 @@ from family_models import add_tokenizer  # noqa: E402
 ROWS = os.path.join(DATA, "rows", "pretokenized.jsonl")
 BLOCKS = {"weight_block_size": [16, 8], "activation_scheme": "dynamic"}
 MATRIX = {"weight_block_size": None, "activation_scheme": "static"}
+MORE = {"qwen3": {}, "ministral3": {"rope_parameters": CONFIGS["ministral3"]["rope_parameters"]},
+        "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+        "granitemoe": {"num_local_experts": 4, "num_experts_per_tok": 2}}
 
 
 def quantise(weight, block):
@@ -35,8 +38,7 @@ def quantise(weight, block):
 
 def make_model(folder, form, model_type="qwen3"):
     torch.manual_seed(2)
-    config = AutoConfig.for_model(**sizes(model_type=model_type, head_dim=8, vocab_size=512,
-                                          **({} if model_type == "qwen3" else {"rope_parameters": CONFIGS["ministral3"]["rope_parameters"]})))
+    config = AutoConfig.for_model(**sizes(model_type=model_type, head_dim=8, vocab_size=512, **MORE[model_type]))
     model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
@@ -90,7 +92,7 @@ class Fp8(TrainerTest):
     def test_reading(self):
         """After a step with a learning rate of 0 the written model is the one that was read."""
         for form, kind, dtype in ((BLOCKS, "qwen3", torch.float32), (BLOCKS, "qwen3", torch.bfloat16),
-                                  (MATRIX, "ministral3", torch.float32)):
+                                  (MATRIX, "ministral3", torch.float32), (BLOCKS, "qwen3_moe", torch.bfloat16)):
             with self.subTest(form=form, dtype=dtype), tempfile.TemporaryDirectory() as folder:
                 model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
                 make_model(model, form, kind)
@@ -178,6 +180,19 @@ class Fp8(TrainerTest):
             del tensors[name + "_scale_inv"]
             save_file(tensors, file, metadata={"format": "pt"})
             self.train(model, output, fails=65, says=[name + "_scale_inv, are not in the model's files"])
+
+    def test_experts_in_one_tensor_are_refused(self):
+        """transformers 5.23 reads these without their scales."""
+        with tempfile.TemporaryDirectory() as folder:
+            model, output = os.path.join(folder, "model"), os.path.join(folder, "out")
+            make_model(model, BLOCKS, "granitemoe")
+            file = os.path.join(model, "model.safetensors")
+            tensors = load_file(file)
+            name = "model.layers.0.block_sparse_moe.input_linear.weight"
+            tensors[name] = tensors[name].to(torch.float8_e4m3fn)
+            tensors[name + "_scale_inv"] = torch.ones(4, 6, 4)
+            save_file(tensors, file, metadata={"format": "pt"})
+            self.train(model, output, fails=65, says=[name + " is stored in FP8", "experts of one matrix each"])
 
 
 if __name__ == "__main__":
