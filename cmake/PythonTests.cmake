@@ -1,4 +1,4 @@
-# add_python_test(name FILE test.py [ORACLES] [TIMEOUT seconds] [PROCESSORS n] [COST seconds] [LABELS ...])
+# add_python_test(name FILE test.py [ORACLES] [TIMEOUT seconds] [PROCESSORS n] [COST seconds] [ARGUMENTS ...] [LABELS ...])
 # A unittest file that runs ./trainer. ORACLES: it needs the packages of `scripts/setup --oracles`, and
 # says that it was skipped where they are missing. PROCESSORS: 2 for what keeps several ranks busy, or looks at the clock; others run two at
 # a time, those with the highest COST first, so that none is left over at the end.
@@ -7,7 +7,7 @@ set(RINGSHARD_ORACLE_PYTHON ${RINGSHARD_ROOT}/.deps/venv/bin/python CACHE FILEPA
     "Python with the packages that the comparing tests need")
 
 function(add_python_test name)
-    cmake_parse_arguments(T "ORACLES" "FILE;TIMEOUT;PROCESSORS;COST" "LABELS" ${ARGN})
+    cmake_parse_arguments(T "ORACLES" "FILE;TIMEOUT;PROCESSORS;COST" "ARGUMENTS;LABELS" ${ARGN})
     patience(T_TIMEOUT "${T_TIMEOUT}" 300)
     if(NOT T_PROCESSORS)
         set(T_PROCESSORS 1)
@@ -16,7 +16,7 @@ function(add_python_test name)
     if(T_ORACLES)
         set(python ${RINGSHARD_ORACLE_PYTHON})
     endif()
-    add_test(NAME ${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/${T_FILE})
+    add_test(NAME ${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/${T_FILE} ${T_ARGUMENTS})
     test_folder(folder)
     set(trainer "")
     if(TARGET trainer)
