@@ -46,7 +46,7 @@ private:
     std::string moment_of_peak_;
 };
 
-// Makes the batch of this rank as data::shard_batch() does, from rows of one document each, on meta
+// Makes the batch of this rank as train::shard_batch() does, from rows of one document each, on meta
 // tensors: memory does not grow with the tokens.
 model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
                              std::span<const attention::Mask> masks) {

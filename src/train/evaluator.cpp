@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "ringshard/base/timer.hpp"
-#include "ringshard/data/loader.hpp"
 #include "row_work.hpp"
+#include "shard_batch.hpp"
 
 namespace ringshard::train {
 
@@ -37,8 +37,7 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
         before_batch(operations);
         auto batch = data::flatten(rows_, rows_of_round(round++));
         if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
-        sums += ops::add_up(
-            model_.evaluate(data::shard_batch(std::move(batch), mesh_, model_.masks())));
+        sums += ops::add_up(model_.evaluate(shard_batch(std::move(batch), mesh_, model_.masks())));
     }
     const auto total = world_.sum(
         std::vector<double>{sums.loss, sums.entropy, static_cast<double>(sums.num_correct),

@@ -52,7 +52,7 @@ struct Run {
           rows(make_rows(goes_bad ? std::optional(num_ranks()) : std::nullopt)),
           model(test::world(), test::golden_folder() / "models" / "qwen2-tiny",
                 {.shape = {.shard = num_ranks()}, .cuts = {.optimizer = true, .gradients = true}}),
-          sampler(data::sampler_options(config, rows, model.mesh.shape())),
+          sampler(data::sampler_options(config, rows, model.mesh.shape().data())),
           loader(rows, sampler, model.mesh.data_rank(), 1),
           optimizer(optim::make_optimizer(model.zero, config.training)),
           trainer(with_patience(max_skipped), test::world(), model.mesh, loader, model.transformer,

@@ -38,8 +38,8 @@ std::vector<train::Curve> make_curves(const config::Config& config, const RunInp
                                       const mesh::MeshShape& shape, int64_t data_rank,
                                       std::deque<data::Loader>& loaders) {
     const auto load = [&](const config::Config& of_curve, const data::Rows& rows) -> data::Loader& {
-        return loaders.emplace_back(rows, data::sampler_options(of_curve, rows, shape), data_rank,
-                                    of_curve.training.gradient_accumulation_steps);
+        return loaders.emplace_back(rows, data::sampler_options(of_curve, rows, shape.data()),
+                                    data_rank, of_curve.training.gradient_accumulation_steps);
     };
     const std::vector<const data::Rows*> rows = inputs.data.all_training();
     const std::vector<JointAdapter>& joint = inputs.adapters.joint;
