@@ -40,19 +40,19 @@
 
 #define RINGSHARD_DECLARE(operation) decltype(ops::operation) operation;
 
-// On tensors of the host.
+// The operations on tensors of the host.
 namespace ringshard::ops::cpu {
 RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
 }
 
-// On tensors of a GPU, in programs that are built with CUDA; and of the host too, slowly, where the
-// same kernels are walked through thread by thread, so that they can be tried without a GPU.
+// The operations on tensors of a GPU, in builds with CUDA; tests also run the same kernels on the
+// host, thread by thread and slowly, without a GPU.
 namespace ringshard::ops::cuda {
 RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
 }
 
-// On tensors that have sizes and no numbers: what the CPU's operations allocate is allocated, and
-// nothing is computed.
+// The operations on meta tensors, which have sizes and no data: they allocate as on the CPU, and
+// compute nothing.
 namespace ringshard::ops::meta {
 RINGSHARD_FOR_OPERATIONS(RINGSHARD_DECLARE)
 }

@@ -23,7 +23,7 @@ const Backend& backend_of(const at::Tensor& tensor) {
 
 namespace {
 
-// Of a frozen weight whose gradient falls out of a pass that is needed anyway.
+// Returns a buffer for the gradient of a frozen weight, which a needed pass computes anyway.
 at::Tensor unused_gradient(const at::Tensor& weight) {
     return at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
 }

@@ -95,12 +95,12 @@ struct DeltaChunks {
     at::Tensor rest;    // [n, kh, r, 64, 1]: e^(G_last - G)
     at::Tensor whole;   // [n, kh, r, 1, 1]: e^(G_last)
     at::Tensor decay;   // [n, kh, r, 64, 64]: D, 0 above the diagonal
-    // Of the delta rule alone:
+    // Only with the delta rule:
     at::Tensor overlaps;  // [n, kh, 1, 64, 64]: k_i k_j
     at::Tensor inner;     // [n, kh, r, 64, 64]: L
     at::Tensor solver;    // [n, kh, r, 64, 64]: T
     at::Tensor w;         // [n, kh, r, 64, dk]
-    // Of both:
+    // With both rules:
     at::Tensor u;        // [n, kh, r, 64, dv]
     at::Tensor written;  // [n, kh, r, 64, dk]: e^(G_last - G) k
 };

@@ -8,7 +8,7 @@ namespace ringshard::ops {
 
 namespace {
 
-// Of a matrix of one row nobody asks how far the next one is, and its stride may be anything.
+// The stride of a matrix with one row has no meaning and may be any number.
 MatrixLayout layout_of_rows(const at::Tensor& rows) {
     RINGSHARD_CHECK(rows.size(1) == 1 || rows.stride(1) == 1);
     return {rows.size(1), rows.size(0),

@@ -46,8 +46,8 @@ private:
     std::string moment_of_peak_;
 };
 
-// Makes the batch of this rank as train::shard_batch() does, from rows of one document each, on meta
-// tensors: memory does not grow with the tokens.
+// Makes the batch of this rank as train::shard_batch() does, from rows of one document each, on
+// meta tensors: memory does not grow with the tokens.
 model::TokenBatch make_batch(int64_t rows, int64_t row_length, const mesh::Mesh& mesh,
                              std::span<const attention::Mask> masks) {
     std::vector<int64_t> document_starts;
@@ -217,7 +217,8 @@ struct Line {
     }
 };
 
-// A step is linear in its rows and its micro-batches, but for what is there at any size.
+// Continues the line through two plans: the cost of a step is linear in its rows and micro-batches,
+// plus a constant.
 StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
     const auto go_on = [&](int64_t& value, int64_t at_smaller) {
         value = line.continued(at_smaller, value);

@@ -11,7 +11,7 @@ namespace ringshard::plan {
 
 namespace {
 
-// Of all blocks, for this rank's share of documents of one length.
+// Returns the seconds of all blocks, for this rank's share of documents of one length.
 double attention_seconds(const model::Operations& operations, double tokens, double length,
                          const Device::Rates& rates) {
     double seconds = 0;

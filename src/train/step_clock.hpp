@@ -20,7 +20,7 @@ public:
     // Returns the times of this rank, with `rest_before`, which are to be added up. What follows is
     // `rest`.
     RankTimes begin_sum() {
-        static_cast<void>(flight_recorder_.groups());  // GPUs count their waits when somebody asks
+        static_cast<void>(flight_recorder_.groups());  // GPUs update their waits on this call
         sum_at_ = so_far();
         return {rest_before_.compute + sum_at_.compute, rest_before_.comm_wait + sum_at_.comm_wait,
                 sum_at_.data_wait};

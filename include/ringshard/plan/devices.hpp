@@ -39,8 +39,8 @@ struct Device {
     double scratch_bytes = 0;    // to and from offload files
     double link_bytes = 0;       // from a rank to others of its node
     double network_bytes = 0;    // from a rank to other nodes
-    // Of a node: the bytes of a checkpoint that its ranks together write per second while other
-    // nodes write; its memory; the free space for offload files.
+    // For a node: bytes of a checkpoint that its ranks together write per second while other nodes
+    // write; its memory; its free space for offload files.
     double save_bytes = 0;
     double host_memory = std::numeric_limits<double>::infinity();
     double scratch_room = std::numeric_limits<double>::infinity();

@@ -99,8 +99,8 @@ MetricsLine step_line(const StepWindow::Summary& summary, const Usage& usage);
 MetricsLine evaluation_line(int64_t step, double epoch, int64_t num_tokens,
                             const EvaluationNumbers& numbers);
 
-// metrics.jsonl, in output_dir or in a folder there: one object per line. Lines carry their
-// attempt, and what a later attempt did not build on is void (checkpoint/attempts.hpp).
+// metrics.jsonl, in output_dir or in a folder there: one object per line. A line carries its
+// attempt; lines of steps that a later attempt repeated are void (checkpoint/attempts.hpp).
 class MetricsFile {
 public:
     MetricsFile(checkpoint::Claim claim, const std::filesystem::path& folder);

@@ -102,7 +102,7 @@ AutomaticChoice choose_automatically(const CommandContext& context, const ops::G
     const double milliseconds = 1e3 * timer.seconds();
     for (const auto& [kind, backend] : fastest) cache.products[name_of(kind)] = backend->name();
 
-    // Of a run that goes on, its own choice is the stronger one.
+    // The former choice of a resumed run overrides the cache.
     AutomaticChoice choice{former, "by rule"};
     choice.table.products.insert(cache.products.begin(), cache.products.end());
     if (!cache.products.empty()) choice.chosen_by = "as in " + file.string();

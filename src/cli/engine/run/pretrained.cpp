@@ -20,7 +20,8 @@ std::vector<shard::FlatUnit> frozen_units(const model::ModelSpec& spec) {
     return units;
 }
 
-// The same model with as many rows for tokens as its files have, of which these weights are frozen.
+// Returns the spec with as many rows for tokens as the model's files have, and with these weights
+// frozen.
 model::ModelSpec stored_spec(const model::ModelSpec& spec, std::set<std::string> frozen) {
     model::ModelSpec stored = spec;
     stored.vocabulary = stored.stored_vocabulary;

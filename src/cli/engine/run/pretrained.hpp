@@ -22,17 +22,17 @@ public:
     // Weights to read: all, or those of spec.frozen; the file may hold others too.
     enum class Wanted { all, frozen };
 
-    // Verifies that it holds what is wanted, in the shapes of the spec. `base`: the folder that is
-    // taken for the one which a checkpoint names, if any. Collective over the group.
+    // Verifies that the folder holds the wanted tensors, in the shapes of the spec. `base`:
+    // replaces the folder that a checkpoint names, if set. Collective over the group.
     static comm::Agreed<Pretrained> open(const std::filesystem::path& folder,
                                          const model::ModelSpec& spec, Wanted wanted,
                                          checkpoint::Verification verification,
                                          const comm::Group& group,
                                          const std::optional<std::filesystem::path>& base = {});
 
-    // Fills the shards of this rank with what is wanted, and returns the frozen weights by their
-    // hashes. Fails (65) where weights that a checkpoint names are others now. Collective over the
-    // group.
+    // Fills the shards of this rank with the wanted tensors, and returns the frozen weights by
+    // their hashes. Fails (65) if weights that a checkpoint names have changed since. Collective
+    // over the group.
     comm::Agreed<checkpoint::FrozenWeights> load(const model::ModelSpec& spec, shard::Zero& zero,
                                                  const comm::Group& group) const;
 

@@ -6,7 +6,7 @@ namespace ringshard::cli {
 
 namespace {
 
-// Those that make the rows of training and train on them.
+// Commands that prepare rows and train on them.
 
 Command train() {
     return {
@@ -72,7 +72,7 @@ Command doctor() {
             {"profile", "cp_size", "sp_size", "device", "measure"}};
 }
 
-// Those that look at what a run left.
+// Commands that read the results of a run.
 
 Command inspect() {
     return {"inspect",
@@ -158,7 +158,7 @@ Command sweep() {
             {"expand", "submit", "status", "best"}};
 }
 
-// Those that begin something, and the program itself.
+// Commands that create files, and those about the program.
 
 Command init() {
     return {"init",
