@@ -88,7 +88,7 @@ private:
 Failure other_base(const std::filesystem::path& checkpoint, const std::string& then,
                    const std::string& now, const std::string& tensor);
 
-// The failure of a checkpoint with adapters where a whole model is asked for.
+// Returns the failure of a checkpoint with adapters in place of a whole model.
 Failure holds_an_adapter(const std::filesystem::path& checkpoint);
 
 }  // namespace ringshard::cli
