@@ -1,4 +1,4 @@
-// Every kernel on a GPU gives what the same kernel gives when the host walks through it.
+// Every kernel gives the same result on a GPU and on the host.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 

@@ -1,5 +1,5 @@
-// One step of a Trainer by itself: what it counts and adds up, and what becomes of a step whose
-// numbers go bad. A row with a weight that is no number makes them so.
+// One step of a Trainer: its counts and sums, and a step with a loss that is not finite, by a row
+// whose weight is NaN.
 #include "ringshard/train/trainer.hpp"
 
 #include <boost/test/unit_test.hpp>
