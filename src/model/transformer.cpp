@@ -31,7 +31,7 @@ attention::ContextParallelOptions context_parallel_options(
     const bool gathers = parallel.cp_comm_strategy == config::RingStrategy::allgather;
     attention::ContextParallelOptions context_parallel{.keys = gathers ? Keys::all_gather
                                                                        : Keys::rotate};
-    // fp32 is never sent in less, and bf16 is what it is computed in anyway.
+    // fp32 is never sent in less, and bf16 is the type of the computation anyway.
     if (parallel.seq_parallel_communication_data_type == config::NumberType::fp32)
         context_parallel.heads = at::kFloat;
     return context_parallel;
@@ -274,7 +274,7 @@ at::Tensor Transformer::forward_backward(const TokenBatch& batch, double gradien
     const HeadViews gradients(gradients_of(index_.head), parts_->head);
     const HeadResult result = head_forward_backward(spec_, weights, gradients, x, batch,
                                                     {gemms_, gradient_scale, loss_, chunks_.head});
-    x.reset();  // nobody else needs it
+    x.reset();  // no other part needs it
     release(index_.head, NextUse::none);
     if (index_.head != index_.embedding)
         reduce(index_.head);  // a tied head's gradient goes with the embedding's

@@ -119,7 +119,7 @@ double scale_of(const DeltaHeads& heads) {
 
 at::Tensor transposed(const at::Tensor& x) { return x.transpose(-1, -2); }
 
-// P: what each token reads of the values of its chunk.
+// P: the weights with which each token reads the values of its chunk.
 at::Tensor reads(const Unit& q, const DeltaChunks& chunks, double scale) {
     return (at::matmul(q.rows, transposed(chunks.k.rows)) * chunks.decay).mul_(scale);
 }

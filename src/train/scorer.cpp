@@ -46,9 +46,8 @@ data::FlatBatch with_all_targets(data::FlatBatch batch) {
     return batch;
 }
 
-// The sum over the sequence group of what each of its ranks has for its own targets:
-// log-probability, most likely tokens and theirs. A row for each place of the flat list, on the
-// host.
+// Sums, over the sequence group, the numbers of each rank for its own targets: log-probability,
+// most likely tokens and theirs. A row for each place of the flat list, on the host.
 at::Tensor add_up_places(const model::TokenScores& scores, const at::Tensor& target_places,
                          const attention::SequencePartition& partition, const mesh::Mesh& mesh) {
     std::vector<at::Tensor> parts{-scores.token_stats.narrow(1, 0, 1)};

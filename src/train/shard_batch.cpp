@@ -68,7 +68,7 @@ int64_t count_from(const attention::Layout& layout, int64_t first) {
 }
 
 // The first of this rank's tokens of each adapter, and the end of the last one's: `num_tokens` are
-// in the whole list without what fills it up.
+// in the whole list without fillers.
 std::vector<int64_t> adapter_bounds(const data::FlatBatch& batch, const attention::Layout& mine,
                                     int64_t num_tokens) {
     std::vector<int64_t> bounds;

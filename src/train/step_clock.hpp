@@ -17,8 +17,8 @@ public:
 
     double seconds() const { return timer_.seconds(); }
     void has_rows() { data_wait_ = seconds(); }
-    // Returns the times of this rank, with `rest_before`, which are to be added up. What follows is
-    // `rest`.
+    // Returns the times of this rank, with `rest_before`, which are to be added up. The time after
+    // it is `rest`.
     RankTimes begin_sum() {
         static_cast<void>(flight_recorder_.groups());  // GPUs update their waits on this call
         sum_at_ = so_far();

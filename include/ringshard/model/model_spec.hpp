@@ -14,7 +14,7 @@
 
 namespace ringshard::model {
 
-// The names of the parameters outside of the blocks, without ".weight", and what stands before the
+// The names of the parameters outside of the blocks, without ".weight", and the prefix of the
 // number of a block.
 struct ParameterNames {
     std::string embedding = "model.embed_tokens";

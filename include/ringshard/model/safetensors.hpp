@@ -121,7 +121,7 @@ private:
 
     std::optional<File> output_;
     std::optional<Failure> failure_;  // the first one
-    int64_t end_ = 0;                 // of what was written, in bytes
+    int64_t end_ = 0;                 // of the bytes written
     std::vector<TensorEntry> entries_;
     size_t entry_ = 0;
     int64_t written_of_entry_ = 0;

@@ -76,7 +76,7 @@ MaybeStore open(const Request& request, const Placement& placement,
 }
 
 // Activations of a GPU go to the host's memory. Those of the CPU go to a file, where weights or
-// optimizer state go, or else beside what the run writes.
+// optimizer state go, or else beside the run's output.
 MaybeStore open_for_activations(const CommandContext& context, const Placement& placement,
                                 const offload::Staging& staging) {
     const config::Config& config = context.settings.values;

@@ -101,7 +101,7 @@ Answer Planner::answer(const config::Settings& settings, const mesh::MeshShape& 
 }
 
 Expected<Planner::Longest> Planner::longest(const config::Settings& settings) const {
-    constexpr int64_t step = 256;  // tokens; what rows are rounded down to
+    constexpr int64_t step = 256;  // tokens; rows are rounded down to multiples
     auto shortest = answer(settings, step);
     if (!shortest) return shortest.failure();
     Longest best{std::move(shortest).value(), {}};
@@ -200,8 +200,8 @@ std::vector<Suggestion> Planner::suggest(const config::Settings& settings) const
     std::vector<Suggestion> good = try_layouts(settings, "");
     if (good.empty() && !settings.is_fixed("per_device_train_batch_size"))
         good = try_layouts(settings, "--per_device_train_batch_size 1 ");
-    // Rows of other layouts differ in number, so what counts is tokens in a second, in steps of a
-    // per cent; then what is left of the memory.
+    // Rows of other layouts differ in number, so they are compared by tokens per second, in steps
+    // of a per cent; then what is left of the memory.
     const auto cost = [](const Suggestion& suggestion) {
         const Answer& answer = suggestion.answer;
         return std::pair(-std::lround(100 * std::log(answer.seconds.tokens_per_second)),

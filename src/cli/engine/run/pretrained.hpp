@@ -71,8 +71,8 @@ private:
     Wanted wanted_ = Wanted::all;
     std::optional<model::StoredModel> stored_;  // or:
     std::optional<checkpoint::Checkpoint> checkpoint_;
-    checkpoint::FrozenWeights elsewhere_;  // what the checkpoint does not hold
-    std::unique_ptr<Pretrained> base_;     // what holds it
+    checkpoint::FrozenWeights elsewhere_;  // the weights that the checkpoint does not hold
+    std::unique_ptr<Pretrained> base_;     // the folder that holds them
     struct Adapters {
         model::ModelSpec spec;
         model::AdapterStart start;

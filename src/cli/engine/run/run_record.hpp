@@ -6,8 +6,8 @@
 
 namespace ringshard::cli {
 
-// output_dir/run.json: what this attempt runs with, for people and for tools: settings with their
-// origins, versions, mesh, hosts. Collective over the world.
+// output_dir/run.json, the configuration of this attempt, for people and for tools: settings with
+// their origins, versions, mesh, hosts. Collective over the world.
 std::optional<comm::AgreedFailure> write_run_record(const CommandContext& context,
                                                     const Placement& placement,
                                                     const model::ModelSpec& spec, int64_t attempt,
