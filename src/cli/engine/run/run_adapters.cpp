@@ -102,9 +102,9 @@ model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed) {
     return {static_cast<uint64_t>(seed), adapters.config.init};
 }
 
-std::vector<model::AdapterStart> starts_of(const std::vector<JointAdapter>& adapters) {
+std::vector<model::AdapterStart> starts_of(const std::vector<AdapterInJob>& adapters) {
     std::vector<model::AdapterStart> starts;
-    for (const JointAdapter& adapter : adapters)
+    for (const AdapterInJob& adapter : adapters)
         starts.push_back(
             {static_cast<uint64_t>(adapter.settings.values.run.seed), adapter.config.init});
     return starts;
@@ -127,10 +127,10 @@ AskedAdapters asked_by_settings(const config::Settings& settings) {
     return asked;
 }
 
-std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<JointAdapter>& adapters) {
+std::optional<Failure> add_joint(model::ModelSpec& spec, std::vector<AdapterInJob>& adapters) {
     std::vector<std::string> names;
     std::vector<model::LoraConfig> configs;
-    for (const JointAdapter& adapter : adapters) {
+    for (const AdapterInJob& adapter : adapters) {
         names.push_back(adapter.name);
         configs.push_back(adapter.config);
     }

@@ -102,10 +102,10 @@ namespace {
 // The rows of each of the adapters that train together. Collective over the world.
 comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const HubCache& hub,
                                          int64_t num_threads, const model::ModelSpec& spec,
-                                         const std::vector<JointAdapter>& joint) {
+                                         const std::vector<AdapterInJob>& joint) {
     data::OpenFiles open;
     std::vector<data::Rows> all;
-    for (const JointAdapter& adapter : joint) {
+    for (const AdapterInJob& adapter : joint) {
         const std::string title = concat("data of ", adapter.name);
         auto rows =
             prepare_rows(context, hub, num_threads, spec,
@@ -123,7 +123,7 @@ comm::Agreed<RunData> prepare_joint_data(const CommandContext& context, const Hu
 
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<JointAdapter>& joint) {
+                                       const std::vector<AdapterInJob>& joint) {
     if (!joint.empty()) return prepare_joint_data(context, hub, num_threads, spec, joint);
     const config::Config& config = context.settings.values;
     data::OpenFiles open;

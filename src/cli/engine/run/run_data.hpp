@@ -35,7 +35,7 @@ data::PrepareResources prepare_resources(const CommandContext& context, int64_t 
 // warnings. Collective over the world.
 comm::Agreed<RunData> prepare_run_data(const CommandContext& context, const HubCache& hub,
                                        int64_t num_threads, const model::ModelSpec& spec,
-                                       const std::vector<JointAdapter>& joint);
+                                       const std::vector<AdapterInJob>& joint);
 
 // Fails (78) if dataloader_drop_last leaves out every row: there are fewer rows than all data ranks
 // take in a batch.
