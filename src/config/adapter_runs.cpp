@@ -39,7 +39,9 @@ constexpr std::array own_settings{"lora_r",
                                   "data_seed",
                                   "dataset_name",
                                   "dataset_config",
-                                  "dataset_train_split"};
+                                  "dataset_train_split",
+                                  "dataset_test_split",
+                                  "eval_dataset_name"};
 
 struct NamedSettings {
     std::string name;

@@ -178,7 +178,7 @@ MaybeFailure train(const CommandContext& given) {
             {.config = config,
              .world = world,
              .trainer = model.trainer,
-             .evaluator = model.evaluator ? &*model.evaluator : nullptr,
+             .evaluators = model.evaluators,
              .generator = model.generator ? &*model.generator : nullptr,
              .store = attempt.store,
              .saver = saver,

@@ -17,7 +17,8 @@ namespace ringshard::cli {
 // The rows of a run.
 struct RunData {
     data::Rows training;
-    std::optional<data::Rows> evaluation;  // where the settings ask for evaluation
+    // Where the settings ask for evaluation; of each adapter, where several train together.
+    std::vector<data::Rows> evaluation{};
     std::optional<EvalPrompts> prompts{};
     // Of the second and later adapters, where several train together; `training` is the first's.
     std::vector<data::Rows> of_further_adapters{};
