@@ -25,9 +25,6 @@ void check_joint_adapters(RuleReport& report) {
     };
     refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
            "adapters that train together begin anew; leave one of them out");
-    refuse(config.adapter.use_dora, "use_dora",
-           "DoRA scales products that adapters which train together share; leave it out, or "
-           "train each adapter in a run of its own");
     refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");

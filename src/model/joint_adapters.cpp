@@ -9,13 +9,20 @@ namespace ringshard::model {
 
 namespace {
 
+constexpr const char* magnitude_ending = ".lora_magnitude_vector";
+
+// Returns the name of a tensor of an adapter among several.
+std::string joint_name(const std::string& own, const std::string& adapter) {
+    if (own.ends_with(magnitude_ending)) return concat(own, ".", adapter);
+    const size_t weight = own.rfind(".weight");
+    return concat(own.substr(0, weight), ".", adapter, own.substr(weight));
+}
+
 std::optional<Failure> check_joint(const std::string& name, const LoraConfig& config) {
     const auto refuse = [&](const char* setting, const char* why) {
         return Failure{ExitCode::settings, concat(setting, " of the adapter ", name, ": ", why,
                                                   "; train it in a run of its own")};
     };
-    if (config.use_dora)
-        return refuse("use_dora", "DoRA scales the model's own products, which all adapters share");
     if (!config.modules_to_save.empty())
         return refuse("lora_modules_to_save",
                       "it trains weights of the model, which all adapters share");
@@ -70,6 +77,9 @@ std::string own_name(const std::string& tensor, const std::string& adapter) {
         if (tensor.ends_with(ending))
             return concat(tensor.substr(0, tensor.size() - ending.size()), matrix, "weight");
     }
+    const std::string ending = concat(".", adapter);
+    if (tensor.ends_with(concat(magnitude_ending, ending)))
+        return tensor.substr(0, tensor.size() - ending.size());
     return tensor;
 }
 
@@ -84,12 +94,8 @@ shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const Mode
     for (size_t number = 0; number < names.size(); ++number) {
         const ModelSpec alone = with_adapter_alone(spec, number);
         const shard::ReadWeight read = with_adapters(model, alone, starts[number], nullptr);
-        for (const std::string& own : adapter_tensors(alone)) {
-            const size_t weight = own.rfind(".weight");
-            const std::string tensor =
-                concat(own.substr(0, weight), ".", names[number], own.substr(weight));
-            (*of_tensor)[tensor] = {read, own};
-        }
+        for (const std::string& own : adapter_tensors(alone))
+            (*of_tensor)[joint_name(own, names[number])] = {read, own};
     }
     return [model, of_tensor](const std::string& tensor, int64_t first, std::span<float> into) {
         const auto found = of_tensor->find(tensor);

@@ -24,6 +24,12 @@ ADAPTERS = {"small": {"lora_r": 4, "lora_alpha": 8, "learning_rate": 2e-3, "seed
             "short": {"lora_r": 2, "lora_dropout": 0.0, "learning_rate": 1e-2, "lr_scheduler_type": "cosine",
                       "num_train_epochs": 1.5, "weight_decay": 0.1, "loraplus_lr_ratio": 4,
                       "lora_target_modules": "down_proj"}}
+# Two with magnitudes (DoRA), of which one drops inputs, and one without.
+SCALED = {"small": {"lora_r": 4, "lora_alpha": 8, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.0, "max_steps": 5,
+                    "lora_target_modules": "all-linear"},
+          "wide": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
+                   "lora_target_modules": "q_proj,down_proj", "init_lora_weights": "gaussian"},
+          "short": {"lora_r": 4, "learning_rate": 1e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"}}
 
 
 def read_file(*path):
@@ -146,6 +152,17 @@ class JointAdapters(TrainerTest):
         last = [evaluations(os.path.join(together, name))[-1]["eval_loss"] for name in ADAPTERS]
         self.assertEqual(len(set(last)), len(ADAPTERS))
 
+    def test_magnitudes(self):
+        self.expect_own_curves("--packing", "true", "--activation_policy", "input", of=SCALED)
+
+    def test_magnitudes_in_shards(self):
+        together = self.expect_own_curves("--profile", "zero3", "--sp_size", "2", "--save_steps", "5", of=SCALED, ranks=2)
+        exported = self.path("exported")
+        self.expect(run("export", together, "--output_dir", exported), 0)
+        for name in SCALED:
+            self.assertEqual(read_file(exported, name, "adapter_model.safetensors"),
+                             read_file(together, name, "adapter_model.safetensors"))
+
     def test_zero3(self):
         self.expect_own_curves("--profile", "zero3", ranks=2)
 
@@ -226,7 +243,7 @@ class JointAdapters(TrainerTest):
         self.expect_refusal("list: [{name: a, learning_rate: fast}]", "learning_rate = fast [", "adapter a]", "number")
         self.expect_refusal("list: [{name: a, lora_r: 5000}]", "adapter a: lora_r = 5000",
                             flags=["--dataset_name", self.data_of("small")])
-        for flag, value in (("use_dora", "true"), ("lora_modules_to_save", "lm_head"), ("metric_for_best_model", "loss"),
+        for flag, value in (("lora_modules_to_save", "lm_head"), ("metric_for_best_model", "loss"),
                             ("save_strategy", "epoch"), ("load_best_model_at_end", "true"), ("early_stopping_patience", "2"),
                             ("save_model_in_checkpoints", "true"), ("adapter_name_or_path", "folder")):
             self.expect_refusal("list: [{name: a}]", f"{flag} = ", flags=[f"--{flag}", value])

@@ -20,6 +20,10 @@ std::string matrix_name(const char* matrix, const std::string& adapter) {
     return concat(matrix, adapter.empty() ? "" : ".", adapter, ".weight");
 }
 
+std::string magnitude_name(const std::string& adapter) {
+    return concat("lora_magnitude_vector", adapter.empty() ? "" : ".", adapter);
+}
+
 // Columns become row x (columns - bias + factor x update) + bias, rounded once from fp32. Where
 // inputs were dropped, `of_base` has the columns of these, and row x of_base takes the place of row
 // x columns: columns + (row - 1) x of_base + factor x row x update. Conversions are written out:
@@ -78,13 +82,16 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
                   .adapter = declared.number});
     std::optional<shard::ParameterId> magnitude;
     if (adapter.has_magnitude)
-        magnitude = unit.add({.tensors = {{concat(name, ".lora_magnitude_vector"), {out}}},
-                              .initial = shard::InitialValues::ones,
-                              .form = shard::Form::wide,
-                              .is_adapter = true,
-                              .is_adapter_output = true});
-    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling,
-                       mix_bits(hash_text(concat(unit.prefix(), name)))});
+        magnitude =
+            unit.add({.tensors = {{concat(name, ".", magnitude_name(declared.name)), {out}}},
+                      .initial = shard::InitialValues::ones,
+                      .form = shard::Form::wide,
+                      .is_adapter = true,
+                      .is_adapter_output = true,
+                      .adapter = declared.number});
+    const uint64_t salt = mix_bits(hash_text(concat(unit.prefix(), name)));
+    layers_.push_back({b, magnitude, column, out, rank_, adapter.rank, adapter.scaling, salt,
+                       mix_bits(salt, declared.number)});
     rank_ += adapter.rank;
     dropout_ = adapter.dropout;
     has_magnitudes_ = has_magnitudes_ || adapter.has_magnitude;
@@ -112,7 +119,7 @@ at::Tensor LowRank::norms_of(const Operands& operands, const Layer& layer) const
                          {operands.weights[layer.b], a_of(operands.weights, layer), layer.scaling});
     };
     if (operands.context.norms == nullptr) return find();
-    at::Tensor& shared = (*operands.context.norms)[layer.salt];
+    at::Tensor& shared = (*operands.context.norms)[layer.norms_key];
     if (!shared.defined()) shared = find();
     return shared;
 }
