@@ -35,11 +35,12 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
 
 std::optional<Failure> add_joint_adapters(ModelSpec& spec, const std::vector<std::string>& names,
                                           std::vector<LoraConfig>& configs) {
-    if (spec.num_experts() > 0)
+    if (spec.num_experts() > 0 && spec.router_aux_loss_coef != 0)
         return Failure{ExitCode::settings,
-                       concat("adapters: ", spec.architecture,
-                              " has experts, whose routers see the tokens of all adapters "
-                              "together; train each adapter in a run of its own")};
+                       concat("adapters, router_aux_loss_coef = ", spec.router_aux_loss_coef,
+                              ": the loss that balances the experts of ", spec.architecture,
+                              " is of the tokens of all adapters together; give "
+                              "router_aux_loss_coef 0, or train each adapter in a run of its own")};
     const ModelSpec base = spec;
     for (size_t number = 0; number < names.size(); ++number) {
         if (auto failure = check_joint(names[number], configs[number])) return failure;

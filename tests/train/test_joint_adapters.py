@@ -30,6 +30,15 @@ SCALED = {"small": {"lora_r": 4, "lora_alpha": 8, "use_dora": True, "learning_ra
           "wide": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
                    "lora_target_modules": "q_proj,down_proj", "init_lora_weights": "gaussian"},
           "short": {"lora_r": 4, "learning_rate": 1e-3, "max_steps": 5, "lora_target_modules": "q_proj,v_proj"}}
+EXPERTS = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
+           "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+           "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True, "mlp_only_layers": [1],
+           "max_position_embeddings": 256, "tie_word_embeddings": False, "router_aux_loss_coef": 0.05, "initializer_range": 0.1}
+BESIDE_EXPERTS = {"small": {"lora_r": 4, "learning_rate": 2e-3, "lora_dropout": 0.0, "max_steps": 4,
+                            "lora_target_modules": "q_proj,v_proj"},
+                  "wide": {"lora_r": 8, "learning_rate": 1e-3, "lora_dropout": 0.1, "seed": 3, "max_steps": 3,
+                           "lora_target_modules": "all-linear"},
+                  "short": {"lora_r": 2, "use_dora": True, "learning_rate": 1e-3, "max_steps": 4, "lora_target_modules": "o_proj"}}
 
 
 def read_file(*path):
@@ -162,6 +171,18 @@ class JointAdapters(TrainerTest):
         for name in SCALED:
             self.assertEqual(read_file(exported, name, "adapter_model.safetensors"),
                              read_file(together, name, "adapter_model.safetensors"))
+
+    def test_beside_experts(self):
+        os.makedirs(self.path(""))
+        config, model = self.path("config.json"), self.path("model")
+        with open(config, "w") as file:
+            json.dump(EXPERTS, file)
+        self.expect(run("init", "--config_json", config, "--output_dir", model), 0)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(MODEL, file), model)
+        self.expect_own_curves("--router_aux_loss_coef", "0", "--profile", "zero3", "--ep_size", "2", of=BESIDE_EXPERTS, model=model,
+                               ranks=2)
+        self.expect(self.train_together(self.path("out"), model=model), 78, "router_aux_loss_coef = 0.05", "all adapters together")
 
     def test_zero3(self):
         self.expect_own_curves("--profile", "zero3", ranks=2)
