@@ -148,6 +148,9 @@ void GpuProducts::multiply(const GpuProduct& product) {
 }
 
 GpuProducts::Plan& GpuProducts::plan_of(const ProductShape& shape) {
+    // Packs of documents have ever other numbers of rows.
+    constexpr size_t most_plans = 512;
+    if (plans_.size() >= most_plans && !plans_.contains(shape)) plans_.clear();
     std::unique_ptr<Plan>& plan = plans_[shape];
     if (!plan) plan = std::make_unique<Plan>(shape);
     return *plan;
