@@ -36,7 +36,7 @@ void multiply_tile(Left<typename M::Element> left, const typename M::Element* ri
                    int64_t right_step, int64_t steps, float* c, int64_t c_row, bool adds) {
     using Float = typename M::Float;
     Float sums[rows][vectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 24
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) sums[r][v] = Float{};
@@ -49,7 +49,7 @@ void multiply_tile(Left<typename M::Element> left, const typename M::Element* ri
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v)
             __builtin_memcpy(&b[v], right + v * M::lanes, sizeof b[v]);
-#pragma GCC unroll 8
+#pragma GCC unroll 24
         for (int r = 0; r < rows; ++r) {
             const typename M::Right factor = M::spread_element(a[r * left.row]);
 #pragma GCC unroll 8
@@ -58,7 +58,7 @@ void multiply_tile(Left<typename M::Element> left, const typename M::Element* ri
         a += left.step;
         right += right_step;
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 24
     for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) {

@@ -104,7 +104,7 @@ void LowRank::add_layer(shard::UnitLayout& unit, const ProjectionSpec& spec,
 
 at::Tensor LowRank::dropped(const ProjectionContext& context, const Layer& layer,
                             const at::Tensor& x) const {
-    return drops(context) ? ops::dropout(x, {context.dropout_keys, layer.salt, dropout_}) : x;
+    return drops(context) ? ops::dropout(x, mask_of(context, layer)) : x;
 }
 
 // Undefined where the gradient of a frozen A is.
@@ -134,11 +134,12 @@ void LowRank::forward(const Operands& operands, const at::Tensor& x, const at::T
         const at::Tensor columns = y.narrow(1, layer.column, layer.out);
         const at::Tensor of_layer = drops ? ops::linear(context.gemms, seen, a_of(weights, layer))
                                           : inner.narrow(1, layer.first, layer.rank);
-        const at::Tensor update = ops::linear(context.gemms, of_layer, weights[layer.b]);
         if (!layer.magnitude) {
-            columns.add_(update, layer.scaling);
+            of_layer.mul_(layer.scaling);
+            ops::add_linear(context.gemms, columns, of_layer, weights[layer.b]);
             continue;
         }
+        const at::Tensor update = ops::linear(context.gemms, of_layer, weights[layer.b]);
         const at::Tensor scale = weights[*layer.magnitude] / norms_of(operands, layer);
         const at::Tensor of_base =
             drops ? ops::linear(context.gemms, seen, base.narrow(0, layer.column, layer.out))
@@ -178,7 +179,7 @@ void LowRank::add_input_gradient(const Operands& operands, const Gradient& gradi
                                  const at::Tensor& dx) const {
     const auto& [context, weights, base] = operands;
     if (!drops(context)) {
-        dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+        ops::add_linear_backward_input(context.gemms, dx, gradient.inner, weights[a_]);
         return;
     }
     for (const Layer& layer : layers_) {
@@ -190,7 +191,7 @@ void LowRank::add_input_gradient(const Operands& operands, const Gradient& gradi
                                            gradient.scaled.narrow(1, layer.column, layer.out) -
                                                gradient.y.narrow(1, layer.column, layer.out),
                                            base.narrow(0, layer.column, layer.out)));
-        dx.add_(dropped(context, layer, of_layer));
+        ops::add_dropout(dx, of_layer, mask_of(context, layer));
     }
 }
 

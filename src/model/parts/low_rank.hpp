@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "projection_spec.hpp"
+#include "ringshard/ops/dropout.hpp"
 #include "ringshard/shard/flat_unit.hpp"
 
 namespace ringshard::model {
@@ -86,6 +87,9 @@ private:
                    size_t layer, int64_t column);
     bool drops(const ProjectionContext& context) const {
         return dropout_ > 0 && context.dropout_keys.defined();
+    }
+    ops::DropoutMask mask_of(const ProjectionContext& context, const Layer& layer) const {
+        return {context.dropout_keys, layer.salt, dropout_};
     }
     at::Tensor dropped(const ProjectionContext& context, const Layer& layer,
                        const at::Tensor& x) const;
