@@ -20,7 +20,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array own_settings{"lora_r",
+constexpr std::array own_settings{"adapter_name_or_path",
+                                  "lora_r",
                                   "lora_alpha",
                                   "lora_dropout",
                                   "lora_target_modules",

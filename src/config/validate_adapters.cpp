@@ -24,7 +24,8 @@ void check_joint_adapters(RuleReport& report) {
         if (is_asked_for) report.complain({name, "adapters"}, why);
     };
     refuse(!config.adapter.adapter_name_or_path.empty(), "adapter_name_or_path",
-           "adapters that train together begin anew; leave one of them out");
+           "each adapter that trains beside others goes on from one of its own; leave it out, and "
+           "give adapter_name_or_path in the file of adapters");
     refuse(!config.adapter.lora_modules_to_save.empty(), "lora_modules_to_save",
            "adapters that train together share all weights of the model; leave it out, or "
            "train each adapter in a run of its own");

@@ -28,6 +28,9 @@ std::optional<Failure> check_joint(const std::string& name, const LoraConfig& co
                       "it trains weights of the model, which all adapters share");
     if (config.bias != config::TrainedBiases::none)
         return refuse("bias", "biases are weights of the model, which all adapters share");
+    if (!config.target_parameters.empty())
+        return refuse("lora_target_parameters",
+                      "adapters that train together are for linear layers");
     return std::nullopt;
 }
 
@@ -85,7 +88,7 @@ std::string own_name(const std::string& tensor, const std::string& adapter) {
 }
 
 shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const ModelSpec& spec,
-                                      const std::vector<AdapterStart>& starts) {
+                                      const std::vector<JointOrigin>& origins) {
     struct Own {
         shard::ReadWeight read;
         std::string name;
@@ -94,7 +97,9 @@ shard::ReadWeight with_joint_adapters(const shard::ReadWeight& model, const Mode
     const std::vector<std::string> names = joint_adapters(spec);
     for (size_t number = 0; number < names.size(); ++number) {
         const ModelSpec alone = with_adapter_alone(spec, number);
-        const shard::ReadWeight read = with_adapters(model, alone, starts[number], nullptr);
+        const auto& [start, stored] = origins[number];
+        const shard::ReadWeight read =
+            with_adapters(model, alone, start, stored ? &*stored : nullptr);
         for (const std::string& own : adapter_tensors(alone))
             (*of_tensor)[joint_name(own, names[number])] = {read, own};
     }

@@ -172,6 +172,16 @@ class JointAdapters(TrainerTest):
             self.assertEqual(read_file(exported, name, "adapter_model.safetensors"),
                              read_file(together, name, "adapter_model.safetensors"))
 
+    # Two with magnitudes go on from adapters of runs of their own; one begins anew beside them.
+    def test_going_on_from_adapters(self):
+        of = {"short": SCALED["wide"]}
+        for name in ("small", "wide"):
+            self.expect(self.train_alone(name, self.path(f"first-{name}"), of=SCALED, model=MODEL), 0)
+            of[name] = {"adapter_name_or_path": self.path(f"first-{name}"), "learning_rate": 5e-4, "max_steps": 3}
+        self.expect_own_curves("--profile", "zero3", "--sp_size", "2", of=of, ranks=2)
+        self.expect_refusal("list: [{name: a, adapter_name_or_path: %s, lora_r: 3}]" % self.path("first-wide"), "adapter a: lora_r [",
+                            "has another one", flags=["--dataset_name", self.data_of("small")])
+
     def test_beside_experts(self):
         os.makedirs(self.path(""))
         config, model = self.path("config.json"), self.path("model")

@@ -19,6 +19,7 @@ struct AdapterInJob {
     std::string name;
     config::Settings settings;
     model::LoraConfig config{};
+    std::filesystem::path folder{};  // of an adapter to go on from; empty: it begins anew
 };
 
 // The adapters that the settings ask for.
@@ -30,8 +31,8 @@ struct AskedAdapters {
 
 // How adapters begin that have no folder.
 model::AdapterStart start_of(const AskedAdapters& adapters, int64_t seed);
-// The same of each of those that train together.
-std::vector<model::AdapterStart> starts_of(const std::vector<AdapterInJob>& adapters);
+// The same of each of those that train together, and their folders.
+std::vector<JointStart> starts_of(const std::vector<AdapterInJob>& adapters);
 
 // Returns true if the settings ask for adapters.
 bool asks_for_adapters(const config::Config& config);
