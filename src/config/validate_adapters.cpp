@@ -50,8 +50,10 @@ void check_joint_adapters(RuleReport& report) {
            "adapters have epochs of their own; give steps or no");
     refuse(config.logging.logging_strategy == Interval::epoch, "logging_strategy",
            "adapters have epochs of their own; give steps or no");
-    refuse(config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
-           "each adapter is written into its folder when it ends; leave it out");
+    refuse(
+        config.checkpoint.save_model_in_checkpoints, "save_model_in_checkpoints",
+        "each adapter is written into its folder when it ends, and trainer export writes those of "
+        "a checkpoint; leave it out");
     refuse(config.training.cuda_graphs, "cuda_graphs",
            "the tokens of each adapter differ from step to step; leave it out");
     refuse(!config.adapter.lora_target_parameters.empty(), "lora_target_parameters",
