@@ -179,7 +179,10 @@ void LowRank::add_input_gradient(const Operands& operands, const Gradient& gradi
                                  const at::Tensor& dx) const {
     const auto& [context, weights, base] = operands;
     if (!drops(context)) {
-        ops::add_linear_backward_input(context.gemms, dx, gradient.inner, weights[a_]);
+        if (has_magnitudes_)  // rounded as PEFT rounds it, which bf16 curves show
+            dx.add_(ops::linear_backward_input(context.gemms, gradient.inner, weights[a_]));
+        else
+            ops::add_linear_backward_input(context.gemms, dx, gradient.inner, weights[a_]);
         return;
     }
     for (const Layer& layer : layers_) {
