@@ -20,7 +20,7 @@
 // clang-format off
 #define RINGSHARD_FOR_OPERATIONS(each) \
     each(linear) each(linear_add) each(linear_backward_input) each(add_weight_gradient) \
-    each(add_bias_gradient) \
+    each(add_linear) each(add_linear_backward_input) each(add_bias_gradient) \
     each(round_to_fp8) each(fp8_linear) each(fp8_linear_backward_input) \
     each(grouped_linear) each(grouped_linear_backward_input) each(add_grouped_weight_gradient) \
     each(rows_by_expert) each(counts_on_host) each(arrived_rows) each(take_rows) \

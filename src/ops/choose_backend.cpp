@@ -55,6 +55,16 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
     return backend_of(dy).linear_backward_input(gemms, dy, weight);
 }
 
+void add_linear(const Gemms& gemms, const at::Tensor& y, const at::Tensor& x,
+                const at::Tensor& weight) {
+    backend_of(x).add_linear(gemms, y, x, weight);
+}
+
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor& dx, const at::Tensor& dy,
+                               const at::Tensor& weight) {
+    backend_of(dy).add_linear_backward_input(gemms, dx, dy, weight);
+}
+
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
                          const at::Tensor& x, bool begins) {
     if (!d_weight.defined()) return;

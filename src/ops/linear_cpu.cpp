@@ -38,6 +38,18 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
     return dx;
 }
 
+void add_linear(const Gemms& gemms, const at::Tensor& y, const at::Tensor& x,
+                const at::Tensor& weight) {
+    if (x.size(0) == 0) return;
+    gemms.backend_of(kind_of(GemmPass::forward, weight, x)).accumulate(y, x, weight.t());
+}
+
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor& dx, const at::Tensor& dy,
+                               const at::Tensor& weight) {
+    if (dy.size(0) == 0) return;
+    gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy)).accumulate(dx, dy, weight);
+}
+
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
                          const at::Tensor& x, bool begins) {
     if (x.size(0) == 0) {

@@ -53,6 +53,15 @@ at::Tensor linear_backward_input(const Gemms&, const at::Tensor& dy, const at::T
     return at::mm(dy, weight);
 }
 
+void add_linear(const Gemms&, const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight) {
+    y.addmm_(x, weight.t());
+}
+
+void add_linear_backward_input(const Gemms&, const at::Tensor& dx, const at::Tensor& dy,
+                               const at::Tensor& weight) {
+    dx.addmm_(dy, weight);
+}
+
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
                          const at::Tensor& x, bool begins) {
     if (x.size(0) == 0) {

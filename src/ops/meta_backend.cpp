@@ -52,6 +52,19 @@ at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
     return dx;
 }
 
+void add_linear(const Gemms& gemms, const at::Tensor&, const at::Tensor& x,
+                const at::Tensor& weight) {
+    if (!gemms.backend_of(kind_of(GemmPass::forward, weight, x)).accumulates(x.scalar_type()))
+        meta::linear(gemms, x, weight, {});
+}
+
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor&, const at::Tensor& dy,
+                               const at::Tensor& weight) {
+    if (!gemms.backend_of(kind_of(GemmPass::input_gradient, weight, dy))
+             .accumulates(dy.scalar_type()))
+        meta::linear_backward_input(gemms, dy, weight);
+}
+
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,
                          const at::Tensor& x, bool) {
     if (x.size(0) == 0) return;

@@ -19,6 +19,16 @@ std::vector<int64_t> Evaluator::rows_of_round(int64_t round) const {
     return numbers;
 }
 
+// All tokens of a batch are of one adapter.
+data::FlatBatch Evaluator::batch_of_round(int64_t round) const {
+    data::FlatBatch batch = data::flatten(rows_, rows_of_round(round));
+    if (!adapter_) return batch;
+    std::vector<data::AdapterBatch> of_adapters(model_.spec().blocks.front().joint.size(),
+                                                {nullptr, 0});
+    of_adapters.at(*adapter_).batch = &batch;
+    return data::join_batches(of_adapters);
+}
+
 // Operations of every round, on the rank that does most. Collective over the world.
 std::vector<double> Evaluator::count_longest() const {
     const int64_t per_round = batch_size_ * mesh_.shape().data();
@@ -35,7 +45,7 @@ EvaluationNumbers Evaluator::evaluate(const std::function<void(double)>& before_
     int64_t round = 0;
     for (const double operations : count_longest()) {
         before_batch(operations);
-        auto batch = data::flatten(rows_, rows_of_round(round++));
+        data::FlatBatch batch = batch_of_round(round++);
         if (mesh_.sequence_rank() == 0) weight += batch.target_weight();
         sums += ops::add_up(model_.evaluate(shard_batch(std::move(batch), mesh_, model_.masks())));
     }

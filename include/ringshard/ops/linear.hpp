@@ -22,6 +22,13 @@ bool products_add(const at::Tensor& tensor);
 at::Tensor linear_backward_input(const Gemms& gemms, const at::Tensor& dy,
                                  const at::Tensor& weight);
 
+// y += x w^T, and dx += dy w, in the type of the rows: for weights of few columns or rows, whose
+// products cost less than a pass over the result.
+void add_linear(const Gemms& gemms, const at::Tensor& y, const at::Tensor& x,
+                const at::Tensor& weight);
+void add_linear_backward_input(const Gemms& gemms, const at::Tensor& dx, const at::Tensor& dy,
+                               const at::Tensor& weight);
+
 // d_weight += dy^T x, d_weight fp32; `begins`: d_weight = dy^T x, whatever was there. Undefined:
 // the weight is frozen, and nothing is computed.
 void add_weight_gradient(const Gemms& gemms, const at::Tensor& d_weight, const at::Tensor& dy,

@@ -127,9 +127,22 @@ at::Tensor Projection::forward_chunk(const ProjectionContext& context,
     const at::Tensor y = weight_product(context, x, base, bias);
     if (adapter != nullptr) adapter->forward({context, weights, base}, x, bias, y);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        low_rank.forward({of_one, weights, base}, rows(x), {}, rows(y));
+        low_rank.forward({of_one, weights, base}, rows(x), bias, rows(y));
     });
     return y;
+}
+
+at::Tensor Projection::base_gradient(const ProjectionContext& context,
+                                     const shard::UnitTensors& weights,
+                                     const at::Tensor& dy) const {
+    if (!has_magnitudes()) return dy;
+    const at::Tensor scaled = dy.clone();
+    for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
+        if (low_rank.has_magnitudes())
+            rows(scaled).copy_(
+                low_rank.base_gradient({of_one, weights, weights[weight_]}, rows(dy)));
+    });
+    return scaled;
 }
 
 at::Tensor Projection::backward_chunk(const ProjectionContext& context,
@@ -144,7 +157,7 @@ at::Tensor Projection::backward_chunk(const ProjectionContext& context,
         adapter->add_gradients(operands, gradients, gradient, x);
         return adapter->input_gradient(operands, gradient);
     }
-    at::Tensor dx = weight_product_backward(context, dy, base);
+    at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         const LowRank::Gradient gradient = low_rank.begin_backward(operands, rows(dy));
@@ -162,7 +175,7 @@ at::Tensor Projection::backward_input_of_chunk(const ProjectionContext& context,
         const LowRank::Operands operands{context, weights, base};
         return adapter->input_gradient(operands, adapter->begin_backward(operands, dy));
     }
-    at::Tensor dx = weight_product_backward(context, dy, base);
+    at::Tensor dx = weight_product_backward(context, base_gradient(context, weights, dy), base);
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
         const LowRank::Operands operands{of_one, weights, base};
         low_rank.add_input_gradient(operands, low_rank.begin_backward(operands, rows(dy)),
@@ -181,7 +194,8 @@ void Projection::add_gradients_of_chunk(const ProjectionContext& context,
         adapter->add_gradients(operands, gradients, adapter->begin_backward(operands, dy), x);
     }
     for_each_joint(context, [&](const LowRank& low_rank, const auto& of_one, auto rows) {
-        const LowRank::Operands operands{of_one, weights, {}};  // without magnitudes
+        const LowRank::Operands operands{
+            of_one, weights, low_rank.has_magnitudes() ? weights[weight_] : at::Tensor()};
         low_rank.add_gradients(operands, gradients, low_rank.begin_backward(operands, rows(dy)),
                                rows(x));
     });

@@ -90,6 +90,14 @@ private:
     const LowRank* only_adapter() const {
         return !is_joint_ && !low_ranks_.empty() ? &*low_ranks_.front() : nullptr;
     }
+    bool has_magnitudes() const {
+        return std::ranges::any_of(low_ranks_, [](const std::optional<LowRank>& low_rank) {
+            return low_rank && low_rank->has_magnitudes();
+        });
+    }
+    // Returns dy of several adapters as the gradient of x w^T has it.
+    at::Tensor base_gradient(const ProjectionContext& context, const shard::UnitTensors& weights,
+                             const at::Tensor& dy) const;
     // Calls `work` for each of the adapters that train together and have tokens here, with the
     // context and the range of its tokens. Adapters lie row by row beside each other.
     template <class Work>

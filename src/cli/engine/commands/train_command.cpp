@@ -42,7 +42,7 @@ std::vector<train::Curve> make_curves(const config::Config& config, const RunInp
                                     data_rank, of_curve.training.gradient_accumulation_steps);
     };
     const std::vector<const data::Rows*> rows = inputs.data.all_training();
-    const std::vector<JointAdapter>& joint = inputs.adapters.joint;
+    const std::vector<AdapterInJob>& joint = inputs.adapters.joint;
     if (joint.empty()) return {{config.training, load(config, *rows.front()), config.run.seed}};
     std::vector<train::Curve> curves;
     for (size_t i = 0; i < joint.size(); ++i) {
@@ -178,7 +178,7 @@ MaybeFailure train(const CommandContext& given) {
             {.config = config,
              .world = world,
              .trainer = model.trainer,
-             .evaluator = model.evaluator ? &*model.evaluator : nullptr,
+             .evaluators = model.evaluators,
              .generator = model.generator ? &*model.generator : nullptr,
              .store = attempt.store,
              .saver = saver,

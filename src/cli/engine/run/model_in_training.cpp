@@ -24,10 +24,12 @@ ModelInTraining::ModelInTraining(const CommandContext& context, const mesh::Mesh
                  }}),
       trainer(context.world, mesh, std::move(curves), stack.transformer, stack.zero,
               *stack.optimizer) {
-    if (inputs.data.evaluation)
-        evaluator.emplace(*inputs.data.evaluation,
-                          context.settings.values.evaluation.per_device_eval_batch_size,
-                          context.world, mesh, stack.transformer);
+    const std::vector<data::Rows>& rows = inputs.data.evaluation;
+    for (size_t number = 0; number < rows.size(); ++number)
+        evaluators.emplace_back(
+            rows[number], context.settings.values.evaluation.per_device_eval_batch_size,
+            context.world, mesh, stack.transformer,
+            inputs.adapters.joint.empty() ? std::nullopt : std::optional(number));
     device::set_memory_report(
         [this] { return train::describe_held(stack.zero, *stack.optimizer); });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "ringshard/model/recorder.hpp"
 #include "ringshard/offload/offload_stores.hpp"
@@ -31,7 +32,7 @@ struct ModelInTraining {
     train::PhaseMarks marks;
     train::TrainingStack stack;
     train::Trainer trainer;
-    std::optional<train::Evaluator> evaluator;  // where the settings ask for evaluation
+    std::vector<train::Evaluator> evaluators;   // where the settings ask for evaluation
     std::optional<train::Generator> generator;  // where they name prompts
 };
 

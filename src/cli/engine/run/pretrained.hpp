@@ -9,10 +9,17 @@
 #include "ringshard/checkpoint/checkpoint.hpp"
 #include "ringshard/model/adapters.hpp"
 #include "ringshard/model/initial_adapter.hpp"
+#include "ringshard/model/joint_adapters.hpp"
 #include "ringshard/model/safetensors.hpp"
 #include "ringshard/model/weights.hpp"
 
 namespace ringshard::cli {
+
+// How one of several adapters that train together begins.
+struct JointStart {
+    model::AdapterStart start;
+    std::filesystem::path folder;  // of an adapter to go on from; empty: it begins anew
+};
 
 // The model that a run begins with: a Hugging Face folder, or a checkpoint. Weights that were
 // frozen when the checkpoint was made lie in the model that it names, which is another one of
@@ -46,9 +53,10 @@ public:
                                                       const std::filesystem::path& folder,
                                                       const model::AdapterStart& start,
                                                       const comm::Group& group);
-    // The same of adapters that train together, which begin anew.
-    void begin_joint_adapters(const model::ModelSpec& spec,
-                              std::vector<model::AdapterStart> starts);
+    // The same of adapters that train together.
+    std::optional<comm::AgreedFailure> begin_joint_adapters(const model::ModelSpec& spec,
+                                                            const std::vector<JointStart>& starts,
+                                                            const comm::Group& group);
     // The adapter is a part of the weights: load() takes it out of them. With `begins` the adapters
     // of the spec begin with its numbers.
     enum class Begins { no, yes };
@@ -57,6 +65,9 @@ public:
     const model::InitialAdapter* initial_adapter() const { return initial_ ? &*initial_ : nullptr; }
     // Returns true if adapters of the spec have first values, and none of a file.
     bool begins_adapters() const { return adapters_ && !adapters_->stored; }
+    // Returns the spec without those adapters, of several that train together, that have the
+    // numbers of a file.
+    model::ModelSpec with_begun_adapters(model::ModelSpec spec) const;
     // Returns true if the checkpoint holds adapters.
     bool holds_adapters() const;
 
@@ -77,7 +88,7 @@ private:
         model::ModelSpec spec;
         model::AdapterStart start;
         std::optional<model::StoredModel> stored;
-        std::vector<model::AdapterStart> of_joint{};  // of several that train together
+        std::vector<model::JointOrigin> of_joint{};  // of several that train together
     };
     std::optional<Adapters> adapters_;
     std::optional<model::InitialAdapter> initial_;
