@@ -4,6 +4,7 @@
 
 #include "ringshard/config/config.hpp"
 #include "ringshard/optim/optimizer.hpp"
+#include "ringshard/plan/devices.hpp"
 #include "ringshard/plan/room.hpp"
 #include "ringshard/plan/step_time.hpp"
 
@@ -100,4 +101,54 @@ BOOST_AUTO_TEST_CASE(the_seconds_of_an_update) {
         const double ranks = mesh::cuts_of(config.parallel).optimizer ? 1 : 2;
         BOOST_TEST(std::abs(time.optimizer - ranks * weights * bytes / 1e6) < 1e-12);
     }
+}
+
+namespace {
+
+// A block of Qwen2.5-0.5B on a GPU whose memory and attention have simple rates.
+plan::StepTime time_of_block(config::ActivationPolicy policy, int64_t documents) {
+    model::ModelSpec spec;
+    spec.vocabulary = 1000;
+    spec.width = 896;
+    spec.blocks.resize(1);
+    spec.blocks.front().width = 896;
+    spec.blocks.front().attention.heads = {14, 2, 64};
+    spec.blocks.front().mlp.intermediate = 4864;
+    config::Config config;
+    config.training.per_device_train_batch_size = 1;
+    config.training.gradient_accumulation_steps = 1;
+    config.training.activation_policy = policy;
+    plan::Question question{config, spec, {}, 32768, c10::DeviceType::CUDA};
+    question.documents = documents;
+    plan::Device gpu = plan::find_device("h200-141", 1).value();
+    gpu.bf16.row_bytes = 896 * 2 * 32768;  // a pass of the residual stream in a second
+    gpu.bf16.attention_extra_keys = gpu.bf16.attention_backward_extra_keys = 0;
+    return plan::estimate_seconds(question, step(10), gpu, 1);
+}
+
+}  // namespace
+
+// As gpu_passes_test counts them, but for sums of gradients of norms.
+BOOST_AUTO_TEST_CASE(rows_that_a_gpu_reads_and_writes) {
+    using config::ActivationPolicy;
+    const auto near = boost::test_tools::tolerance(1e-3);
+    BOOST_TEST(time_of_block(ActivationPolicy::all, 1).rows == 71.71, near);
+    BOOST_TEST(time_of_block(ActivationPolicy::everything, 1).rows == 62.29, near);
+    BOOST_TEST(time_of_block(ActivationPolicy::attention, 1).rows == 78.00, near);
+}
+
+BOOST_AUTO_TEST_CASE(documents_share_a_row) {
+    using config::ActivationPolicy;
+    const auto attention = [](int64_t documents) {
+        return time_of_block(ActivationPolicy::all, documents).attention;
+    };
+    const auto near = boost::test_tools::tolerance(1e-3);
+    BOOST_TEST(attention(1) / attention(2) == 2.0, near);
+    BOOST_TEST(attention(1) / attention(4) == 4.0, near);
+    // Below 8,192 tokens they share calls of a slower kernel.
+    BOOST_TEST(attention(1) / attention(8) == 8 / 1.9, near);
+    const auto of_peak = [](int64_t documents) {
+        return time_of_block(ActivationPolicy::all, documents).utilisation;
+    };
+    BOOST_TEST(of_peak(8) < of_peak(4));
 }

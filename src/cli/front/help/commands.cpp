@@ -44,6 +44,7 @@ Command plan() {
              {"--nodes", "N", "On how many hosts; else eight ranks to a host."},
              {"--gpu", "DEVICE", "A device by its name, or a file of doctor --measure."},
              {"--interconnect", "LINK+NETWORK", "What joins the ranks: nvlink+ib400."},
+             {"--documents", "N", "How many documents share a row, for the time; else one."},
              {"--longest", "", "Find the longest row that fits."},
              {"--suggest", "", "Compare layouts, the best first."},
              {"--curves", "FOLDER", "The same on more ranks, for plot --plan."},
