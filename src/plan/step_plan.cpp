@@ -123,6 +123,7 @@ public:
         const int64_t state = weights_store_->bytes() + optimizer_store_->bytes();
         const int64_t activations = activations_store_->bytes();
         away += state + activations;
+        plan.offloaded_activations = activations;
         // State goes both ways once, activations with every micro-batch.
         plan.moved_bytes = 2 * (state + activations * config_.training.gradient_accumulation_steps);
         plan.saved_bytes = save_copy() + written_model();
@@ -226,6 +227,7 @@ StepPlan continued(const Line& line, const StepPlan& smaller, StepPlan larger) {
         go_on(larger.memory.*kind.bytes, smaller.memory.*kind.bytes);
     go_on(larger.peak, smaller.peak);
     go_on(larger.scratch_bytes, smaller.scratch_bytes);
+    go_on(larger.offloaded_activations, smaller.offloaded_activations);
     go_on(larger.moved_bytes, smaller.moved_bytes);
     for (size_t i = 0; i < larger.traffic.size(); ++i) {
         go_on(larger.traffic[i].operations, smaller.traffic[i].operations);

@@ -128,6 +128,20 @@ plan::StepTime time_of_block(config::ActivationPolicy policy, int64_t documents)
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(what_is_pinned_before_the_first_step) {
+    const model::ModelSpec spec = model::read_model_spec(MODEL).value();
+    config::Config config;
+    config.training.activation_policy = config::ActivationPolicy::all;
+    const auto planned = [&](bool offloads) {
+        config.training.activation_offloading = offloads;
+        return plan::plan_step({config, spec, {}, 64, c10::DeviceType::CUDA}, 1);
+    };
+    const plan::StepPlan offloading = planned(true);
+    BOOST_TEST(offloading.offloaded_activations > 0);
+    BOOST_TEST(offloading.offloaded_activations == offloading.memory.staging);
+    BOOST_TEST(planned(false).offloaded_activations == 0);
+}
+
 // As gpu_passes_test counts them, but for sums of gradients of norms.
 BOOST_AUTO_TEST_CASE(rows_that_a_gpu_reads_and_writes) {
     using config::ActivationPolicy;

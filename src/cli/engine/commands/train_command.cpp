@@ -102,7 +102,7 @@ MaybeFailure train(const CommandContext& given) {
         return check_plan(context, placement, inputs.spec, inputs.data, memory());
     };
     if (config.run.dry_run) {
-        if (auto failure = check_memory()) return failure;
+        if (const auto checked = check_memory(); !checked) return checked.failure();
         if (world.is_root()) std::cerr << "dry_run: this run can begin\n";
         return std::nullopt;
     }
@@ -118,7 +118,8 @@ MaybeFailure train(const CommandContext& given) {
     if (!entry) return entry.failure();
     auto origin = find_origin(run, start_kind(entry.value()));
     if (!origin) return origin.failure();
-    if (auto failure = check_memory()) return failure;
+    const auto activation_bytes = check_memory();
+    if (!activation_bytes) return activation_bytes.failure();
     const auto passed = find_passed_tensors(inputs.model, inputs.spec, world);
     if (!passed) return passed.failure();
     auto sidecar_files = read_sidecar_files(world, inputs.model);
@@ -130,7 +131,10 @@ MaybeFailure train(const CommandContext& given) {
     if (!offload_stores) return offload_stores.failure();
     ModelInTraining model(context, mesh, inputs, curves, std::move(offload_stores).value(),
                           recorder.value().get(), gemms.value().gemms, watchdog);
-    if (auto failure = allocate(model.offload_stores, context)) return failure;
+    // Pinned now, and not in the first step: tens of seconds where it is much. Files grow as they
+    // are written.
+    const int64_t pinned = placement.device.is_cuda() ? activation_bytes.value() : 0;
+    if (auto failure = allocate(model.offload_stores, pinned, context)) return failure;
     if (inputs.data.prompts)
         model.add_generator(context, mesh, *inputs.data.prompts,
                             find_end_tokens(sidecar_files.value(), world));
