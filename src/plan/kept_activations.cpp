@@ -65,6 +65,7 @@ private:
                              question_.device,
                              question_.most_tokens,
                              question_.most_micro_batches,
+                             question_.device_memory,
                              question_.documents};
         return place->second = plan_step(asked, num_threads_);
     }

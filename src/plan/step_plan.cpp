@@ -100,6 +100,7 @@ public:
                          store_if(is_moved(config_.parallel.offload_optimizer_device),
                                   optimizer_store_)},
                .activations = store_if(config_.training.activation_offloading, activations_store_),
+               .device_memory = question.device_memory,
                .planned_device = question.device,
                .on_phase = [this](const std::string& what) { peak_.begins(what); }}) {}
     ImaginaryRank(const ImaginaryRank&) = delete;

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "ringshard/config/config.hpp"
+#include "ringshard/model/transformer.hpp"
 #include "ringshard/optim/optimizer.hpp"
 #include "ringshard/plan/devices.hpp"
 #include "ringshard/plan/room.hpp"
@@ -165,4 +166,25 @@ BOOST_AUTO_TEST_CASE(documents_share_a_row) {
         return time_of_block(ActivationPolicy::all, documents).utilisation;
     };
     BOOST_TEST(of_peak(8) < of_peak(4));
+}
+
+BOOST_AUTO_TEST_CASE(chunks_follow_the_memory_of_the_device) {
+    using model::Chunks;
+    model::ModelSpec spec;  // the sizes of Qwen2.5-7B
+    spec.vocabulary = 151936;
+    spec.blocks.resize(1);
+    spec.blocks.front().width = 3584;
+    spec.blocks.front().mlp.intermediate = 18944;
+    const auto chunks = [&](double memory, at::ScalarType type = at::kBFloat16,
+                            c10::DeviceType device = c10::DeviceType::CUDA) {
+        return model::chunks_of(spec, type, device, memory);
+    };
+    BOOST_TEST((chunks(40e9) == Chunks{4096, 4096}));
+    BOOST_TEST((chunks(85e9) == Chunks{8192, 8192}));
+    BOOST_TEST((chunks(150e9) == Chunks{8192, 16384}));
+    BOOST_TEST((chunks(150e9, at::kFloat) == Chunks{4096, 8192}));
+    BOOST_TEST((chunks(1e9) == Chunks{1024, 2048}));
+    BOOST_TEST((chunks(1e13) == Chunks{16384, 65536}));
+    BOOST_TEST((chunks(0) == Chunks{4096, 8192}));
+    BOOST_TEST((chunks(150e9, at::kBFloat16, c10::DeviceType::CPU) == Chunks{}));
 }

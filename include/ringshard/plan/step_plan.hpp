@@ -27,6 +27,7 @@ struct Question {
     // through both.
     int64_t most_tokens = int64_t{1} << 20;
     int64_t most_micro_batches = 4;  // plans of more follow in the same way
+    double device_memory = 0;        // bytes, for model::chunks_of()
     int64_t documents = 1;  // in a row, equally long: for the time alone, memory is that of one
 };
 

@@ -130,7 +130,8 @@ MaybeFailure train(const CommandContext& given) {
     auto offload_stores = open_offload_stores(context, placement, mesh::cuts_of(config.parallel));
     if (!offload_stores) return offload_stores.failure();
     ModelInTraining model(context, mesh, inputs, curves, std::move(offload_stores).value(),
-                          recorder.value().get(), gemms.value().gemms, watchdog);
+                          recorder.value().get(), gemms.value().gemms,
+                          least_memory(context, placement, memory()), watchdog);
     // Pinned now, and not in the first step: tens of seconds where it is much. Files grow as they
     // are written.
     const int64_t pinned = placement.device.is_cuda() ? activation_bytes.value() : 0;

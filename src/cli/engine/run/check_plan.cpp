@@ -7,17 +7,22 @@
 
 namespace ringshard::cli {
 
-namespace {
-
-// Returns the device, with the memory of the rank that has least. Collective over the world.
-plan::Device smallest_device(const CommandContext& context, const Placement& placement,
-                             int64_t free_host_memory) {
+double least_memory(const CommandContext& context, const Placement& placement,
+                    int64_t free_host_memory) {
     int64_t bytes = free_host_memory / placement.ranks_on_host;
     for (const device::Gpu& gpu : device::visible_gpus())
         if (placement.device.is_cuda() && gpu.index == placement.device.index())
             bytes = gpu.memory_bytes;
+    return static_cast<double>(context.world.minimum(bytes));
+}
+
+namespace {
+
+// With the memory of the rank that has least. Collective over the world.
+plan::Device smallest_device(const CommandContext& context, const Placement& placement,
+                             int64_t free_host_memory) {
     return {.name = placement.device.is_cuda() ? "the GPU" : "cpu",
-            .memory_bytes = static_cast<double>(context.world.minimum(bytes)),
+            .memory_bytes = least_memory(context, placement, free_host_memory),
             .is_host = placement.device.is_cpu(),
             .host_memory = static_cast<double>(free_host_memory)};
 }

@@ -7,6 +7,11 @@
 
 namespace ringshard::cli {
 
+// Bytes of the rank that has least: of its GPU, or its share of `free_host_memory`. Collective over
+// the world.
+double least_memory(const CommandContext& context, const Placement& placement,
+                    int64_t free_host_memory);
+
 // The settings with policies that rank 0 has chosen in place of `activation_policy auto`, by the
 // plan of the longest rows: as much is kept as there is room for on the rank that has least. Others
 // come back as they are. Collective over the world.
