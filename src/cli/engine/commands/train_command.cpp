@@ -10,6 +10,7 @@
 #include "check_plan.hpp"
 #include "cpu_gemm.hpp"
 #include "export_template.hpp"
+#include "gpu_gemm.hpp"
 #include "model_card.hpp"
 #include "open_offload_stores.hpp"
 #include "open_recorder.hpp"
@@ -87,8 +88,11 @@ MaybeFailure train(const CommandContext& given) {
                 check_rows_are_dealt(given.settings, rows->size(), placement.shape.data()))
             return comm::found_by_all(*unused);
     if (const auto failure = report_fp8(given, inputs.spec)) return failure;
-    const auto gemms = choose_gemms(given, placement, inputs.spec);
+    auto gemms = choose_gemms(given, placement, inputs.spec);
     if (!gemms) return gemms.failure();
+    if (placement.device.is_cuda() && !given.settings.values.run.dry_run)
+        choose_gpu_kernels(given, placement, inputs.spec, gemms.value(),
+                           least_memory(given, placement, 0));
     const auto memory = [&] { return test_hooks::device_memory(given.environment); };
     const auto chosen = choose_policies(given, placement, inputs.spec, inputs.data, memory());
     if (!chosen) return chosen.failure();
@@ -158,7 +162,7 @@ MaybeFailure train(const CommandContext& given) {
         model.trainer.resume_from(progress.value());
         if (auto failure =
                 write_run_record(context, placement, inputs.spec, attempt.store.attempt(),
-                                 run.num_steps, gemms.value().record)) {
+                                 run.num_steps, gemms.value())) {
             note_end(attempt, *failure, world);
             return failure;
         }
