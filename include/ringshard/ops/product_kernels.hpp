@@ -38,7 +38,7 @@ public:
 // Those of the current GPU, for the layers that compute with these Gemms.
 std::unique_ptr<ProductKernels> open_product_kernels(const Gemms& gemms);
 
-// Is the product so large that all kernels fill a GPU, and a timing would take long?
+// A product below 10^13 operations: larger ones fill a GPU with any kernel, and take long to time.
 bool is_worth_timing(const LayerProduct& product);
 
 // The shortest time of each of the first `count` kernels, which take turns.
